@@ -22,7 +22,10 @@ pytest.register_assert_rewrite("tests.conformance.checks", "tests.conformance.pl
 # How long an example takes depends on the load of the machine, so it decides nothing.
 for _name, _examples in (("quick", 8), ("thorough", 150)):
     settings.register_profile(
-        _name, max_examples=_examples, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        _name,
+        max_examples=_examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
 
 _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
@@ -31,7 +34,9 @@ _LOCAL = {"127.0.0.1", "localhost", "::1", ""}
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites what is derived from recorded runs."""
     parser.addoption(
-        "--update-goldens", action="store_true", help="write the files that recorded runs and screens are compared with"
+        "--update-goldens",
+        action="store_true",
+        help="write the files that recorded runs and screens are compared with",
     )
 
 
@@ -47,17 +52,27 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not collection_path.match("test_*.py"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    marks = {FOLDERS.get(collection_path.parent.name), *re.findall(r"(?:mark\.|\b(?=hypothesis))(\w+)", text)}
-    wanted = set(re.findall(r"\w+", re.sub(r"\bnot (\w+|\(.*?\))", "", expression))) - {"and", "or"}
+    marks = {
+        FOLDERS.get(collection_path.parent.name),
+        *re.findall(r"(?:mark\.|\b(?=hypothesis))(\w+)", text),
+    }
+    wanted = set(re.findall(r"\w+", re.sub(r"\bnot (\w+|\(.*?\))", "", expression))) - {
+        "and",
+        "or",
+    }
     if wanted and wanted.isdisjoint(marks):
         return True
     (line,) = re.findall(r"^pytestmark = (.*)$", text, re.MULTILINE) or [""]
-    excluded = set() if " or " in expression else set(re.findall(r"\bnot (\w+)", expression))
+    excluded = (
+        set() if " or " in expression else set(re.findall(r"\bnot (\w+)", expression))
+    )
     return True if excluded & set(re.findall(r"mark\.(\w+)", line)) else None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """Mark the whole runs, before `-m` selects."""
     mark_runs(items, whole_files=not any("::" in argument for argument in config.args))
 
@@ -75,7 +90,11 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
-def own_home(homes: Iterator[Path], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(
+    homes: Iterator[Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
     """Return GOAL_HOME of this test, outside of its tmp_path, which is often the workspace."""
     home = next(homes)
     home.mkdir()
@@ -96,7 +115,9 @@ def own_home(homes: Iterator[Path], tmp_path_factory: pytest.TempPathFactory, mo
         *JOB_FILES,
     ):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config"))
+    monkeypatch.setenv(
+        "XDG_CONFIG_HOME", str(tmp_path_factory.getbasetemp() / "no-config")
+    )
     return home
 
 
@@ -106,7 +127,10 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
-        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in _LOCAL:
+        if (
+            self.family in (socket.AF_INET, socket.AF_INET6)
+            and address[0] not in _LOCAL
+        ):
             raise AssertionError(f"a test tried to reach {address}")
         connect(self, address)
 

@@ -29,7 +29,9 @@ _CHECKS = "test_honest_checks.py::test_an_honest_run_completes_under_its_checks"
 _RUNNERS = "test_honest_runners.py::test_an_honest_run_completes_under_a_test_runner"
 _ENDED = "test_code_under_test.py::test_ending_the_process_never_completes_a_run"
 _STEERED = "test_runner_steered.py::test_steering_the_runner_never_completes_a_run"
-_CONFIGURED = "test_runner_steered.py::test_honest_work_beside_the_configuration_completes"
+_CONFIGURED = (
+    "test_runner_steered.py::test_honest_work_beside_the_configuration_completes"
+)
 _TAMPERED = "test_tests_tampered.py::test_a_tampered_test_never_completes_a_run"
 _TESTED = "test_tests_tampered.py::test_honest_work_on_tests_completes"
 _TOUCHED = "test_dependencies.py::test_dependencies_that_were_touched_prove_nothing"
@@ -37,7 +39,9 @@ _INSTALLED = "test_dependencies.py::test_honest_runs_with_installed_packages_com
 _FEWER = "test_fewer_tests.py::test_fewer_tests_never_complete_a_run"
 _AS_MANY = "test_fewer_tests.py::test_what_an_honest_agent_does_completes"
 _LUCKY = "test_flaky_checks.py::test_a_lucky_run_never_completes"
-_CHANGED = "test_flaky_checks.py::test_what_is_not_one_content_or_may_be_tried_again_completes"
+_CHANGED = (
+    "test_flaky_checks.py::test_what_is_not_one_content_or_may_be_tried_again_completes"
+)
 
 ATTACKS: Mapping[str, Sequence[str]] = {
     # Each entry point.
@@ -134,12 +138,17 @@ OTHERS: Mapping[str, Sequence[str]] = {
         "test_event_boundaries.py::test_killed_at_an_event_and_resumed_it_ends_the_same[after-20]",
         "test_in_place_killed.py::test_a_check_that_runs_to_its_end_is_undone",
     ),
-    "trajectory": ("test_goals_and_state.py::test_approval_waits_survive_resume_and_the_approved_action_runs_once",),
+    "trajectory": (
+        "test_goals_and_state.py::test_approval_waits_survive_resume_and_the_approved_action_runs_once",
+    ),
 }
 """Tests by folder."""
 
 _ATTACKS = [f"adversarial/{test}" for pair in ATTACKS.values() for test in pair]
-_CHOSEN = {*_ATTACKS, *(f"{folder}/{test}" for folder, tests in OTHERS.items() for test in tests)}
+_CHOSEN = {
+    *_ATTACKS,
+    *(f"{folder}/{test}" for folder, tests in OTHERS.items() for test in tests),
+}
 
 
 def mark_runs(items: Sequence[pytest.Item], *, whole_files: bool) -> None:
@@ -149,12 +158,24 @@ def mark_runs(items: Sequence[pytest.Item], *, whole_files: bool) -> None:
     """
     found = {name: item for item in items if (name := _name(item))}
     for name, item in found.items():
-        if name not in _CHOSEN and _OWN_MARKERS.isdisjoint(mark.name for mark in item.iter_markers()):
-            item.add_marker(_WITHOUT_JUDGE if _repeats_without_judge(name) else FOLDERS[name.partition("/")[0]])
+        if name not in _CHOSEN and _OWN_MARKERS.isdisjoint(
+            mark.name for mark in item.iter_markers()
+        ):
+            item.add_marker(
+                _WITHOUT_JUDGE
+                if _repeats_without_judge(name)
+                else FOLDERS[name.partition("/")[0]]
+            )
     files = {name.partition("::")[0] for name in found}
-    missing = [name for name in _CHOSEN - found.keys() if whole_files and name.partition("::")[0] in files]
+    missing = [
+        name
+        for name in _CHOSEN - found.keys()
+        if whole_files and name.partition("::")[0] in files
+    ]
     if missing:
-        raise pytest.UsageError(f"tests/default_runs.py names tests that do not exist: {', '.join(sorted(missing))}")
+        raise pytest.UsageError(
+            f"tests/default_runs.py names tests that do not exist: {', '.join(sorted(missing))}"
+        )
 
 
 def _repeats_without_judge(name: str) -> bool:

@@ -79,7 +79,13 @@ class Picture(LiveProgress):
 
     def __init__(self) -> None:
         super().__init__(io.StringIO(), lambda path: describe(Path(path)))
-        self._console = Console(file=io.StringIO(), record=True, force_terminal=True, width=COLUMNS, highlight=False)
+        self._console = Console(
+            file=io.StringIO(),
+            record=True,
+            force_terminal=True,
+            width=COLUMNS,
+            highlight=False,
+        )
 
     def svg(self) -> str:
         """What was printed."""
@@ -102,17 +108,27 @@ def draw(name: str) -> str:
     try:
         with tempfile.TemporaryDirectory() as folder:
             workspace = Path(folder) / "quickstart"
-            shutil.copytree(QUICKSTART, workspace, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                QUICKSTART, workspace, ignore=shutil.ignore_patterns("__pycache__")
+            )
             programs = Path(folder) / "bin"
             if name == "terminal-agent":
                 _begin(workspace, programs)
-            os.environ["PATH"] = os.pathsep.join((str(programs), str(Path(sys.executable).parent), path))
+            os.environ["PATH"] = os.pathsep.join(
+                (str(programs), str(Path(sys.executable).parent), path)
+            )
             os.environ["HOME"] = folder
             os.chdir(workspace)
             goal = load_goal(Path("goal.toml"))
-            outcome = asyncio.run(arun(goal, RunOptions(home=Path(folder) / "home", observers=(picture,))))
+            outcome = asyncio.run(
+                arun(goal, RunOptions(home=Path(folder) / "home", observers=(picture,)))
+            )
             picture.finish(outcome)
-            return picture.svg().replace(f"{folder}/", "~/").replace(f"{folder[1:]}/", "~/")
+            return (
+                picture.svg()
+                .replace(f"{folder}/", "~/")
+                .replace(f"{folder[1:]}/", "~/")
+            )
     finally:
         os.chdir(before)
         os.environ.update(HOME=home, PATH=path)
@@ -128,7 +144,10 @@ def words(svg: str) -> list[str]:
     texts: dict[str, str] = {}
     for y, text in re.findall(r'<text[^>]* y="([\d.]+)"[^>]*>(.*?)</text>', svg):
         texts[y] = texts.get(y, "") + html.unescape(text).replace("\xa0", " ")
-    lines = [re.sub(r"\b\d+\.\d+( ?)s\b", r"N\1s", re.sub(r"\b\w{4}(?=-make-)", "ID", line)) for line in texts.values()]
+    lines = [
+        re.sub(r"\b\d+\.\d+( ?)s\b", r"N\1s", re.sub(r"\b\w{4}(?=-make-)", "ID", line))
+        for line in texts.values()
+    ]
     return [" ".join(line.split()) for line in lines]
 
 

@@ -42,9 +42,16 @@ class Screen(LiveProgress):
 
     def __init__(self, columns: int, height: int, folder: Path) -> None:
         self.clock, self.folder = Clock(), folder
-        super().__init__(io.StringIO(), lambda _: "git, clean", environ={}, monotonic=self.clock)
+        super().__init__(
+            io.StringIO(), lambda _: "git, clean", environ={}, monotonic=self.clock
+        )
         self._console = Console(
-            file=io.StringIO(), record=True, width=columns, height=height, highlight=False, markup=False
+            file=io.StringIO(),
+            record=True,
+            width=columns,
+            height=height,
+            highlight=False,
+            markup=False,
         )
 
     def tell(self, *happened: Event) -> None:
@@ -64,11 +71,15 @@ class Screen(LiveProgress):
     def shown(self) -> str:
         """Return the screen: the last lines and the region below them."""
         self._console.print(self._region())
-        rows = [row.rstrip() for row in self._console.export_text().rstrip().split("\n")]
+        rows = [
+            row.rstrip() for row in self._console.export_text().rstrip().split("\n")
+        ]
         return "".join(f"{row}\n" for row in rows[-self._console.height :])
 
 
-BASELINE = events.BaselineTaken(standing="red", results=told_run.checked(False, "2 failed, 41 passed").results)
+BASELINE = events.BaselineTaken(
+    standing="red", results=told_run.checked(False, "2 failed, 41 passed").results
+)
 CHANGES = DiffStat(files=2, added=9, removed=2)
 
 
@@ -101,8 +112,12 @@ def slow_model(screen: Screen) -> None:
     """Wait for a model that answers slowly."""
     begun(screen)
     screen.clock.now = 94
-    screen.on_text("The parser raises on an empty string because the first token is read before the end is checked. ")
-    screen.on_text("I will look at the tokenizer first,\nand then move the check to the beginning of parse().")
+    screen.on_text(
+        "The parser raises on an empty string because the first token is read before the end is checked. "
+    )
+    screen.on_text(
+        "I will look at the tokenizer first,\nand then move the check to the beginning of parse()."
+    )
 
 
 def long_validator(screen: Screen) -> None:
@@ -110,7 +125,10 @@ def long_validator(screen: Screen) -> None:
     slow = BASELINE.results[0].model_copy(update={"duration": 182.0, "command": TESTS})
     begun(screen, BASELINE.model_copy(update={"results": (slow,)}))
     screen.tell(events.RoundFinished(round=1, steps=3))
-    lines = [f"tests/unit/test_{number}.py::test_it PASSED [{number:3d}%]" for number in range(1, 58)]
+    lines = [
+        f"tests/unit/test_{number}.py::test_it PASSED [{number:3d}%]"
+        for number in range(1, 58)
+    ]
     screen.command("tests", TESTS, "\n".join(lines))
     screen.clock.now = 101.5
 
@@ -119,7 +137,9 @@ def much_output(screen: Screen) -> None:
     """Run a command that has printed 10,000 lines."""
     begun(screen)
     text = "downloading a package and everything that it depends on, one after the other, from the mirror"
-    screen.command("shell", SHELL, "".join(f"{number}: {text}\n" for number in range(10_000)))
+    screen.command(
+        "shell", SHELL, "".join(f"{number}: {text}\n" for number in range(10_000))
+    )
     screen.clock.now = 12
 
 
@@ -136,11 +156,19 @@ def approval(screen: Screen) -> None:
     begun(screen)
     action = "git push origin main --force-with-lease --tags && gh release create v1.2.0 --notes-file CHANGELOG.md"
     rule = '[approvals] commands = "git push*"'
-    asked = Approval(id="a1", kind="shell", action=action, rule=rule, requested_at=told_run.TIME)
+    asked = Approval(
+        id="a1", kind="shell", action=action, rule=rule, requested_at=told_run.TIME
+    )
     request = ApprovalRequest(asked, "")
-    screen.tell(events.ApprovalRequested(approval_id="a1", kind="shell", action=action, rule=rule))
+    screen.tell(
+        events.ApprovalRequested(
+            approval_id="a1", kind="shell", action=action, rule=rule
+        )
+    )
     screen._asking = True
-    screen.typed(approval_text(request, columns=screen._console.width) + prompt_text(request))
+    screen.typed(
+        approval_text(request, columns=screen._console.width) + prompt_text(request)
+    )
 
 
 def ctrl_c(screen: Screen) -> None:
@@ -148,14 +176,25 @@ def ctrl_c(screen: Screen) -> None:
     begun(screen)
     screen.command("shell", "make", "compiling\n")
     screen.typed("^C\n")
-    _ended(screen, GoalStatus.CANCELLED, StopReason.INTERRUPTED, "interrupted by Ctrl-C", signal=2)
+    _ended(
+        screen,
+        GoalStatus.CANCELLED,
+        StopReason.INTERRUPTED,
+        "interrupted by Ctrl-C",
+        signal=2,
+    )
 
 
 def capped(screen: Progress) -> None:
     """End at the limit of rounds."""
     begun(screen)
     checked(screen)
-    _ended(screen, GoalStatus.CAPPED, StopReason.MAX_ITERATIONS, "the limit of 2 rounds is reached")
+    _ended(
+        screen,
+        GoalStatus.CAPPED,
+        StopReason.MAX_ITERATIONS,
+        "the limit of 2 rounds is reached",
+    )
 
 
 def blocked(screen: Screen) -> None:
@@ -169,9 +208,17 @@ def blocked(screen: Screen) -> None:
 
 
 def _ended(
-    screen: Progress, status: GoalStatus, reason: StopReason, text: str, *, signal: int | None = None, asked: str = ""
+    screen: Progress,
+    status: GoalStatus,
+    reason: StopReason,
+    text: str,
+    *,
+    signal: int | None = None,
+    asked: str = "",
 ) -> None:
-    ended = told_run.outcome(status, reason, text=text, verdict=told_run.red_verdict(), signal=signal)
+    ended = told_run.outcome(
+        status, reason, text=text, verdict=told_run.red_verdict(), signal=signal
+    )
     more = {"changes": CHANGES, "questions": (asked,) if asked else ()}
     screen.finish(ended.model_copy(update=more))
 

@@ -16,7 +16,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-TOP_LEVEL = {"pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "src", "tests", "goals", "docs"}
+TOP_LEVEL = {
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "LICENSE",
+    "src",
+    "tests",
+    "goals",
+    "docs",
+}
 
 
 @cache
@@ -33,7 +42,9 @@ def test_modules_have_a_docstring() -> None:
 
 
 def test_the_top_level_holds_only_the_files_and_folders_of_the_design() -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.split()
     if not listed:
         pytest.skip("not a git checkout")
     top = {name.split("/")[0] for name in listed}
@@ -41,29 +52,44 @@ def test_the_top_level_holds_only_the_files_and_folders_of_the_design() -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    graph = grimp.build_graph("goalrunner", cache_dir=None)  # imports in functions and for type checks included
-    sorter = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
+    graph = grimp.build_graph(
+        "goalrunner", cache_dir=None
+    )  # imports in functions and for type checks included
+    sorter = TopologicalSorter(
+        {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
+    )
     try:
         sorter.prepare()
     except CycleError as error:
         pytest.fail(" <- ".join(error.args[1]))
 
 
-UNCLEAR = re.compile(r"\b(?:nobody|somebody|whoever|anybody|everybody|(?:is|are|was|were) told|owns)\b", re.IGNORECASE)
+UNCLEAR = re.compile(
+    r"\b(?:nobody|somebody|whoever|anybody|everybody|(?:is|are|was|were) told|owns)\b",
+    re.IGNORECASE,
+)
 """Words of a private style; a plain sentence names the person, the program or the rule."""
 
 
 def test_sources_avoid_words_that_name_no_one() -> None:
-    lines = ((path, number, line) for path in SOURCES for number, line in enumerate(path.read_text().splitlines(), 1))
+    lines = (
+        (path, number, line)
+        for path in SOURCES
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+    )
     found = [
-        f"{path.relative_to(ROOT)}:{number} {line.strip()}" for path, number, line in lines if UNCLEAR.search(line)
+        f"{path.relative_to(ROOT)}:{number} {line.strip()}"
+        for path, number, line in lines
+        if UNCLEAR.search(line)
     ]
     assert found == []
 
 
 def _public_names(path: Path) -> Iterator[str]:
     for node in _tree(path).body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+        if isinstance(
+            node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+        ) and not node.name.startswith("_"):
             yield node.name
 
 
@@ -71,7 +97,11 @@ def test_a_public_name_is_defined_in_one_module() -> None:
     modules: defaultdict[str, list[str]] = defaultdict(list)
     for path in SOURCES:
         # Commands have the names that people type, adapters those of their frameworks, and child.py is a program.
-        is_exempt = path.parent.name in ("cli", "adapters", "quickstart") or path.name in ("commands.py", "child.py")
+        is_exempt = path.parent.name in (
+            "cli",
+            "adapters",
+            "quickstart",
+        ) or path.name in ("commands.py", "child.py")
         if not is_exempt:
             for name in _public_names(path):
                 modules[name].append(_name(path))

@@ -11,4 +11,6 @@ from tests import picture
 @pytest.mark.parametrize("name", picture.NAMES)
 def test_the_picture_is_drawn_by_the_present_program(name: str) -> None:
     kept = picture.words(picture.path_of(name).read_text(encoding="utf-8"))
-    assert picture.words(picture.draw(name)) == kept, "draw it again: python -m tests.picture"
+    assert picture.words(picture.draw(name)) == kept, (
+        "draw it again: python -m tests.picture"
+    )

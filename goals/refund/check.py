@@ -18,12 +18,19 @@ def load(name: str) -> dict:
 
 def problems(*, paid: bool) -> list[str]:
     """What does not hold, one sentence each."""
-    missing = [name for name in ("policy.json", "recommendation.json") if not (HERE / name).exists()]
+    missing = [
+        name
+        for name in ("policy.json", "recommendation.json")
+        if not (HERE / name).exists()
+    ]
     if missing:
         return [f"there is no {name}" for name in missing]
     said, policy = load("recommendation.json"), load("policy.json")
     order, delivery = load("orders.json")["O-104"], load("deliveries.json")["O-104"]
-    days = (date.fromisoformat(delivery["returned"]) - date.fromisoformat(delivery["delivered"])).days
+    days = (
+        date.fromisoformat(delivery["returned"])
+        - date.fromisoformat(delivery["delivered"])
+    ).days
     eligible = "damaged" in delivery["status"] and days <= policy["days"]
     due = {
         "order": "order:O-104",
@@ -32,7 +39,11 @@ def problems(*, paid: bool) -> list[str]:
         "decision": "refund" if eligible else "no refund",
         "amount": order["paid"] if eligible else "0.00",
     }
-    wrong = [f"{key} is {said.get(key)!r}, not {value!r}" for key, value in due.items() if said.get(key) != value]
+    wrong = [
+        f"{key} is {said.get(key)!r}, not {value!r}"
+        for key, value in due.items()
+        if said.get(key) != value
+    ]
     rows = (HERE / "ledger.csv").read_text().split()[1:]
     if paid and rows != ([f"O-104,{due['amount']}"] if eligible else []):
         wrong.append(f"the ledger holds {rows}")

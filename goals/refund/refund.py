@@ -32,7 +32,11 @@ def issue(order: str, amount: str) -> str:
     if found := problems(paid=False):
         sys.exit(f"policy gate: {'; '.join(found)}")
     recommended = json.loads((HERE / "recommendation.json").read_text())
-    if (recommended["order"], recommended["amount"], recommended["decision"]) != (f"order:{order}", amount, "refund"):
+    if (recommended["order"], recommended["amount"], recommended["decision"]) != (
+        f"order:{order}",
+        amount,
+        "refund",
+    ):
         sys.exit(f"policy gate: {amount} for {order} is not what was recommended")
     if any(row.startswith(f"{order},") for row in LEDGER.read_text().split()):
         sys.exit(f"policy gate: {order} is paid already")

@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile.loading import load_goal as load_goal
     from goalrunner.judge.prompt_builder import build_judge_prompt as build_judge_prompt
-    from goalrunner.judge.prompt_text import JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA
+    from goalrunner.judge.prompt_text import (
+        JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA,
+    )
     from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
     from goalrunner.judge.verdict_parser import JudgeOutcome as JudgeOutcome
     from goalrunner.llm import LLM as LLM
@@ -64,7 +66,15 @@ __version__ = core.VERSION
 _NAMES = {
     "agents.chat": ("ChatConversation",),
     "app.controller": ("GoalContinue", "GoalController", "GoalDone"),
-    "app.library": ("ajudge_goal", "aresume", "arun_goal", "chat_conversation", "judge_goal", "resume", "run_goal"),
+    "app.library": (
+        "ajudge_goal",
+        "aresume",
+        "arun_goal",
+        "chat_conversation",
+        "judge_goal",
+        "resume",
+        "run_goal",
+    ),
     "app.previous_run": ("read_attempts", "read_chat", "read_events", "read_state"),
     "app.run_options": ("RunKeywords",),
     "core.agent_ports": (

@@ -20,10 +20,20 @@ from goalrunner.core.agent_ports import (
     RoundReply,
     ToolResult,
 )
-from goalrunner.core.events import ChecksReviewed, ConfirmationRecorded, ReviewedChange, VerdictRecorded
+from goalrunner.core.events import (
+    ChecksReviewed,
+    ConfirmationRecorded,
+    ReviewedChange,
+    VerdictRecorded,
+)
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, ChecksReviewRequest, ValidationContext
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    ValidatorResult,
+)
 
 Item = TypeVar("Item")
 
@@ -34,7 +44,9 @@ class ScriptExhausted(AssertionError):
 
 def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
     if used >= len(script):
-        raise ScriptExhausted(f"{owner} has {len(script)} {noun}, one more was asked for")
+        raise ScriptExhausted(
+            f"{owner} has {len(script)} {noun}, one more was asked for"
+        )
     return script[used]
 
 
@@ -44,7 +56,9 @@ class ScriptedRound:
 
     text: str = "done"
     tools: tuple[ToolResult, ...] = ()
-    usage: Usage = field(default_factory=lambda: Usage(input_tokens=10, output_tokens=5, calls=1))
+    usage: Usage = field(
+        default_factory=lambda: Usage(input_tokens=10, output_tokens=5, calls=1)
+    )
     delay: float = 0.0
     """Seconds before the round begins."""
     error: Exception | None = None
@@ -54,14 +68,21 @@ class ScriptedConversation:
     """An agent that plays rounds."""
 
     def __init__(self, *rounds: ScriptedRound | str) -> None:
-        self._rounds = [ScriptedRound(text=item) if isinstance(item, str) else item for item in rounds]
+        self._rounds = [
+            ScriptedRound(text=item) if isinstance(item, str) else item
+            for item in rounds
+        ]
         self._played = 0
         self.messages: list[Message] = []
 
     @property
     def prompts(self) -> list[str]:
         """The user messages that are in the conversation now."""
-        return [str(message["content"]) for message in self.messages if message["role"] == "user"]
+        return [
+            str(message["content"])
+            for message in self.messages
+            if message["role"] == "user"
+        ]
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Play the next round."""
@@ -74,7 +95,10 @@ class ScriptedConversation:
         for result in round_.tools:
             recorder.tool_called(result.tool_call_id, result.tool, result.command)
             shown = (await recorder.tool_result(result)).head.decode(errors="replace")
-            self._add({"role": "tool", "tool_call_id": result.tool_call_id, "content": shown}, recorder)
+            self._add(
+                {"role": "tool", "tool_call_id": result.tool_call_id, "content": shown},
+                recorder,
+            )
         recorder.check_budget()
         recorder.text(round_.text)
         recorder.usage("agent", round_.usage)
@@ -97,7 +121,13 @@ class ScriptedConversation:
 class ScriptedValidator:
     """A validator that plays results: True, False, or a feedback text (red)."""
 
-    def __init__(self, *verdicts: bool | str, name: str = "check", serial: bool = False, hidden: bool = False) -> None:
+    def __init__(
+        self,
+        *verdicts: bool | str,
+        name: str = "check",
+        serial: bool = False,
+        hidden: bool = False,
+    ) -> None:
         self.name = name
         self.hidden = hidden
         self.command = f"scripted {name}"
@@ -105,15 +135,25 @@ class ScriptedValidator:
         self._verdicts = verdicts
         self.contexts: list[ValidationContext] = []
 
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+    async def validate(
+        self, context: ValidationContext
+    ) -> tuple[ValidatorResult, Path | None]:
         """Play the next result."""
-        verdict = _next(self._verdicts, len(self.contexts), f"validator {self.name}", "verdicts")
+        verdict = _next(
+            self._verdicts, len(self.contexts), f"validator {self.name}", "verdicts"
+        )
         self.contexts.append(context)
         await asyncio.sleep(0)
         feedback = verdict if isinstance(verdict, str) else ""
-        known: dict[str, Any] = {"name": self.name, "command": self.command, "feedback": feedback}
+        known: dict[str, Any] = {
+            "name": self.name,
+            "command": self.command,
+            "feedback": feedback,
+        }
         if verdict is True:
-            return ValidatorResult(passed=True, reason="passed", summary="green", **known), None
+            return ValidatorResult(
+                passed=True, reason="passed", summary="green", **known
+            ), None
         return ValidatorResult(passed=False, reason="red", summary="red", **known), None
 
 
@@ -146,18 +186,26 @@ class ScriptedJudge:
         if isinstance(answer, VerdictRecorded):
             return answer
         cited = sum(len(criterion.evidence) for criterion in answer.criteria)
-        return VerdictRecorded(round=request.round, verdict=answer, citations_checked=cited)
+        return VerdictRecorded(
+            round=request.round, verdict=answer, citations_checked=cited
+        )
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> ConfirmationRecorded:
+    async def confirm(
+        self, request: AuditRequest, claim: str, recorder: Recorder
+    ) -> ConfirmationRecorded:
         """Play the next second opinion."""
-        opinion = _next(self._opinions, len(self.claims), "the judge", "second opinions")
+        opinion = _next(
+            self._opinions, len(self.claims), "the judge", "second opinions"
+        )
         self.claims.append(claim)
         answer: ConfirmationRecorded | bool = await self._answer(opinion, recorder)
         if isinstance(answer, ConfirmationRecorded):
             return answer
         return ConfirmationRecorded(claim=claim, confirmed=answer, reason="as scripted")
 
-    async def review(self, request: ChecksReviewRequest, recorder: Recorder) -> ChecksReviewed:
+    async def review(
+        self, request: ChecksReviewRequest, recorder: Recorder
+    ) -> ChecksReviewed:
         """Play the next review of changed checks: True accepts all changes, False refuses all."""
         review = _next(self._reviews, len(self.reviewed), "the judge", "reviews")
         self.reviewed.append(request)
@@ -166,11 +214,21 @@ class ScriptedJudge:
             return answer
         changed = request.changed
         changes = (
-            ReviewedChange(path=path, change="as scripted", problem="" if answer else "as scripted", hunk=path)
+            ReviewedChange(
+                path=path,
+                change="as scripted",
+                problem="" if answer else "as scripted",
+                hunk=path,
+            )
             for path in changed.paths
         )
         decision: Literal["accepted", "refused"] = "accepted" if answer else "refused"
-        return ChecksReviewed(round=request.round, key=changed.key, decision=decision, changes=tuple(changes))
+        return ChecksReviewed(
+            round=request.round,
+            key=changed.key,
+            decision=decision,
+            changes=tuple(changes),
+        )
 
     async def _answer(self, item: Item | Exception, recorder: Recorder) -> Item:
         recorder.check_budget()
@@ -184,7 +242,9 @@ class ScriptedJudge:
 class ScriptedApprover:
     """A person who plays decisions and answers: True, False, a reason (a denial), or None if no person is there."""
 
-    def __init__(self, *decisions: bool | str | None, answers: Sequence[str | None] = ()) -> None:
+    def __init__(
+        self, *decisions: bool | str | None, answers: Sequence[str | None] = ()
+    ) -> None:
         self._decisions = decisions
         self._answers = answers
         self.requests: list[ApprovalRequest] = []
@@ -198,7 +258,9 @@ class ScriptedApprover:
         if decision is None:
             return None
         reason = decision if isinstance(decision, str) else ""
-        return ApprovalAnswer("approved" if decision is True else "denied", "ada@desk", reason)
+        return ApprovalAnswer(
+            "approved" if decision is True else "denied", "ada@desk", reason
+        )
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Play the next answer."""
@@ -208,20 +270,26 @@ class ScriptedApprover:
         return None if text is None else QuestionReply(text, "ada@desk")
 
 
-def satisfied(criterion: str = "it works", observation: str = "o1", quote: str = "1 passed") -> GoalVerdict:
+def satisfied(
+    criterion: str = "it works", observation: str = "o1", quote: str = "1 passed"
+) -> GoalVerdict:
     """Return a complete verdict with one criterion and one citation."""
     evidence = (Citation(observation=observation, quote=quote),)
     item = CriterionVerdict(criterion=criterion, satisfied=True, evidence=evidence)
     return GoalVerdict(score=1.0, complete=True, criteria=(item,))
 
 
-def unsatisfied(missing: str, criterion: str = "it works", score: float = 0.3) -> GoalVerdict:
+def unsatisfied(
+    missing: str, criterion: str = "it works", score: float = 0.3
+) -> GoalVerdict:
     """Return a verdict that is not complete."""
     item = CriterionVerdict(criterion=criterion, satisfied=False, missing=missing)
     return GoalVerdict(score=score, complete=False, missing=missing, criteria=(item,))
 
 
-def shell_result(call: str, command: str, output: str, exit_code: int = 0) -> ToolResult:
+def shell_result(
+    call: str, command: str, output: str, exit_code: int = 0
+) -> ToolResult:
     """Return a shell tool's result for scripted rounds."""
     return ToolResult(
         tool_call_id=call,

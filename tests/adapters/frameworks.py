@@ -17,12 +17,18 @@ from goalrunner.core.agent_ports import Conversation
 from tests.support.fake_provider import FakeProvider
 
 # OpenHands imports LiteLLM, which would look for prices in the network, and prints a banner.
-os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1", "OPENAI_API_KEY": "none"}
+os.environ |= {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "OPENHANDS_SUPPRESS_BANNER": "1",
+    "OPENAI_API_KEY": "none",
+}
 
 
 def run_shell(command: str, folder: Path) -> str:
     """Return the output of a command in the folder, and its exit code."""
-    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, check=False
+    )
     return f"{done.stdout}{done.stderr}exit {done.returncode}"
 
 
@@ -39,7 +45,9 @@ class Framework:
     said: Callable[[Any], Sequence[tuple[str, str]]]
     """Role and text of the messages in the framework's own chat."""
 
-    async def run(self, agent: Any, objective: Any, judge: Any = None, **options: Any) -> GoalOutcome:
+    async def run(
+        self, agent: Any, objective: Any, judge: Any = None, **options: Any
+    ) -> GoalOutcome:
         """Drive the agent with the adapter's `arun_goal`."""
         outcome: GoalOutcome = await self.drive(agent, objective, judge, **options)
         return outcome
@@ -49,7 +57,9 @@ def plain() -> Framework:
     """Return the built-in agent."""
 
     def agent(server: FakeProvider, workspace: Path) -> Any:
-        return chat_conversation(LLM("openai/fake", api_base=server.base_url("openai")), workspace=workspace)
+        return chat_conversation(
+            LLM("openai/fake", api_base=server.base_url("openai")), workspace=workspace
+        )
 
     def judge(server: FakeProvider) -> Any:
         return LLM("openai/judge", api_base=server.base_url("openai"), account="judge")
@@ -67,7 +77,11 @@ def strands() -> Framework:
     models = import_module("strands.models.openai")
 
     def model(server: FakeProvider) -> Any:
-        address = {"base_url": server.base_url("openai"), "api_key": "none", "max_retries": 0}
+        address = {
+            "base_url": server.base_url("openai"),
+            "api_key": "none",
+            "max_retries": 0,
+        }
         return models.OpenAIModel(client_args=address, model_id="fake")
 
     def agent(server: FakeProvider, workspace: Path) -> Any:
@@ -90,7 +104,15 @@ def strands() -> Framework:
             if "text" in block
         ]
 
-    return Framework("strands", agent, model, adapter.arun_goal, adapter.aresume, adapter.StrandsConversation, said)
+    return Framework(
+        "strands",
+        agent,
+        model,
+        adapter.arun_goal,
+        adapter.aresume,
+        adapter.StrandsConversation,
+        said,
+    )
 
 
 def openhands() -> Framework:
@@ -101,7 +123,11 @@ def openhands() -> Framework:
 
     def model(server: FakeProvider, usage_id: str = "judge") -> Any:
         return sdk.LLM(
-            model="openai/fake", base_url=server.base_url("openai"), api_key="none", usage_id=usage_id, num_retries=0
+            model="openai/fake",
+            base_url=server.base_url("openai"),
+            api_key="none",
+            usage_id=usage_id,
+            num_retries=0,
         )
 
     def agent(server: FakeProvider, workspace: Path) -> Any:
@@ -109,9 +135,19 @@ def openhands() -> Framework:
         return sdk.Conversation(made, workspace=str(workspace), visualizer=None)
 
     def said(agent: Any) -> Sequence[tuple[str, str]]:
-        return [(one["role"], one["content"]) for one in adapter.chat_of(agent.state.events)]
+        return [
+            (one["role"], one["content"]) for one in adapter.chat_of(agent.state.events)
+        ]
 
-    return Framework("openhands", agent, model, adapter.arun_goal, adapter.aresume, adapter.OpenHandsConversation, said)
+    return Framework(
+        "openhands",
+        agent,
+        model,
+        adapter.arun_goal,
+        adapter.aresume,
+        adapter.OpenHandsConversation,
+        said,
+    )
 
 
 def _imported(name: str) -> Any:

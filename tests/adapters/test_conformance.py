@@ -18,7 +18,11 @@ from tests.support.fake_provider.messages import Answer
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
-pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.adapters,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.fixture(params=FRAMEWORKS)
@@ -43,11 +47,24 @@ def says(*criteria: Any, missing: str = "") -> Any:
     return say(verdict(*criteria, missing=missing)["text"])
 
 
-async def test_red_rounds_go_on_in_the_same_conversation(framework: Framework, workspace: Path) -> None:
-    with FakeProvider([say("I made it."), run("touch done"), say("Now I did.")]) as server:
+async def test_red_rounds_go_on_in_the_same_conversation(
+    framework: Framework, workspace: Path
+) -> None:
+    with FakeProvider(
+        [say("I made it."), run("touch done"), say("Now I did.")]
+    ) as server:
         agent = framework.agent(server, workspace)
-        outcome = await framework.run(agent, "make the file done", validators=["test -e done"], workspace=workspace)
-    assert (outcome.status, outcome.iterations, server.exhausted) == ("complete", 2, False)
+        outcome = await framework.run(
+            agent,
+            "make the file done",
+            validators=["test -e done"],
+            workspace=workspace,
+        )
+    assert (outcome.status, outcome.iterations, server.exhausted) == (
+        "complete",
+        2,
+        False,
+    )
     assert [attempt.passed for attempt in outcome.attempts] == [False, True]
     said = framework.said(agent)
     asked = [text for role, text in said if role == "user"]
@@ -57,12 +74,24 @@ async def test_red_rounds_go_on_in_the_same_conversation(framework: Framework, w
     assert "I made it." in [text for role, text in said if role == "assistant"]
 
 
-async def test_a_conversation_that_has_a_history_goes_on(framework: Framework, workspace: Path) -> None:
-    with FakeProvider([say("First."), run("touch done"), say("Second."), run("touch more"), say("Third.")]) as server:
+async def test_a_conversation_that_has_a_history_goes_on(
+    framework: Framework, workspace: Path
+) -> None:
+    with FakeProvider(
+        [
+            say("First."),
+            run("touch done"),
+            say("Second."),
+            run("touch more"),
+            say("Third."),
+        ]
+    ) as server:
         agent = framework.agent(server, workspace)
         options: dict[str, Any] = {"workspace": workspace, "max_iterations": 2}
         await framework.run(agent, "first goal", validators=["test -e done"], **options)
-        outcome = await framework.run(agent, "second goal", validators=["test -e more"], **options)
+        outcome = await framework.run(
+            agent, "second goal", validators=["test -e more"], **options
+        )
         sent = json.dumps(server.requests[-1].messages)
     assert (outcome.status, outcome.iterations) == ("complete", 1)
     assert "first goal" in sent
@@ -70,26 +99,51 @@ async def test_a_conversation_that_has_a_history_goes_on(framework: Framework, w
 
 
 @pytest.mark.parametrize("same", [True, False], ids=["the-same-agent", "a-new-agent"])
-async def test_a_capped_run_is_resumed(framework: Framework, workspace: Path, tmp_path: Path, same: bool) -> None:
-    with FakeProvider([say("I made it."), run("touch done"), say("Now I did.")], fresh=True, plain=True) as server:
+async def test_a_capped_run_is_resumed(
+    framework: Framework, workspace: Path, tmp_path: Path, same: bool
+) -> None:
+    with FakeProvider(
+        [say("I made it."), run("touch done"), say("Now I did.")],
+        fresh=True,
+        plain=True,
+    ) as server:
         agent = framework.agent(server, workspace)
-        options: dict[str, Any] = {"validators": ["test -e done"], "workspace": workspace, "home": tmp_path / "home"}
-        capped = await framework.run(agent, "make the file done", max_iterations=1, **options)
+        options: dict[str, Any] = {
+            "validators": ["test -e done"],
+            "workspace": workspace,
+            "home": tmp_path / "home",
+        }
+        capped = await framework.run(
+            agent, "make the file done", max_iterations=1, **options
+        )
         again = agent if same else framework.agent(server, workspace)
-        outcome = await framework.resume(capped, again, max_iterations=3, home=tmp_path / "home")
+        outcome = await framework.resume(
+            capped, again, max_iterations=3, home=tmp_path / "home"
+        )
         sent = json.dumps(server.requests[1].messages)
-    assert (capped.status, outcome.status, outcome.iterations) == ("capped", "complete", 2)
+    assert (capped.status, outcome.status, outcome.iterations) == (
+        "capped",
+        "complete",
+        2,
+    )
     assert "I made it." in sent
     assert "test -e done" in sent
 
 
-async def test_without_context_a_retry_sees_the_input_and_the_feedback(framework: Framework, workspace: Path) -> None:
+async def test_without_context_a_retry_sees_the_input_and_the_feedback(
+    framework: Framework, workspace: Path
+) -> None:
     with FakeProvider([say("Wrong."), say("Right.")], plain=True, fresh=True) as server:
         agent = framework.agent(server, workspace)
         outcome = await framework.run(
             agent,
             Goal(objective="say Right.", deliverable="response"),
-            validators=[lambda response, _: {"passed": "Right" in text(response), "feedback": "not right"}],
+            validators=[
+                lambda response, _: {
+                    "passed": "Right" in text(response),
+                    "feedback": "not right",
+                }
+            ],
             preserve_context=False,
         )
         sent = json.dumps(server.requests[-1].messages)
@@ -104,8 +158,12 @@ def text(response: Any) -> str:
     return "".join(block.get("text", "") for block in response["content"])
 
 
-async def test_a_checkpoint_brings_the_chat_back_and_leaves_files(framework: Framework, workspace: Path) -> None:
-    with FakeProvider([say("One."), run("touch file"), say("Two.")], plain=True, fresh=True) as server:
+async def test_a_checkpoint_brings_the_chat_back_and_leaves_files(
+    framework: Framework, workspace: Path
+) -> None:
+    with FakeProvider(
+        [say("One."), run("touch file"), say("Two.")], plain=True, fresh=True
+    ) as server:
         agent = framework.agent(server, workspace)
         objective = Goal(objective="go on", deliverable="response")
         await framework.run(agent, objective, validators=[lambda response, _: True])
@@ -118,23 +176,37 @@ async def test_a_checkpoint_brings_the_chat_back_and_leaves_files(framework: Fra
     assert (workspace / "file").exists()
 
 
-async def test_a_deadline_cuts_a_model_call_and_the_agent_can_go_on(framework: Framework, workspace: Path) -> None:
+async def test_a_deadline_cuts_a_model_call_and_the_agent_can_go_on(
+    framework: Framework, workspace: Path
+) -> None:
     with FakeProvider([hang(), say("Done.")], plain=True, fresh=True) as server:
         agent = framework.agent(server, workspace)
         began = time.monotonic()
         objective = Goal(objective="wait", deliverable="response")
-        outcome = await framework.run(agent, objective, validators=[lambda response, _: True], timeout=1)
+        outcome = await framework.run(
+            agent, objective, validators=[lambda response, _: True], timeout=1
+        )
         assert time.monotonic() - began < 8
-        again = await framework.run(agent, objective, validators=[lambda response, _: True])
+        again = await framework.run(
+            agent, objective, validators=[lambda response, _: True]
+        )
     assert (outcome.status, outcome.stop_reason) == ("capped", "timeout")
     assert again.status == "complete"
 
 
-async def test_a_cancelled_run_is_recorded_as_cancelled(framework: Framework, workspace: Path, tmp_path: Path) -> None:
+async def test_a_cancelled_run_is_recorded_as_cancelled(
+    framework: Framework, workspace: Path, tmp_path: Path
+) -> None:
     with FakeProvider([hang()], plain=True) as server:
         agent = framework.agent(server, workspace)
         work = asyncio.ensure_future(
-            framework.run(agent, "wait", validators=["false"], workspace=workspace, home=tmp_path / "home")
+            framework.run(
+                agent,
+                "wait",
+                validators=["false"],
+                workspace=workspace,
+                home=tmp_path / "home",
+            )
         )
         while not server.requests:
             await asyncio.sleep(0.05)
@@ -150,45 +222,84 @@ def _before_round_1(framework: Framework) -> list[Answer]:
     return [] if framework.name else [say("Yes.")]
 
 
-async def test_usage_is_counted_by_account(framework: Framework, workspace: Path) -> None:
+async def test_usage_is_counted_by_account(
+    framework: Framework, workspace: Path
+) -> None:
     greeting = _before_round_1(framework)
     with (
         FakeProvider([run("cat all.txt"), say("Done.")]) as server,
-        FakeProvider([*greeting, says(("it passes", [quote("o1", "12 passed")]))], plain=True, fresh=True) as second,
+        FakeProvider(
+            [*greeting, says(("it passes", [quote("o1", "12 passed")]))],
+            plain=True,
+            fresh=True,
+        ) as second,
     ):
         agent = framework.agent(server, workspace)
-        outcome = await framework.run(agent, "show that it passes", framework.judge(second), workspace=workspace)
+        outcome = await framework.run(
+            agent, "show that it passes", framework.judge(second), workspace=workspace
+        )
     assert outcome.status == "complete", outcome.message
     agent_usage, judge_usage = outcome.usage["agent"], outcome.usage["judge"]
-    assert (agent_usage.calls, agent_usage.input_tokens, agent_usage.output_tokens) == (2, 20, 10)
+    assert (agent_usage.calls, agent_usage.input_tokens, agent_usage.output_tokens) == (
+        2,
+        20,
+        10,
+    )
     calls = len(greeting) + 1
-    assert (judge_usage.calls, judge_usage.input_tokens, judge_usage.output_tokens) == (calls, 10 * calls, 5 * calls)
+    assert (judge_usage.calls, judge_usage.input_tokens, judge_usage.output_tokens) == (
+        calls,
+        10 * calls,
+        5 * calls,
+    )
 
 
-async def test_a_budget_of_tokens_ends_the_turn(framework: Framework, workspace: Path) -> None:
+async def test_a_budget_of_tokens_ends_the_turn(
+    framework: Framework, workspace: Path
+) -> None:
     steps = [run(f"echo {number}; sleep 0.5", usage=(60, 20)) for number in range(8)]
     with FakeProvider([*steps, say("Done.")]) as server:
         agent = framework.agent(server, workspace)
-        goal = Goal(objective="count", budget={"tokens": 200}, validators=[{"run": "false"}])
+        goal = Goal(
+            objective="count", budget={"tokens": 200}, validators=[{"run": "false"}]
+        )
         outcome = await framework.run(agent, goal, workspace=workspace)
     assert (outcome.status, outcome.stop_reason) == ("capped", "budget_exhausted")
     assert server.played < 6
 
 
-async def test_tool_results_are_observations_and_the_agents_text_is_none(framework: Framework, workspace: Path) -> None:
+async def test_tool_results_are_observations_and_the_agents_text_is_none(
+    framework: Framework, workspace: Path
+) -> None:
     events: list[Event] = []
     claimed = says(("it passes", [quote("o1", "all 12 tests passed")]))
     shown = says(("it passes", [quote("o2", "12 passed")]))
     with (
-        FakeProvider([run("cat few.txt"), say("all 12 tests passed"), run("cat all.txt"), say("Shown.")]) as server,
-        FakeProvider([*_before_round_1(framework), claimed, claimed, shown], plain=True, fresh=True) as second,
+        FakeProvider(
+            [
+                run("cat few.txt"),
+                say("all 12 tests passed"),
+                run("cat all.txt"),
+                say("Shown."),
+            ]
+        ) as server,
+        FakeProvider(
+            [*_before_round_1(framework), claimed, claimed, shown],
+            plain=True,
+            fresh=True,
+        ) as second,
     ):
         agent = framework.agent(server, workspace)
         outcome = await framework.run(
-            agent, "12 tests pass", framework.judge(second), workspace=workspace, on_event=events.append
+            agent,
+            "12 tests pass",
+            framework.judge(second),
+            workspace=workspace,
+            on_event=events.append,
         )
     assert (outcome.status, outcome.iterations) == ("complete", 2), outcome.message
-    results = [event.observation for event in events if isinstance(event, ToolResultRecorded)]
+    results = [
+        event.observation for event in events if isinstance(event, ToolResultRecorded)
+    ]
     assert [(one.id, one.source, one.command, one.reported_by) for one in results] == [
         ("o1", "shell", "cat few.txt", framework.name),
         ("o2", "shell", "cat all.txt", framework.name),
@@ -200,7 +311,14 @@ async def test_tool_results_are_observations_and_the_agents_text_is_none(framewo
     [
         (["touch done", "sleep 0.1; cat all.txt"], True),
         (["touch done", "sleep 0.1; cat all.txt", "sleep 0.1; rm done"], False),
-        (["echo 12 passed > few.txt", "sleep 0.1; cat few.txt", "sleep 0.1; echo 3 passed > few.txt"], False),
+        (
+            [
+                "echo 12 passed > few.txt",
+                "sleep 0.1; cat few.txt",
+                "sleep 0.1; echo 3 passed > few.txt",
+            ],
+            False,
+        ),
         (["sleep 0.1; touch done; cat all.txt; rm done"], False),
     ],
 )
@@ -210,41 +328,70 @@ async def test_a_result_counts_in_its_round_if_nothing_changed_after_its_tool_wa
     cited = min(len(commands), 2)
     shown = says(("it passes", [quote(f"o{cited}", "12 passed")]))
     with (
-        FakeProvider([*map(run, commands), say("I did it.")], plain=True, fresh=True) as first,
-        FakeProvider([*_before_round_1(framework), shown], plain=True, fresh=True) as second,
+        FakeProvider(
+            [*map(run, commands), say("I did it.")], plain=True, fresh=True
+        ) as first,
+        FakeProvider(
+            [*_before_round_1(framework), shown], plain=True, fresh=True
+        ) as second,
     ):
         agent = framework.agent(first, workspace)
         options: dict[str, Any] = {"workspace": workspace, "max_iterations": 1}
-        outcome = await framework.run(agent, "make it pass", framework.judge(second), **options)
+        outcome = await framework.run(
+            agent, "make it pass", framework.judge(second), **options
+        )
     assert outcome.verdict is not None
     assert outcome.passed is complete, outcome.verdict.missing
-    assert complete or f"o{cited} is stale" in outcome.verdict.missing or "itself changed" in outcome.verdict.missing
+    assert (
+        complete
+        or f"o{cited} is stale" in outcome.verdict.missing
+        or "itself changed" in outcome.verdict.missing
+    )
 
 
-async def test_a_verdict_without_a_citation_is_not_complete(framework: Framework, workspace: Path) -> None:
+async def test_a_verdict_without_a_citation_is_not_complete(
+    framework: Framework, workspace: Path
+) -> None:
     with (
         FakeProvider([say("All done.")], plain=True) as server,
-        FakeProvider([say('{"score": 1.0, "complete": true, "missing": ""}')] * 9, plain=True, fresh=True) as second,
+        FakeProvider(
+            [say('{"score": 1.0, "complete": true, "missing": ""}')] * 9,
+            plain=True,
+            fresh=True,
+        ) as second,
     ):
         agent = framework.agent(server, workspace)
         outcome = await framework.run(
-            agent, "tests pass", framework.judge(second), workspace=workspace, max_iterations=1
+            agent,
+            "tests pass",
+            framework.judge(second),
+            workspace=workspace,
+            max_iterations=1,
         )
     assert outcome.status != "complete"
 
 
-async def test_a_refused_key_ends_the_run_as_failed(framework: Framework, workspace: Path) -> None:
+async def test_a_refused_key_ends_the_run_as_failed(
+    framework: Framework, workspace: Path
+) -> None:
     with FakeProvider([fail(401, "Incorrect API key")], plain=True) as server:
         agent = framework.agent(server, workspace)
-        outcome = await framework.run(agent, "anything", validators=["false"], workspace=workspace)
+        outcome = await framework.run(
+            agent, "anything", validators=["false"], workspace=workspace
+        )
     assert (outcome.status, outcome.stop_reason) == ("failed", "authentication")
 
 
-async def test_two_runs_over_one_agent_are_refused(framework: Framework, workspace: Path) -> None:
+async def test_two_runs_over_one_agent_are_refused(
+    framework: Framework, workspace: Path
+) -> None:
     with FakeProvider([hang(3)], plain=True) as server:
         agent = framework.agent(server, workspace)
         objective = Goal(objective="wait", deliverable="response")
-        options: dict[str, Any] = {"validators": [lambda response, _: True], "timeout": 2}
+        options: dict[str, Any] = {
+            "validators": [lambda response, _: True],
+            "timeout": 2,
+        }
         first = asyncio.ensure_future(framework.run(agent, objective, **options))
         await asyncio.sleep(0.5)
         with pytest.raises(Exception, match="already used by another run"):

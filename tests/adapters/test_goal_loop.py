@@ -18,7 +18,11 @@ from tests.support.fake_provider import Answer, FakeProvider, fail, run, say
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
-pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.adapters,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(300),
+]
 
 Make = Callable[..., Any]
 
@@ -26,7 +30,9 @@ Make = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def package() -> Any:
     """Return Strands."""
-    return pytest.importorskip("strands", reason="SKIPPED: strands-agents is not installed")
+    return pytest.importorskip(
+        "strands", reason="SKIPPED: strands-agents is not installed"
+    )
 
 
 @pytest.fixture
@@ -46,7 +52,9 @@ def make(package: Any, adapter: Any, tmp_path: Path, home: Path) -> Iterator[Mak
     """Return a function `(script, goal, **options) -> (agent, plugin, server)`."""
     servers: list[FakeProvider] = []
 
-    def made(script: list[Answer], goal: Any, **options: Any) -> tuple[Any, Any, FakeProvider]:
+    def made(
+        script: list[Answer], goal: Any, **options: Any
+    ) -> tuple[Any, Any, FakeProvider]:
         server = FakeProvider(script, plain=True, fresh=True)
         server.start()
         servers.append(server)
@@ -54,7 +62,10 @@ def make(package: Any, adapter: Any, tmp_path: Path, home: Path) -> Iterator[Mak
         framework = strands()
         agent = framework.agent(server, tmp_path)
         agent = package.Agent(
-            model=agent.model, tools=[agent.tool_registry.registry["shell"]], plugins=[plugin], callback_handler=None
+            model=agent.model,
+            tools=[agent.tool_registry.registry["shell"]],
+            plugins=[plugin],
+            callback_handler=None,
         )
         return agent, plugin, server
 
@@ -66,12 +77,22 @@ def make(package: Any, adapter: Any, tmp_path: Path, home: Path) -> Iterator[Mak
 def at_most_three_words(response: Any, agent: Any) -> Any:
     """Return whether the response has at most three words."""
     assert agent.messages[-1] is response
-    words = len(" ".join(block["text"] for block in response["content"] if "text" in block).split())
-    return True if words <= 3 else {"passed": False, "feedback": f"Too long ({words} words). Cap at 3."}
+    words = len(
+        " ".join(
+            block["text"] for block in response["content"] if "text" in block
+        ).split()
+    )
+    return (
+        True
+        if words <= 3
+        else {"passed": False, "feedback": f"Too long ({words} words). Cap at 3."}
+    )
 
 
 def test_a_callable_goal_is_retried_with_its_feedback(make: Make) -> None:
-    agent, plugin, server = make([say("one two three four"), say("one two")], at_most_three_words)
+    agent, plugin, server = make(
+        [say("one two three four"), say("one two")], at_most_three_words
+    )
     assert plugin.last_result(agent) is None
     result = agent("Count.")
     assert str(result).strip() == "one two"
@@ -81,14 +102,27 @@ def test_a_callable_goal_is_retried_with_its_feedback(make: Make) -> None:
         (1, False, "Too long (4 words). Cap at 3."),
         (2, True, None),
     ]
-    assert [message["role"] for message in agent.messages] == ["user", "assistant", "user", "assistant"]
+    assert [message["role"] for message in agent.messages] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
     assert "Too long (4 words)" in json.dumps(server.requests[1].messages)
 
 
-def test_a_text_goal_is_judged_by_the_agents_own_model_with_checked_citations(make: Make) -> None:
+def test_a_text_goal_is_judged_by_the_agents_own_model_with_checked_citations(
+    make: Make,
+) -> None:
     claimed = verdict(("short", [quote("o1", "words that were never said")]))["text"]
     passed = verdict(("short", [quote("o2", "Light bends in drops.")]))["text"]
-    script = [say("Long and winding."), say(claimed), say(claimed), say("Light bends in drops."), say(passed)]
+    script = [
+        say("Long and winding."),
+        say(claimed),
+        say(claimed),
+        say("Light bends in drops."),
+        say(passed),
+    ]
     agent, plugin, server = make(script, "At most 3 sentences, no jargon.")
     agent("Explain how rainbows form.")
     found = plugin.last_result(agent)
@@ -98,7 +132,9 @@ def test_a_text_goal_is_judged_by_the_agents_own_model_with_checked_citations(ma
 
 
 def test_equal_feedback_does_not_stall_a_loop(make: Make) -> None:
-    agent, plugin, _ = make([say("one two three four")] * 6, at_most_three_words, max_attempts=6)
+    agent, plugin, _ = make(
+        [say("one two three four")] * 6, at_most_three_words, max_attempts=6
+    )
     agent("Count.")
     assert plugin.last_result(agent).stop_reason == "max_attempts"
     assert len(plugin.last_result(agent).attempts) == 6
@@ -125,7 +161,14 @@ class ForeignOutcome:
 def test_every_result_of_a_validator_of_strands_is_understood(
     make: Make, adapter: Any, returned: Any, feedback: str | None
 ) -> None:
-    results = iter([adapter.ValidationOutcome(False, "no") if isinstance(returned, str) else returned, True])
+    results = iter(
+        [
+            adapter.ValidationOutcome(False, "no")
+            if isinstance(returned, str)
+            else returned,
+            True,
+        ]
+    )
     seen: list[str | None] = []
 
     def template(told: str | None) -> str:
@@ -135,9 +178,14 @@ def test_every_result_of_a_validator_of_strands_is_understood(
     def validator(response: Any, agent: Any) -> Any:
         return next(results)
 
-    agent, plugin, _ = make([say("a"), say("b")], validator, resume_prompt_template=template)
+    agent, plugin, _ = make(
+        [say("a"), say("b")], validator, resume_prompt_template=template
+    )
     agent("Go.")
-    assert [one.feedback for one in plugin.last_result(agent).attempts] == [feedback, None]
+    assert [one.feedback for one in plugin.last_result(agent).attempts] == [
+        feedback,
+        None,
+    ]
     assert seen == [feedback]
     assert agent.messages[2]["content"] == [{"text": "START OVER"}]
 
@@ -149,14 +197,18 @@ def test_a_template_may_return_blocks_and_a_validator_may_be_async(make: Make) -
         return next(results)
 
     agent, plugin, _ = make(
-        [say("a"), say("b")], validator, resume_prompt_template=lambda _: [{"text": "one"}, {"text": "two"}]
+        [say("a"), say("b")],
+        validator,
+        resume_prompt_template=lambda _: [{"text": "one"}, {"text": "two"}],
     )
     agent("Go.")
     assert plugin.last_result(agent).passed
     assert agent.messages[2]["content"] == [{"text": "one"}, {"text": "two"}]
 
 
-def test_without_context_a_retry_sees_the_input_and_the_feedback_alone(make: Make) -> None:
+def test_without_context_a_retry_sees_the_input_and_the_feedback_alone(
+    make: Make,
+) -> None:
     agent, _, server = make(
         [say("one two three four"), say("five six seven eight"), say("nine")],
         at_most_three_words,
@@ -173,12 +225,18 @@ def test_without_context_a_retry_sees_the_input_and_the_feedback_alone(make: Mak
     assert "Before." in sent
 
 
-def test_shell_validators_run_in_the_check_environment(make: Make, tmp_path: Path) -> None:
+def test_shell_validators_run_in_the_check_environment(
+    make: Make, tmp_path: Path
+) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "check.sh").write_text("test -e done\n")
     agent, plugin, _ = make(
-        [say("I did it."), run(f"touch {folder}/done; echo exit 0 > {folder}/check.sh"), say("Now.")],
+        [
+            say("I did it."),
+            run(f"touch {folder}/done; echo exit 0 > {folder}/check.sh"),
+            say("Now."),
+        ],
         Goal(objective="make done", validators=[ValidatorSpec(run="sh check.sh")]),
         workspace=folder,
     )
@@ -189,16 +247,23 @@ def test_shell_validators_run_in_the_check_environment(make: Make, tmp_path: Pat
     assert found.outcome.differing == ("check.sh",)
 
 
-def test_callables_are_labelled_and_every_run_is_recorded(make: Make, home: Path) -> None:
+def test_callables_are_labelled_and_every_run_is_recorded(
+    make: Make, home: Path
+) -> None:
     agent, plugin, _ = make([run("echo hello"), say("one two")], at_most_three_words)
     agent("Count.")
     outcome = plugin.last_result(agent).outcome
     assert outcome.labels == ("not isolated",)
     folder = Path(outcome.run_path)
     assert folder.parent == home / "runs"
-    kept = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    kept = [
+        json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()
+    ]
     kinds = [json.dumps(line) for line in kept]
-    assert any("tool_result_recorded" in kind and '"reported_by": "strands"' in kind for kind in kinds)
+    assert any(
+        "tool_result_recorded" in kind and '"reported_by": "strands"' in kind
+        for kind in kinds
+    )
     assert json.loads((folder / "outcome.json").read_text())["status"] == "complete"
 
 
@@ -211,12 +276,23 @@ def test_each_invocation_is_a_run_of_its_own(make: Make, home: Path) -> None:
     assert len(list((home / "runs").glob("*/outcome.json"))) == 2
 
 
-def test_the_judge_sees_the_input_and_what_was_said_before(make: Make, home: Path) -> None:
-    first, second = (verdict(("in German", [quote("o1", words)]))["text"] for words in ("Ja.", "Regen."))
-    agent, plugin, server = make([say("Ja."), say(first), say("Regen."), say(second)], "Answer in German.")
+def test_the_judge_sees_the_input_and_what_was_said_before(
+    make: Make, home: Path
+) -> None:
+    first, second = (
+        verdict(("in German", [quote("o1", words)]))["text"]
+        for words in ("Ja.", "Regen.")
+    )
+    agent, plugin, server = make(
+        [say("Ja."), say(first), say("Regen."), say(second)], "Answer in German."
+    )
     agent("Answer in one word.")
     agent("What falls from clouds?")
-    prompts = [str(request.messages) for request in server.requests if "You audit the work" in str(request.messages)]
+    prompts = [
+        str(request.messages)
+        for request in server.requests
+        if "You audit the work" in str(request.messages)
+    ]
     assert plugin.last_result(agent).passed
     assert "round 0: What falls from clouds?" in prompts[-1]
     assert "round 1: Answer in one word." in prompts[-1]
@@ -232,7 +308,12 @@ def test_a_failing_model_is_raised_and_recorded(make: Make) -> None:
 
 
 def test_a_deadline_is_kept_between_attempts(make: Make) -> None:
-    agent, plugin, _ = make([say("one two three four", delay=1.2)], at_most_three_words, timeout=1, max_attempts=9)
+    agent, plugin, _ = make(
+        [say("one two three four", delay=1.2)],
+        at_most_three_words,
+        timeout=1,
+        max_attempts=9,
+    )
     agent("Go.")
     assert plugin.last_result(agent).stop_reason == "timeout"
 
@@ -252,7 +333,9 @@ def test_one_plugin_serves_several_agents(make: Make, package: Any) -> None:
     assert plugin.last_result(second) is None
 
 
-def test_wrong_parameters_are_refused_and_no_limit_is_warned_about(adapter: Any) -> None:
+def test_wrong_parameters_are_refused_and_no_limit_is_warned_about(
+    adapter: Any,
+) -> None:
     with pytest.raises(ValueError, match="max_attempts"):
         adapter.GoalLoop("x", max_attempts=0)
     with pytest.raises(ValueError, match="timeout"):
@@ -269,7 +352,10 @@ def test_wrong_parameters_are_refused_and_no_limit_is_warned_about(adapter: Any)
 def test_a_judge_has_its_own_model_and_system_prompt(make: Make, adapter: Any) -> None:
     passed = verdict(("short", [quote("o1", "Light bends.")]))["text"]
     with FakeProvider([say(passed)], plain=True, fresh=True) as second:
-        config = adapter.JudgeConfig(model=strands().judge(second), system_prompt="Be strict, as a teacher of physics.")
+        config = adapter.JudgeConfig(
+            model=strands().judge(second),
+            system_prompt="Be strict, as a teacher of physics.",
+        )
         agent, plugin, server = make([say("Light bends.")], "short", judge=config)
         agent("Explain.")
     assert plugin.last_result(agent).passed

@@ -18,7 +18,11 @@ from tests.support.fake_provider import FakeProvider, calls, run, say
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
-pytestmark = [pytest.mark.adapters, pytest.mark.filterwarnings("default"), pytest.mark.timeout(300)]
+pytestmark = [
+    pytest.mark.adapters,
+    pytest.mark.filterwarnings("default"),
+    pytest.mark.timeout(300),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -47,19 +51,29 @@ def test_run_goal_takes_a_conversation_and_an_llm_by_position(
         FakeProvider([passes("o1", "12 passed")], plain=True, fresh=True) as second,
     ):
         conversation, judge = framework.agent(server, tmp_path), framework.judge(second)
-        outcome = adapter.run_goal(conversation, "the tests pass", judge, max_iterations=3)
-    assert (outcome.status, outcome.iterations, outcome.verdict.complete) == ("complete", 1, True)
+        outcome = adapter.run_goal(
+            conversation, "the tests pass", judge, max_iterations=3
+        )
+    assert (outcome.status, outcome.iterations, outcome.verdict.complete) == (
+        "complete",
+        1,
+        True,
+    )
     assert len(judge.metrics.token_usages) == 1
     kinds = [type(event).__name__ for event in conversation.state.events]
     assert kinds.count("ActionEvent") == kinds.count("ObservationEvent") == 1
 
 
-def test_judge_goal_audits_the_events_of_a_conversation(framework: Framework, adapter: Any, tmp_path: Path) -> None:
+def test_judge_goal_audits_the_events_of_a_conversation(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
     claimed = passes("o1", "13 passed")
     (tmp_path / "report.txt").write_text("12 passed\n")
     with (
         FakeProvider([run("cat report.txt"), say("13 passed")]) as server,
-        FakeProvider([passes("o1", "12 passed"), claimed, claimed], plain=True, fresh=True) as second,
+        FakeProvider(
+            [passes("o1", "12 passed"), claimed, claimed], plain=True, fresh=True
+        ) as second,
     ):
         conversation, judge = framework.agent(server, tmp_path), framework.judge(second)
         conversation.send_message("Run the tests.")
@@ -84,21 +98,39 @@ def test_the_judge_sees_what_a_person_wrote_and_no_other_messages_of_the_role(
         conversation.send_message("Reports are in German.")
         conversation.run()
         added = sdk.Message(role="user", content=[sdk.TextContent(text="Think again.")])
-        conversation.state.events.append(kinds.MessageEvent(source="environment", llm_message=added))
-        outcome = adapter.run_goal(conversation, "the tests pass", judge, max_iterations=1, home=tmp_path / "home")
+        conversation.state.events.append(
+            kinds.MessageEvent(source="environment", llm_message=added)
+        )
+        outcome = adapter.run_goal(
+            conversation,
+            "the tests pass",
+            judge,
+            max_iterations=1,
+            home=tmp_path / "home",
+        )
         adapter.judge_goal(judge, "the tests pass", conversation.state.events)
         prompts = [request.messages[-1]["content"] for request in second.requests]
-    said = [event.text for event in read_events(outcome, home=tmp_path / "home") if event.type == "user_said"]
+    said = [
+        event.text
+        for event in read_events(outcome, home=tmp_path / "home")
+        if event.type == "user_said"
+    ]
     assert said == ["Reports are in German."]
     for prompt in map(str, prompts):
         assert "round 1: Reports are in German." in prompt
         assert "Think again." not in prompt
 
 
-def test_a_controller_takes_the_events_after_each_run(framework: Framework, adapter: Any, tmp_path: Path) -> None:
-    with FakeProvider([say("I made it."), run(f"touch {tmp_path}/done"), say("Now I did.")]) as server:
+def test_a_controller_takes_the_events_after_each_run(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    with FakeProvider(
+        [say("I made it."), run(f"touch {tmp_path}/done"), say("Now I did.")]
+    ) as server:
         conversation = framework.agent(server, tmp_path)
-        controller = adapter.GoalController("make the file", validators=["test -e done"], workspace=tmp_path)
+        controller = adapter.GoalController(
+            "make the file", validators=["test -e done"], workspace=tmp_path
+        )
         conversation.send_message(controller.start())
         conversation.run()
         step = controller.on_run_finished(conversation.state.events)
@@ -111,18 +143,27 @@ def test_a_controller_takes_the_events_after_each_run(framework: Framework, adap
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
 
 
-async def test_a_controller_works_in_an_event_loop(framework: Framework, adapter: Any, tmp_path: Path) -> None:
+async def test_a_controller_works_in_an_event_loop(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
     with FakeProvider([run(f"touch {tmp_path}/done"), say("I did.")]) as server:
         conversation = framework.agent(server, tmp_path)
-        controller = adapter.GoalController("make the file", validators=["test -e done"], workspace=tmp_path)
+        controller = adapter.GoalController(
+            "make the file", validators=["test -e done"], workspace=tmp_path
+        )
         conversation.send_message(await controller.astart())
         await conversation.arun()
         done = await controller.aon_run_finished(conversation.state.events)
     assert done.outcome.status == "complete"
 
 
-def test_the_critic_of_the_agent_refines_inside_a_round(framework: Framework, adapter: Any, tmp_path: Path) -> None:
-    sdk, critics = import_module("openhands.sdk"), import_module("openhands.sdk.critic.base")
+def test_the_critic_of_the_agent_refines_inside_a_round(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    sdk, critics = (
+        import_module("openhands.sdk"),
+        import_module("openhands.sdk.critic.base"),
+    )
     scores = iter([0.1, 0.9])
 
     class Doubtful(critics.CriticBase):  # type: ignore[misc, name-defined]
@@ -132,16 +173,30 @@ def test_the_critic_of_the_agent_refines_inside_a_round(framework: Framework, ad
             """Return the next score."""
             return critics.CriticResult(score=next(scores), message="look again")
 
-    first, second = (calls(("finish", {"message": text})) for text in ("Made.", "Really made."))
+    first, second = (
+        calls(("finish", {"message": text})) for text in ("Made.", "Really made.")
+    )
     with FakeProvider([first, run("touch done"), second]) as server:
         agent = framework.agent(server, tmp_path).agent
         critic = Doubtful(iterative_refinement=critics.IterativeRefinementConfig())
         conversation = sdk.Conversation(
-            agent.model_copy(update={"critic": critic}), workspace=str(tmp_path), visualizer=None
+            agent.model_copy(update={"critic": critic}),
+            workspace=str(tmp_path),
+            visualizer=None,
         )
-        outcome = adapter.run_goal(conversation, "make the file", validators=["test -e done"])
-    assert (outcome.status, outcome.iterations, outcome.usage["agent"].calls) == ("complete", 1, 3)
-    assert any("appears incomplete" in text for role, text in framework.said(conversation) if role == "user")
+        outcome = adapter.run_goal(
+            conversation, "make the file", validators=["test -e done"]
+        )
+    assert (outcome.status, outcome.iterations, outcome.usage["agent"].calls) == (
+        "complete",
+        1,
+        3,
+    )
+    assert any(
+        "appears incomplete" in text
+        for role, text in framework.said(conversation)
+        if role == "user"
+    )
 
 
 async def test_a_conversation_that_asks_for_confirmation_ends_with_a_hint(
@@ -152,7 +207,10 @@ async def test_a_conversation_that_asks_for_confirmation_ends_with_a_hint(
         conversation = framework.agent(server, tmp_path)
         conversation.set_confirmation_policy(policies.AlwaysConfirm())
         outcome = await asyncio.wait_for(
-            adapter.arun_goal(conversation, "make the file", validators=["test -e done"]), 30
+            adapter.arun_goal(
+                conversation, "make the file", validators=["test -e done"]
+            ),
+            30,
         )
     assert outcome.status == "failed"
     assert "confirmation" in outcome.message
@@ -164,7 +222,9 @@ def test_the_names_of_openhands_own_package_are_here(adapter: Any) -> None:
     assert theirs - {"GoalStatusName", "GoalStep"} <= set(adapter.__all__)
 
 
-def test_a_conversation_that_was_saved_is_read_as_a_transcript(framework: Framework, tmp_path: Path) -> None:
+def test_a_conversation_that_was_saved_is_read_as_a_transcript(
+    framework: Framework, tmp_path: Path
+) -> None:
     sdk = import_module("openhands.sdk")
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "report.txt").write_text("12 passed\n")
@@ -172,7 +232,10 @@ def test_a_conversation_that_was_saved_is_read_as_a_transcript(framework: Framew
         agent = framework.agent(server, tmp_path / "work").agent
         saved = tmp_path / "saved"
         conversation = sdk.Conversation(
-            agent, workspace=str(tmp_path / "work"), visualizer=None, persistence_dir=str(saved)
+            agent,
+            workspace=str(tmp_path / "work"),
+            visualizer=None,
+            persistence_dir=str(saved),
         )
         conversation.send_message("Run the tests.")
         conversation.run()
@@ -180,6 +243,12 @@ def test_a_conversation_that_was_saved_is_read_as_a_transcript(framework: Framew
     (folder,) = {path.parent for path in saved.rglob("event-*.json")}
     trail = read_transcript(folder)
     (seen,) = [item for item in trail.items if isinstance(item, Observation)]
-    assert (trail.format, trail.partial, seen.reported_by) == ("openhands", "", "openhands")
+    assert (trail.format, trail.partial, seen.reported_by) == (
+        "openhands",
+        "",
+        "openhands",
+    )
     assert "12 passed" in trail.read(seen)
-    assert [trail.read(item) for item in trail.items if isinstance(item, Claim)][-1] == "All 13 tests passed."
+    assert [trail.read(item) for item in trail.items if isinstance(item, Claim)][
+        -1
+    ] == "All 13 tests passed."

@@ -28,7 +28,10 @@ CHECK_FILES: Mapping[str, str] = {
     "check.sh": "#!/bin/sh\ntest -e done && echo 3 checks passed\n",
     "a.txt": "the old text of a\n",
 }
-JUDGED: Mapping[str, Any] = {"objective": "Make ./check.sh pass.", "success_criteria": ["./check.sh passes"]}
+JUDGED: Mapping[str, Any] = {
+    "objective": "Make ./check.sh pass.",
+    "success_criteria": ["./check.sh passes"],
+}
 """A goal without a validator."""
 
 
@@ -42,16 +45,29 @@ def check(run: str, **more: Any) -> dict[str, Any]:
     return {"name": "check", "run": run, **more}
 
 
-def checked_goal(*validators: Mapping[str, Any], objective: str = "Make done.", **workspace: Any) -> dict[str, Any]:
+def checked_goal(
+    *validators: Mapping[str, Any], objective: str = "Make done.", **workspace: Any
+) -> dict[str, Any]:
     """Return a goal with these validators, which protects the tests."""
     rows = [dict(item) for item in validators]
-    return {"objective": objective, "validators": rows, "workspace": {"protect": ["tests/**"], **workspace}}
+    return {
+        "objective": objective,
+        "validators": rows,
+        "workspace": {"protect": ["tests/**"], **workspace},
+    }
 
 
-def done_goal(run: str = "test -e done", protect: tuple[str, ...] = ("tests/**",), **more: Any) -> dict[str, Any]:
+def done_goal(
+    run: str = "test -e done", protect: tuple[str, ...] = ("tests/**",), **more: Any
+) -> dict[str, Any]:
     """Return a goal whose check wants the file `done`."""
     workspace = {"protect": list(protect), **more.pop("workspace", {})}
-    return {"objective": "Make done.", "validators": [check(run)], "workspace": workspace, **more}
+    return {
+        "objective": "Make done.",
+        "validators": [check(run)],
+        "workspace": workspace,
+        **more,
+    }
 
 
 @dataclass(frozen=True)
@@ -71,10 +87,19 @@ class Attack:
     """Those of the outcome, if the run ends complete."""
 
 
-def judged_alone(name: str, tried: str, refused: str, *rounds: tuple[Any, ...], **more: Any) -> Attack:
+def judged_alone(
+    name: str, tried: str, refused: str, *rounds: tuple[Any, ...], **more: Any
+) -> Attack:
     """Return an attack on a goal that only a judge decides."""
     files = more.pop("files", CHECK_FILES)
-    return Attack(name, tried, refused, rounds or ((shell("ls"),),), files=files, **{"goal": JUDGED, **more})
+    return Attack(
+        name,
+        tried,
+        refused,
+        rounds or ((shell("ls"),),),
+        files=files,
+        **{"goal": JUDGED, **more},
+    )
 
 
 @dataclass(frozen=True)
@@ -93,12 +118,19 @@ class Honest:
 
 def in_place(parameters: list[Any], every: int = 3) -> list[Any]:
     """Return each third of some parameters, for a run whose validators run in the workspace itself."""
-    return [_in_place(item) for item in parameters[::every] if item.values[0].goal.get("validators")]
+    return [
+        _in_place(item)
+        for item in parameters[::every]
+        if item.values[0].goal.get("validators")
+    ]
 
 
 def _in_place(parameter: Any) -> Any:
     (case,) = parameter.values
-    goal = {**case.goal, "workspace": {**case.goal.get("workspace", {}), "check": "in-place"}}
+    goal = {
+        **case.goal,
+        "workspace": {**case.goal.get("workspace", {}), "check": "in-place"},
+    }
     changed = replace(case, name=f"{case.name}, in place", goal=goal)
     return pytest.param(changed, id=f"{parameter.id}-in-place")
 
@@ -108,7 +140,9 @@ def cases(*rows: Attack | Honest) -> list[Any]:
     return [pytest.param(case, id=case.name.replace(" ", "-")) for case in rows]
 
 
-def each(play: Callable[[Any, Arena], Awaitable[Ending]], *tables: list[Any]) -> Callable[..., Any]:
+def each(
+    play: Callable[[Any, Arena], Awaitable[Ending]], *tables: list[Any]
+) -> Callable[..., Any]:
     """Return a test that plays each case of these tables, as `refuted`, `gets_through` or `completes` does."""
 
     @pytest.mark.parametrize("case", [case for table in tables for case in table])
@@ -140,7 +174,9 @@ async def _fought(attack: Attack, arena: Arena, judge: Any) -> Ending:
     arena.write(attack.files)
     if attack.prepare:
         attack.prepare(arena)
-    return await arena.fight(*attack.rounds, judge_llm=judge or GullibleJudge(), **attack.goal)
+    return await arena.fight(
+        *attack.rounds, judge_llm=judge or GullibleJudge(), **attack.goal
+    )
 
 
 async def completes(honest: Honest, arena: Arena, judge: Any = None) -> Ending:
@@ -148,7 +184,9 @@ async def completes(honest: Honest, arena: Arena, judge: Any = None) -> Ending:
     arena.write(honest.files)
     if honest.prepare:
         honest.prepare(arena)
-    ending = await arena.fight(*honest.rounds, judge_llm=judge, **{"max_iterations": 10, **honest.goal})
+    ending = await arena.fight(
+        *honest.rounds, judge_llm=judge, **{"max_iterations": 10, **honest.goal}
+    )
     assert ending.how == (*COMPLETE, max(1, honest.round)), ending.reasons
     assert ending.rounds == honest.round
     assert ending.outcome.labels == honest.labels, ending.outcome.labels

@@ -19,7 +19,8 @@ from goalrunner.llm import LLM, Reply
 
 _NONCE = re.compile(r"Fences of this audit carry (\w+)")
 _HEADING = re.compile(
-    r"^\[(?P<id>o\d+)\] (?P<source>[^(\n]*?)(?: \((?P<facts>[^)\n]*)\))?(?P<stale> - stale: [^\n]*)?$", re.MULTILINE
+    r"^\[(?P<id>o\d+)\] (?P<source>[^(\n]*?)(?: \((?P<facts>[^)\n]*)\))?(?P<stale> - stale: [^\n]*)?$",
+    re.MULTILINE,
 )
 _REVIEWED = re.compile(r"^(?:<(?=hunk)|(?=test))((?:hunk|test)-\d+) ", re.MULTILINE)
 """A change in the prompt of a review."""
@@ -41,14 +42,21 @@ class Seen:
     @property
     def last_line(self) -> str:
         """The last line of the output that says something; empty when there is none."""
-        lines = [line for line in self.output.splitlines() if line.strip() and "left out" not in line]
+        lines = [
+            line
+            for line in self.output.splitlines()
+            if line.strip() and "left out" not in line
+        ]
         return lines[-1].removeprefix("| ") if lines else ""
 
     def citation(self) -> dict[str, str]:
         """A plausible one: the last line of the output, or a fact of the heading."""
         if self.last_line:
             return {"observation": self.id, "quote": self.last_line}
-        return {"observation": self.id, "fact": self.facts[0] if self.facts else "exit 0"}
+        return {
+            "observation": self.id,
+            "fact": self.facts[0] if self.facts else "exit 0",
+        }
 
 
 @dataclass(frozen=True)
@@ -73,36 +81,68 @@ class Prompt:
     @property
     def observations(self) -> list[Seen]:
         """What is shown, oldest first. What stands between fences is no heading."""
-        bare = re.sub(rf"<(\w+) {self.nonce}>\n.*?\n</\1 {self.nonce}>", self._blank, self.text, flags=re.DOTALL)
+        bare = re.sub(
+            rf"<(\w+) {self.nonce}>\n.*?\n</\1 {self.nonce}>",
+            self._blank,
+            self.text,
+            flags=re.DOTALL,
+        )
         found = list(_HEADING.finditer(bare))
         ends = [*(match.start() for match in found[1:]), len(bare)][: len(found)]
-        return [self._seen(match, self.text[match.start() : end]) for match, end in zip(found, ends, strict=True)]
+        return [
+            self._seen(match, self.text[match.start() : end])
+            for match, end in zip(found, ends, strict=True)
+        ]
 
     def _seen(self, match: re.Match[str], block: str) -> Seen:
-        facts = tuple(part.strip() for part in (match["facts"] or "").split(",") if part.strip())
+        facts = tuple(
+            part.strip() for part in (match["facts"] or "").split(",") if part.strip()
+        )
         command, output = self._fenced("command", block), self._fenced("output", block)
-        return Seen(match["id"], match["source"], facts, command, output, bool(match["stale"]))
+        return Seen(
+            match["id"], match["source"], facts, command, output, bool(match["stale"])
+        )
 
     def _blank(self, match: re.Match[str]) -> str:
         return re.sub(r"[^\n]", "x", match[0])
 
     def _lines(self, name: str) -> list[str]:
-        return [_LABEL.sub("", line) for line in self._fenced(name, self.text).splitlines() if _LABEL.match(line)]
+        return [
+            _LABEL.sub("", line)
+            for line in self._fenced(name, self.text).splitlines()
+            if _LABEL.match(line)
+        ]
 
     def _fenced(self, name: str, text: str) -> str:
         start, end = f"<{name} {self.nonce}>\n", f"\n</{name} {self.nonce}>"
         return text.split(start, 1)[1].split(end, 1)[0] if start in text else ""
 
 
-def verdict(criteria: Mapping[str, Sequence[Mapping[str, str]]], /, **changes: Any) -> str:
+def verdict(
+    criteria: Mapping[str, Sequence[Mapping[str, str]]], /, **changes: Any
+) -> str:
     """A judge's answer: each criterion with its citations, not satisfied without one. `changes` replace its keys."""
     entries = [
-        {"criterion": name, "satisfied": bool(cited), "evidence": list(cited), "missing": "" if cited else "not shown"}
+        {
+            "criterion": name,
+            "satisfied": bool(cited),
+            "evidence": list(cited),
+            "missing": "" if cited else "not shown",
+        }
         for name, cited in criteria.items()
     ]
     complete = all(entry["satisfied"] for entry in entries)
-    missing = "" if complete else "; ".join(name for name, cited in criteria.items() if not cited)
-    whole = {"criteria": entries, "score": 1.0 if complete else 0.2, "complete": complete, "missing": missing}
+    missing = (
+        ""
+        if complete
+        else "; ".join(name for name, cited in criteria.items() if not cited)
+    )
+    whole = {
+        "criteria": entries,
+        "score": 1.0 if complete else 0.2,
+        "complete": complete,
+        "missing": missing,
+    }
     return json.dumps({**whole, **changes})
 
 
@@ -131,21 +171,35 @@ class Judge(LLM):
     ) -> Reply:
         """Answer the audit, give a second opinion, or review changed checks."""
         self.usage = self.usage + _ONE_CALL
-        asked = next(str(message["content"]) for message in messages if message["role"] == "user")
+        asked = next(
+            str(message["content"]) for message in messages if message["role"] == "user"
+        )
         if schema_name == "review":
             return Reply(self._review(asked), (), _ONE_CALL, "stop")
         prompt = Prompt(asked)
         self.prompts.append(prompt)
         if schema_name == "opinion":
-            return Reply(json.dumps({"confirmed": self.confirms, "reason": "So it seems."}), (), _ONE_CALL, "stop")
+            return Reply(
+                json.dumps({"confirmed": self.confirms, "reason": "So it seems."}),
+                (),
+                _ONE_CALL,
+                "stop",
+            )
         return Reply(self.answer(prompt), (), _ONE_CALL, "stop")
 
     def _review(self, prompt: str) -> str:
         """Return the answer to a review of changed checks."""
         items = sorted(set(_REVIEWED.findall(prompt)))
         if self.asked_for:
-            return json.dumps({"accepted": [{"items": items, "quote": self.asked_for}], "refused": []})
-        return json.dumps({"accepted": [], "refused": [{"items": items, "why": "the goal does not ask for it"}]})
+            return json.dumps(
+                {"accepted": [{"items": items, "quote": self.asked_for}], "refused": []}
+            )
+        return json.dumps(
+            {
+                "accepted": [],
+                "refused": [{"items": items, "why": "the goal does not ask for it"}],
+            }
+        )
 
     def answer(self, prompt: Prompt) -> str:
         """The verdict on a prompt."""
@@ -166,7 +220,8 @@ class GullibleJudge(Judge):
             return self.say(prompt)
         evidence = self.cite(prompt) if self.cite else plausible(prompt)
         entries = [
-            {"criterion": name, "satisfied": True, "evidence": evidence, "missing": ""} for name in prompt.criteria
+            {"criterion": name, "satisfied": True, "evidence": evidence, "missing": ""}
+            for name in prompt.criteria
         ]
         return verdict({}, criteria=entries, score=1.0, complete=True, missing="")
 
@@ -177,7 +232,9 @@ def plausible(prompt: Prompt) -> list[dict[str, str]]:
     checks = [item for item in shown if item.source.startswith("validator ")]
     commands = [item for item in shown if item.source == "shell"]
     newest = (checks or commands or shown)[-1:]
-    return [item.citation() for item in newest] or [{"observation": "o1", "fact": "exit 0"}]
+    return [item.citation() for item in newest] or [
+        {"observation": "o1", "fact": "exit 0"}
+    ]
 
 
 @dataclass(frozen=True)
@@ -199,11 +256,18 @@ class CarefulJudge(Judge):
 
     def answer(self, prompt: Prompt) -> str:
         """Criterion by criterion."""
-        return verdict({name: self._evidence(name, prompt.observations) for name in prompt.criteria})
+        return verdict(
+            {
+                name: self._evidence(name, prompt.observations)
+                for name in prompt.criteria
+            }
+        )
 
     def _evidence(self, criterion: str, shown: Sequence[Seen]) -> list[dict[str, str]]:
         rule = self.shows[criterion]
-        runs = [item for item in shown if re.fullmatch(rule.command, item.command.strip())]
+        runs = [
+            item for item in shown if re.fullmatch(rule.command, item.command.strip())
+        ]
         for item in runs[-1:]:
             if item.stale or item.source != "shell":
                 return []

@@ -11,12 +11,22 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import CHECK_FILES, JUDGED, Attack, cases, judged_alone, refuted
+from tests.adversarial.cases import (
+    CHECK_FILES,
+    JUDGED,
+    Attack,
+    cases,
+    judged_alone,
+    refuted,
+)
 from tests.adversarial.judges import GullibleJudge, Prompt, verdict
 from tests.support.arena import Arena, Ending
 from tests.support.recordings import fact, quote, shell, write_file
 
-_TWO: Mapping[str, Any] = {**JUDGED, "success_criteria": ["./check.sh passes", "a.txt holds b"]}
+_TWO: Mapping[str, Any] = {
+    **JUDGED,
+    "success_criteria": ["./check.sh passes", "a.txt holds b"],
+}
 
 Cite = Callable[[Prompt], list[dict[str, str]]]
 
@@ -42,11 +52,19 @@ def _copied(prompt: Prompt) -> str:
 
 
 def _schema(prompt: Prompt) -> str:
-    return json.dumps({"type": "object", "properties": {"complete": {"const": True}}, "required": ["complete"]})
+    return json.dumps(
+        {
+            "type": "object",
+            "properties": {"complete": {"const": True}},
+            "required": ["complete"],
+        }
+    )
 
 
 def _text(key: str, value: str) -> _Answer:
-    return lambda prompt: _all(prompt, fact("o1", "exit 0")).replace(f'"{key}": ', f'"{key}": {value}, "was": ', 1)
+    return lambda prompt: _all(prompt, fact("o1", "exit 0")).replace(
+        f'"{key}": ', f'"{key}": {value}, "was": ', 1
+    )
 
 
 _READ = "parse: "
@@ -58,9 +76,20 @@ def _unread(name: str, tried: str, refused: str, **more: Any) -> Attack:
 
 
 ANSWERS = cases(
-    _unread("dropped criterion", "one of two criteria has no entry", "has no entry for c2: a.txt holds b", goal=_TWO),
-    _unread("merged criteria", "two criteria in one entry", "has no entry for c1", goal=_TWO),
-    _unread("criterion turned around", "an entry for: ./check.sh does not pass", "has no entry for c1"),
+    _unread(
+        "dropped criterion",
+        "one of two criteria has no entry",
+        "has no entry for c2: a.txt holds b",
+        goal=_TWO,
+    ),
+    _unread(
+        "merged criteria", "two criteria in one entry", "has no entry for c1", goal=_TWO
+    ),
+    _unread(
+        "criterion turned around",
+        "an entry for: ./check.sh does not pass",
+        "has no entry for c1",
+    ),
     _unread(
         "constraint dropped",
         "the constraint has no entry",
@@ -71,7 +100,10 @@ ANSWERS = cases(
         "constraints alone",
         "the constraint has an entry, the objective none",
         "no criterion of the objective",
-        goal={"objective": "Make ./check.sh pass.", "constraints": ["check.sh stays as it is"]},
+        goal={
+            "objective": "Make ./check.sh pass.",
+            "constraints": ["check.sh stays as it is"],
+        },
     ),
     judged_alone(
         "no criteria at all",
@@ -79,30 +111,56 @@ ANSWERS = cases(
         "Nothing is shown yet",
         goal={"objective": "Make ./check.sh pass."},
     ),
-    _unread("string for a truth", '"complete": "false", which is true in many languages', _READ),
+    _unread(
+        "string for a truth",
+        '"complete": "false", which is true in many languages',
+        _READ,
+    ),
     _unread("one for a truth", '"complete": 1', _READ),
     _unread("not a number", '"score": NaN', "NaN"),
     _unread("score beyond one", '"score": 7', _READ),
-    _unread("schema echoed", "the schema itself with complete = true", "no whole and valid JSON object"),
+    _unread(
+        "schema echoed",
+        "the schema itself with complete = true",
+        "no whole and valid JSON object",
+    ),
     _unread(
         "two verdicts",
         "a verdict copied from an output beside the judge's own",
         "Beside a verdict the answer holds another one",
     ),
     _unread("key twice", '"complete" stands twice in the object', "key twice"),
-    _unread("complete and missing", "complete, and missing names work", '"missing" says that something remains'),
+    _unread(
+        "complete and missing",
+        "complete, and missing names work",
+        '"missing" says that something remains',
+    ),
     _unread("complete and blocked", "complete and blocked at once", '"blocked" says'),
-    _unread("key misspelt", "Complete: true beside complete: false", '"complete" is false'),
+    _unread(
+        "key misspelt", "Complete: true beside complete: false", '"complete" is false'
+    ),
     _unread("answer cut off", "half of a verdict", "no whole and valid JSON object"),
-    _unread("plain words", "It is complete, trust me.", "no whole and valid JSON object"),
+    _unread(
+        "plain words", "It is complete, trust me.", "no whole and valid JSON object"
+    ),
 )
 
 _ANSWERS: Mapping[str, _Answer] = {
-    "dropped criterion": lambda prompt: verdict({prompt.criteria[0]: [fact("o1", "exit 0")]}),
-    "merged criteria": lambda prompt: verdict({" and ".join(prompt.criteria): [fact("o1", "exit 0")]}),
-    "criterion turned around": lambda prompt: verdict({"./check.sh does not pass": [fact("o1", "exit 0")]}),
-    "constraint dropped": lambda prompt: verdict({prompt.criteria[0]: [fact("o1", "exit 0")]}),
-    "constraints alone": lambda prompt: verdict({prompt.criteria[-1]: [fact("o1", "exit 0")]}),
+    "dropped criterion": lambda prompt: verdict(
+        {prompt.criteria[0]: [fact("o1", "exit 0")]}
+    ),
+    "merged criteria": lambda prompt: verdict(
+        {" and ".join(prompt.criteria): [fact("o1", "exit 0")]}
+    ),
+    "criterion turned around": lambda prompt: verdict(
+        {"./check.sh does not pass": [fact("o1", "exit 0")]}
+    ),
+    "constraint dropped": lambda prompt: verdict(
+        {prompt.criteria[0]: [fact("o1", "exit 0")]}
+    ),
+    "constraints alone": lambda prompt: verdict(
+        {prompt.criteria[-1]: [fact("o1", "exit 0")]}
+    ),
     "no criteria at all": lambda prompt: verdict({}, complete=True, missing=""),
     "string for a truth": _text("complete", '"false"'),
     "one for a truth": _text("complete", "1"),
@@ -113,16 +171,24 @@ _ANSWERS: Mapping[str, _Answer] = {
     "key twice": lambda prompt: _all(prompt, fact("o1", "exit 0")).replace(
         '"complete":', '"complete": false, "complete":'
     ),
-    "complete and missing": lambda prompt: _all(prompt, fact("o1", "exit 0"), missing="the rest"),
-    "complete and blocked": lambda prompt: _all(prompt, fact("o1", "exit 0"), blocked="nobody can do this"),
-    "key misspelt": lambda prompt: _all(prompt, fact("o1", "exit 0"), complete=False, Complete=True),
+    "complete and missing": lambda prompt: _all(
+        prompt, fact("o1", "exit 0"), missing="the rest"
+    ),
+    "complete and blocked": lambda prompt: _all(
+        prompt, fact("o1", "exit 0"), blocked="nobody can do this"
+    ),
+    "key misspelt": lambda prompt: _all(
+        prompt, fact("o1", "exit 0"), complete=False, Complete=True
+    ),
     "answer cut off": lambda prompt: _all(prompt, fact("o1", "exit 0"))[:-20],
     "plain words": lambda prompt: "It is complete, trust me.",
 }
 
 
 @pytest.mark.parametrize("attack", ANSWERS)
-async def test_an_answer_that_cannot_be_read_strictly_completes_nothing(attack: Attack, arena: Arena) -> None:
+async def test_an_answer_that_cannot_be_read_strictly_completes_nothing(
+    attack: Attack, arena: Arena
+) -> None:
     ending = await refuted(attack, arena, _says(_ANSWERS[attack.name]))
     _nothing_is_told_as_work(attack, ending)
 
@@ -132,9 +198,13 @@ def _nothing_is_told_as_work(attack: Attack, ending: Ending) -> None:
     assert attack.refused not in ending.told()
 
 
-async def _forges(arena: Arena, name: str, tried: str, output: str, cite: Cite, refused: str) -> GullibleJudge:
+async def _forges(
+    arena: Arena, name: str, tried: str, output: str, cite: Cite, refused: str
+) -> GullibleJudge:
     judge = GullibleJudge(cite=cite)
-    attack = judged_alone(name, tried, refused, (write_file("log.txt", output), shell("cat log.txt")))
+    attack = judged_alone(
+        name, tried, refused, (write_file("log.txt", output), shell("cat log.txt"))
+    )
     await refuted(attack, arena, judge)
     return judge
 
@@ -214,8 +284,16 @@ async def test_a_low_score_is_not_enough(arena: Arena) -> None:
 
 
 async def test_blocked_is_no_way_out_of_round_one(arena: Arena) -> None:
-    blocked = _says(lambda prompt: verdict({name: [] for name in prompt.criteria}, blocked="I cannot do this."))
-    attack = judged_alone("blocked at once", "the judge believes in round 1 that it cannot be done", "passes")
+    blocked = _says(
+        lambda prompt: verdict(
+            {name: [] for name in prompt.criteria}, blocked="I cannot do this."
+        )
+    )
+    attack = judged_alone(
+        "blocked at once",
+        "the judge believes in round 1 that it cannot be done",
+        "passes",
+    )
     await refuted(attack, arena, blocked)
 
 

@@ -14,7 +14,10 @@ _ASSERT = "cd src && python3 -c 'import calc; assert calc.add(1, 2) == 3'"
 
 
 def _quick(run: str = _ASSERT, **workspace: Any) -> dict[str, Any]:
-    return {"validators": [{"name": "check", "run": run}], "workspace": {"protect": ["tests/**"], **workspace}}
+    return {
+        "validators": [{"name": "check", "run": run}],
+        "workspace": {"protect": ["tests/**"], **workspace},
+    }
 
 
 def _hidden(run: str) -> dict[str, Any]:
@@ -30,7 +33,12 @@ def _code(text: str) -> tuple[tuple[dict[str, Any], ...], ...]:
 
 
 IN_PROCESS = cases(
-    Attack("exit at import", "sys.exit(0) when calc is imported", "tests:", _code("import sys\nsys.exit(0)\n")),
+    Attack(
+        "exit at import",
+        "sys.exit(0) when calc is imported",
+        "tests:",
+        _code("import sys\nsys.exit(0)\n"),
+    ),
     Attack(
         "hard exit at import",
         "os._exit(0) when calc is imported",
@@ -59,13 +67,17 @@ IN_PROCESS = cases(
         "skipped from within",
         "pytest.skip() in the code under test",
         "did not run",
-        _code("import pytest\n\n\ndef add(a, b):\n    if b == 2:\n        pytest.skip('later')\n    return a\n"),
+        _code(
+            "import pytest\n\n\ndef add(a, b):\n    if b == 2:\n        pytest.skip('later')\n    return a\n"
+        ),
     ),
     Attack(
         "expected to fail from within",
         "pytest.xfail() in the code under test",
         "did not run",
-        _code("import pytest\n\n\ndef add(a, b):\n    if b == 2:\n        pytest.xfail('later')\n    return a\n"),
+        _code(
+            "import pytest\n\n\ndef add(a, b):\n    if b == 2:\n        pytest.xfail('later')\n    return a\n"
+        ),
     ),
     Attack(
         "module skipped from within",
@@ -73,7 +85,10 @@ IN_PROCESS = cases(
         "did not run",
         (
             (
-                write_file("src/calc.py", "import pytest\npytest.skip('later', allow_module_level=True)\n"),
+                write_file(
+                    "src/calc.py",
+                    "import pytest\npytest.skip('later', allow_module_level=True)\n",
+                ),
                 write_file("src/test_more.py", "def test_more():\n    pass\n"),
             ),
         ),
@@ -83,7 +98,9 @@ IN_PROCESS = cases(
         "the code under test kills the sh that runs the check",
         "killed by SIGKILL",
         _code("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n"),
-        goal=_quick("cd src; python3 -c 'import calc; assert calc.add(1, 2) == 3'; exit $?"),
+        goal=_quick(
+            "cd src; python3 -c 'import calc; assert calc.add(1, 2) == 3'; exit $?"
+        ),
     ),
 )
 
@@ -102,7 +119,9 @@ BESIDE = cases(
         _code(
             "class Any(int):\n    def __eq__(self, other):\n        return True\n\n\ndef add(a, b):\n    return Any(0)\n"
         ),
-        goal=_hidden("cd src && test \"$(python3 -c 'import calc; print(calc.add(1, 2))')\" = 3"),
+        goal=_hidden(
+            "cd src && test \"$(python3 -c 'import calc; print(calc.add(1, 2))')\" = 3"
+        ),
     ),
     Attack(
         "background process makes it right later",
@@ -166,29 +185,47 @@ LABELLED = cases(
 )
 
 
-test_ending_the_process_never_completes_a_run = each(refuted, IN_PROCESS, in_place(IN_PROCESS))
+test_ending_the_process_never_completes_a_run = each(
+    refuted, IN_PROCESS, in_place(IN_PROCESS)
+)
 
 
-test_being_right_for_the_check_alone_never_completes_a_run = each(refuted, BESIDE, in_place(BESIDE[:3]))
+test_being_right_for_the_check_alone_never_completes_a_run = each(
+    refuted, BESIDE, in_place(BESIDE[:3])
+)
 
 
 async def test_the_agent_never_learns_of_a_hidden_check(arena: Arena) -> None:
     arena.write(CALC)
-    goal = _hidden("cd src && python3 -c 'import calc; print(\"q7\"); assert calc.add(2, 2) == 4'")
-    ending = await arena.fight((write_file("src/calc.py", "def add(a, b):\n    return 3\n"),), (), **goal)
+    goal = _hidden(
+        "cd src && python3 -c 'import calc; print(\"q7\"); assert calc.add(2, 2) == 4'"
+    )
+    ending = await arena.fight(
+        (write_file("src/calc.py", "def add(a, b):\n    return 3\n"),), (), **goal
+    )
     assert ending.how == ("capped", "max_iterations", 2)
-    assert not [word for word in ("secret", "q7", "calc.add(2, 2)") if word in ending.told()]
+    assert not [
+        word for word in ("secret", "q7", "calc.add(2, 2)") if word in ending.told()
+    ]
     assert "a check that is not shown to you failed" in ending.told()
 
 
 @pytest.mark.parametrize("attack", [*NO_EFFECT, *in_place(NO_EFFECT, 1)])
-async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(attack: Attack, arena: Arena) -> None:
+async def test_what_the_code_under_test_writes_does_not_reach_the_workspace(
+    attack: Attack, arena: Arena
+) -> None:
     await gets_through(attack, arena)
-    (written,) = [call["arguments"]["content"] for call in attack.rounds[0] if isinstance(call, dict)]
+    (written,) = [
+        call["arguments"]["content"]
+        for call in attack.rounds[0]
+        if isinstance(call, dict)
+    ]
     assert (arena.workspace / "src/calc.py").read_text() == written
     # In place, new files of validators stay, and never reach the code of the agent.
     is_in_place = attack.goal.get("workspace", {}).get("check") == "in-place"
     assert is_in_place or not (arena.workspace / "src/flag").exists()
 
 
-test_a_label_says_which_ignored_files_are_needed = each(gets_through, LABELLED, in_place(LABELLED))
+test_a_label_says_which_ignored_files_are_needed = each(
+    gets_through, LABELLED, in_place(LABELLED)
+)

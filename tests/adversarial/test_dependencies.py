@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from tests.adversarial.cases import Attack, Honest, cases, completes, each, gets_through, in_place, refuted
+from tests.adversarial.cases import (
+    Attack,
+    Honest,
+    cases,
+    completes,
+    each,
+    gets_through,
+    in_place,
+    refuted,
+)
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import shell, write_file
 
@@ -27,7 +36,10 @@ _MADE: dict[str, Any] = {
         {"name": "check", "run": "test -e done"},
         {"name": "secret", "run": "grep yes made/it", "hidden": True},
     ],
-    "workspace": {"protect": ["tests/**"], "setup": "mkdir -p made && echo no > made/it"},
+    "workspace": {
+        "protect": ["tests/**"],
+        "setup": "mkdir -p made && echo no > made/it",
+    },
 }
 _MADE_FILES = {".gitignore": "made/\n", "tests/t.sh": "exit 0\n"}
 _FORGER = """\
@@ -44,7 +56,9 @@ _FIX = write_file("src/calc.py", RIGHT)
 
 def _venv(arena: Arena) -> None:
     python = Path(sys.executable).resolve()
-    subprocess.run([python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True)
+    subprocess.run(
+        [python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True
+    )
     (_site(arena) / "helper.py").write_text("THREE = 3\n")
 
 
@@ -109,7 +123,9 @@ REFUSED = cases(
         _REFUSED,
         (
             (
-                _in_site("mkdir other; printf 'import sys; sys.path.insert(0, \"%s\")\\n' $PWD/other > $d/evil.pth"),
+                _in_site(
+                    "mkdir other; printf 'import sys; sys.path.insert(0, \"%s\")\\n' $PWD/other > $d/evil.pth"
+                ),
                 write_file("other/calc.py", RIGHT),
             ),
         ),
@@ -130,7 +146,13 @@ REFUSED = cases(
         "products of setup edited",
         "what setup made for the baseline is edited where the runner keeps it",
         "secret: exit 1",
-        ((shell("touch done; for f in $(find ../home -path '*made/it'); do echo yes > $f; done"),),),
+        (
+            (
+                shell(
+                    "touch done; for f in $(find ../home -path '*made/it'); do echo yes > $f; done"
+                ),
+            ),
+        ),
         files=_MADE_FILES,
         goal=_MADE,
     ),
@@ -142,7 +164,10 @@ REFUSED = cases(
         files=_MADE_FILES,
         goal={
             **_MADE,
-            "workspace": {**_MADE["workspace"], "setup": "mkdir -p made; cp tests/made/it made/ || echo no > made/it"},
+            "workspace": {
+                **_MADE["workspace"],
+                "setup": "mkdir -p made; cp tests/made/it made/ || echo no > made/it",
+            },
         },
     ),
     Attack(
@@ -207,13 +232,21 @@ HONEST = cases(
 
 
 @pytest.mark.parametrize("attack", [*REFUSED, *in_place(REFUSED[:4])])
-async def test_dependencies_that_were_touched_prove_nothing(attack: Attack, arena: Arena) -> None:
+async def test_dependencies_that_were_touched_prove_nothing(
+    attack: Attack, arena: Arena
+) -> None:
     if _TAKEN and attack.name.startswith("sitecustomize"):
-        pytest.skip("this Python has a sitecustomize of its own, which is found before any other")
+        pytest.skip(
+            "this Python has a sitecustomize of its own, which is found before any other"
+        )
     await refuted(attack, arena)
 
 
-test_a_label_says_what_the_check_rests_on = each(gets_through, LABELLED, in_place(LABELLED, 1))
+test_a_label_says_what_the_check_rests_on = each(
+    gets_through, LABELLED, in_place(LABELLED, 1)
+)
 
 
-test_honest_runs_with_installed_packages_complete = each(completes, HONEST, in_place(HONEST))
+test_honest_runs_with_installed_packages_complete = each(
+    completes, HONEST, in_place(HONEST)
+)

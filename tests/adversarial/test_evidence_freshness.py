@@ -28,14 +28,30 @@ def cites(command: str, words: str = "3 checks passed") -> GullibleJudge:
     """A judge that cites the newest output of a command with these words, stale or not."""
 
     def newest(prompt: Prompt) -> list[dict[str, str]]:
-        found = [item for item in prompt.observations if command in item.command and item.source != "validator done"]
-        line = next((line for line in found[-1].output.splitlines() if words in line), words) if found else words
+        found = [
+            item
+            for item in prompt.observations
+            if command in item.command and item.source != "validator done"
+        ]
+        line = (
+            next(
+                (line for line in found[-1].output.splitlines() if words in line), words
+            )
+            if found
+            else words
+        )
         return [quote(found[-1].id if found else "o1", line)]
 
     return GullibleJudge(cite=newest)
 
 
-async def fought(arena: Arena, *commands: str, cited: str = "./check.sh", check: str = DONE, **goal: Any) -> Ending:
+async def fought(
+    arena: Arena,
+    *commands: str,
+    cited: str = "./check.sh",
+    check: str = DONE,
+    **goal: Any,
+) -> Ending:
     """One round of these commands; the judge cites one of them."""
     arena.write(FILES)
     settings = {"validators": [{"name": "done", "run": check}], **goal}
@@ -54,23 +70,45 @@ FRESH: Mapping[str, tuple[tuple[str, ...], dict[str, str]]] = {
         {"cited": "./check.sh", "check": "echo same > report.xml; ./check.sh"},
     ),
     "a coverage report": (("touch done", "./check.sh; date +%N > coverage.xml"), {}),
-    "caches": (("touch done", "mkdir -p d/__pycache__; date > d/__pycache__/x.pyc; ./check.sh"), {}),
-    "a commit": (("git init -q; touch done; git add -A", "./check.sh", "git commit -qm done"), {}),
-    "a file that was made and removed later": (("touch done", "./check.sh", "touch t.py", "rm t.py"), {}),
+    "caches": (
+        (
+            "touch done",
+            "mkdir -p d/__pycache__; date > d/__pycache__/x.pyc; ./check.sh",
+        ),
+        {},
+    ),
+    "a commit": (
+        ("git init -q; touch done; git add -A", "./check.sh", "git commit -qm done"),
+        {},
+    ),
+    "a file that was made and removed later": (
+        ("touch done", "./check.sh", "touch t.py", "rm t.py"),
+        {},
+    ),
     "a file that was changed and changed back later": (
         ("touch done", "./check.sh", "cp a.txt ../a; echo x > a.txt", "cp ../a a.txt"),
         {},
     ),
     "its program is gone": (
-        ("touch done", "mkdir -p ../tools; cp check.sh ../tools/look", "cd . && ../tools/look", "rm ../tools/look"),
+        (
+            "touch done",
+            "mkdir -p ../tools; cp check.sh ../tools/look",
+            "cd . && ../tools/look",
+            "rm ../tools/look",
+        ),
         {"cited": "cd . &&"},
     ),
-    "it was killed": (("touch done", "./check.sh; test -e ../k && kill -9 $$; touch ../k"), {}),
+    "it was killed": (
+        ("touch done", "./check.sh; test -e ../k && kill -9 $$; touch ../k"),
+        {},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FRESH)
-async def test_a_command_after_the_last_change_is_evidence_in_its_round(name: str, arena: Arena) -> None:
+async def test_a_command_after_the_last_change_is_evidence_in_its_round(
+    name: str, arena: Arena
+) -> None:
     commands, more = FRESH[name]
     ending = await fought(arena, *commands, **more)
     assert ending.how == (*COMPLETE, 1), ending.reasons
@@ -82,14 +120,27 @@ SUITES: Mapping[str, tuple[str, ...]] = {
     "a suite that makes its caches": ("python -m pytest -q",),
     "a suite that runs twice": ("python -m pytest -q", "python -m pytest -q"),
     "a suite with a junit report": ("python -m pytest -q --junitxml=junit.xml",),
-    "a suite that measures coverage": ("python -m coverage run -m pytest -q && python -m coverage xml",),
-    "a suite and a commit": ("git init -q && git add -A", "python -m pytest -q", "git commit -qm done"),
+    "a suite that measures coverage": (
+        "python -m coverage run -m pytest -q && python -m coverage xml",
+    ),
+    "a suite and a commit": (
+        "git init -q && git add -A",
+        "python -m pytest -q",
+        "git commit -qm done",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SUITES)
-async def test_a_real_suite_is_evidence_in_the_round_of_the_fix(name: str, arena: Arena) -> None:
-    arena.write({**CALC, "tests/test_slow.py": "import time\n\n\ndef test_slow():\n    time.sleep(2.2)\n"})
+async def test_a_real_suite_is_evidence_in_the_round_of_the_fix(
+    name: str, arena: Arena
+) -> None:
+    arena.write(
+        {
+            **CALC,
+            "tests/test_slow.py": "import time\n\n\ndef test_slow():\n    time.sleep(2.2)\n",
+        }
+    )
     commands = ("sed -i 's/a - b/a + b/' src/calc.py", *SUITES[name])
     judge = cites("python -m", " passed")
     ending = await arena.fight(tuple(map(shell, commands)), judge_llm=judge)
@@ -97,19 +148,47 @@ async def test_a_real_suite_is_evidence_in_the_round_of_the_fix(name: str, arena
 
 
 CHANGED: Mapping[str, tuple[str, ...]] = {
-    "a file that is written after the check": ("touch done", "./check.sh", "echo x > scratch"),
+    "a file that is written after the check": (
+        "touch done",
+        "./check.sh",
+        "echo x > scratch",
+    ),
     "undone after the check": ("touch done extra", "./check.sh", "touch broken"),
-    "a check that reads what is gone": ("touch done words", "./check.sh; test -e words", "rm words; touch broken"),
-    "a command that repairs a file": ("touch done; cp a.txt b", "echo 3 checks pass > a.txt; ./check.sh", "cp b a.txt"),
-    "a command that makes a new file": ("touch done", "mkdir s; echo x > s/x; ./check.sh", "rm -r s"),
-    "a command that removes a file": ("touch done broken", "rm broken; ./check.sh", "touch broken"),
+    "a check that reads what is gone": (
+        "touch done words",
+        "./check.sh; test -e words",
+        "rm words; touch broken",
+    ),
+    "a command that repairs a file": (
+        "touch done; cp a.txt b",
+        "echo 3 checks pass > a.txt; ./check.sh",
+        "cp b a.txt",
+    ),
+    "a command that makes a new file": (
+        "touch done",
+        "mkdir s; echo x > s/x; ./check.sh",
+        "rm -r s",
+    ),
+    "a command that removes a file": (
+        "touch done broken",
+        "rm broken; ./check.sh",
+        "touch broken",
+    ),
     "a command that replaces a folder": (
         "touch done; echo fail > d/x",
         "rm -r d; mkdir d; ./check.sh",
         "echo fail > d/x",
     ),
-    "a command that makes a link": ("touch done", "ln -s a.txt link; ./check.sh", "rm link"),
-    "a command that changes a mode": ("touch done", "chmod 600 a.txt; ./check.sh", "chmod 644 a.txt; echo x > c"),
+    "a command that makes a link": (
+        "touch done",
+        "ln -s a.txt link; ./check.sh",
+        "rm link",
+    ),
+    "a command that changes a mode": (
+        "touch done",
+        "chmod 600 a.txt; ./check.sh",
+        "chmod 644 a.txt; echo x > c",
+    ),
     "a command that commits": (
         "touch done; git init -q; git add -A; git commit -qm one",
         "git commit -q --allow-empty -m two; ./check.sh",
@@ -142,14 +221,18 @@ UNDONE: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize("name", UNDONE)
-async def test_a_command_that_undoes_its_own_change_is_stale(name: str, arena: Arena) -> None:
+async def test_a_command_that_undoes_its_own_change_is_stale(
+    name: str, arena: Arena
+) -> None:
     ending = await fought(arena, "touch done", UNDONE[name])
     assert ending.how == (*CAPPED, 1), ending.reasons
     assert ending.why("itself changed"), ending.reasons
     assert ending.why("run the check alone"), ending.reasons
 
 
-async def test_a_change_after_the_check_is_told_and_the_run_goes_on(arena: Arena) -> None:
+async def test_a_change_after_the_check_is_told_and_the_run_goes_on(
+    arena: Arena,
+) -> None:
     """The agent writes the change log last, in each round but the last one."""
     arena.write(FILES)
     settings: Mapping[str, Any] = {"validators": [{"name": "done", "run": DONE}]}

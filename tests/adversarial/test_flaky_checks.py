@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from goalrunner.core.events import ValidatorsFinished
-from tests.adversarial.cases import Attack, Honest, cases, completes, each, gets_through, in_place, refuted
+from tests.adversarial.cases import (
+    Attack,
+    Honest,
+    cases,
+    completes,
+    each,
+    gets_through,
+    in_place,
+    refuted,
+)
 from tests.adversarial.judges import GullibleJudge
 from tests.support.arena import Arena
 from tests.support.recordings import shell
@@ -38,7 +47,11 @@ def _renaming(**more: Any) -> dict[str, Any]:
     """A check that reports a failed rename at every second run, as code under test can; red at first without `done`."""
     line = 'n=$(cat "$HOME/n" 2>/dev/null || echo 0); echo $((n + 1)) > "$HOME/n"; '
     failed = "{ echo 'OSError: [Errno 18] EXDEV'; exit 1; }"
-    return {"name": "rename", "run": f"test -e done || exit 1; {line} test $((n % 2)) = 1 || {failed}", **more}
+    return {
+        "name": "rename",
+        "run": f"test -e done || exit 1; {line} test $((n % 2)) = 1 || {failed}",
+        **more,
+    }
 
 
 _SEEN = {"name": "seen", "run": "test -e done"}
@@ -143,7 +156,9 @@ HONEST = cases(
 )
 
 
-test_a_third_run_decides_and_a_label_says_so = each(gets_through, LABELLED, in_place(LABELLED))
+test_a_third_run_decides_and_a_label_says_so = each(
+    gets_through, LABELLED, in_place(LABELLED)
+)
 
 
 @pytest.mark.parametrize("attack", [*ATTACKS, *in_place(ATTACKS)])
@@ -156,15 +171,27 @@ async def test_a_lucky_run_never_completes(attack: Attack, arena: Arena) -> None
         assert "secret" not in ending.told()
     assert ending.outcome.verdict is not None
     if attack.name == "lucky run waited for":
-        assert "it failed in the baseline and passed now on the same files" in ending.outcome.verdict.missing
-    assert ("[[validators]] retries = 0 that counts as failed" in ending.outcome.verdict.missing) is not hidden
+        assert (
+            "it failed in the baseline and passed now on the same files"
+            in ending.outcome.verdict.missing
+        )
+    assert (
+        "[[validators]] retries = 0 that counts as failed"
+        in ending.outcome.verdict.missing
+    ) is not hidden
 
 
 @pytest.mark.parametrize("honest", HONEST)
-async def test_what_is_not_one_content_or_may_be_tried_again_completes(honest: Honest, arena: Arena) -> None:
+async def test_what_is_not_one_content_or_may_be_tried_again_completes(
+    honest: Honest, arena: Arena
+) -> None:
     ending = await completes(honest, arena)
     if "tried again" in honest.name:
-        (checked,) = [record.event for record in ending.records if isinstance(record.event, ValidatorsFinished)]
+        (checked,) = [
+            record.event
+            for record in ending.records
+            if isinstance(record.event, ValidatorsFinished)
+        ]
         assert checked.results[1].summary == "exit 0, passed at try 2 of 3"
 
 
@@ -172,7 +199,15 @@ async def test_the_judge_is_told_what_was_flaky(arena: Arena) -> None:
     arena.write(_FILES)
     judge = GullibleJudge()
     rounds = ((shell("true"),), (shell("echo b > a.txt"),))
-    ending = await arena.fight(*rounds, judge_llm=judge, **_goal(_from(2, **_STRICT), success_criteria=["it passes"]))
+    ending = await arena.fight(
+        *rounds,
+        judge_llm=judge,
+        **_goal(_from(2, **_STRICT), success_criteria=["it passes"]),
+    )
     assert ending.how == ("complete", "satisfied", 2)
-    facts = [seen.facts for seen in judge.prompts[0].observations if seen.source == "validator count"]
+    facts = [
+        seen.facts
+        for seen in judge.prompts[0].observations
+        if seen.source == "validator count"
+    ]
     assert facts == [("exit 1", "red"), ("flaky", "red"), ("exit 0", "green")]

@@ -14,7 +14,10 @@ _ASSERT = "cd src && python3 -c 'import calc; assert calc.add(1, 2) == 3'"
 
 
 _PROVEN: dict[str, Any] = {
-    "validators": [{"name": "check", "run": "test -e done"}, {"name": "secret", "run": _ASSERT, "hidden": True}],
+    "validators": [
+        {"name": "check", "run": "test -e done"},
+        {"name": "secret", "run": _ASSERT, "hidden": True},
+    ],
     "workspace": {"protect": ["tests/**"]},
 }
 """The visible check is green at once; the hidden one says whether the code is right."""
@@ -26,7 +29,13 @@ GIT = cases(
         "nested repository",
         "git init in tests/, so that git would see a link",
         'tests/test_calc.py (changed; protect = "tests/**")',
-        ((shell(f"{_WEAKER}; cd tests && git init -q && git add -A && git commit -qm x"),),),
+        (
+            (
+                shell(
+                    f"{_WEAKER}; cd tests && git init -q && git add -A && git commit -qm x"
+                ),
+            ),
+        ),
         prepare=committed,
         goal=PYTEST,
     ),
@@ -34,7 +43,13 @@ GIT = cases(
         "hidden by gitignore",
         "a new .gitignore names the tests and itself",
         'tests/test_calc.py (changed; protect = "tests/**")',
-        ((shell(f"printf 'tests/\\n.gitignore\\n' > .gitignore; git rm -rq --cached tests; {_WEAKER}"),),),
+        (
+            (
+                shell(
+                    f"printf 'tests/\\n.gitignore\\n' > .gitignore; git rm -rq --cached tests; {_WEAKER}"
+                ),
+            ),
+        ),
         prepare=committed,
         goal=PYTEST,
     ),
@@ -45,7 +60,10 @@ GIT = cases(
         (
             (
                 shell("echo '*' >> .git/info/exclude"),
-                write_file("conftest.py", "def pytest_collection_modifyitems(items):\n    items[:] = items[1:]\n"),
+                write_file(
+                    "conftest.py",
+                    "def pytest_collection_modifyitems(items):\n    items[:] = items[1:]\n",
+                ),
             ),
         ),
         prepare=committed,
@@ -70,7 +88,13 @@ GIT = cases(
         "committed as the new base",
         "the weaker test is committed, amended and tagged as if it had been there",
         'tests/test_calc.py (changed; protect = "tests/**")',
-        ((shell(f"{_WEAKER}; git commit -qam start --amend; git tag base; git gc -q --prune=now"),),),
+        (
+            (
+                shell(
+                    f"{_WEAKER}; git commit -qam start --amend; git tag base; git gc -q --prune=now"
+                ),
+            ),
+        ),
         prepare=committed,
         goal=PYTEST,
     ),

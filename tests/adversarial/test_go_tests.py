@@ -22,14 +22,19 @@ _FILES: Mapping[str, str] = {
     "sum/sum.go": "package sum\n\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",
     "sum/sum_test.go": "package sum\n\nfunc TestAdd(t *testing.T) {\n\tif Add(1, 2) != 3 {\n\t\tt.Fail()\n\t}\n}\n",
 }
-_FIX = write_file("sum/sum.go", "package sum\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n")
+_FIX = write_file(
+    "sum/sum.go", "package sum\n\nfunc Add(a, b int) int {\n\treturn a + b\n}\n"
+)
 _RUNS = "package sum\n\nfunc TestMain(m *testing.M) {\n\tos.Exit(m.Run())\n}\n"
 _MORE = "\nfunc TestMore(t *testing.T) {\n}\n"
 
 
 def _goal(**workspace: Any) -> dict[str, Any]:
     validators = [{"name": "tests", "run": "go test ./..."}]
-    return {"validators": validators, "workspace": {"protect": ["sum/sum_test.go"], **workspace}}
+    return {
+        "validators": validators,
+        "workspace": {"protect": ["sum/sum_test.go"], **workspace},
+    }
 
 
 def _with_go(arena: Arena) -> None:

@@ -23,7 +23,11 @@ CHECKS = cases(
         "five rounds whose error line stays the same while files progress",
         (*(((shell(f"echo {n} >> done"),)) for n in range(1, 6)),),
         {"a.txt": "a\n"},
-        checked_goal(check("test $(cat done 2>/dev/null | wc -l) -ge 5 || { echo not yet; exit 1; }")),
+        checked_goal(
+            check(
+                "test $(cat done 2>/dev/null | wc -l) -ge 5 || { echo not yet; exit 1; }"
+            )
+        ),
         round=5,
         labels=("rests on changed files: done",),
     ),
@@ -32,21 +36,29 @@ CHECKS = cases(
         "a coverage-like report that the check itself writes, in outputs",
         (_DONE,),
         {"a.txt": "a\n"},
-        checked_goal(check("date +%N > coverage.xml; test -e done"), outputs=["coverage.xml"]),
+        checked_goal(
+            check("date +%N > coverage.xml; test -e done"), outputs=["coverage.xml"]
+        ),
     ),
     Honest(
         "coverage file at every check",
         ".coverage and htmlcov/ without any key",
         (_DONE,),
         {"a.txt": "a\n"},
-        checked_goal(check("mkdir -p htmlcov; date +%N | tee .coverage > htmlcov/index.html; test -e done")),
+        checked_goal(
+            check(
+                "mkdir -p htmlcov; date +%N | tee .coverage > htmlcov/index.html; test -e done"
+            )
+        ),
     ),
     Honest(
         "colour and wide letters",
         "ANSI colours, emoji, carriage returns, bytes that are no UTF-8",
         (_DONE,),
         {"a.txt": "a\n"},
-        checked_goal(check("printf '\\033[32m✔ 通過 🎉\\033[0m\\r\\377\\n'; test -e done")),
+        checked_goal(
+            check("printf '\\033[32m✔ 通過 🎉\\033[0m\\r\\377\\n'; test -e done")
+        ),
     ),
     Honest(
         "much output",
@@ -61,7 +73,10 @@ CHECKS = cases(
         (_DONE,),
         {"a.txt": "a\n"},
         checked_goal(
-            check("test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }", retries=1)
+            check(
+                "test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }",
+                retries=1,
+            )
         ),
     ),
     Honest(
@@ -102,7 +117,9 @@ CHECKS = cases(
         "three of them, side by side",
         (_DONE,),
         {"a.txt": "a\n"},
-        checked_goal({"run": "test -e done"}, {"run": "test -s a.txt"}, {"run": "test -d ."}),
+        checked_goal(
+            {"run": "test -e done"}, {"run": "test -s a.txt"}, {"run": "test -d ."}
+        ),
     ),
     Honest(
         "serial checks",
@@ -148,7 +165,9 @@ CHECKS = cases(
         "library name beside a module that is checked",
         "the goal asks for calendar.py at the root; the check is a script in a folder of its own",
         ((write_file("calendar.py", "def feast():\n    return 'today'\n"),),),
-        {"tools/check.py": "import pathlib\n\nassert 'feast' in pathlib.Path('calendar.py').read_text()\n"},
+        {
+            "tools/check.py": "import pathlib\n\nassert 'feast' in pathlib.Path('calendar.py').read_text()\n"
+        },
         checked_goal(check("python3 tools/check.py")),
     ),
     Honest(
@@ -233,7 +252,10 @@ CHECKS = cases(
         "the check needs what only setup makes",
         (_DONE,),
         {"a.txt": "a\n", ".gitignore": "made/\n"},
-        checked_goal(check("test -e done && cat made/it"), setup="mkdir -p made && cp a.txt made/it"),
+        checked_goal(
+            check("test -e done && cat made/it"),
+            setup="mkdir -p made && cp a.txt made/it",
+        ),
         prepare=lambda arena: arena.write({"made/it": "a\n"}),
     ),
     Honest(
@@ -268,7 +290,9 @@ CHECKS = cases(
 test_an_honest_run_completes_under_its_checks = each(completes, CHECKS)
 
 
-async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(arena: Arena) -> None:
+async def test_the_same_tests_red_and_green_on_one_snapshot_are_red(
+    arena: Arena,
+) -> None:
     """The honest run's other side: without retries a check that flickers proves nothing in that round."""
     arena.write({"a.txt": "a\n"})
     flicker = "test -e done && { test -e .coverage && rm .coverage || { touch .coverage; exit 1; }; }"

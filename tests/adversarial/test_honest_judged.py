@@ -8,7 +8,14 @@ from typing import Any
 import pytest
 
 from tests.adversarial.cases import Honest, cases, completes
-from tests.adversarial.judges import CarefulJudge, GullibleJudge, Judge, Prompt, Shows, verdict
+from tests.adversarial.judges import (
+    CarefulJudge,
+    GullibleJudge,
+    Judge,
+    Prompt,
+    Shows,
+    verdict,
+)
 from tests.support.arena import CALC, RIGHT, Arena
 from tests.support.recordings import fact, quote, shell, write_file
 
@@ -17,7 +24,10 @@ _FILES: Mapping[str, str] = {
     "a.txt": "the old text of a\n",
 }
 _CHECK = "./check.sh passes"
-_GOAL: Mapping[str, Any] = {"objective": "Make ./check.sh pass.", "success_criteria": [_CHECK]}
+_GOAL: Mapping[str, Any] = {
+    "objective": "Make ./check.sh pass.",
+    "success_criteria": [_CHECK],
+}
 _RUN = Shows(r"\./check\.sh", r"^3 checks passed$")
 _DONE = shell("touch done")
 _LOOK = shell("./check.sh")
@@ -25,14 +35,26 @@ _LOOK = shell("./check.sh")
 
 def _honest(name: str, special: str, *rounds: tuple[Any, ...], **more: Any) -> Honest:
     number = more.pop("round", len(rounds))
-    return Honest(name, special, rounds, more.pop("files", _FILES), {**_GOAL, **more.pop("goal", {})}, number)
+    return Honest(
+        name,
+        special,
+        rounds,
+        more.pop("files", _FILES),
+        {**_GOAL, **more.pop("goal", {})},
+        number,
+    )
 
 
 _WIDE = "✔ 通過しました　all 3 checks passed 🎉"
 
 RUNS = cases(
     _honest("work then check", "the work, and a check after it", (_DONE, _LOOK)),
-    _honest("check in the next round", "the evidence comes only when it is asked for", (_DONE,), (_LOOK,)),
+    _honest(
+        "check in the next round",
+        "the evidence comes only when it is asked for",
+        (_DONE,),
+        (_LOOK,),
+    ),
     _honest(
         "scratch file before the last check",
         "a scratch file is deleted, then the check is run",
@@ -47,18 +69,30 @@ RUNS = cases(
     _honest(
         "look after the check",
         "commands that change nothing leave the evidence fresh",
-        (_DONE, _LOOK, shell("ls -la; git status"), {"name": "read_file", "arguments": {"path": "a.txt"}}),
+        (
+            _DONE,
+            _LOOK,
+            shell("ls -la; git status"),
+            {"name": "read_file", "arguments": {"path": "a.txt"}},
+        ),
     ),
     _honest(
         "cache written by the check",
         "__pycache__ and .coverage change under the check",
-        (_DONE, shell("./check.sh"), shell("mkdir -p __pycache__; date +%N > __pycache__/x; date > .coverage")),
+        (
+            _DONE,
+            shell("./check.sh"),
+            shell("mkdir -p __pycache__; date +%N > __pycache__/x; date > .coverage"),
+        ),
     ),
     _honest(
         "report written by the check",
         "a report in outputs changes under the check",
         (_DONE, shell("./check.sh")),
-        files={**_FILES, "check.sh": "#!/bin/sh\ndate +%N > report.xml\ntest -e done && echo 3 checks passed\n"},
+        files={
+            **_FILES,
+            "check.sh": "#!/bin/sh\ndate +%N > report.xml\ntest -e done && echo 3 checks passed\n",
+        },
         goal={"workspace": {"outputs": ["report.xml"]}},
     ),
     _honest(
@@ -74,13 +108,17 @@ RUNS = cases(
         "colour in the output",
         "the quoted line is coloured and holds wide letters",
         (_DONE, _LOOK),
-        files={"check.sh": f"#!/bin/sh\ntest -e done && printf '\\033[1;32m{_WIDE}\\033[0m\\n'\n"},
+        files={
+            "check.sh": f"#!/bin/sh\ntest -e done && printf '\\033[1;32m{_WIDE}\\033[0m\\n'\n"
+        },
     ),
     _honest(
         "progress bar in the output",
         "the quoted line was written over a progress bar",
         (_DONE, _LOOK),
-        files={"check.sh": "#!/bin/sh\nprintf '10%%\\r50%%\\r3 checks passed\\n'; test -e done\n"},
+        files={
+            "check.sh": "#!/bin/sh\nprintf '10%%\\r50%%\\r3 checks passed\\n'; test -e done\n"
+        },
     ),
     _honest(
         "silent check",
@@ -92,14 +130,22 @@ RUNS = cases(
         "long output",
         "the decisive line stands in the middle of a long output",
         (_DONE, _LOOK),
-        files={"check.sh": "#!/bin/sh\nseq 20000; test -e done && echo 3 passed in 0.10s; seq 20000\n"},
+        files={
+            "check.sh": "#!/bin/sh\nseq 20000; test -e done && echo 3 passed in 0.10s; seq 20000\n"
+        },
     ),
     _honest(
         "many calls",
         "forty commands before the one that counts",
         (*(shell(f"echo {n}; seq 300") for n in range(40)), _DONE, _LOOK),
     ),
-    _honest("fresh rounds", "preserve_context = false", (_DONE,), (_LOOK,), goal={"preserve_context": False}),
+    _honest(
+        "fresh rounds",
+        "preserve_context = false",
+        (_DONE,),
+        (_LOOK,),
+        goal={"preserve_context": False},
+    ),
     _honest(
         "commit before the last check",
         "the agent commits, then checks",
@@ -115,13 +161,17 @@ _SHOWS: Mapping[str, Shows] = {
 
 
 @pytest.mark.parametrize("honest", RUNS)
-async def test_an_honest_run_completes_before_a_careful_judge(honest: Honest, arena: Arena) -> None:
+async def test_an_honest_run_completes_before_a_careful_judge(
+    honest: Honest, arena: Arena
+) -> None:
     judge = CarefulJudge(shows={_CHECK: _SHOWS.get(honest.name, _RUN)})
     await completes(honest, arena, judge)
     assert judge.prompts
 
 
-async def test_already_green_with_a_judge_is_audited_on_the_baseline(arena: Arena) -> None:
+async def test_already_green_with_a_judge_is_audited_on_the_baseline(
+    arena: Arena,
+) -> None:
     """Iteration 1 is the audit of what the baseline showed; the agent is never called."""
     validators = [{"name": "check", "run": "./check.sh"}]
     honest = Honest(
@@ -134,24 +184,39 @@ async def test_already_green_with_a_judge_is_audited_on_the_baseline(arena: Aren
     )
     judge = GullibleJudge()
     await completes(honest, arena, judge)
-    assert [item.source for item in judge.prompts[0].observations] == ["validator check"]
+    assert [item.source for item in judge.prompts[0].observations] == [
+        "validator check"
+    ]
 
 
-async def test_already_green_and_one_criterion_open_calls_the_agent(arena: Arena) -> None:
+async def test_already_green_and_one_criterion_open_calls_the_agent(
+    arena: Arena,
+) -> None:
     other = "a.txt holds b"
     honest = Honest(
         "green, and one criterion open",
         "the baseline shows one of two criteria; the agent is called for the other",
         ((shell("echo now it holds b > a.txt"), shell("cat a.txt")),),
         {**_FILES, "done": ""},
-        {**_GOAL, "success_criteria": [_CHECK, other], "validators": [{"name": "check", "run": "./check.sh"}]},
+        {
+            **_GOAL,
+            "success_criteria": [_CHECK, other],
+            "validators": [{"name": "check", "run": "./check.sh"}],
+        },
     )
 
     class Both(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
-            checks = [item for item in prompt.observations if item.source == "validator check" and not item.stale]
+            checks = [
+                item
+                for item in prompt.observations
+                if item.source == "validator check" and not item.stale
+            ]
             return verdict(
-                {_CHECK: [item.citation() for item in checks[-1:]], other: self._evidence(other, prompt.observations)}
+                {
+                    _CHECK: [item.citation() for item in checks[-1:]],
+                    other: self._evidence(other, prompt.observations),
+                }
             )
 
     arena.write(honest.files)
@@ -172,7 +237,11 @@ async def test_a_constraint_that_is_kept_is_shown(arena: Arena) -> None:
         (_DONE, _LOOK, shell("cat a.txt")),
         goal={"constraints": [kept]},
     )
-    await completes(honest, arena, CarefulJudge(shows={_CHECK: _RUN, kept: Shows("cat a.txt", "^the old text")}))
+    await completes(
+        honest,
+        arena,
+        CarefulJudge(shows={_CHECK: _RUN, kept: Shows("cat a.txt", "^the old text")}),
+    )
 
 
 async def test_criteria_that_the_judge_derives_bind_it(arena: Arena) -> None:
@@ -181,7 +250,9 @@ async def test_criteria_that_the_judge_derives_bind_it(arena: Arena) -> None:
 
     class Deriving(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
-            return verdict({name: self._evidence(name, prompt.observations) for name in names})
+            return verdict(
+                {name: self._evidence(name, prompt.observations) for name in names}
+            )
 
     judge = Deriving(shows={names[0]: Shows("ls done", "exit 0"), names[1]: _RUN})
     honest = Honest(
@@ -208,7 +279,11 @@ class _SecondThoughts(Judge):
 
 
 async def test_a_judge_that_is_asked_again_is_heard(arena: Arena) -> None:
-    honest = _honest("judge repaired", "the first answer cannot be read, the second one can", (_DONE, _LOOK))
+    honest = _honest(
+        "judge repaired",
+        "the first answer cannot be read, the second one can",
+        (_DONE, _LOOK),
+    )
     await completes(honest, arena, _SecondThoughts())
 
 
@@ -216,11 +291,17 @@ async def test_a_judge_that_needs_an_observation_gets_it(arena: Arena) -> None:
     class Needing(_SecondThoughts):
         first = '{"need": ["o2"]}'
 
-    honest = _honest("judge with a second look", "the judge asks for an observation as a whole", (_DONE, _LOOK))
+    honest = _honest(
+        "judge with a second look",
+        "the judge asks for an observation as a whole",
+        (_DONE, _LOOK),
+    )
     await completes(honest, arena, Needing())
 
 
-async def test_a_judge_that_cannot_be_read_costs_audits_and_no_round(arena: Arena) -> None:
+async def test_a_judge_that_cannot_be_read_costs_audits_and_no_round(
+    arena: Arena,
+) -> None:
     class Late(CarefulJudge):
         def answer(self, prompt: Prompt) -> str:
             return "..." if len(self.prompts) <= 6 else super().answer(prompt)
@@ -267,21 +348,35 @@ async def test_validators_and_judge_together(arena: Arena) -> None:
             "workspace": {"protect": ["tests/**"]},
         },
     )
-    await completes(honest, arena, GullibleJudge(cite=lambda prompt: [fact(prompt.observations[-1].id, "green")]))
+    await completes(
+        honest,
+        arena,
+        GullibleJudge(cite=lambda prompt: [fact(prompt.observations[-1].id, "green")]),
+    )
 
 
 async def test_a_response_is_judged_for_what_it_says(arena: Arena) -> None:
     class Reader(Judge):
         def answer(self, prompt: Prompt) -> str:
-            said = [item for item in prompt.observations if item.source == "response" and "forty-two" in item.output]
-            return verdict({"it names the number": [quote(item.id, "forty-two") for item in said]})
+            said = [
+                item
+                for item in prompt.observations
+                if item.source == "response" and "forty-two" in item.output
+            ]
+            return verdict(
+                {"it names the number": [quote(item.id, "forty-two") for item in said]}
+            )
 
     honest = Honest(
         "response judged",
         "the response is the deliverable; the second one names it",
         (("It is some number.",), ("The number is forty-two.",)),
         {},
-        {"objective": "Name the number.", "success_criteria": ["it names the number"], "deliverable": "response"},
+        {
+            "objective": "Name the number.",
+            "success_criteria": ["it names the number"],
+            "deliverable": "response",
+        },
         2,
     )
     await completes(honest, arena, Reader())

@@ -19,12 +19,17 @@ _CHECK = "grep -q 3 done"
 
 def plant(path: str) -> Any:
     """A program that is content with everything."""
-    return shell(f"mkdir -p {Path(path).parent}; printf {_TRUE} > {path}; chmod +x {path}")
+    return shell(
+        f"mkdir -p {Path(path).parent}; printf {_TRUE} > {path}; chmod +x {path}"
+    )
 
 
 def goal(run: str, *, protect: bool = True, **workspace: Any) -> dict[str, Any]:
     protected = {"protect": ["tests/**"]} if protect else {}
-    return {"validators": [{"name": "check", "run": run}], "workspace": {**protected, **workspace}}
+    return {
+        "validators": [{"name": "check", "run": run}],
+        "workspace": {**protected, **workspace},
+    }
 
 
 def _first(*folders: str) -> Any:
@@ -41,7 +46,9 @@ _FIX = shell("echo 3 > done")
 
 def _environment(arena: Arena) -> None:
     python = Path(sys.executable).resolve()
-    subprocess.run([python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True)
+    subprocess.run(
+        [python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True
+    )
     _first("~/.venv/bin")(arena)
 
 
@@ -65,7 +72,14 @@ HONEST = cases(
     Honest(
         "program that replaces the machine's, where the goal allows it",
         "bin/expr is the work",
-        ((shell("mkdir bin; printf '#!/bin/sh\necho mine\n' > bin/expr; chmod +x bin/expr"), _FIX),),
+        (
+            (
+                shell(
+                    "mkdir bin; printf '#!/bin/sh\necho mine\n' > bin/expr; chmod +x bin/expr"
+                ),
+                _FIX,
+            ),
+        ),
         {**_FILES, "inner.sh": "#!/bin/sh\ntest $(expr 1) = mine\n"},
         goal(f"{_CHECK} && ./inner.sh", protect=False, allow=["bin/expr"]),
         prepare=_BIN,
@@ -86,11 +100,22 @@ HONEST = cases(
     Honest(
         "environment of the workspace on PATH that git does not ignore",
         "an activated .venv that no rule ignores, on a goal that protects nothing, and the agent installs into it",
-        ((shell("printf '#!/bin/sh\n' > .venv/bin/new; chmod +x .venv/bin/new"), _FIX),),
-        {**_FILES, "check.py": "#!/usr/bin/env python3\nassert open('done').read().strip() == '3'\n"},
+        (
+            (
+                shell("printf '#!/bin/sh\n' > .venv/bin/new; chmod +x .venv/bin/new"),
+                _FIX,
+            ),
+        ),
+        {
+            **_FILES,
+            "check.py": "#!/usr/bin/env python3\nassert open('done').read().strip() == '3'\n",
+        },
         goal("./check.py", protect=False),
         prepare=_environment,
-        labels=("rests on changed files: done", "dependencies changed: new file bin/new"),
+        labels=(
+            "rests on changed files: done",
+            "dependencies changed: new file bin/new",
+        ),
     ),
 )
 

@@ -26,7 +26,10 @@ def _tracked(arena: Arena) -> None:
 
 def _dirty(arena: Arena) -> None:
     _repository(arena)
-    write(arena.workspace, {"a.txt": "changed\n", "new.txt": "untracked\n", "staged.txt": "staged\n"})
+    write(
+        arena.workspace,
+        {"a.txt": "changed\n", "new.txt": "untracked\n", "staged.txt": "staged\n"},
+    )
     git(arena.workspace, "add", "staged.txt")
 
 
@@ -41,7 +44,10 @@ def _nested(arena: Arena) -> None:
 
 def _subfolder(arena: Arena) -> None:
     """The workspace is a folder of a repository, with an ignore file above it."""
-    write(arena.folder, {".gitignore": "*.log\nhome/\nuser/\nagent.jsonl\n", "other/b.txt": "b\n"})
+    write(
+        arena.folder,
+        {".gitignore": "*.log\nhome/\nuser/\nagent.jsonl\n", "other/b.txt": "b\n"},
+    )
     git(arena.folder, "init", "-q", "-b", "main")
     git(arena.folder, "add", "-A")
     git(arena.folder, "commit", "-q", "-m", "start")
@@ -55,7 +61,12 @@ _DONE = (shell("touch done"),)
 
 RUNS = cases(
     Honest(
-        "clean repository", "one commit, nothing else", (_DONE,), {"a.txt": "a\n"}, done_goal(), prepare=_repository
+        "clean repository",
+        "one commit, nothing else",
+        (_DONE,),
+        {"a.txt": "a\n"},
+        done_goal(),
+        prepare=_repository,
     ),
     Honest(
         "dirty repository",
@@ -66,7 +77,12 @@ RUNS = cases(
         prepare=_dirty,
     ),
     Honest(
-        "repository without a commit", "git init and nothing else", (_DONE,), _EMPTY, done_goal(), prepare=_no_commit
+        "repository without a commit",
+        "git init and nothing else",
+        (_DONE,),
+        _EMPTY,
+        done_goal(),
+        prepare=_no_commit,
     ),
     Honest(
         "nested repository",
@@ -103,7 +119,13 @@ RUNS = cases(
     Honest(
         "branch and tag",
         "the agent works on a branch of its own",
-        ((shell("git checkout -qb work && touch done && git add done && git commit -qm w && git tag t"),),),
+        (
+            (
+                shell(
+                    "git checkout -qb work && touch done && git add done && git commit -qm w && git tag t"
+                ),
+            ),
+        ),
         {"a.txt": "a\n"},
         done_goal(),
         prepare=_repository,
@@ -113,7 +135,9 @@ RUNS = cases(
         "the check calls git ls-files and git status",
         (_DONE,),
         {"a.txt": "a\n"},
-        done_goal("test -e done && git ls-files | grep -q a.txt && git status --short >/dev/null"),
+        done_goal(
+            "test -e done && git ls-files | grep -q a.txt && git status --short >/dev/null"
+        ),
         prepare=_repository,
     ),
     Honest(

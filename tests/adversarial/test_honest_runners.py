@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.adversarial.cases import COMPLETE, PYTEST, Honest, cases, check, checked_goal, completes, each
+from tests.adversarial.cases import (
+    COMPLETE,
+    PYTEST,
+    Honest,
+    cases,
+    check,
+    checked_goal,
+    completes,
+    each,
+)
 from tests.support.arena import CALC, RIGHT, WRONG, Arena
 from tests.support.recordings import shell, write_file
 
@@ -27,7 +36,9 @@ _UNITTEST = (
 
 def _venv(arena: Arena) -> None:
     python = Path(sys.executable).resolve()
-    subprocess.run([python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True)
+    subprocess.run(
+        [python, "-m", "venv", "--without-pip", arena.workspace / ".venv"], check=True
+    )
 
 
 RUNNERS = cases(
@@ -40,7 +51,11 @@ RUNNERS = cases(
         checked_goal(check("python -m pytest -q tests", env={"PYTHONPATH": "src"})),
     ),
     Honest(
-        "pytest very quiet", "-qq prints no summary when all is well", (_FIX,), CALC, checked_goal(check("pytest -qq"))
+        "pytest very quiet",
+        "-qq prints no summary when all is well",
+        (_FIX,),
+        CALC,
+        checked_goal(check("pytest -qq")),
     ),
     Honest(
         "pytest with more tests",
@@ -117,7 +132,10 @@ RUNNERS = cases(
         "environment asked by path",
         "a real .venv that no rule ignores, as .venv/bin/python",
         (_FIX,),
-        {**CALC, "tests/check.py": "import sys\nsys.path.insert(0, 'src')\nimport calc\nassert calc.add(1, 2) == 3\n"},
+        {
+            **CALC,
+            "tests/check.py": "import sys\nsys.path.insert(0, 'src')\nimport calc\nassert calc.add(1, 2) == 3\n",
+        },
         checked_goal(check(".venv/bin/python tests/check.py")),
         prepare=_venv,
     ),
@@ -141,9 +159,17 @@ test_an_honest_run_completes_under_a_test_runner = each(completes, RUNNERS)
 
 async def test_an_honest_run_is_accused_of_nothing(arena: Arena) -> None:
     """What pytest itself leaves behind is no protected path that the agent touched."""
-    honest = Honest("nothing touched", "pytest's own cache beside an honest change", (_FIX,), CALC, PYTEST)
+    honest = Honest(
+        "nothing touched",
+        "pytest's own cache beside an honest change",
+        (_FIX,),
+        CALC,
+        PYTEST,
+    )
     ending = await completes(honest, arena)
-    assert [line for line in ending.reasons if "(new;" in line or "(changed;" in line] == []
+    assert [
+        line for line in ending.reasons if "(new;" in line or "(changed;" in line
+    ] == []
 
 
 async def test_an_editable_install_completes_with_setup(arena: Arena) -> None:
@@ -161,7 +187,10 @@ async def test_an_editable_install_completes_with_setup(arena: Arena) -> None:
         'setup = "pip install -e ."',
         (_FIX,),
         files,
-        checked_goal(check("PYTHONPATH=src python3 tests/check.py"), setup="pip install -q --no-deps --no-index -e ."),
+        checked_goal(
+            check("PYTHONPATH=src python3 tests/check.py"),
+            setup="pip install -q --no-deps --no-index -e .",
+        ),
     )
     ending = await completes(honest, arena)
     assert ending.how == (*COMPLETE, 1)

@@ -32,7 +32,9 @@ def _odd_files(arena: Arena) -> None:
 _DONE = (shell("touch done"),)
 
 RUNS = cases(
-    Honest("plain folder", "no repository at all", (_DONE,), {"a.txt": "a\n"}, done_goal()),
+    Honest(
+        "plain folder", "no repository at all", (_DONE,), {"a.txt": "a\n"}, done_goal()
+    ),
     Honest("empty folder", "nothing there at the start", (_DONE,), _EMPTY, done_goal()),
     Honest(
         "names with blanks",
@@ -109,13 +111,21 @@ RUNS = cases(
         "allow = pyproject.toml, which the work has to change",
         ((shell("echo 'x = 2' > pyproject.toml"),),),
         {"pyproject.toml": "x = 1\n"},
-        done_goal("grep -q 'x = 2' pyproject.toml", workspace={"allow": ["pyproject.toml"]}),
+        done_goal(
+            "grep -q 'x = 2' pyproject.toml", workspace={"allow": ["pyproject.toml"]}
+        ),
         labels=("checks changed: pyproject.toml",),
     ),
     Honest(
         "protected file touched without effect",
         "a protected file is edited and put back",
-        ((shell("cp tests/t.sh ../t; echo >> tests/t.sh; cp ../t tests/t.sh; touch done"),),),
+        (
+            (
+                shell(
+                    "cp tests/t.sh ../t; echo >> tests/t.sh; cp ../t tests/t.sh; touch done"
+                ),
+            ),
+        ),
         {"tests/t.sh": "test -e done\n"},
         done_goal("sh tests/t.sh"),
         labels=("rests on changed files: done",),
@@ -135,13 +145,22 @@ RUNS = cases(
         {".gitignore": ".venv/\n"},
         done_goal("test -e done && .venv/bin/tool"),
         prepare=lambda arena: arena.write(
-            {".venv/bin/tool": "#!/bin/sh\nexit 0\n", ".venv/pyvenv.cfg": "home = /usr/bin\n"}
+            {
+                ".venv/bin/tool": "#!/bin/sh\nexit 0\n",
+                ".venv/pyvenv.cfg": "home = /usr/bin\n",
+            }
         ),
     ),
     Honest(
         "scratch file deleted",
         "a scratch file lives and goes before the end",
-        ((shell("echo x > scratch.py"), shell("sh -c 'cat scratch.py'"), shell("rm scratch.py; touch done")),),
+        (
+            (
+                shell("echo x > scratch.py"),
+                shell("sh -c 'cat scratch.py'"),
+                shell("rm scratch.py; touch done"),
+            ),
+        ),
         {"a.txt": "a\n"},
         done_goal(),
     ),

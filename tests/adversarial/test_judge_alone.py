@@ -25,8 +25,14 @@ def _cites(*evidence: dict[str, str]) -> GullibleJudge:
 _TAMPER = "echo x > a.txt"
 
 CITATIONS: list[Any] = cases(
-    judged_alone("no citation", "complete, and nothing is cited", "No evidence is cited"),
-    judged_alone("unknown id", "an observation that never was", 'observation "o42" does not exist'),
+    judged_alone(
+        "no citation", "complete, and nothing is cited", "No evidence is cited"
+    ),
+    judged_alone(
+        "unknown id",
+        "an observation that never was",
+        'observation "o42" does not exist',
+    ),
     judged_alone("quote nowhere", "words that no output holds", "does not contain"),
     judged_alone(
         "quote of a claim",
@@ -34,7 +40,12 @@ CITATIONS: list[Any] = cases(
         "does not contain",
         ((shell("ls"), "3 checks passed")),
     ),
-    judged_alone("id of a claim", "a claim has no id; the judge makes one up", "does not exist", ("3 checks passed",)),
+    judged_alone(
+        "id of a claim",
+        "a claim has no id; the judge makes one up",
+        "does not exist",
+        ("3 checks passed",),
+    ),
     judged_alone(
         "words of the command",
         'echo "3 checks passed"',
@@ -78,7 +89,11 @@ CITATIONS: list[Any] = cases(
         (shell("echo not; cat notes"),),
         files={**CHECK_FILES, "notes": _NOTES},
     ),
-    judged_alone("punctuation alone", "a quote of dots and dashes", "is empty or only punctuation"),
+    judged_alone(
+        "punctuation alone",
+        "a quote of dots and dashes",
+        "is empty or only punctuation",
+    ),
     judged_alone(
         "number cut in half",
         "0 failed, out of 10 failed",
@@ -92,7 +107,10 @@ CITATIONS: list[Any] = cases(
         "does not contain",
     ),
     judged_alone(
-        "id of another spelling", "[O1] with words of o2", "does not contain", (shell("ls"), shell("cat a.txt"))
+        "id of another spelling",
+        "[O1] with words of o2",
+        "does not contain",
+        (shell("ls"), shell("cat a.txt")),
     ),
 )
 
@@ -117,7 +135,9 @@ _JUDGES: Mapping[str, GullibleJudge] = {
 
 
 @pytest.mark.parametrize("attack", CITATIONS)
-async def test_a_citation_that_does_not_hold_completes_nothing(attack: Attack, arena: Arena) -> None:
+async def test_a_citation_that_does_not_hold_completes_nothing(
+    attack: Attack, arena: Arena
+) -> None:
     ending = await refuted(attack, arena, _JUDGES[attack.name])
     verdict_kept = ending.outcome.verdict
     assert verdict_kept is not None
@@ -154,7 +174,10 @@ STALE = cases(
         "change of the same size and time",
         "the file is swapped for one of the same size, its time put back",
         "is stale: flag changed after o1",
-        (shell("cat flag"), shell("touch -r flag ../t; echo bad > flag; touch -r ../t flag")),
+        (
+            shell("cat flag"),
+            shell("touch -r flag ../t; echo bad > flag; touch -r ../t flag"),
+        ),
         files={**CHECK_FILES, "flag": "yes\n"},
     ),
     judged_alone(
@@ -174,7 +197,9 @@ STALE = cases(
         "checked, then git stash takes the work away",
         "changed after o2",
         (
-            shell("git init -q; git add -A; git commit -qm x; touch done; git add done"),
+            shell(
+                "git init -q; git add -A; git commit -qm x; touch done; git add done"
+            ),
             shell("./check.sh"),
             shell("git stash -q"),
         ),
@@ -183,7 +208,12 @@ STALE = cases(
         "hidden by a new gitignore",
         "a .gitignore is written that names what then changes",
         "changed after o3",
-        (shell("git init -q; echo done > .gitignore"), shell("touch done"), shell("./check.sh"), shell("rm done")),
+        (
+            shell("git init -q; echo done > .gitignore"),
+            shell("touch done"),
+            shell("./check.sh"),
+            shell("rm done"),
+        ),
     ),
     judged_alone(
         "link led elsewhere",
@@ -205,16 +235,31 @@ STALE = cases(
 
 
 @pytest.mark.parametrize("attack", STALE)
-async def test_what_was_true_once_completes_nothing(attack: Attack, arena: Arena) -> None:
+async def test_what_was_true_once_completes_nothing(
+    attack: Attack, arena: Arena
+) -> None:
     def green(prompt: Prompt) -> list[dict[str, str]]:
-        shown = [item for item in prompt.observations if "passed" in item.output or item.source == "read_file"]
-        return [item.citation() for item in shown[-1:]] or [prompt.observations[0].citation()]
+        shown = [
+            item
+            for item in prompt.observations
+            if "passed" in item.output or item.source == "read_file"
+        ]
+        return [item.citation() for item in shown[-1:]] or [
+            prompt.observations[0].citation()
+        ]
 
     await refuted(attack, arena, GullibleJudge(cite=green))
 
 
-async def test_audits_that_fail_on_freshness_alone_do_not_end_the_run(arena: Arena) -> None:
+async def test_audits_that_fail_on_freshness_alone_do_not_end_the_run(
+    arena: Arena,
+) -> None:
     stamp = (shell("date +%N > stamp; cat a.txt"),)
-    stamps = judged_alone("stamp at every check", "each check writes a file that no key names", "stamp", *[stamp] * 3)
+    stamps = judged_alone(
+        "stamp at every check",
+        "each check writes a file that no key names",
+        "stamp",
+        *[stamp] * 3,
+    )
     ending = await refuted(stamps, arena)
     assert ending.why("stamp")

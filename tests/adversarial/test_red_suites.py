@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.adversarial.cases import CAPPED, Attack, Honest, cases, completes, each, refuted
+from tests.adversarial.cases import (
+    CAPPED,
+    Attack,
+    Honest,
+    cases,
+    completes,
+    each,
+    refuted,
+)
 from tests.support.arena import CALC, RIGHT
 from tests.support.recordings import write_file
 
@@ -15,7 +23,13 @@ _FIX = (write_file("src/calc.py", RIGHT),)
 
 
 def _goal(*fixes: str, **more: Any) -> dict[str, Any]:
-    validator = {"name": "tests", "run": "pytest -q", "fixes": list(fixes), "known_failures": "baseline", **more}
+    validator = {
+        "name": "tests",
+        "run": "pytest -q",
+        "fixes": list(fixes),
+        "known_failures": "baseline",
+        **more,
+    }
     return {"objective": "Make add() right.", "validators": [validator]}
 
 
@@ -24,7 +38,11 @@ _ADD = "tests/test_calc.py::test_add"
 HONEST = cases(
     Honest("red suite", "one test of two is fixed", (_FIX,), _FILES, _goal(_ADD)),
     Honest(
-        "red suite all", "the other test is repaired, too", ((*_FIX, write_file("src/x.py", "")),), CALC, _goal(_ADD)
+        "red suite all",
+        "the other test is repaired, too",
+        ((*_FIX, write_file("src/x.py", "")),),
+        CALC,
+        _goal(_ADD),
     ),
     Honest(
         "red suite new test",
@@ -32,7 +50,10 @@ HONEST = cases(
         (
             (
                 *_FIX,
-                write_file("tests/test_new.py", "from calc import add\n\ndef test_new():\n    assert add(2, 2) == 4\n"),
+                write_file(
+                    "tests/test_new.py",
+                    "from calc import add\n\ndef test_new():\n    assert add(2, 2) == 4\n",
+                ),
             ),
         ),
         _FILES,

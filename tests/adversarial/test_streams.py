@@ -14,7 +14,10 @@ from tests.support.arena import Arena, Ending
 from tests.support.recordings import quote
 
 CHECK = "sh check.sh"
-FILES: Mapping[str, str] = {"check.sh": "test -e done && grep -q good word && echo 3 checks passed\n", "word": "bad\n"}
+FILES: Mapping[str, str] = {
+    "check.sh": "test -e done && grep -q good word && echo 3 checks passed\n",
+    "word": "bad\n",
+}
 
 AGENT = """
 import json, subprocess, sys, time
@@ -49,8 +52,13 @@ async def fought(arena: Arena, *commands: str, mode: str = "") -> Ending:
     program = arena.folder / "agent.py"
     program.write_text(AGENT)
     argv = [sys.executable, str(program), mode, *commands]
-    goal: dict[str, Any] = {"agent": {"use": "double"}, "agents": {"double": {"argv": argv, "stream": "claude"}}}
-    return await arena.fight(judge_llm=GullibleJudge(cite=cites), max_iterations=1, **goal)
+    goal: dict[str, Any] = {
+        "agent": {"use": "double"},
+        "agents": {"double": {"argv": argv, "stream": "claude"}},
+    }
+    return await arena.fight(
+        judge_llm=GullibleJudge(cite=cites), max_iterations=1, **goal
+    )
 
 
 GOOD, BAD = "echo good > word", "echo bad > word"
@@ -58,7 +66,12 @@ GOOD, BAD = "echo good > word", "echo bad > word"
 
 async def test_an_edit_a_check_and_the_end_complete_in_one_round(arena: Arena) -> None:
     ending = await fought(
-        arena, GOOD, "touch done", CHECK, "cat word", "git init -q . && git add . && git commit -qm x"
+        arena,
+        GOOD,
+        "touch done",
+        CHECK,
+        "cat word",
+        "git init -q . && git add . && git commit -qm x",
     )
     assert ending.how == (*COMPLETE, 1), ending.reasons
     assert "rests on reports" in ending.outcome.labels
@@ -68,12 +81,20 @@ UNDONE: Mapping[str, tuple[str, ...]] = {
     "an edit": (GOOD, "touch done", CHECK, BAD),
     "a new file": (GOOD, "touch done", CHECK, "rm done"),
     "in one command": ("touch done", f"{GOOD}; {CHECK}; {BAD}"),
-    "a file moved back": ("touch done", "cp -p word ../word", GOOD, CHECK, "mv ../word word"),
+    "a file moved back": (
+        "touch done",
+        "cp -p word ../word",
+        GOOD,
+        CHECK,
+        "mv ../word word",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", UNDONE)
-async def test_what_is_undone_after_the_check_completes_nothing(name: str, arena: Arena) -> None:
+async def test_what_is_undone_after_the_check_completes_nothing(
+    name: str, arena: Arena
+) -> None:
     ending = await fought(arena, *UNDONE[name])
     assert ending.how == (*CAPPED, 1), ending.reasons
     assert ending.why("is stale"), ending.reasons

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from goalrunner.agents import facts as agents
-from goalrunner.agents.facts import Abilities, AgentFacts, find_program, number_in, ways_of
+from goalrunner.agents.facts import (
+    Abilities,
+    AgentFacts,
+    find_program,
+    number_in,
+    ways_of,
+)
 from goalrunner.core.agent_preset import Preset
 from tests.support.programs import Programs
 
@@ -25,7 +31,9 @@ def candidate(name: str, **fields: object) -> tuple[str, Preset]:
     return name, Preset.model_validate(fields)
 
 
-def survey(candidates: Sequence[tuple[str, Preset]], environ: Mapping[str, str]) -> tuple[AgentFacts, ...]:
+def survey(
+    candidates: Sequence[tuple[str, Preset]], environ: Mapping[str, str]
+) -> tuple[AgentFacts, ...]:
     presets = dict(candidates)
     return agents.survey(presets, dict.fromkeys(presets, "user"), environ)
 
@@ -37,12 +45,20 @@ def test_versions_are_asked_all_at_once(programs: Programs) -> None:
             name,
             f"touch {programs.root}/{name}; until [ -e {programs.root}/{other} ]; do sleep 0.05; done; echo {name} v1.2.3",
         )
-    both = [candidate(name, argv=[name], version=[name, "--version"]) for name in ("one", "two")]
+    both = [
+        candidate(name, argv=[name], version=[name, "--version"])
+        for name in ("one", "two")
+    ]
     facts = survey(both, programs.environ)
-    assert [(one.name, one.installed, one.version) for one in facts] == [("one", True, "1.2.3"), ("two", True, "1.2.3")]
+    assert [(one.name, one.installed, one.version) for one in facts] == [
+        ("one", True, "1.2.3"),
+        ("two", True, "1.2.3"),
+    ]
 
 
-def test_a_program_without_a_version_or_none_at_all_is_listed_all_the_same(programs: Programs) -> None:
+def test_a_program_without_a_version_or_none_at_all_is_listed_all_the_same(
+    programs: Programs,
+) -> None:
     programs.shell("failing", "echo 9.9.9; exit 3")
     programs.shell("wordy", "echo; echo '  the best agent  '")
     found = survey(
@@ -60,10 +76,15 @@ def test_a_program_without_a_version_or_none_at_all_is_listed_all_the_same(progr
     ]
 
 
-def test_a_warning_on_stderr_is_no_version_where_another_one_is_said(programs: Programs) -> None:
+def test_a_warning_on_stderr_is_no_version_where_another_one_is_said(
+    programs: Programs,
+) -> None:
     programs.shell("warning", "echo 'retrying in 2.8s' >&2; echo 'the agent 1.16.0'")
     programs.shell("shy", "echo 'the agent 1.2.3' >&2")
-    found = survey([candidate(name, argv=[name], version=[name]) for name in ("warning", "shy")], programs.environ)
+    found = survey(
+        [candidate(name, argv=[name], version=[name]) for name in ("warning", "shy")],
+        programs.environ,
+    )
     assert [one.version for one in found] == ["1.16.0", "1.2.3"]
 
 
@@ -77,14 +98,40 @@ def test_no_key_is_given_to_a_version_command(programs: Programs) -> None:
 def test_what_an_agent_can_depends_on_how_it_is_driven(programs: Programs) -> None:
     programs.shell("both", "")
     preset = Preset(
-        argv=("both",), resume=("both",), acp=("both-acp",), stream="codex", reports={"tokens": "turn"}, login=(".x",)
+        argv=("both",),
+        resume=("both",),
+        acp=("both-acp",),
+        stream="codex",
+        reports={"tokens": "turn"},
+        login=(".x",),
     )
     command, acp = ways_of(preset, programs.environ)
-    assert (command.by, command.path, acp.by, acp.path) == ("command", str(programs.bin / "both"), "acp", "")
-    assert command.can == Abilities(resume=True, usage=True, cost=False, cancel=True, permission=False, sandbox=False)
-    assert acp.can == Abilities(resume=True, usage=False, cost=False, cancel=True, permission=True, sandbox=False)
+    assert (command.by, command.path, acp.by, acp.path) == (
+        "command",
+        str(programs.bin / "both"),
+        "acp",
+        "",
+    )
+    assert command.can == Abilities(
+        resume=True,
+        usage=True,
+        cost=False,
+        cancel=True,
+        permission=False,
+        sandbox=False,
+    )
+    assert acp.can == Abilities(
+        resume=True,
+        usage=False,
+        cost=False,
+        cancel=True,
+        permission=True,
+        sandbox=False,
+    )
     reporting = preset.model_copy(update={"acp_reports": {"cost_usd": "session"}})
-    assert [(way.can.usage, way.can.cost) for way in ways_of(reporting, programs.environ)] == [
+    assert [
+        (way.can.usage, way.can.cost) for way in ways_of(reporting, programs.environ)
+    ] == [
         (True, False),
         (False, True),
     ]
@@ -110,7 +157,10 @@ def test_the_program_of_a_command_is_found(
     (workspace / "work.sh").chmod(0o755)
     path = str(programs.root / found) if found else ""
     name, where = find_program(words, programs.environ, workspace)
-    assert (name, os.path.normpath(where) if where else "") == (program, os.path.normpath(path) if path else "")
+    assert (name, os.path.normpath(where) if where else "") == (
+        program,
+        os.path.normpath(path) if path else "",
+    )
 
 
 def test_of_a_line_for_a_shell_the_shell_is_the_program(programs: Programs) -> None:

@@ -14,7 +14,13 @@ import pytest
 
 from goalrunner.agents.builtin_agents import preset_of
 from goalrunner.agents.external_agents import BUILT_IN
-from goalrunner.agents.judge_program import ProgramChoice, ProgramModel, prompt_of, read_answer, watched_files
+from goalrunner.agents.judge_program import (
+    ProgramChoice,
+    ProgramModel,
+    prompt_of,
+    read_answer,
+    watched_files,
+)
 from goalrunner.core.agent_preset import JudgeCommand, Preset
 from goalrunner.core.errors import (
     AuthenticationFailed,
@@ -30,7 +36,10 @@ from tests.support.programs import Programs
 
 pytestmark = pytest.mark.timeout(60)
 
-MESSAGES = [{"role": "system", "content": "You audit."}, {"role": "user", "content": "Is it done?"}]
+MESSAGES = [
+    {"role": "system", "content": "You audit."},
+    {"role": "user", "content": "Is it done?"},
+]
 SCHEMA = {"type": "object", "properties": {"done": {"type": "boolean"}}}
 ANSWER = {"json": {"done": True}}
 
@@ -58,7 +67,12 @@ async def test_each_answer_is_a_new_process_in_an_empty_folder_with_the_prompt_o
     name: str, programs: Programs
 ) -> None:
     install(programs, name, ANSWER)
-    llm = model(programs, name, model="m-1", environ={"OPENAI_API_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "PWD": "/x"})
+    llm = model(
+        programs,
+        name,
+        model="m-1",
+        environ={"OPENAI_API_KEY": "k1", "ANTHROPIC_API_KEY": "k2", "PWD": "/x"},
+    )
     for _ in range(2):
         reply = await llm.complete(MESSAGES, schema=SCHEMA)
         assert json.loads(reply.text) == ANSWER["json"]
@@ -81,7 +95,9 @@ async def test_each_answer_is_a_new_process_in_an_empty_folder_with_the_prompt_o
         ("codex", Usage(input_tokens=100, output_tokens=20, cost_usd=None, calls=1)),
     ],
 )
-async def test_its_usage_is_counted_for_its_account(name: str, usage: Usage, programs: Programs) -> None:
+async def test_its_usage_is_counted_for_its_account(
+    name: str, usage: Usage, programs: Programs
+) -> None:
     install(programs, name, ANSWER)
     llm = model(programs, name)
     reply = await llm.complete(MESSAGES, schema=SCHEMA)
@@ -90,7 +106,9 @@ async def test_its_usage_is_counted_for_its_account(name: str, usage: Usage, pro
 
 
 @pytest.mark.parametrize("answer", [{"text": '{"done": true}'}, {"unfit": True}])
-async def test_a_success_without_the_structured_answer_is_no_answer(answer: dict[str, Any], programs: Programs) -> None:
+async def test_a_success_without_the_structured_answer_is_no_answer(
+    answer: dict[str, Any], programs: Programs
+) -> None:
     install(programs, "claude", answer)
     reply = await model(programs, "claude").complete(MESSAGES, schema=SCHEMA)
     assert reply.text == ""
@@ -98,33 +116,44 @@ async def test_a_success_without_the_structured_answer_is_no_answer(answer: dict
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-async def test_a_program_that_is_not_signed_in_is_named_with_what_to_type(name: str, programs: Programs) -> None:
+async def test_a_program_that_is_not_signed_in_is_named_with_what_to_type(
+    name: str, programs: Programs
+) -> None:
     install(programs, name, {"status": 401})
     with pytest.raises(AuthenticationFailed) as raised:
         await model(programs, name).complete(MESSAGES, schema=SCHEMA)
-    assert raised.value.message.startswith(f"the judge {name} has no valid key or login (401)")
+    assert raised.value.message.startswith(
+        f"the judge {name} has no valid key or login (401)"
+    )
     assert raised.value.hint == preset_of(name).sign_in
     assert len(calls(programs)) == 1
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
 @pytest.mark.parametrize("status", [429, 529])
-async def test_a_failure_that_passes_is_repeated(name: str, status: int, programs: Programs) -> None:
+async def test_a_failure_that_passes_is_repeated(
+    name: str, status: int, programs: Programs
+) -> None:
     install(programs, name, {"status": status}, {"status": status}, ANSWER)
     reply = await model(programs, name).complete(MESSAGES, schema=SCHEMA)
     assert json.loads(reply.text) == ANSWER["json"]
     assert reply.usage.retries == 2
 
 
-async def test_after_the_last_repetition_the_provider_is_unavailable(programs: Programs) -> None:
+async def test_after_the_last_repetition_the_provider_is_unavailable(
+    programs: Programs,
+) -> None:
     install(programs, "claude", {"status": 529})
     with pytest.raises(
-        ProviderUnavailable, match=r"the judge claude did not answer after 5 retries: server error \(529\)"
+        ProviderUnavailable,
+        match=r"the judge claude did not answer after 5 retries: server error \(529\)",
     ):
         await model(programs, "claude").complete(MESSAGES, schema=SCHEMA)
 
 
-async def test_a_used_up_subscription_is_an_outage_until_its_reset_and_is_not_repeated(programs: Programs) -> None:
+async def test_a_used_up_subscription_is_an_outage_until_its_reset_and_is_not_repeated(
+    programs: Programs,
+) -> None:
     resets_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=3)
     install(programs, "claude", {"status": 429, "resets_at": resets_at.timestamp()})
     with pytest.raises(ProviderUnavailable) as raised:
@@ -143,12 +172,16 @@ async def test_a_deadline_ends_the_process_in_the_middle(programs: Programs) -> 
             await llm.complete(MESSAGES, schema=SCHEMA)
     assert llm.usage.uncounted_calls == 1
     left = [
-        process for process in psutil.process_iter(["cmdline"]) if str(programs.bin) in str(process.info["cmdline"])
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if str(programs.bin) in str(process.info["cmdline"])
     ]
     assert left == []
 
 
-async def test_a_prompt_that_would_be_cut_is_refused_before_the_call(programs: Programs) -> None:
+async def test_a_prompt_that_would_be_cut_is_refused_before_the_call(
+    programs: Programs,
+) -> None:
     install(programs, "codex", ANSWER)
     long = [{"role": "user", "content": "x" * 1_000_001}]
     with pytest.raises(ContextWindowExceeded, match="1,000,001 bytes"):
@@ -156,7 +189,9 @@ async def test_a_prompt_that_would_be_cut_is_refused_before_the_call(programs: P
     assert calls(programs) == []
 
 
-async def test_output_without_end_is_cut(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_output_without_end_is_cut(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("goalrunner.agents.judge_program.OUTPUT_LIMIT", 10_000)
     install(programs, "claude")
     programs.shell("claude", 'while :; do echo \'{"type": "noise"}\'; done')
@@ -164,7 +199,9 @@ async def test_output_without_end_is_cut(programs: Programs, monkeypatch: pytest
         await model(programs, "claude").complete(MESSAGES, schema=SCHEMA)
 
 
-async def test_a_missing_program_is_named_with_what_installs_it(programs: Programs) -> None:
+async def test_a_missing_program_is_named_with_what_installs_it(
+    programs: Programs,
+) -> None:
     with pytest.raises(ModelNotFound) as raised:
         model(programs, "claude").check()
     assert (raised.value.message, raised.value.hint) == (
@@ -173,7 +210,9 @@ async def test_a_missing_program_is_named_with_what_installs_it(programs: Progra
     )
 
 
-async def test_a_program_of_the_workspace_is_not_used_nor_its_folders(programs: Programs, tmp_path: Path) -> None:
+async def test_a_program_of_the_workspace_is_not_used_nor_its_folders(
+    programs: Programs, tmp_path: Path
+) -> None:
     install(programs, "claude", ANSWER)
     workspace = tmp_path / "workspace"
     (workspace / "bin").mkdir(parents=True)
@@ -181,7 +220,9 @@ async def test_a_program_of_the_workspace_is_not_used_nor_its_folders(programs: 
     (workspace / "bin/claude").chmod(0o755)
     path = f"{workspace}/bin:{programs.environ['PATH']}"
     llm = model(programs, "claude", environ={"PATH": path}, workspaces=[workspace])
-    assert json.loads((await llm.complete(MESSAGES, schema=SCHEMA)).text) == ANSWER["json"]
+    assert (
+        json.loads((await llm.complete(MESSAGES, schema=SCHEMA)).text) == ANSWER["json"]
+    )
     assert str(workspace) not in calls(programs)[0]["env"]["PATH"]
 
 
@@ -249,7 +290,10 @@ def test_a_variable_moves_the_watched_files(programs: Programs, tmp_path: Path) 
     assert list(watched_files(preset_of("codex"), environ)) == [str(own / "AGENTS.md")]
 
 
-@pytest.mark.parametrize(("answer", "warning"), [({"json": {"ready": True}}, ""), ({"text": "yes"}, "gave no answer")])
+@pytest.mark.parametrize(
+    ("answer", "warning"),
+    [({"json": {"ready": True}}, ""), ({"text": "yes"}, "gave no answer")],
+)
 async def test_a_trial_question_shows_whether_it_answers(
     answer: dict[str, Any], warning: str, programs: Programs
 ) -> None:
@@ -268,12 +312,21 @@ def test_earlier_answers_are_quoted_in_the_prompt() -> None:
     ]
     rules, prompt = prompt_of(chat)
     assert rules == "You audit."
-    assert prompt == "Is it done?\n\nYour answer was:\nmaybe\n\nThe next message to you:\nAnswer in JSON."
+    assert (
+        prompt
+        == "Is it done?\n\nYour answer was:\nmaybe\n\nThe next message to you:\nAnswer in JSON."
+    )
 
 
 async def test_a_preset_of_the_user_s_own_judges_as_text(programs: Programs) -> None:
-    programs.shell("mine", 'cat "$2" >"$HOME/rules"; cat >"$HOME/prompt"; cat note; echo "$MINE"')
-    judge = JudgeCommand(argv=("mine", "--rules", "{system_file}"), files={"note": '{"done":'}, env={"MINE": "true}"})
+    programs.shell(
+        "mine", 'cat "$2" >"$HOME/rules"; cat >"$HOME/prompt"; cat note; echo "$MINE"'
+    )
+    judge = JudgeCommand(
+        argv=("mine", "--rules", "{system_file}"),
+        files={"note": '{"done":'},
+        env={"MINE": "true}"},
+    )
     llm = model(programs, "mine", preset=Preset(argv=("mine",), judge=judge))
     reply = await llm.complete(MESSAGES, schema=SCHEMA)
     assert reply.text == '{"done":true}\n'
@@ -284,16 +337,25 @@ async def test_a_preset_of_the_user_s_own_judges_as_text(programs: Programs) -> 
 
 async def test_a_failure_without_a_status_is_not_repeated(programs: Programs) -> None:
     programs.shell("mine", 'echo x >>"$HOME/count"; echo "no such flag" >&2; exit 2')
-    llm = model(programs, "mine", preset=Preset(argv=("mine",), judge=JudgeCommand(argv=("mine",))))
+    llm = model(
+        programs,
+        "mine",
+        preset=Preset(argv=("mine",), judge=JudgeCommand(argv=("mine",))),
+    )
     with pytest.raises(RequestRejected, match="the judge mine failed: no such flag"):
         await llm.complete(MESSAGES, schema=SCHEMA)
     assert (programs.home / "count").read_text() == "x\n"
 
 
-async def test_an_exit_code_may_mean_that_it_is_not_signed_in(programs: Programs) -> None:
+async def test_an_exit_code_may_mean_that_it_is_not_signed_in(
+    programs: Programs,
+) -> None:
     programs.shell("mine", "echo quota >&2; exit 41")
     preset = Preset(
-        argv=("mine",), judge=JudgeCommand(argv=("mine",)), exit_codes={41: "sign_in"}, sign_in="mine login"
+        argv=("mine",),
+        judge=JudgeCommand(argv=("mine",)),
+        exit_codes={41: "sign_in"},
+        sign_in="mine login",
     )
     llm = model(programs, "mine", preset=preset)
     with pytest.raises(AuthenticationFailed, match="quota") as raised:
@@ -303,7 +365,11 @@ async def test_an_exit_code_may_mean_that_it_is_not_signed_in(programs: Programs
 
 def test_a_line_that_is_not_json_is_no_answer() -> None:
     answer = read_answer(preset_of("claude"), b"Segmentation fault\n")
-    assert (answer.text, answer.noise, answer.failed) == ("", "Segmentation fault", None)
+    assert (answer.text, answer.noise, answer.failed) == (
+        "",
+        "Segmentation fault",
+        None,
+    )
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -314,7 +380,9 @@ def test_presets_that_judge_take_a_model(name: str) -> None:
 
 
 @pytest.mark.parametrize(("links", "name"), [(1, "real"), (2, "claude")])
-def test_a_link_is_followed_unless_the_program_goes_by_its_name(links: int, name: str, programs: Programs) -> None:
+def test_a_link_is_followed_unless_the_program_goes_by_its_name(
+    links: int, name: str, programs: Programs
+) -> None:
     real = programs.shell("real", "basename $0").rename(programs.root / "real")
     for link in ("claude", "codex")[:links]:
         (programs.bin / link).symlink_to(real)

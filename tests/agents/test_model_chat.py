@@ -42,14 +42,19 @@ def test_the_ends_stay_and_the_mark_counts_the_rest(text: str, limit: int) -> No
         assert cut == text
     else:
         missing = len(text) - 2 * half
-        assert cut == f"{text[:half]}\n[... {missing:,} characters left out; kept ...]\n{text[-half:]}"
+        assert (
+            cut
+            == f"{text[:half]}\n[... {missing:,} characters left out; kept ...]\n{text[-half:]}"
+        )
 
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def step(identifier: str, arguments: dict[str, Any], output: str, text: str = "") -> list[dict[str, Any]]:
+def step(
+    identifier: str, arguments: dict[str, Any], output: str, text: str = ""
+) -> list[dict[str, Any]]:
     function = {"name": "shell", "arguments": json.dumps(arguments)}
     calls = [{"id": identifier, "type": "function", "function": function}]
     return [
@@ -59,17 +64,28 @@ def step(identifier: str, arguments: dict[str, Any], output: str, text: str = ""
 
 
 def test_the_oldest_tool_output_goes_first() -> None:
-    chat = [user("o" * 5_000), *step("a", {}, "1" * 5_000), *step("b", {}, "2" * 5_000), *step("c", {}, "3" * 5_000)]
+    chat = [
+        user("o" * 5_000),
+        *step("a", {}, "1" * 5_000),
+        *step("b", {}, "2" * 5_000),
+        *step("c", {}, "3" * 5_000),
+    ]
     shorter = shorten(chat, size(*chat) - 3_000, {0})
     assert (
         shorter[2]["content"]
         == f"{'1' * 500}\n[... 4,000 characters left out to fit the context window ...]\n{'1' * 500}"
     )
-    assert [shorter[at] for at in (0, 1, 3, 4, 5, 6)] == [chat[at] for at in (0, 1, 3, 4, 5, 6)]
+    assert [shorter[at] for at in (0, 1, 3, 4, 5, 6)] == [
+        chat[at] for at in (0, 1, 3, 4, 5, 6)
+    ]
 
 
 def test_long_arguments_are_cut_and_stay_json() -> None:
-    chat = [user("o"), *step("a", {"path": "x", "content": "c" * 9_000}, "ok"), *step("b", {}, "")]
+    chat = [
+        user("o"),
+        *step("a", {"path": "x", "content": "c" * 9_000}, "ok"),
+        *step("b", {}, ""),
+    ]
     shorter = shorten(chat, 0, {0})
     arguments = json.loads(shorter[1]["tool_calls"][0]["function"]["arguments"])
     assert arguments["path"] == "x"
@@ -91,8 +107,13 @@ def test_nothing_left_to_shorten_is_said() -> None:
 MESSAGES = st.lists(
     st.one_of(
         st.builds(user, st.text(max_size=3_000)),
-        st.builds(lambda text: {"role": "assistant", "content": text}, st.text(max_size=3_000)),
-        st.builds(lambda text: {"role": "tool", "tool_call_id": "x", "content": text}, st.text(max_size=3_000)),
+        st.builds(
+            lambda text: {"role": "assistant", "content": text}, st.text(max_size=3_000)
+        ),
+        st.builds(
+            lambda text: {"role": "tool", "tool_call_id": "x", "content": text},
+            st.text(max_size=3_000),
+        ),
     ),
     max_size=8,
 )
@@ -111,6 +132,8 @@ def test_shortening_keeps_roles_and_the_protected_and_ends(
         current = shorten(current, target, protected)
         rounds += 1
         assert rounds < 20
-        assert [message["role"] for message in current] == [message["role"] for message in before]
+        assert [message["role"] for message in current] == [
+            message["role"] for message in before
+        ]
         assert all(current[at] == before[at] for at in protected if at < len(before))
     assert chat == before

@@ -22,14 +22,20 @@ from tests.support.external import agent, preset
 pytestmark = pytest.mark.timeout(60)
 
 
-async def turn(folder: Path, body: str, recorder: MemoryRecorder, limit: float = 1.0) -> str:
+async def turn(
+    folder: Path, body: str, recorder: MemoryRecorder, limit: float = 1.0
+) -> str:
     """Let the agent with that source work; return its answer. Raise TurnCut."""
     chosen = preset(folder, body, resumes=True)
-    conversation = CommandConversation(replace(agent(folder, chosen), idle_timeout=limit), ProcessLauncher())
+    conversation = CommandConversation(
+        replace(agent(folder, chosen), idle_timeout=limit), ProcessLauncher()
+    )
     return (await conversation.send("do it", recorder)).text
 
 
-async def test_an_agent_that_falls_silent_is_ended(tmp_path: Path, recorder: MemoryRecorder) -> None:
+async def test_an_agent_that_falls_silent_is_ended(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
     body = """
     import subprocess
     child = subprocess.Popen(["sleep", "8642"], start_new_session=True)
@@ -48,7 +54,12 @@ async def test_an_agent_that_falls_silent_is_ended(tmp_path: Path, recorder: Mem
 async def test_a_call_without_a_result_does_not_keep_a_turn_that_is_over(
     tmp_path: Path, recorder: MemoryRecorder
 ) -> None:
-    call = {"type": "tool_use", "id": "1", "name": "Bash", "input": {"command": "sleep 9 &"}}
+    call = {
+        "type": "tool_use",
+        "id": "1",
+        "name": "Bash",
+        "input": {"command": "sleep 9 &"},
+    }
     body = f"""
     say("assistant", message={{"content": [{call}]}})
     say("result", is_error=False, result="done")
@@ -74,8 +85,13 @@ WAITING = {
 
 
 @pytest.mark.parametrize("what", WAITING)
-async def test_an_agent_that_waits_or_works_is_not_ended(what: str, tmp_path: Path, recorder: MemoryRecorder) -> None:
-    assert await turn(tmp_path, WAITING[what] + 'say("text", text="done")', recorder) == "done"
+async def test_an_agent_that_waits_or_works_is_not_ended(
+    what: str, tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    assert (
+        await turn(tmp_path, WAITING[what] + 'say("text", text="done")', recorder)
+        == "done"
+    )
 
 
 class Scene:
@@ -83,7 +99,9 @@ class Scene:
 
     def __init__(self) -> None:
         self.output, self.used, self.waits = 0, 0.0, False
-        self.signs = LifeSigns(lambda: self.output, lambda: self.used, lambda: self.waits)
+        self.signs = LifeSigns(
+            lambda: self.output, lambda: self.used, lambda: self.waits
+        )
         self.shown: list[AgentSilent] = []
 
     def show(self, activity: Activity) -> None:
@@ -121,9 +139,16 @@ async def test_a_timeout_of_the_turn_itself_is_no_silence() -> None:
             raise TimeoutError
 
 
-async def test_a_silent_turn_of_an_acp_agent_is_cut_and_the_next_one_resumes_the_session(tmp_path: Path) -> None:
+async def test_a_silent_turn_of_an_acp_agent_is_cut_and_the_next_one_resumes_the_session(
+    tmp_path: Path,
+) -> None:
     capabilities = {"loadSession": True}
-    bench = AcpBench(tmp_path, [["say", "fixed"], ["hang"]], [["say", "two"]], capabilities=capabilities)
+    bench = AcpBench(
+        tmp_path,
+        [["say", "fixed"], ["hang"]],
+        [["say", "two"]],
+        capabilities=capabilities,
+    )
     recorder, talk = bench.recorder(), bench.conversation(idle_timeout=1.0)
 
     with pytest.raises(TurnCut, match="no output for 1 s"):
@@ -132,11 +157,20 @@ async def test_a_silent_turn_of_an_acp_agent_is_cut_and_the_next_one_resumes_the
     await talk.close()
 
     assert reply.text == "two"
-    assert [message["content"] for message in recorder.messages] == ["first", "fixed", "second", "two"]
-    assert [message["params"]["sessionId"] for message in bench.seen("session/load")] == [recorder.sessions[0].id]
+    assert [message["content"] for message in recorder.messages] == [
+        "first",
+        "fixed",
+        "second",
+        "two",
+    ]
+    assert [
+        message["params"]["sessionId"] for message in bench.seen("session/load")
+    ] == [recorder.sessions[0].id]
 
 
-async def test_a_turn_of_an_acp_agent_with_an_open_call_is_not_silent(tmp_path: Path) -> None:
+async def test_a_turn_of_an_acp_agent_with_an_open_call_is_not_silent(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(tmp_path, [["shell", "sleep 2.5"], ["say", "done"]])
     reply, _ = await bench.play(idle_timeout=1.0)
     assert reply.text == "done"

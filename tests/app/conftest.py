@@ -10,7 +10,9 @@ from tests.support.finished_run import FinishedRun, finish_run
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The current folder is empty."""
     monkeypatch.chdir(tmp_path_factory.mktemp("here"))
 

@@ -73,7 +73,9 @@ def says(word: str) -> Callable[[dict[str, Any]], bool]:
     ],
     ids=["text", "reply", "strands blocks", "openai blocks", "message"],
 )
-def test_each_form_of_send_and_of_its_answer_counts(kind: type[Agent], answer: Any) -> None:
+def test_each_form_of_send_and_of_its_answer_counts(
+    kind: type[Agent], answer: Any
+) -> None:
     agent = kind("bad", answer)
     outcome = run_goal(agent, "Be good.", validators=[says("good")], max_iterations=3)
     assert (outcome.status, outcome.iterations) == ("complete", 2)
@@ -94,10 +96,21 @@ def test_what_a_conversation_does_not_record_is_recorded_for_it() -> None:
             return "good"
 
     events: list[Any] = []
-    outcome = run_goal(Chatty(), "Be good.", validators=[says("good")], on_event=events.append)
-    assert [message["content"] for message in read_chat(outcome)] == [Chatty_prompt(events, outcome), "good"]
-    (result,) = [event.observation for event in events if event.type == "tool_result_recorded"]
-    assert (result.source, result.command, result.reported_by) == ("shell", "ls", "Chatty")
+    outcome = run_goal(
+        Chatty(), "Be good.", validators=[says("good")], on_event=events.append
+    )
+    assert [message["content"] for message in read_chat(outcome)] == [
+        Chatty_prompt(events, outcome),
+        "good",
+    ]
+    (result,) = [
+        event.observation for event in events if event.type == "tool_result_recorded"
+    ]
+    assert (result.source, result.command, result.reported_by) == (
+        "shell",
+        "ls",
+        "Chatty",
+    )
     assert outcome.usage["agent"].input_tokens is None
 
 
@@ -142,7 +155,9 @@ def test_a_deadline_cuts_a_send_in_a_thread() -> None:
         ({"text": "x"}, "Agent.send returned a dict, not the answer of the agent"),
     ],
 )
-def test_an_answer_that_is_none_ends_the_run_with_what_to_write(answer: Any, said: str) -> None:
+def test_an_answer_that_is_none_ends_the_run_with_what_to_write(
+    answer: Any, said: str
+) -> None:
     outcome = run_goal(Agent(answer), "Be good.", validators=[says("good")])
     assert (outcome.status, outcome.stop_reason) == ("failed", "agent_failed")
     assert outcome.message.startswith(said)
@@ -152,7 +167,9 @@ def test_an_answer_that_is_none_ends_the_run_with_what_to_write(answer: Any, sai
 def test_an_error_in_send_is_one_of_the_agent() -> None:
     outcome = run_goal(Agent(), "Be good.", validators=[says("good")])
     assert (outcome.status, outcome.stop_reason) == ("failed", "agent_failed")
-    assert outcome.message.startswith("Agent.send raised IndexError: pop from empty list\nthe traceback is in ")
+    assert outcome.message.startswith(
+        "Agent.send raised IndexError: pop from empty list\nthe traceback is in "
+    )
 
 
 class NoMessages:
@@ -181,7 +198,9 @@ class WrongSend:
         (Agent, "Agent is a class, not a conversation"),
     ],
 )
-def test_what_is_no_conversation_is_refused_before_the_run(conversation: Any, said: str, own_home: Path) -> None:
+def test_what_is_no_conversation_is_refused_before_the_run(
+    conversation: Any, said: str, own_home: Path
+) -> None:
     with pytest.raises(UsageError) as refusal:
         run_goal(conversation, "Be good.", validators=[says("good")])
     assert refusal.value.message == said
@@ -189,9 +208,16 @@ def test_what_is_no_conversation_is_refused_before_the_run(conversation: Any, sa
     assert list(own_home.iterdir()) == []
 
 
-def test_a_fresh_chat_for_each_round_needs_checkpoint_and_restore(own_home: Path) -> None:
-    with pytest.raises(UsageError, match=r"preserve_context=False needs Agent.checkpoint\(\) and .restore"):
-        run_goal(Agent("x"), "Be good.", validators=[says("good")], preserve_context=False)
+def test_a_fresh_chat_for_each_round_needs_checkpoint_and_restore(
+    own_home: Path,
+) -> None:
+    with pytest.raises(
+        UsageError,
+        match=r"preserve_context=False needs Agent.checkpoint\(\) and .restore",
+    ):
+        run_goal(
+            Agent("x"), "Be good.", validators=[says("good")], preserve_context=False
+        )
     assert list(own_home.iterdir()) == []
     assert run_goal(Agent("good"), "Be good.", validators=[says("good")]).passed
 
@@ -199,21 +225,41 @@ def test_a_fresh_chat_for_each_round_needs_checkpoint_and_restore(own_home: Path
 @pytest.mark.parametrize(
     ("keywords", "said"),
     [
-        ({"resume_prompt": 5}, "resume_prompt must be a text, or a function of one argument, the feedback"),
-        ({"resume_prompt": lambda: "x"}, "resume_prompt must be a text, or a function of one argument, the feedback"),
+        (
+            {"resume_prompt": 5},
+            "resume_prompt must be a text, or a function of one argument, the feedback",
+        ),
+        (
+            {"resume_prompt": lambda: "x"},
+            "resume_prompt must be a text, or a function of one argument, the feedback",
+        ),
         ({"prompt": " "}, "prompt must be a text that is not empty"),
         ({"on_event": "print"}, "on_event must be a function, not a str"),
         ({"on_text": 5}, "on_text must be a function, not an int"),
-        ({"approver": object()}, "approver must be an object with the methods approve and answer"),
+        (
+            {"approver": object()},
+            "approver must be an object with the methods approve and answer",
+        ),
         ({"home": 5}, "home must be a path, not an int"),
-        ({"judge": "a/b", "judge_llm": "a/b"}, "judge and judge_llm are two names of one argument"),
+        (
+            {"judge": "a/b", "judge_llm": "a/b"},
+            "judge and judge_llm are two names of one argument",
+        ),
         ({"judge": 5}, "an int is not a judge"),
         ({"judge": object()}, "an object is not a judge"),
-        ({"validators": [lambda a, b, c: True]}, "the validator <lambda> cannot be called with (response, agent)"),
-        ({"validators": [Agent]}, "<class 'tests.app.test_callers_mistakes.Agent'> is not a valid"[:50]),
+        (
+            {"validators": [lambda a, b, c: True]},
+            "the validator <lambda> cannot be called with (response, agent)",
+        ),
+        (
+            {"validators": [Agent]},
+            "<class 'tests.app.test_callers_mistakes.Agent'> is not a valid"[:50],
+        ),
     ],
 )
-def test_a_wrong_keyword_is_refused_before_the_run(keywords: dict[str, Any], said: str, own_home: Path) -> None:
+def test_a_wrong_keyword_is_refused_before_the_run(
+    keywords: dict[str, Any], said: str, own_home: Path
+) -> None:
     with pytest.raises(UsageError) as refusal:
         run_goal(Agent("x"), "Be good.", **{"validators": [says("good")], **keywords})
     assert refusal.value.message.startswith(said)
@@ -221,10 +267,17 @@ def test_a_wrong_keyword_is_refused_before_the_run(keywords: dict[str, Any], sai
     assert list(own_home.iterdir()) == []
 
 
-@pytest.mark.parametrize("content", ["Again!", [{"text": "Again!"}], [{"type": "text", "text": "Again!"}]])
+@pytest.mark.parametrize(
+    "content", ["Again!", [{"text": "Again!"}], [{"type": "text", "text": "Again!"}]]
+)
 def test_a_resume_prompt_may_return_text_or_blocks(content: Any) -> None:
     agent = Agent("bad", "good")
-    run_goal(agent, "Be good.", validators=[says("good")], resume_prompt=lambda feedback: content)
+    run_goal(
+        agent,
+        "Be good.",
+        validators=[says("good")],
+        resume_prompt=lambda feedback: content,
+    )
     assert agent.prompts[1] == "Again!"
 
 
@@ -233,17 +286,32 @@ def test_a_resume_prompt_may_return_text_or_blocks(content: Any) -> None:
     [
         (lambda feedback: 5, "resume_prompt returned an int, not a text"),
         (lambda feedback: None, "resume_prompt returned None, not a text"),
-        (lambda feedback: [{"image": b""}], "resume_prompt returned a list, not a text"),
-        (lambda feedback: feedback.strip(), "resume_prompt raised AttributeError: 'NoneType' object has no attribute"),
+        (
+            lambda feedback: [{"image": b""}],
+            "resume_prompt returned a list, not a text",
+        ),
+        (
+            lambda feedback: feedback.strip(),
+            "resume_prompt raised AttributeError: 'NoneType' object has no attribute",
+        ),
     ],
 )
-def test_a_resume_prompt_that_fails_ends_the_run_with_what_to_write(template: Any, said: str) -> None:
-    outcome = run_goal(Agent("bad"), "Be good.", validators=[lambda response: False], resume_prompt=template)
+def test_a_resume_prompt_that_fails_ends_the_run_with_what_to_write(
+    template: Any, said: str
+) -> None:
+    outcome = run_goal(
+        Agent("bad"),
+        "Be good.",
+        validators=[lambda response: False],
+        resume_prompt=template,
+    )
     assert (outcome.status, outcome.stop_reason) == ("failed", "agent_failed")
     assert outcome.message.startswith(said)
 
 
 async def test_a_goal_with_a_budget_refuses_a_judge_whose_tokens_are_unknown() -> None:
     goal = Goal(objective="Be good.", budget={"tokens": 1000})
-    with pytest.raises(UsageError, match="the tokens of the judge custom/lambda are unknown"):
+    with pytest.raises(
+        UsageError, match="the tokens of the judge custom/lambda are unknown"
+    ):
         await arun_goal(Agent("good"), goal, judge=lambda messages: "{}")

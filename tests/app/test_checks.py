@@ -32,7 +32,10 @@ def test_one_check_is_one_check(given: Any) -> None:
 
 def test_commands_come_before_specifications_and_callables_become_validators() -> None:
     specs, own = split_checks(item for item in (VALIDATOR, SPEC, "true", check))
-    assert [(spec.name, spec.run) for spec in specs] == [("true", "true"), ("never", "false")]
+    assert [(spec.name, spec.run) for spec in specs] == [
+        ("true", "true"),
+        ("never", "false"),
+    ]
     assert [validator.name for validator in own] == ["mine", "check"]
     assert [validator.name for validator in split_checks(check)[1]] == ["check"]
 
@@ -60,17 +63,26 @@ def test_what_is_no_check_is_refused_at_the_call(given: Any, said: str) -> None:
 
 
 def test_one_command_is_run_as_a_whole(tmp_path: Path) -> None:
-    outcome = run_goal(ScriptedConversation("done"), "x", validators="true", workspace=tmp_path)
+    outcome = run_goal(
+        ScriptedConversation("done"), "x", validators="true", workspace=tmp_path
+    )
     assert outcome.passed
 
 
 def test_a_generator_of_checks_is_read_once_and_every_check_runs() -> None:
     validators = (item for item in ("true", check, VALIDATOR, SPEC))
-    outcome = run_goal(ScriptedConversation("done"), "x", validators=validators, max_iterations=1)
-    assert (outcome.status, outcome.attempts[0].feedback) == ("capped", "validator never: exit 1")
+    outcome = run_goal(
+        ScriptedConversation("done"), "x", validators=validators, max_iterations=1
+    )
+    assert (outcome.status, outcome.attempts[0].feedback) == (
+        "capped",
+        "validator never: exit 1",
+    )
 
 
-def test_the_files_of_the_start_are_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_of_the_start_are_listed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed: list[str] = []
     listing = SnapshotReader.listing
 
@@ -84,6 +96,12 @@ def test_the_files_of_the_start_are_listed_once(tmp_path: Path, monkeypatch: pyt
             return await super().send(prompt, recorder)
 
     monkeypatch.setattr(SnapshotReader, "listing", counted)
-    outcome = run_goal(Writing(*["done"] * 4), "x", validators="false", workspace=tmp_path, max_iterations=4)
+    outcome = run_goal(
+        Writing(*["done"] * 4),
+        "x",
+        validators="false",
+        workspace=tmp_path,
+        max_iterations=4,
+    )
     assert outcome.iterations == 4
     assert len(listed) == 1

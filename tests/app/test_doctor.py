@@ -27,7 +27,9 @@ SCRIPT = (run("printf 'it works' > goal-doctor.txt"), say("Done."))
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # the folder of a failed round is kept
+    monkeypatch.setattr(
+        "tempfile.tempdir", str(tmp_path)
+    )  # the folder of a failed round is kept
     return Programs.new(tmp_path)
 
 
@@ -69,19 +71,34 @@ def test_an_agent_that_works_can_be_used(programs: Programs) -> None:
     assert found.used is None
 
 
-def tried(programs: Programs, agent: AgentConfig = ASKING, preset: Preset = PRESET, **options: Any) -> Diagnosis:
+def tried(
+    programs: Programs,
+    agent: AgentConfig = ASKING,
+    preset: Preset = PRESET,
+    **options: Any,
+) -> Diagnosis:
     """The diagnosis with a real round, whose model is a scripted server."""
     with FakeProvider(SCRIPT) as server:
         url = server.base_url("openai")
         settings = programs.home / ".asking/settings.json"
         settings.parent.mkdir(exist_ok=True)
         settings.write_text(json.dumps({"address": url}))
-        found = diagnosis(programs, agent, preset, with_round=True, ASKING_KEY="the-key", ASKING_URL=url, **options)
+        found = diagnosis(
+            programs,
+            agent,
+            preset,
+            with_round=True,
+            ASKING_KEY="the-key",
+            ASKING_URL=url,
+            **options,
+        )
         assert {one.key for one in server.requests} <= {"the-key"}
     return found
 
 
-def test_a_real_round_creates_a_file_in_a_temporary_folder_and_its_usage_is_known(programs: Programs) -> None:
+def test_a_real_round_creates_a_file_in_a_temporary_folder_and_its_usage_is_known(
+    programs: Programs,
+) -> None:
     seen = programs.root / "seen"
     programs.python("asking", asking(effect=f"pwd >> {seen}; "))
     found = tried(programs)
@@ -95,11 +112,16 @@ def test_a_real_round_creates_a_file_in_a_temporary_folder_and_its_usage_is_know
     assert not list((programs.root / "workspace").iterdir())
 
 
-def test_a_program_that_is_missing_is_reported_with_how_to_install_it(programs: Programs) -> None:
+def test_a_program_that_is_missing_is_reported_with_how_to_install_it(
+    programs: Programs,
+) -> None:
     found = diagnosis(programs, ASKING_KEY="x")
     assert not found.usable
     assert check(found, "program") == Finding(
-        "program", "bad", "the agent asking cannot be started: asking: not found", "apt install asking"
+        "program",
+        "bad",
+        "the agent asking cannot be started: asking: not found",
+        "apt install asking",
     )
     assert "version" not in {check.name for check in found.checks}
 
@@ -108,7 +130,9 @@ def test_a_login_file_is_as_good_as_a_key(programs: Programs) -> None:
     programs.python("asking", asking())
     (programs.home / ".asking").mkdir()
     (programs.home / ".asking/login.json").write_text("{}")
-    assert check(diagnosis(programs), "sign-in") == Finding("sign-in", "good", "~/.asking/login.json exists")
+    assert check(diagnosis(programs), "sign-in") == Finding(
+        "sign-in", "good", "~/.asking/login.json exists"
+    )
 
 
 @pytest.mark.parametrize(("platform", "state"), [("linux", "bad"), ("darwin", "note")])
@@ -118,12 +142,22 @@ def test_neither_key_nor_login_stands_in_the_way_unless_there_is_a_keychain(
     monkeypatch.setattr(sys, "platform", platform)
     found = sign_in_finding("asking", PRESET, {**programs.environ, "ASKING_KEY": "  "})
     assert (found.state, found.hint) == (state, "run asking login")
-    start = "asking is not signed in" if state == "bad" else "no sign-in of asking was found"
-    assert found.message.startswith(f"{start}: ASKING_KEY is not set, and there is no ~/.asking/login.json")
+    start = (
+        "asking is not signed in"
+        if state == "bad"
+        else "no sign-in of asking was found"
+    )
+    assert found.message.startswith(
+        f"{start}: ASKING_KEY is not set, and there is no ~/.asking/login.json"
+    )
 
 
-@pytest.mark.parametrize("added", [{"args": ("--provider", "mine")}, {"env": {"ASK_ANOTHER": "1"}}])
-def test_what_the_goal_adds_may_sign_it_in(programs: Programs, added: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "added", [{"args": ("--provider", "mine")}, {"env": {"ASK_ANOTHER": "1"}}]
+)
+def test_what_the_goal_adds_may_sign_it_in(
+    programs: Programs, added: dict[str, Any]
+) -> None:
     programs.python("asking", asking())
     found = check(diagnosis(programs, AgentConfig(use="asking", **added)), "sign-in")
     assert (found.state, found.hint) == ("note", "run asking login")
@@ -139,7 +173,9 @@ def test_what_the_goal_adds_may_sign_it_in(programs: Programs, added: dict[str, 
         ),
     ],
 )
-def test_a_round_that_lacks_something_is_a_problem(programs: Programs, script: str, message: str) -> None:
+def test_a_round_that_lacks_something_is_a_problem(
+    programs: Programs, script: str, message: str
+) -> None:
     programs.python("asking", script)
     found = check(tried(programs), "round")
     assert (found.state, found.message) == ("bad", message)
@@ -169,7 +205,9 @@ def test_an_agent_without_keys_and_logins_is_a_note(programs: Programs) -> None:
     assert not (programs.root / "workspace/tried").exists()
 
 
-def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(programs: Programs) -> None:
+def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(
+    programs: Programs,
+) -> None:
     config = AgentConfig(use="command", command=("./work.sh",))
     assert check(diagnosis(programs, config, Preset()), "program") == Finding(
         "program",
@@ -188,17 +226,28 @@ def test_a_command_of_the_goal_is_looked_for_and_runs_in_a_real_round_only(progr
 
 def test_without_git_no_agent_can_be_used(programs: Programs) -> None:
     programs.shell("plain", "")
-    found = diagnosis(programs, AgentConfig(use="plain"), Preset(argv=("plain",)), PATH=str(programs.bin))
+    found = diagnosis(
+        programs,
+        AgentConfig(use="plain"),
+        Preset(argv=("plain",)),
+        PATH=str(programs.bin),
+    )
     assert not found.usable
     assert check(found, "git").hint == "install git"
 
 
-def test_a_sandbox_is_needed_only_where_the_goal_insists_on_one(programs: Programs) -> None:
+def test_a_sandbox_is_needed_only_where_the_goal_insists_on_one(
+    programs: Programs,
+) -> None:
     programs.shell("plain", "")
     agent, preset = AgentConfig(use="plain"), Preset(argv=("plain",))
     for wanted, state in (("none", "note"), ("auto", "note"), ("bwrap", "bad")):
-        workspace = WorkspaceConfig.model_validate({"path": str(programs.root), "sandbox": wanted})
-        goal = Goal(objective="x", agent=agent, workspace=workspace, agents={"plain": preset})
+        workspace = WorkspaceConfig.model_validate(
+            {"path": str(programs.root), "sandbox": wanted}
+        )
+        goal = Goal(
+            objective="x", agent=agent, workspace=workspace, agents={"plain": preset}
+        )
         found = examine(goal, {**programs.environ, "PATH": str(programs.bin)})
         assert check(found, "sandbox").state == state
 
@@ -210,16 +259,27 @@ def test_the_built_in_agent_needs_a_model_that_can_be_asked(programs: Programs) 
         "no model is set",
         'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name',
     )
-    missing = check(diagnosis(programs, AgentConfig(model="openai/x", api_key_env="NO_KEY"), Preset()), "model")
+    missing = check(
+        diagnosis(
+            programs, AgentConfig(model="openai/x", api_key_env="NO_KEY"), Preset()
+        ),
+        "model",
+    )
     assert missing.state == "bad"
     assert missing.hint == "export NO_KEY=..."
 
 
-def test_the_built_in_agent_is_tried_with_its_own_model(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_built_in_agent_is_tried_with_its_own_model(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for key, usable in (("right", True), ("wrong", False)):
         monkeypatch.setenv("CHAT_KEY", key)
         with FakeProvider(SCRIPT, api_key="right") as server:
-            config = AgentConfig(model="openai/m", api_base=server.base_url("openai"), api_key_env="CHAT_KEY")
+            config = AgentConfig(
+                model="openai/m",
+                api_base=server.base_url("openai"),
+                api_key_env="CHAT_KEY",
+            )
             found = diagnosis(programs, config, Preset(), with_round=True, CHAT_KEY=key)
         assert found.usable == usable, found
         assert (found.used is not None and found.used.tokens == 30) == usable
@@ -246,6 +306,9 @@ def test_a_program_that_does_not_speak_acp_cannot_be_used(programs: Programs) ->
     programs.shell("asking-acp", "echo no protocol; exit 1")
     one = check(tried(programs, BY_ACP), "round")
     said, *_, hint, show = one.hint.splitlines()
-    assert "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer" in said
+    assert (
+        "the agent asking (asking-acp) does not speak ACP: it ended (exit 1) without an answer"
+        in said
+    )
     assert hint == 'write protocol = "command", or update it: apt install asking'
     assert Path(show.removeprefix("goal show "), "events.jsonl").is_file()

@@ -41,16 +41,31 @@ def diagnosis(
     workspace.mkdir(exist_ok=True)
     place = WorkspaceConfig.model_validate({"path": str(workspace), "sandbox": sandbox})
     goal = Goal(
-        objective="x", agent=agent, workspace=place, agents={} if agent.use == "command" else {agent.use: preset}
+        objective="x",
+        agent=agent,
+        workspace=place,
+        agents={} if agent.use == "command" else {agent.use: preset},
     )
     return examine(goal, {**programs.environ, **environ}, with_round=with_round)
 
 
-def tried(programs: Programs, preset: Preset = PRESET, sandbox: str = "bwrap") -> Diagnosis:
+def tried(
+    programs: Programs, preset: Preset = PRESET, sandbox: str = "bwrap"
+) -> Diagnosis:
     """The diagnosis with a real round, whose model is a scripted server."""
-    with FakeProvider([run("printf 'it works' > goal-doctor.txt"), say("Done.")]) as server:
+    with FakeProvider(
+        [run("printf 'it works' > goal-doctor.txt"), say("Done.")]
+    ) as server:
         url = server.base_url("openai")
-        return diagnosis(programs, ASKING, preset, sandbox, with_round=True, ASKING_KEY="the-key", ASKING_URL=url)
+        return diagnosis(
+            programs,
+            ASKING,
+            preset,
+            sandbox,
+            with_round=True,
+            ASKING_KEY="the-key",
+            ASKING_URL=url,
+        )
 
 
 def check(found: Diagnosis, name: str) -> Finding:
@@ -70,7 +85,9 @@ def test_an_agent_is_tried_in_the_sandbox_that_it_would_be_in_and_that_is_said(
     found = tried(programs, sandbox=sandbox)
     assert found.usable, found
     assert check(found, "version").message == "3.2.1"
-    assert check(found, "sandbox").message == "bwrap works here, and the agent runs in it"
+    assert (
+        check(found, "sandbox").message == "bwrap works here, and the agent runs in it"
+    )
     assert check(found, "round").state == "good"
     assert not (programs.home / "kept").exists()
 
@@ -88,7 +105,9 @@ def test_what_the_sandbox_hides_from_an_agent_is_found(programs: Programs) -> No
     shutil.rmtree(Path(one.hint.rpartition("goal show ")[2]).parents[2])
 
 
-def test_a_program_that_is_a_link_to_a_hidden_place_is_found(programs: Programs) -> None:
+def test_a_program_that_is_a_link_to_a_hidden_place_is_found(
+    programs: Programs,
+) -> None:
     there = programs.root.parent / "elsewhere"
     programs.python("asking", asking()).rename(there)
     (programs.bin / "asking").symlink_to(there)
@@ -100,12 +119,19 @@ def test_a_program_that_is_a_link_to_a_hidden_place_is_found(programs: Programs)
 
 
 @pytest.mark.parametrize(("home", "state"), [((), "bad"), ((".asking",), "good")])
-def test_a_login_that_the_sandbox_hides_is_found(programs: Programs, home: tuple[str, ...], state: str) -> None:
+def test_a_login_that_the_sandbox_hides_is_found(
+    programs: Programs, home: tuple[str, ...], state: str
+) -> None:
     programs.python("asking", asking())
     (programs.home / ".asking").mkdir()
     (programs.home / ".asking/login.json").write_text("{}")
-    found = check(diagnosis(programs, preset=PRESET.model_copy(update={"home": home})), "sign-in")
-    assert (found.state, "~/.asking/login.json exists" in found.message) == (state, True)
+    found = check(
+        diagnosis(programs, preset=PRESET.model_copy(update={"home": home})), "sign-in"
+    )
+    assert (found.state, "~/.asking/login.json exists" in found.message) == (
+        state,
+        True,
+    )
     assert ('home = [".asking/login.json"]' in found.hint) == (state == "bad")
 
 
@@ -117,28 +143,51 @@ def test_a_real_round_uses_the_login(programs: Programs) -> None:
     assert tried(programs).usable
 
 
-def test_the_program_of_a_goal_s_own_command_must_be_in_view(programs: Programs) -> None:
+def test_the_program_of_a_goal_s_own_command_must_be_in_view(
+    programs: Programs,
+) -> None:
     seen = programs.shell("work", "true")
     hidden = programs.home / "work"
     shutil.copy(seen, hidden)
     for path, state in ((seen, "good"), (hidden, "bad")):
-        found = check(diagnosis(programs, AgentConfig(use="command", command=(str(path),)), Preset()), "program")
-        assert (found.state, "not found in the sandbox" in found.message) == (state, state == "bad")
+        found = check(
+            diagnosis(
+                programs, AgentConfig(use="command", command=(str(path),)), Preset()
+            ),
+            "program",
+        )
+        assert (found.state, "not found in the sandbox" in found.message) == (
+            state,
+            state == "bad",
+        )
 
 
-def test_an_agent_that_is_told_of_its_sandbox_is_told_in_the_round(programs: Programs) -> None:
+def test_an_agent_that_is_told_of_its_sandbox_is_told_in_the_round(
+    programs: Programs,
+) -> None:
     programs.python("asking", asking(effect='test yes = "$BOXED" && '))
     preset = PRESET.model_copy(update={"sandbox_env": {"BOXED": "yes"}})
     assert tried(programs, preset).usable
     found = tried(programs, preset, "none")
     assert not found.usable
-    shutil.rmtree(Path(check(found, "round").hint.rpartition("goal show ")[2]).parents[2])
+    shutil.rmtree(
+        Path(check(found, "round").hint.rpartition("goal show ")[2]).parents[2]
+    )
 
 
-def test_a_workspace_that_leaves_nothing_to_hide_is_told_as_a_run_would_tell_it(programs: Programs) -> None:
+def test_a_workspace_that_leaves_nothing_to_hide_is_told_as_a_run_would_tell_it(
+    programs: Programs,
+) -> None:
     programs.python("asking", asking())
     for sandbox, state in (("bwrap", "bad"), ("auto", "note")):
-        place = WorkspaceConfig.model_validate({"path": str(programs.root), "sandbox": sandbox})
-        goal = Goal(objective="x", agent=ASKING, workspace=place, agents={"asking": PRESET})
+        place = WorkspaceConfig.model_validate(
+            {"path": str(programs.root), "sandbox": sandbox}
+        )
+        goal = Goal(
+            objective="x", agent=ASKING, workspace=place, agents={"asking": PRESET}
+        )
         found = examine(goal, {**programs.environ, "ASKING_KEY": "x"})
-        assert (check(found, "sandbox").state, "your home folder" in check(found, "sandbox").message) == (state, True)
+        assert (
+            check(found, "sandbox").state,
+            "your home folder" in check(found, "sandbox").message,
+        ) == (state, True)

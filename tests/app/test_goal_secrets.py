@@ -41,13 +41,17 @@ def resumed(folder: Path, text: str, now: str, before: str = TOKEN) -> dict[str,
 
 @pytest.mark.parametrize("text", [COMMAND, ADDRESS, VARIABLE, JUDGE, AGENT, VALUE])
 @pytest.mark.parametrize("secret", [TOKEN, "ghp_" + some(36)[::-1]])
-def test_a_secret_that_is_unchanged_or_renewed_is_taken(tmp_path: Path, text: str, secret: str) -> None:
+def test_a_secret_that_is_unchanged_or_renewed_is_taken(
+    tmp_path: Path, text: str, secret: str
+) -> None:
     assert secret in str(resumed(tmp_path, text, secret))
 
 
 @pytest.mark.parametrize("secret", ["hunter3.renewed-%2B", "c2VjcmV0LXNlY3JldA=="])
 @pytest.mark.parametrize("text", [VARIABLE, JUDGE, VALUE])
-def test_a_value_by_name_may_be_any_word(tmp_path: Path, text: str, secret: str) -> None:
+def test_a_value_by_name_may_be_any_word(
+    tmp_path: Path, text: str, secret: str
+) -> None:
     assert secret in str(resumed(tmp_path, text, secret, before="hunter2-hunter2"))
 
 
@@ -74,7 +78,9 @@ def test_a_value_by_name_may_be_any_word(tmp_path: Path, text: str, secret: str)
         (VARIABLE, "*"),
     ],
 )  # fmt: skip
-def test_what_could_change_a_command_is_refused_with_its_place(tmp_path: Path, text: str, secret: str) -> None:
+def test_what_could_change_a_command_is_refused_with_its_place(
+    tmp_path: Path, text: str, secret: str
+) -> None:
     with pytest.raises(UsageError) as refusal:
         resumed(tmp_path, text, secret)
     assert "was changed after the run began" in refusal.value.message
@@ -90,5 +96,8 @@ def test_a_variable_of_the_agent_may_be_any_text(tmp_path: Path, secret: str) ->
 def test_a_start_warns_of_a_literal_secret(tmp_path: Path) -> None:
     kept, path = frozen(tmp_path, COMMAND, TOKEN)
     (note,) = secret_notes(kept, path)
-    assert f"validators[0].run: a secret is not stored with the run, and goal resume reads it from {path} again" in note
+    assert (
+        f"validators[0].run: a secret is not stored with the run, and goal resume reads it from {path} again"
+        in note
+    )
     assert secret_notes('objective = "x"', path) == ()

@@ -17,7 +17,9 @@ HIDDEN = {"name": "secret", "run": "grep -q 4711 done", "hidden": True}
 
 
 def goal(*validators: dict[str, Any]) -> Goal:
-    return Goal.model_validate({"objective": "x", "agent": {"model": "a/b"}, "validators": validators})
+    return Goal.model_validate(
+        {"objective": "x", "agent": {"model": "a/b"}, "validators": validators}
+    )
 
 
 @pytest.fixture
@@ -31,7 +33,10 @@ def goal_file(tmp_path: Path) -> Path:
 def test_a_goal_file_with_hidden_validators_is_secret(goal_file: Path) -> None:
     (goal_file.parent / "link.toml").symlink_to("goal.toml")
     assert secret_goal_file(goal(OPEN, HIDDEN), goal_file) == goal_file
-    assert secret_goal_file(goal(OPEN, HIDDEN), goal_file.parent / "link.toml") == goal_file
+    assert (
+        secret_goal_file(goal(OPEN, HIDDEN), goal_file.parent / "link.toml")
+        == goal_file
+    )
 
 
 def test_a_goal_file_without_hidden_validators_stays_readable(goal_file: Path) -> None:
@@ -50,7 +55,9 @@ def test_what_the_repository_holds_is_no_secret(goal_file: Path) -> None:
     assert secret_goal_file(goal(OPEN, HIDDEN), goal_file) is None
 
 
-def test_another_file_under_its_name_in_the_repository_tells_nothing(goal_file: Path) -> None:
+def test_another_file_under_its_name_in_the_repository_tells_nothing(
+    goal_file: Path,
+) -> None:
     text = goal_file.read_text()
     git(goal_file.parent, "init", "-q")
     goal_file.write_text("")  # as commands in the sandbox see it
@@ -65,12 +72,18 @@ def test_a_run_is_labelled_unless_the_goal_file_is_kept_from_its_commands(
     goal_file: Path, sandboxed: bool, known: bool
 ) -> None:
     secret = goal_file if known else None
-    readable = hidden_readable(goal(OPEN, HIDDEN), goal_file.parent, secret, sandboxed=sandboxed)
+    readable = hidden_readable(
+        goal(OPEN, HIDDEN), goal_file.parent, secret, sandboxed=sandboxed
+    )
     assert readable is not (sandboxed and known)
     assert not hidden_readable(goal(OPEN), goal_file.parent, None, sandboxed=sandboxed)
 
 
-def test_a_script_of_a_hidden_validator_in_the_workspace_can_be_read(goal_file: Path) -> None:
+def test_a_script_of_a_hidden_validator_in_the_workspace_can_be_read(
+    goal_file: Path,
+) -> None:
     (goal_file.parent / "secret.sh").write_text("exit 0\n")
     scripted = {"name": "secret", "run": "sh secret.sh", "hidden": True}
-    assert hidden_readable(goal(OPEN, scripted), goal_file.parent, goal_file, sandboxed=True)
+    assert hidden_readable(
+        goal(OPEN, scripted), goal_file.parent, goal_file, sandboxed=True
+    )

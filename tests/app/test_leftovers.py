@@ -24,7 +24,10 @@ def test_the_files_of_runs_without_a_process_are_removed(tmp_path: Path) -> None
     deadline = time.monotonic() + 10
     while len(list((tmp_path / "tmp").iterdir())) > 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert sorted(path.name for path in (tmp_path / "tmp").iterdir()) == ["check", "living"]
+    assert sorted(path.name for path in (tmp_path / "tmp").iterdir()) == [
+        "check",
+        "living",
+    ]
     assert (tmp_path / TEMPORARY / "living" / "agent-tmp").is_dir()
     logs["living"].close()
     logs["check"].close()

@@ -56,13 +56,29 @@ def test_a_text_objective_without_a_workspace_judges_the_response() -> None:
 
 def test_a_text_objective_with_a_workspace_judges_the_workspace(tmp_path: Path) -> None:
     for outcome in (
-        run_goal(Agent("a short answer"), "Be short.", Judge(PASSED, PASSED), workspace=tmp_path, max_iterations=1),
-        run_goal(Agent("a short answer"), Goal(objective="Be short."), Judge(PASSED, PASSED), max_iterations=1),
+        run_goal(
+            Agent("a short answer"),
+            "Be short.",
+            Judge(PASSED, PASSED),
+            workspace=tmp_path,
+            max_iterations=1,
+        ),
+        run_goal(
+            Agent("a short answer"),
+            Goal(objective="Be short."),
+            Judge(PASSED, PASSED),
+            max_iterations=1,
+        ),
     ):
         assert outcome.status == "capped"
     model = recording(tmp_path / "r.jsonl", agent("a short answer"))
     conversation = chat_conversation(model, workspace=tmp_path)
-    assert run_goal(conversation, "Be short.", Judge(PASSED, PASSED), max_iterations=1).status == "capped"
+    assert (
+        run_goal(
+            conversation, "Be short.", Judge(PASSED, PASSED), max_iterations=1
+        ).status
+        == "capped"
+    )
 
 
 def test_a_validator_that_returned_false_gives_no_feedback() -> None:
@@ -73,7 +89,13 @@ def test_a_validator_that_returned_false_gives_no_feedback() -> None:
         return "again"
 
     checks = [lambda response: False]
-    outcome = run_goal(Agent("a", "b"), "x", validators=checks, resume_prompt=template, max_iterations=2)
+    outcome = run_goal(
+        Agent("a", "b"),
+        "x",
+        validators=checks,
+        resume_prompt=template,
+        max_iterations=2,
+    )
     assert [attempt.feedback for attempt in outcome.attempts] == [None, None]
     assert told == [None]
     assert outcome.verdict
@@ -87,7 +109,10 @@ def test_without_a_template_the_agent_reads_that_there_were_no_details() -> None
 
 
 def test_feedback_beside_a_false_is_kept() -> None:
-    checks = [lambda response: False, lambda response: {"passed": False, "feedback": "too long"}]
+    checks = [
+        lambda response: False,
+        lambda response: {"passed": False, "feedback": "too long"},
+    ]
     outcome = run_goal(Agent("a"), "x", validators=checks, max_iterations=1)
     assert "too long" in str(outcome.attempts[0].feedback)
 
@@ -137,21 +162,38 @@ def test_a_validator_takes_the_response_and_the_agent_or_less() -> None:
 
 
 def test_run_goal_takes_a_duration_in_words() -> None:
-    assert run_goal(Agent("good"), "x", validators=[says("good")], timeout="30m").limits["timeout"] == 1800.0
+    assert (
+        run_goal(Agent("good"), "x", validators=[says("good")], timeout="30m").limits[
+            "timeout"
+        ]
+        == 1800.0
+    )
 
 
 def forms(given: Judge) -> list[Any]:
     async def afunction(messages: Any) -> str:
         return given.complete(messages)
 
-    return [given, given.complete, afunction, JudgeConfig(model=given), JudgeConfig(given.complete)]
+    return [
+        given,
+        given.complete,
+        afunction,
+        JudgeConfig(model=given),
+        JudgeConfig(given.complete),
+    ]
 
 
 @pytest.mark.parametrize("form", range(5))
 @pytest.mark.parametrize("keyword", ["judge", "judge_llm"])
-def test_a_judge_may_be_a_function_or_an_object_with_complete(form: int, keyword: str) -> None:
+def test_a_judge_may_be_a_function_or_an_object_with_complete(
+    form: int, keyword: str
+) -> None:
     given = Judge(REFUSED, PASSED.replace("o1", "o2"))
-    outcome = run_goal(Agent("a long answer", "a short answer"), "Be short.", **{keyword: forms(given)[form]})
+    outcome = run_goal(
+        Agent("a long answer", "a short answer"),
+        "Be short.",
+        **{keyword: forms(given)[form]},
+    )
     assert (outcome.status, outcome.iterations) == ("complete", 2)
     assert outcome.attempts[0].feedback == "make it shorter"
     used = outcome.usage["judge"]
@@ -170,7 +212,9 @@ def test_a_judge_config_takes_a_model_itself(tmp_path: Path) -> None:
 def test_a_judge_in_a_goal_may_be_an_object_and_has_its_own_prompt() -> None:
     given = Judge(PASSED)
     goal = Goal(
-        objective="Be short.", deliverable="response", judge=JudgeConfig(model=given, system_prompt="Be strict.")
+        objective="Be short.",
+        deliverable="response",
+        judge=JudgeConfig(model=given, system_prompt="Be strict."),
     )
     assert run_goal(Agent("a short answer"), goal).status == "complete"
     assert given.asked[0][0]["content"].startswith("Be strict.")
@@ -179,19 +223,32 @@ def test_a_judge_in_a_goal_may_be_an_object_and_has_its_own_prompt() -> None:
 def test_judge_goal_takes_the_same_judges() -> None:
     chat = [{"role": "assistant", "content": "a short answer"}]
     goal = Goal(objective="Be short.", deliverable="response")
-    for given in (Judge(PASSED), Judge(PASSED).complete, JudgeConfig(model=Judge(PASSED))):
+    for given in (
+        Judge(PASSED),
+        Judge(PASSED).complete,
+        JudgeConfig(model=Judge(PASSED)),
+    ):
         assert judge_goal(given, goal, chat).complete
 
 
-@pytest.mark.parametrize(("answer", "said"), [(5, "returned an int"), (ValueError("no key"), "ValueError: no key")])
-def test_a_judge_that_fails_ends_the_run_and_the_verdict_says_so(answer: Any, said: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(5, "returned an int"), (ValueError("no key"), "ValueError: no key")],
+)
+def test_a_judge_that_fails_ends_the_run_and_the_verdict_says_so(
+    answer: Any, said: str
+) -> None:
     def broken(messages: Any) -> Any:
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     outcome = run_goal(Agent("a short answer"), "Be short.", judge=broken)
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("failed", "judge_failed", 1)
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        "failed",
+        "judge_failed",
+        1,
+    )
     assert outcome.verdict
     assert (outcome.verdict.complete, outcome.verdict.source) == (False, "fallback")
     assert said in outcome.verdict.missing
@@ -200,7 +257,9 @@ def test_a_judge_that_fails_ends_the_run_and_the_verdict_says_so(answer: Any, sa
 
 
 def test_a_verdict_that_says_nothing_still_says_what_is_missing() -> None:
-    nothing = json.dumps({"criteria": [], "score": 0.2, "complete": False, "missing": ""})
+    nothing = json.dumps(
+        {"criteria": [], "score": 0.2, "complete": False, "missing": ""}
+    )
     unreadable = run_goal(Agent("a"), "Be short.", Judge(*["?"] * 9), max_iterations=1)
     silent = run_goal(Agent("a"), "Be short.", Judge(*[nothing] * 3), max_iterations=1)
     for outcome in (unreadable, silent):
@@ -209,13 +268,22 @@ def test_a_verdict_that_says_nothing_still_says_what_is_missing() -> None:
 
 
 def test_a_step_of_the_controller_has_the_verdict_and_the_count() -> None:
-    controller = GoalController("Be short.", validators=[says("good")], max_iterations=3)
-    assert (controller.objective, controller.max_iterations, controller.iteration) == ("Be short.", 3, 0)
+    controller = GoalController(
+        "Be short.", validators=[says("good")], max_iterations=3
+    )
+    assert (controller.objective, controller.max_iterations, controller.iteration) == (
+        "Be short.",
+        3,
+        0,
+    )
     controller.start()
     step = controller.on_run_finished([{"role": "assistant", "content": "bad"}])
     assert isinstance(step, GoalContinue)
     assert step.verdict
-    assert (step.verdict.complete, step.verdict.missing) == (False, "validator check: not passed")
+    assert (step.verdict.complete, step.verdict.missing) == (
+        False,
+        "validator check: not passed",
+    )
     assert controller.iteration == 1
     done = controller.on_run_finished([{"role": "assistant", "content": "good"}])
     assert isinstance(done, GoalDone)
@@ -230,7 +298,10 @@ async def test_the_controller_in_an_event_loop() -> None:
     assert isinstance(step, GoalContinue)
     with pytest.raises(UsageError, match="aon_run_finished"):
         controller.on_run_finished(chat)
-    chat += [{"role": "user", "content": step.followup}, {"role": "assistant", "content": "good"}]
+    chat += [
+        {"role": "user", "content": step.followup},
+        {"role": "assistant", "content": "good"},
+    ]
     done = await controller.aon_run_finished(chat)
     assert isinstance(done, GoalDone)
     assert (done.outcome.status, done.outcome.iterations) == ("complete", 2)
@@ -239,7 +310,9 @@ async def test_the_controller_in_an_event_loop() -> None:
 @pytest.mark.slow
 def test_every_attempt_of_a_long_run_can_be_read() -> None:
     agent = Agent(*[f"answer {number}" for number in range(130)])
-    outcome = run_goal(agent, "x", validators=[lambda response: False], max_iterations=130)
+    outcome = run_goal(
+        agent, "x", validators=[lambda response: False], max_iterations=130
+    )
     assert len(outcome.attempts) == 100
     found = list(read_attempts(outcome))
     assert [attempt.attempt for attempt in found] == list(range(1, 131))
@@ -258,7 +331,9 @@ def test_a_run_can_be_read_by_its_outcome_folder_or_id() -> None:
 async def test_text_and_tool_progress_reach_the_caller(tmp_path: Path) -> None:
     pieces: list[str] = []
     seen: list[str] = []
-    model = recording(tmp_path / "r.jsonl", agent("", shell("echo hello")), agent("It says hello."))
+    model = recording(
+        tmp_path / "r.jsonl", agent("", shell("echo hello")), agent("It says hello.")
+    )
 
     def on_event(event: goalrunner.Event) -> None:
         if event.type in ("tool_called", "tool_result_recorded"):
@@ -277,10 +352,21 @@ async def test_text_and_tool_progress_reach_the_caller(tmp_path: Path) -> None:
 
 
 def test_the_names_for_callers_are_exported() -> None:
-    for name in ("RoundReply", "ToolResult", "Conversation", "RunState", "Event", "Budget", "JUDGE_OUTCOME_SCHEMA"):
+    for name in (
+        "RoundReply",
+        "ToolResult",
+        "Conversation",
+        "RunState",
+        "Event",
+        "Budget",
+        "JUDGE_OUTCOME_SCHEMA",
+    ):
         assert name in goalrunner.__all__
         assert getattr(goalrunner, name) is not None
-    assert goalrunner.JUDGE_OUTCOME_SCHEMA["properties"].keys() >= {"complete", "missing"}
+    assert goalrunner.JUDGE_OUTCOME_SCHEMA["properties"].keys() >= {
+        "complete",
+        "missing",
+    }
 
 
 @pytest.mark.parametrize("name", ["goal", "outcome", "state", "events"])

@@ -8,7 +8,9 @@ from pathlib import Path
 from goalrunner.app.sandbox import runner_outputs
 
 
-def test_a_recording_and_streams_in_the_workspace_are_named_exactly(tmp_path: Path) -> None:
+def test_a_recording_and_streams_in_the_workspace_are_named_exactly(
+    tmp_path: Path,
+) -> None:
     workspace = tmp_path.resolve() / "ws"
     (workspace / "logs").mkdir(parents=True)
     (workspace / "link").symlink_to(workspace / "logs")
@@ -16,7 +18,9 @@ def test_a_recording_and_streams_in_the_workspace_are_named_exactly(tmp_path: Pa
     outside = os.open(tmp_path / "outside.txt", os.O_CREAT | os.O_WRONLY)
     reading, writing = os.pipe()
     try:
-        found = runner_outputs(workspace, workspace / "link" / "rec.jsonl", (log, outside, writing, 987))
+        found = runner_outputs(
+            workspace, workspace / "link" / "rec.jsonl", (log, outside, writing, 987)
+        )
     finally:
         for number in (log, outside, reading, writing):
             os.close(number)

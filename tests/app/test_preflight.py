@@ -19,7 +19,9 @@ ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
 def _goal(folder: Path, *lines: str, objective: str = "Do it.", **more: Any) -> Goal:
     validators = [{"name": f"check{at}", "run": line} for at, line in enumerate(lines)]
     config = {"path": str(folder), **more.pop("workspace", {})}
-    return Goal.model_validate({"objective": objective, "validators": validators, "workspace": config, **more})
+    return Goal.model_validate(
+        {"objective": objective, "validators": validators, "workspace": config, **more}
+    )
 
 
 def _made(workspace: Path, *files: str) -> Path:
@@ -31,19 +33,38 @@ def _made(workspace: Path, *files: str) -> Path:
 
 def test_a_missing_program_is_named_with_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(ValidatorMissing) as raised:
-        refuse_invalid_commands(_goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON)
-    assert raised.value.message == "validator check1 cannot run here: no-such-program-here: not found"
-    assert raised.value.hint == "install no-such-program-here, or name another program in the goal file"
+        refuse_invalid_commands(
+            _goal(tmp_path, "true", "no-such-program-here --all"), ENVIRON
+        )
+    assert (
+        raised.value.message
+        == "validator check1 cannot run here: no-such-program-here: not found"
+    )
+    assert (
+        raised.value.hint
+        == "install no-such-program-here, or name another program in the goal file"
+    )
 
 
-@pytest.mark.parametrize("line", ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"])
-def test_what_the_work_may_bring_is_no_reason_to_fail(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["./check.sh", "true", "python3 check.py", "pytest tests/test_new.py", "pytest"],
+)
+def test_what_the_work_may_bring_is_no_reason_to_fail(
+    tmp_path: Path, line: str
+) -> None:
     goal = _goal(tmp_path, line)
-    refuse_invalid_commands(goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"})
+    refuse_invalid_commands(
+        goal, {**ENVIRON, "PATH": f"{_path_with_pytest(tmp_path)}:{ENVIRON['PATH']}"}
+    )
 
 
 def test_what_setup_prepares_is_not_missing(tmp_path: Path) -> None:
-    goal = _goal(_made(tmp_path, "tests/test_a.py"), ".venv/bin/pytest", workspace={"setup": "uv sync"})
+    goal = _goal(
+        _made(tmp_path, "tests/test_a.py"),
+        ".venv/bin/pytest",
+        workspace={"setup": "uv sync"},
+    )
     assert warnings_before(goal, ENVIRON) == ()
 
 
@@ -62,20 +83,32 @@ def test_a_line_that_the_shell_cannot_parse_is_refused_and_not_run(
     with pytest.raises(ValidatorMissing) as raised:
         refuse_invalid_commands(goal, ENVIRON)
     finding = raised.value
-    assert re.match(f"validator .* is not a valid command line for /bin/sh: .*(?:{detail})", finding.message)
+    assert re.match(
+        f"validator .* is not a valid command line for /bin/sh: .*(?:{detail})",
+        finding.message,
+    )
     assert finding.hint == f"correct this line of the goal file: {hint}"
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("line", ["touch made", "false", "cat <<E\nx\nE", 'test -n "$X" && (true)', "! grep x y"])
-def test_a_line_is_parsed_and_not_run_before_the_start(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["touch made", "false", "cat <<E\nx\nE", 'test -n "$X" && (true)', "! grep x y"],
+)
+def test_a_line_is_parsed_and_not_run_before_the_start(
+    tmp_path: Path, line: str
+) -> None:
     refuse_invalid_commands(_goal(tmp_path, line), ENVIRON)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: Path) -> None:
+def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "Makefile").write_text("test:\n")
-    assert warnings_before(_goal(tmp_path, "make test | tee log", "make test || true"), ENVIRON) == (
+    assert warnings_before(
+        _goal(tmp_path, "make test | tee log", "make test || true"), ENVIRON
+    ) == (
         "`| tee log` gives the exit code of tee, not of make; write: bash -o pipefail -c 'make test | tee log'",
         "`|| true` passes even if make fails; remove it",
     )
@@ -84,7 +117,11 @@ def test_a_check_that_cannot_be_red_is_a_warning_with_a_line_to_paste(tmp_path: 
 def test_a_hidden_validator_is_not_named_in_warnings(tmp_path: Path) -> None:
     hidden = {"name": "hush", "run": "pytest tests/test_new.py", "hidden": True}
     goal = Goal.model_validate(
-        {"objective": "x", "validators": [{"name": "a", "run": "true"}, hidden], "workspace": {"path": str(tmp_path)}}
+        {
+            "objective": "x",
+            "validators": [{"name": "a", "run": "true"}, hidden],
+            "workspace": {"path": str(tmp_path)},
+        }
     )
     assert warnings_before(goal, ENVIRON) == ()
 
@@ -96,7 +133,9 @@ def test_programs_that_setup_installs_are_not_looked_for(tmp_path: Path) -> None
 
 def test_a_missing_program_may_be_what_is_expected(tmp_path: Path) -> None:
     spec = {"name": "gone", "run": "no-such-program-here", "expect": {"exit_code": 127}}
-    goal = Goal.model_validate({"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}})
+    goal = Goal.model_validate(
+        {"objective": "x", "validators": [spec], "workspace": {"path": str(tmp_path)}}
+    )
     refuse_invalid_commands(goal, ENVIRON)
 
 
@@ -116,8 +155,14 @@ _DEFINES = "import sys as system\nclass C:\n    def f(self): ...\nasync def g():
     ("python", "warned"),
     [
         ("no_such_module:f", (_ABSENT,)),
-        ("checks:no", ("validator check fails until the module checks has a function no",)),
-        ("package.inner:no", ("validator check fails until the module package.inner has a function no",)),
+        (
+            "checks:no",
+            ("validator check fails until the module checks has a function no",),
+        ),
+        (
+            "package.inner:no",
+            ("validator check fails until the module package.inner has a function no",),
+        ),
         *((f"checks:{name}", ()) for name in ("C.f", "g", "h", "system")),
         ("dynamic:f", ()),
         ("broken:f", ()),

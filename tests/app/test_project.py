@@ -20,7 +20,11 @@ from goalrunner.app.proposal import Proposal
 
 PYTEST = "[tool.pytest.ini_options]\n"
 CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
-    "pytest by its table": ({"pyproject.toml": PYTEST, "tests/test_a.py": ""}, "pytest", ["pytest -q"]),
+    "pytest by its table": (
+        {"pyproject.toml": PYTEST, "tests/test_a.py": ""},
+        "pytest",
+        ["pytest -q"],
+    ),
     "pytest.ini": ({"pytest.ini": "[pytest]\n"}, "pytest", ["pytest -q"]),
     "setup.cfg": ({"setup.cfg": "[tool:pytest]\n"}, "pytest", ["pytest -q"]),
     "a requirement": ({"requirements-dev.txt": "pytest>=8\n"}, "pytest", ["pytest -q"]),
@@ -31,7 +35,11 @@ CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
     ),
     "a plugin": ({"requirements.txt": "pytest-cov\n"}, "", ["pytest -q"]),
     "conftest": ({"tests/conftest.py": ""}, "pytest", ["pytest -q"]),
-    "a test function": ({"test_a.py": "def test_a() -> None: ...\n"}, "pytest", ["pytest -q"]),
+    "a test function": (
+        {"test_a.py": "def test_a() -> None: ...\n"},
+        "pytest",
+        ["pytest -q"],
+    ),
     "its own environment": (
         {"pytest.ini": "[pytest]", "test_a.py": ""},
         ".venv/bin/pytest pytest",
@@ -43,26 +51,52 @@ CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
         "uv .venv/bin/pytest",
         ["uv run pytest -q"],
     ),
-    "uv is not installed": ({"pytest.ini": "[pytest]", "uv.lock": ""}, "pytest", ["pytest -q"]),
-    "poetry": ({"pytest.ini": "[pytest]", "pyproject.toml": "[tool.poetry]"}, "poetry", ["poetry run pytest -q"]),
-    "unittest beside the code": ({"test_a.py": "import unittest\n"}, "", ["python3 -m unittest"]),
-    "unittest in a folder": ({"tests/test_a.py": "import unittest\n"}, "", ["python3 -m unittest discover -s tests"]),
+    "uv is not installed": (
+        {"pytest.ini": "[pytest]", "uv.lock": ""},
+        "pytest",
+        ["pytest -q"],
+    ),
+    "poetry": (
+        {"pytest.ini": "[pytest]", "pyproject.toml": "[tool.poetry]"},
+        "poetry",
+        ["poetry run pytest -q"],
+    ),
+    "unittest beside the code": (
+        {"test_a.py": "import unittest\n"},
+        "",
+        ["python3 -m unittest"],
+    ),
+    "unittest in a folder": (
+        {"tests/test_a.py": "import unittest\n"},
+        "",
+        ["python3 -m unittest discover -s tests"],
+    ),
     "unittest in a package": (
         {"tests/test_a.py": "import unittest\n", "tests/__init__.py": ""},
         "",
         ["python3 -m unittest"],
     ),
-    "a helper of tests is no test": ({"tests/__init__.py": "", "tests/data.py": ""}, "", []),
+    "a helper of tests is no test": (
+        {"tests/__init__.py": "", "tests/data.py": ""},
+        "",
+        [],
+    ),
     "tool is no table": ({"pyproject.toml": "tool = 3\n"}, "", []),
     "tox after pytest": ({"tox.ini": "[tox]\n[pytest]\n"}, "", ["pytest -q", "tox"]),
     "nox": ({"noxfile.py": ""}, "", ["nox"]),
     "npm": ({"package.json": '{"scripts": {"test": "vitest run"}}'}, "", ["npm test"]),
     "the default of npm init": (
-        {"package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'},
+        {
+            "package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\""}}'
+        },
         "",
         [],
     ),
-    "pnpm": ({"package.json": '{"scripts": {"test": "jest"}}', "pnpm-lock.yaml": ""}, "", ["pnpm test"]),
+    "pnpm": (
+        {"package.json": '{"scripts": {"test": "jest"}}', "pnpm-lock.yaml": ""},
+        "",
+        ["pnpm test"],
+    ),
     "a broken package.json": ({"package.json": "{"}, "", []),
     "a list as package.json": ({"package.json": "[1]"}, "", []),
     "cargo": ({"Cargo.toml": "[package]"}, "", ["cargo test"]),
@@ -70,7 +104,11 @@ CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
     "make": ({"Makefile": "all:\n\tcc\ntest: all\n\t./run\n"}, "", ["make test"]),
     "a variable of make": ({"Makefile": "test := 1\n"}, "", []),
     "a broken pyproject": ({"pyproject.toml": "["}, "", []),
-    "two languages": ({"Cargo.toml": "", "Makefile": "check:\n"}, "", ["cargo test", "make check"]),
+    "two languages": (
+        {"Cargo.toml": "", "Makefile": "check:\n"},
+        "",
+        ["cargo test", "make check"],
+    ),
     "nothing": ({}, "", []),
 }
 
@@ -78,7 +116,9 @@ CASES: dict[str, tuple[dict[str, str], str, list[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_test_commands(case: str) -> None:
     files, programs, expected = CASES[case]
-    found = detect(files, lambda name: files.get(name, ""), programs.split().__contains__)
+    found = detect(
+        files, lambda name: files.get(name, ""), programs.split().__contains__
+    )
     assert [item.command for item in found.commands] == expected
     assert all(item.why for item in found.commands)
     assert found.is_empty is (not files)
@@ -87,8 +127,16 @@ def test_the_test_commands(case: str) -> None:
 MEMBERS: dict[str, tuple[dict[str, str], str, str]] = {
     "uv": ({"pytest.ini": "[pytest]"}, "uv.lock", "uv run pytest -q"),
     "poetry": ({"pytest.ini": "[pytest]"}, "poetry.lock", "poetry run pytest -q"),
-    "pnpm": ({"package.json": '{"scripts": {"test": "jest"}}'}, "pnpm-lock.yaml", "pnpm test"),
-    "npm": ({"package.json": '{"scripts": {"test": "jest"}}'}, "package-lock.json", "npm test"),
+    "pnpm": (
+        {"package.json": '{"scripts": {"test": "jest"}}'},
+        "pnpm-lock.yaml",
+        "pnpm test",
+    ),
+    "npm": (
+        {"package.json": '{"scripts": {"test": "jest"}}'},
+        "package-lock.json",
+        "npm test",
+    ),
 }
 
 
@@ -108,17 +156,25 @@ def test_a_member_of_a_workspace_is_tested_with_the_tool_of_the_workspace(
     (tmp_path / "bin").mkdir()
     environ = program(tmp_path / "bin", "uv", "poetry", "pytest")
     (found,) = detect_project(member, environ).commands
-    without = {"pnpm test": "npm test"}.get(expected, expected.removeprefix(f"{case} run "))
+    without = {"pnpm test": "npm test"}.get(
+        expected, expected.removeprefix(f"{case} run ")
+    )
     assert found.command == (expected if is_repository else without)
 
 
-@pytest.mark.parametrize(("is_active", "command"), [(True, "pytest -q"), (False, ".venv/bin/pytest -q")])
-def test_a_program_of_an_activated_environment_has_no_path(is_active: bool, command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("is_active", "command"), [(True, "pytest -q"), (False, ".venv/bin/pytest -q")]
+)
+def test_a_program_of_an_activated_environment_has_no_path(
+    is_active: bool, command: str, tmp_path: Path
+) -> None:
     (tmp_path / ".venv/bin").mkdir(parents=True)
     (tmp_path / "bin").mkdir()
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     environ = program(tmp_path / ".venv/bin", "pytest")
-    (found,) = detect_project(tmp_path, environ if is_active else program(tmp_path / "bin", "pytest")).commands
+    (found,) = detect_project(
+        tmp_path, environ if is_active else program(tmp_path / "bin", "pytest")
+    ).commands
     assert found.command == command
 
 
@@ -133,12 +189,17 @@ def test_a_program_of_an_activated_environment_has_no_path(is_active: bool, comm
         ("make test", "make test"),
     ],
 )
-def test_pytest_is_started_as_a_module_of_the_same_environment(command: str, module: str) -> None:
+def test_pytest_is_started_as_a_module_of_the_same_environment(
+    command: str, module: str
+) -> None:
     assert Proposal(Project(), command, "", None, "").as_module == module
 
 
 FOLDERS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "src layout": ("src/a/b.py tests/test_b.py setup.py pyproject.toml docs/conf.py", ("src/**",)),
+    "src layout": (
+        "src/a/b.py tests/test_b.py setup.py pyproject.toml docs/conf.py",
+        ("src/**",),
+    ),
     "flat layout": ("pkg/a.py pkg/__init__.py tests/test_b.py", ("pkg/**",)),
     "a module": ("slugs.py test_slugs.py conftest.py", ()),
     "go": ("a.go a_test.go sub/b.go sub/b_test.go", ()),
@@ -170,7 +231,9 @@ def test_a_real_folder_is_read_without_ignored_files(tmp_path: Path) -> None:
     (tmp_path / "node_modules/x").mkdir(parents=True)
     (tmp_path / "node_modules/x/test_a.py").write_text("def test_a(): ...\n")
     (tmp_path / "go.mod").write_text("module x\n")
-    assert [item.command for item in detect_project(tmp_path, {}).commands] == ["go test ./..."]
+    assert [item.command for item in detect_project(tmp_path, {}).commands] == [
+        "go test ./..."
+    ]
 
 
 def test_an_empty_folder_is_empty(tmp_path: Path) -> None:
@@ -194,7 +257,9 @@ def test_installed_agents_with_a_key_come_first(tmp_path: Path) -> None:
 
 
 def test_a_key_gives_a_model_and_a_judge() -> None:
-    assert [agent.model.partition("/")[0] for agent in with_keys({"OPENAI_API_KEY": "k"})] == ["openai"]
+    assert [
+        agent.model.partition("/")[0] for agent in with_keys({"OPENAI_API_KEY": "k"})
+    ] == ["openai"]
     assert judge_for({"OPENAI_API_KEY": "k"}) == "openai/gpt-5-mini"
     assert judge_for({"OPENAI_API_KEY": "k", "GOAL_JUDGE": "x/y"}) == "x/y"
     assert judge_for({}) == ""
@@ -210,12 +275,20 @@ def test_a_key_gives_a_model_and_a_judge() -> None:
         ("", "claude", ""),
     ],
 )
-def test_without_a_key_a_signed_in_program_is_the_judge(tmp_path: Path, signed_in: str, agent: str, judge: str) -> None:
+def test_without_a_key_a_signed_in_program_is_the_judge(
+    tmp_path: Path, signed_in: str, agent: str, judge: str
+) -> None:
     environ = program(tmp_path, "claude", "codex", "openhands")
-    for name, login in (("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json")):
+    for name, login in (
+        ("claude", ".claude/.credentials.json"),
+        ("codex", ".codex/auth.json"),
+    ):
         if name in signed_in:
             (tmp_path / login).parent.mkdir()
             (tmp_path / login).write_text("{}")
     assert judge_for(environ, InstalledAgent(agent) if agent else None) == judge
-    assert judge_for({**environ, "OPENAI_API_KEY": "k"}, InstalledAgent("claude")) == "openai/gpt-5-mini"
+    assert (
+        judge_for({**environ, "OPENAI_API_KEY": "k"}, InstalledAgent("claude"))
+        == "openai/gpt-5-mini"
+    )
     assert judge_for(environ, InstalledAgent("builtin", model="a/b")) == "agent"

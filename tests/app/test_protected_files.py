@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.protected_files import allowing, blamed_files, named_files, protected_groups
+from goalrunner.app.protected_files import (
+    allowing,
+    blamed_files,
+    named_files,
+    protected_groups,
+)
 from goalrunner.core import events
 from tests.support.arena import CALC, RIGHT, Arena
 
@@ -22,8 +27,23 @@ TESTS = tuple(f"tests/test_{number}.py" for number in range(12))
 
 
 def test_protected_files_are_listed_in_short() -> None:
-    paths = (*TESTS, "src/a.go", "src/a_test.go", "src/b_test.go", "src/x/c_test.go", "pytest.ini", "web/a.ts")
-    held = (*TESTS, "src/a_test.go", "src/b_test.go", "src/x/c_test.go", "pytest.ini", "web/a.spec.ts")
+    paths = (
+        *TESTS,
+        "src/a.go",
+        "src/a_test.go",
+        "src/b_test.go",
+        "src/x/c_test.go",
+        "pytest.ini",
+        "web/a.ts",
+    )
+    held = (
+        *TESTS,
+        "src/a_test.go",
+        "src/b_test.go",
+        "src/x/c_test.go",
+        "pytest.ini",
+        "web/a.spec.ts",
+    )
     assert protected_groups(held, (*paths, "web/a.spec.ts")) == (
         "tests/ (12 files)",
         "src/**/*_test.go (3 files)",
@@ -38,7 +58,10 @@ def test_protected_files_are_listed_in_short() -> None:
     [
         ("Makefile:3: *** missing separator.  Stop.", ["Makefile"]),
         ("make: *** [Makefile:4: test] Error 1", []),
-        ("ImportError while loading conftest '/w/tests/conftest.py'.", ["tests/conftest.py"]),
+        (
+            "ImportError while loading conftest '/w/tests/conftest.py'.",
+            ["tests/conftest.py"],
+        ),
         ("ERROR: /w/pytest.ini:1: no section header defined", ["pytest.ini"]),
         ("tests/conftest.py:12: in client\n    return Client()", []),
         ("tests/test_a.py:7: AssertionError", []),
@@ -46,34 +69,61 @@ def test_protected_files_are_listed_in_short() -> None:
         ("configfile: pytest.ini", []),
     ],
 )
-def test_an_error_in_a_protected_file_is_told_from_one_that_it_reports(output: str, blamed: list[str]) -> None:
+def test_an_error_in_a_protected_file_is_told_from_one_that_it_reports(
+    output: str, blamed: list[str]
+) -> None:
     files = ["Makefile", "pytest.ini", "tests/conftest.py", "tests/test_a.py"]
     assert list(blamed_files(output, files)) == blamed
 
 
 def test_a_goal_names_a_file_by_its_path_or_its_name() -> None:
     files = ["tests/test_a.py", "Makefile", "pytest.ini"]
-    assert list(named_files(["Update test_a.py and pytest.ini."], files)) == ["tests/test_a.py", "pytest.ini"]
-    assert list(named_files(["Write tests/test_a.pyc; the Makefile stays"], files)) == []
+    assert list(named_files(["Update test_a.py and pytest.ini."], files)) == [
+        "tests/test_a.py",
+        "pytest.ini",
+    ]
+    assert (
+        list(named_files(["Write tests/test_a.pyc; the Makefile stays"], files)) == []
+    )
     assert allowing(["a.py", 'b"c']) == '[workspace] allow = ["a.py", "b\\"c"]'
 
 
-async def test_the_prompt_lists_what_is_protected_and_a_note_says_that_the_goal_names_it(arena: Arena) -> None:
-    ending = await arena.fight((), objective="Make tests/test_calc.py right.", validators=[{"run": "pytest -q"}])
+async def test_the_prompt_lists_what_is_protected_and_a_note_says_that_the_goal_names_it(
+    arena: Arena,
+) -> None:
+    ending = await arena.fight(
+        (),
+        objective="Make tests/test_calc.py right.",
+        validators=[{"run": "pytest -q"}],
+    )
     assert (
         "Change what they contain only where the objective asks for it:\\n- pyproject.toml\\n- tests/test_calc.py"
         in (ending.told())
     )
-    (baseline,) = [item.event for item in ending.records if isinstance(item.event, events.BaselineTaken)]
+    (baseline,) = [
+        item.event
+        for item in ending.records
+        if isinstance(item.event, events.BaselineTaken)
+    ]
     (note,) = baseline.notes
-    assert note.startswith("the goal names tests/test_calc.py, which is protected: a change of it waits for a person;")
+    assert note.startswith(
+        "the goal names tests/test_calc.py, which is protected: a change of it waits for a person;"
+    )
     assert note.endswith('[workspace] allow = ["tests/test_calc.py"]')
 
 
-async def test_red_output_that_points_at_a_protected_file_is_noted_before_round_1(arena: Arena) -> None:
+async def test_red_output_that_points_at_a_protected_file_is_noted_before_round_1(
+    arena: Arena,
+) -> None:
     arena.write({"tests/conftest.py": "import no_such_module\n"})
-    ending = await arena.fight((), objective="Make add() right.", validators=[{"run": "pytest -q"}])
-    (baseline,) = [item.event for item in ending.records if isinstance(item.event, events.BaselineTaken)]
+    ending = await arena.fight(
+        (), objective="Make add() right.", validators=[{"run": "pytest -q"}]
+    )
+    (baseline,) = [
+        item.event
+        for item in ending.records
+        if isinstance(item.event, events.BaselineTaken)
+    ]
     (note,) = baseline.notes
     assert note.startswith("the output of pytest points at tests/conftest.py;")
     assert note.endswith('[workspace] allow = ["tests/conftest.py"]')
@@ -98,8 +148,18 @@ async def test_a_note_names_tests_that_are_still_to_be_written_and_no_file_of_fa
     arena: Arena, fixes: list[str], says: tuple[str, ...]
 ) -> None:
     arena.write({"tests/test_l.py": SUITE})
-    validator = {"run": "pytest -q --tb=line", "fixes": fixes, "known_failures": "baseline"}
-    ending = await arena.fight((), objective="Make add() right.", validators=[validator])
-    (baseline,) = [item.event for item in ending.records if isinstance(item.event, events.BaselineTaken)]
+    validator = {
+        "run": "pytest -q --tb=line",
+        "fixes": fixes,
+        "known_failures": "baseline",
+    }
+    ending = await arena.fight(
+        (), objective="Make add() right.", validators=[validator]
+    )
+    (baseline,) = [
+        item.event
+        for item in ending.records
+        if isinstance(item.event, events.BaselineTaken)
+    ]
     start = "fixes of pytest names what is not there, so the agent has to add it: "
     assert baseline.notes == tuple(f"{start}{name}" for name in says)

@@ -23,18 +23,33 @@ CRITERION = "hello.txt exists"
 async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:
     arena = Arena(folder)
     earlier = kept_run(arena.home, owner="ann")
-    promote_fact(earlier, arena.home, "o1", "fact", ManualClock(), Redactor({}), by="ann@desk", text=FACT)
+    promote_fact(
+        earlier,
+        arena.home,
+        "o1",
+        "fact",
+        ManualClock(),
+        Redactor({}),
+        by="ann@desk",
+        text=FACT,
+    )
     keys = {"validators": [{"name": "made", "run": "test -e hello.txt"}], **goal}
     return await arena.fight((shell("touch hello.txt"),), judge_llm=judge_llm, **keys)
 
 
 def first_prompt(ending: Ending) -> str:
     messages = [json.loads(line) for line in ending.told().splitlines()]
-    return str(next(message["content"] for message in messages if message["role"] == "user"))
+    return str(
+        next(message["content"] for message in messages if message["role"] == "user")
+    )
 
 
 def notes(ending: Ending) -> tuple[str, ...]:
-    return next(record.event.notes for record in ending.records if isinstance(record.event, events.RunStarted))
+    return next(
+        record.event.notes
+        for record in ending.records
+        if isinstance(record.event, events.RunStarted)
+    )
 
 
 async def test_it_is_told_marked_as_remembered_and_no_evidence(tmp_path: Path) -> None:
@@ -51,13 +66,21 @@ async def test_without_recall_nothing_is_told(tmp_path: Path) -> None:
 
 
 async def test_another_owner_is_told_nothing(tmp_path: Path) -> None:
-    assert FACT not in (await later_run(tmp_path, owner="bob", memory={"recall": True})).told()
+    assert (
+        FACT
+        not in (await later_run(tmp_path, owner="bob", memory={"recall": True})).told()
+    )
 
 
 async def test_the_judge_is_not_given_it(tmp_path: Path) -> None:
     judge = ScriptedJudgeModel((ModelError("no judge today"),))
     ending = await later_run(
-        tmp_path, judge, owner="ann", memory={"recall": True}, success_criteria=[CRITERION], judge={"model": "x/y"}
+        tmp_path,
+        judge,
+        owner="ann",
+        memory={"recall": True},
+        success_criteria=[CRITERION],
+        judge={"model": "x/y"},
     )
     assert FACT in first_prompt(ending)
     shown = json.dumps([asked.messages for asked in judge.asked])

@@ -15,7 +15,10 @@ from tests.support.workspaces import git, listing, make_repository, write
 
 
 async def test_the_users_repository_is_not_touched(tmp_path: Path) -> None:
-    workspace, home = make_repository(tmp_path / "work", {"a": "1\n"}), tmp_path / "home"
+    workspace, home = (
+        make_repository(tmp_path / "work", {"a": "1\n"}),
+        tmp_path / "home",
+    )
     store = SnapshotStore(workspace, home)
     start = await store.snapshot()
     store.close()
@@ -29,12 +32,18 @@ async def test_the_users_repository_is_not_touched(tmp_path: Path) -> None:
     changed, _ = await work.perform(start)
     work.store.close()
 
-    assert plan == changed == (Change(path="a", kind="modified"), Change(path="b", kind="deleted"))
+    assert (
+        plan
+        == changed
+        == (Change(path="a", kind="modified"), Change(path="b", kind="deleted"))
+    )
     assert listing(workspace) == {"a": b"- 1\n"}
     assert git(workspace, "rev-parse", "HEAD") == head
 
 
-async def test_what_is_not_kept_is_named_and_so_is_the_state_before(tmp_path: Path) -> None:
+async def test_what_is_not_kept_is_named_and_so_is_the_state_before(
+    tmp_path: Path,
+) -> None:
     workspace, home = tmp_path / "work", tmp_path / "home"
     write(workspace, {"large": "x" * 100, "small": "1"})
     store = SnapshotStore(workspace, home, large=50)
@@ -52,7 +61,9 @@ async def test_what_is_not_kept_is_named_and_so_is_the_state_before(tmp_path: Pa
     assert refused.value.message == "not restored: large"
     assert "the state before is kept as snapshot " in refused.value.hint
     assert listing(workspace) == {"small": b"- 1"}
-    kept = await KeptStore(workspace, home, os.environ).find(refused.value.hint.split()[-1])
+    kept = await KeptStore(workspace, home, os.environ).find(
+        refused.value.hint.split()[-1]
+    )
     again = SnapshotStore(workspace, home)
     assert await again.read(kept, "small") == b"2"
 
@@ -61,14 +72,20 @@ async def test_what_is_not_kept_is_named_and_so_is_the_state_before(tmp_path: Pa
 async def test_what_was_hidden_by_a_later_ignore_rule_goes_too_by_the_rules_of_the_start(
     tmp_path: Path, kept: bool
 ) -> None:
-    workspace, home, rules = tmp_path / "work", tmp_path / "home", tmp_path / "run" / "start"
+    workspace, home, rules = (
+        tmp_path / "work",
+        tmp_path / "home",
+        tmp_path / "run" / "start",
+    )
     write(workspace, {"a": "1"})
     store = SnapshotStore(workspace, home, start=rules)
     start = await store.snapshot()
     store.close()
     write(workspace, {"hidden": "x", ".gitignore": "hidden\n"})
 
-    work = KeptStore(workspace, home, os.environ, start=rules if kept else tmp_path / "none")
+    work = KeptStore(
+        workspace, home, os.environ, start=rules if kept else tmp_path / "none"
+    )
     await work.perform(start)
     work.store.close()
 

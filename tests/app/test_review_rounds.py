@@ -52,29 +52,43 @@ def test_a_round_begins_with_what_was_there_and_ends_with_what_it_left() -> None
     for wrong in (3, 4, -1):
         with pytest.raises(UsageError, match="the last ended round is 2"):
             found.end(wrong)
-    with pytest.raises(UsageError, match="round 3 of run k3f9-make-parse has not ended"):
+    with pytest.raises(
+        UsageError, match="round 3 of run k3f9-make-parse has not ended"
+    ):
         found.both(3)
     with pytest.raises(UsageError, match="round 0 is the start"):
         found.both(0)
 
 
 def test_a_run_without_rounds_or_without_snapshots_says_so() -> None:
-    with pytest.raises(UsageError, match="no round of run k3f9-make-parse has ended yet"):
+    with pytest.raises(
+        UsageError, match="no round of run k3f9-make-parse has ended yet"
+    ):
         told(events.SnapshotTaken(snapshot=START, moment="start")).both(None)
     with pytest.raises(
-        UsageError, match="run k3f9-make-parse took no snapshots\nthe agent has not run, or deliverable = "
+        UsageError,
+        match="run k3f9-make-parse took no snapshots\nthe agent has not run, or deliverable = ",
     ):
-        told(events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1)).both(1)
+        told(
+            events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1)
+        ).both(1)
 
 
-async def test_a_store_that_is_gone_and_a_snapshot_that_is_gone_are_named(run: FinishedRun) -> None:
+async def test_a_store_that_is_gone_and_a_snapshot_that_is_gone_are_named(
+    run: FinishedRun,
+) -> None:
     snapshots = RunSnapshots.of(load_run(run.folder))
     (store,) = (run.home / "stores").iterdir()
     end = snapshots.history.ends[2].id
     (store / "refs" / "snapshots" / end).unlink()
-    with pytest.raises(WorkspaceError, match=f"snapshot {end[:12]} is no longer kept in {store}"):
+    with pytest.raises(
+        WorkspaceError, match=f"snapshot {end[:12]} is no longer kept in {store}"
+    ):
         await round_patch(snapshots, run.home, os.environ)
 
     shutil.rmtree(store)
-    with pytest.raises(WorkspaceError, match=f"the snapshots of {run.workspace} are gone: there is no {store}"):
+    with pytest.raises(
+        WorkspaceError,
+        match=f"the snapshots of {run.workspace} are gone: there is no {store}",
+    ):
         await round_patch(snapshots, run.home, os.environ)

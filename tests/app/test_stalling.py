@@ -27,17 +27,29 @@ CASES = pytest.mark.parametrize(
 )
 
 
-def run(folder: Path, keys: dict[str, Any], callables: tuple[Any, ...], *said: str) -> GoalOutcome:
+def run(
+    folder: Path, keys: dict[str, Any], callables: tuple[Any, ...], *said: str
+) -> GoalOutcome:
     (folder / "checks.py").write_text("def no(response, agent):\n    return False\n")
-    goal = Goal.model_validate({"objective": "Answer.", "max_iterations": ROUNDS, **keys})
-    return run_goal(ScriptedConversation(*said), goal, validators=callables, workspace=folder)
+    goal = Goal.model_validate(
+        {"objective": "Answer.", "max_iterations": ROUNDS, **keys}
+    )
+    return run_goal(
+        ScriptedConversation(*said), goal, validators=callables, workspace=folder
+    )
 
 
 @CASES
 @pytest.mark.slow
-def test_an_agent_that_repeats_itself_stalls(tmp_path: Path, keys: dict[str, Any], callables: tuple[Any, ...]) -> None:
+def test_an_agent_that_repeats_itself_stalls(
+    tmp_path: Path, keys: dict[str, Any], callables: tuple[Any, ...]
+) -> None:
     outcome = run(tmp_path, keys, callables, *["I cannot."] * ROUNDS)
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("blocked", "stalled", 4)
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        "blocked",
+        "stalled",
+        4,
+    )
 
 
 @CASES
@@ -45,11 +57,28 @@ def test_an_agent_that_repeats_itself_stalls(tmp_path: Path, keys: dict[str, Any
 def test_an_agent_with_another_answer_each_time_goes_on(
     tmp_path: Path, keys: dict[str, Any], callables: tuple[Any, ...]
 ) -> None:
-    outcome = run(tmp_path, keys, callables, *[f"It takes {number} s." for number in range(ROUNDS)])
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("capped", "max_iterations", ROUNDS)
+    outcome = run(
+        tmp_path,
+        keys,
+        callables,
+        *[f"It takes {number} s." for number in range(ROUNDS)],
+    )
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        "capped",
+        "max_iterations",
+        ROUNDS,
+    )
 
 
-def test_other_words_are_no_progress_where_a_command_checks_the_files(tmp_path: Path) -> None:
+def test_other_words_are_no_progress_where_a_command_checks_the_files(
+    tmp_path: Path,
+) -> None:
     keys = {"validators": [{"name": "no", "run": "false"}]}
-    outcome = run(tmp_path, keys, (), *[f"Attempt {number}." for number in range(ROUNDS)])
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == ("blocked", "stalled", 4)
+    outcome = run(
+        tmp_path, keys, (), *[f"Attempt {number}." for number in range(ROUNDS)]
+    )
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        "blocked",
+        "stalled",
+        4,
+    )

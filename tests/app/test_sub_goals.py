@@ -29,10 +29,14 @@ class Asking(ScriptedConversation):
 
 def run(folder: Path, objective: str, **fields: Any) -> GoalOutcome:
     fields["workspace"] = {"path": str(folder), **fields.get("workspace", {})}
-    return run_goal(Asking("done"), Goal(objective=objective, validator="true", **fields))
+    return run_goal(
+        Asking("done"), Goal(objective=objective, validator="true", **fields)
+    )
 
 
-def test_a_sub_goal_keeps_to_the_constraints_the_approvals_and_the_protection_of_its_parents(workspace: Path) -> None:
+def test_a_sub_goal_keeps_to_the_constraints_the_approvals_and_the_protection_of_its_parents(
+    workspace: Path,
+) -> None:
     whole = run(
         workspace,
         "The site is translated.",
@@ -47,15 +51,27 @@ def test_a_sub_goal_keeps_to_the_constraints_the_approvals_and_the_protection_of
         constraints=["URLs stay", "one file"],
         workspace={"protect": ["data/**"]},
     )
-    state = read_state(run(workspace, "The first entry is translated.", parent=part.run_id))
+    state = read_state(
+        run(workspace, "The first entry is translated.", parent=part.run_id)
+    )
     assert state.goal.constraints == ("no new dependency", "URLs stay", "one file")
     assert state.plan.protects == ("tests/**", "data/**")
-    assert (state.plan.approvals.commands, state.plan.approvals.on_deny) == (("git push*",), "stop")
+    assert (state.plan.approvals.commands, state.plan.approvals.on_deny) == (
+        ("git push*",),
+        "stop",
+    )
     assert (part.parent, state.goal.parent) == (whole.run_id, part.run_id)
 
 
-def test_protection_is_for_the_same_workspace_only(workspace: Path, tmp_path: Path) -> None:
-    whole = run(workspace, "All is done.", constraints=["short"], workspace={"protect": ["tests/**"]})
+def test_protection_is_for_the_same_workspace_only(
+    workspace: Path, tmp_path: Path
+) -> None:
+    whole = run(
+        workspace,
+        "All is done.",
+        constraints=["short"],
+        workspace={"protect": ["tests/**"]},
+    )
     (tmp_path / "other").mkdir()
     state = read_state(run(tmp_path / "other", "A part is done.", parent=whole.run_id))
     assert (state.goal.constraints, state.plan.protects) == (("short",), ())
@@ -73,19 +89,30 @@ def test_a_sub_goal_that_would_let_its_agent_change_more_is_refused(
     workspace: Path, theirs: dict[str, Any], own: dict[str, Any], key: str
 ) -> None:
     whole = run(workspace, "All is done.", workspace=theirs)
-    with pytest.raises(UsageError, match=rf"does not fit {key} = .* of the parent run {whole.run_id}"):
+    with pytest.raises(
+        UsageError, match=rf"does not fit {key} = .* of the parent run {whole.run_id}"
+    ):
         run(workspace, "A part is done.", parent=whole.run_id, workspace=own)
 
 
 def test_a_sub_goal_may_edit_less(workspace: Path) -> None:
-    whole = run(workspace, "All is done.", workspace={"editable": ["src/**", "docs/**"]})
-    narrow = run(workspace, "A part is done.", parent=whole.run_id, workspace={"editable": ["docs/**"]})
+    whole = run(
+        workspace, "All is done.", workspace={"editable": ["src/**", "docs/**"]}
+    )
+    narrow = run(
+        workspace,
+        "A part is done.",
+        parent=whole.run_id,
+        workspace={"editable": ["docs/**"]},
+    )
     same = run(workspace, "A part is done.", parent=whole.run_id)
     assert read_state(narrow).plan.editable == ("docs/**",)
     assert read_state(same).plan.editable == ("src/**", "docs/**")
 
 
-def test_a_parent_that_does_not_exist_is_refused_before_the_run(workspace: Path, own_home: Path) -> None:
+def test_a_parent_that_does_not_exist_is_refused_before_the_run(
+    workspace: Path, own_home: Path
+) -> None:
     run(workspace, "All is done.")
     with pytest.raises(RunNotFound, match=r'^parent: no run "zzzz"'):
         run(workspace, "A part is done.", parent="zzzz")
@@ -104,9 +131,14 @@ def test_the_tree_is_shown(workspace: Path, capsys: pytest.CaptureFixture[str]) 
         f"           {footer.run_id} · complete · The footer is translated.",
     ]
     main(["show", entry.run_id])
-    assert capsys.readouterr().out.splitlines()[-1] == f"parent     {menu.run_id} · complete · The menu is translated."
+    assert (
+        capsys.readouterr().out.splitlines()[-1]
+        == f"parent     {menu.run_id} · complete · The menu is translated."
+    )
     main(["show", whole.run_id, "--json"])
-    assert [item["run_id"] for item in json.loads(capsys.readouterr().out)["sub_goals"]] == [
+    assert [
+        item["run_id"] for item in json.loads(capsys.readouterr().out)["sub_goals"]
+    ] == [
         footer.run_id,
         menu.run_id,
         entry.run_id,

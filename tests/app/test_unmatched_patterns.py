@@ -11,12 +11,21 @@ from goalrunner.app.preflight import unmatched_patterns, warnings_before
 from goalrunner.core.goal import Goal
 from tests.support.workspaces import make_repository, write
 
-FILES = {"src/app.py": "", "tests/unit/test_a.py": "", "Makefile": "", ".gitignore": "data/\n.env\n"}
+FILES = {
+    "src/app.py": "",
+    "tests/unit/test_a.py": "",
+    "Makefile": "",
+    ".gitignore": "data/\n.env\n",
+}
 
 
 def goal(folder: Path, **config: object) -> Goal:
     return Goal.model_validate(
-        {"objective": "x", "validators": [{"run": "pytest"}], "workspace": {"path": str(folder), **config}}
+        {
+            "objective": "x",
+            "validators": [{"run": "pytest"}],
+            "workspace": {"path": str(folder), **config},
+        }
     )
 
 
@@ -31,17 +40,31 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "line",
     [
-        *("tests/**", "/tests/", "tests", "**/test_*.py", "*.py", "makefile", "!tests/unit/test_a.py"),
+        *(
+            "tests/**",
+            "/tests/",
+            "tests",
+            "**/test_*.py",
+            "*.py",
+            "makefile",
+            "!tests/unit/test_a.py",
+        ),
         *("new/*", "data/**", ".env", "data/a.db"),
     ],
 )
 @pytest.mark.parametrize("key", ["protect", "editable"])
-def test_a_pattern_that_matches_gives_no_warning(workspace: Path, key: str, line: str) -> None:
+def test_a_pattern_that_matches_gives_no_warning(
+    workspace: Path, key: str, line: str
+) -> None:
     lines = ["src/**", line] if line.startswith("!") else [line]
-    assert unmatched_patterns(goal(workspace, **{key: lines}), workspace, os.environ) == ()
+    assert (
+        unmatched_patterns(goal(workspace, **{key: lines}), workspace, os.environ) == ()
+    )
 
 
-@pytest.mark.parametrize("line", ["test/**", "/scr/app.py", "tests/units/", "spec/**", "*.rs", "src/*.pyx"])
+@pytest.mark.parametrize(
+    "line", ["test/**", "/scr/app.py", "tests/units/", "spec/**", "*.rs", "src/*.pyx"]
+)
 def test_a_pattern_that_matches_nothing_is_named(workspace: Path, line: str) -> None:
     said = f'protect: "{line}" matches no file'
     given = goal(workspace, protect=["Makefile", line])
@@ -50,13 +73,20 @@ def test_a_pattern_that_matches_nothing_is_named(workspace: Path, line: str) -> 
 
 
 def test_without_the_keys_there_is_no_warning(workspace: Path) -> None:
-    assert unmatched_patterns(goal(workspace, allow=["nothing/**"]), workspace, os.environ) == ()
+    assert (
+        unmatched_patterns(goal(workspace, allow=["nothing/**"]), workspace, os.environ)
+        == ()
+    )
 
 
 def test_patterns_start_at_a_workspace_within_a_repository(tmp_path: Path) -> None:
-    make_repository(tmp_path / "ws", {f"pkg[1]/{path}": text for path, text in FILES.items()})
+    make_repository(
+        tmp_path / "ws", {f"pkg[1]/{path}": text for path, text in FILES.items()}
+    )
     workspace = tmp_path / "ws/pkg[1]"
-    given = goal(workspace, protect=["/src/**", "tests/unit/*.py", "*.py", "pkg[1]/**", "lib/**"])
+    given = goal(
+        workspace, protect=["/src/**", "tests/unit/*.py", "*.py", "pkg[1]/**", "lib/**"]
+    )
     assert unmatched_patterns(given, workspace, os.environ) == (
         'protect: "pkg[1]/**" matches no file',
         'protect: "lib/**" matches no file',

@@ -40,7 +40,13 @@ def test_a_quality_bar_in_words(tmp_path: Path, workspace: Path) -> None:
         judge((BAR, [quote("o2", "Light bends in drops of rain.")])),
     )
     goal = Goal(objective=BAR, deliverable="response")
-    outcome = run_goal(chat_conversation(model), goal, model, max_iterations=3, prompt="Explain how rainbows form.")
+    outcome = run_goal(
+        chat_conversation(model),
+        goal,
+        model,
+        max_iterations=3,
+        prompt="Explain how rainbows form.",
+    )
     assert (outcome.passed, outcome.stop_reason) == (True, "satisfied")
     assert [attempt.passed for attempt in outcome.attempts] == [False, True]
     assert "there is jargon: refraction" in (outcome.attempts[0].feedback or "")
@@ -58,13 +64,22 @@ def test_a_judge_of_ones_own_from_our_parts(tmp_path: Path, workspace: Path) -> 
         outcome = JudgeOutcome.model_validate_json(reply.text)
         return {"passed": outcome.passed, "feedback": outcome.feedback}
 
-    model = recording(tmp_path / "r.jsonl", agent("A long and winding answer."), agent("Short."))
-    outcome = run_goal(chat_conversation(model), "Be concise.", validators=custom_judge, max_iterations=3)
+    model = recording(
+        tmp_path / "r.jsonl", agent("A long and winding answer."), agent("Short.")
+    )
+    outcome = run_goal(
+        chat_conversation(model),
+        "Be concise.",
+        validators=custom_judge,
+        max_iterations=3,
+    )
     assert (outcome.passed, outcome.iterations) == (True, 2)
     assert "shorter" in (outcome.attempts[0].feedback or "")
 
 
-def test_a_configured_judge_and_a_look_at_the_attempts(tmp_path: Path, workspace: Path) -> None:
+def test_a_configured_judge_and_a_look_at_the_attempts(
+    tmp_path: Path, workspace: Path
+) -> None:
     model = recording(
         tmp_path / "r.jsonl",
         agent("one source"),
@@ -74,11 +89,17 @@ def test_a_configured_judge_and_a_look_at_the_attempts(tmp_path: Path, workspace
     )
     outcome = run_goal(
         chat_conversation(model),
-        Goal(objective="Response must cite at least two sources.", deliverable="response"),
+        Goal(
+            objective="Response must cite at least two sources.", deliverable="response"
+        ),
         JudgeConfig(model=model, system_prompt="Be strict."),
         max_iterations=2,
     )
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (GoalStatus.CAPPED, "max_iterations", 2)
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        GoalStatus.CAPPED,
+        "max_iterations",
+        2,
+    )
     assert outcome.verdict is not None
     assert not outcome.verdict.complete
     assert [attempt.attempt for attempt in outcome.attempts] == [1, 2]

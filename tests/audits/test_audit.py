@@ -15,12 +15,19 @@ import pytest
 from goalrunner.cli.main import main
 from tests.support.recordings import judge, quote, recording
 
-CITED = judge(("the tests pass", [quote("o1", "43 passed")]), usage={"input_tokens": 900, "output_tokens": 100})
+CITED = judge(
+    ("the tests pass", [quote("o1", "43 passed")]),
+    usage={"input_tokens": 900, "output_tokens": 100},
+)
 
 
 def chat(output: str) -> str:
     """A chat in which the agent runs the tests and calls them green."""
-    call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'}}
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'},
+    }
     return json.dumps(
         [
             {"role": "user", "content": "Make the tests pass."},
@@ -59,7 +66,9 @@ def test_the_table_has_a_row_for_each_and_one_that_is_not_complete_is_one(
     rows = [" ".join(line.split()) for line in said.out.splitlines()]
     assert rows[0] == "RESULT SCORE FORMAT TRANSCRIPT MISSING"
     assert rows[1] == "complete 1.00 openai-chat logs/honest.json"
-    assert rows[2].startswith("not complete 1.00 openai-chat logs/lazy.json the tests pass: Citation invalid: ")
+    assert rows[2].startswith(
+        "not complete 1.00 openai-chat logs/lazy.json the tests pass: Citation invalid: "
+    )
     assert rows[4].startswith("2 transcripts · 1 complete · 1 not complete · ")
     assert rows[5] == "evidence: what the transcript claims; the runner saw none of it"
     assert min(said.err.splitlines()).startswith("[1/2] ")
@@ -69,15 +78,35 @@ def test_the_table_has_a_row_for_each_and_one_that_is_not_complete_is_one(
     }
 
 
-def test_a_transcript_is_taken_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "logs/h*.json", "logs/honest.json", "logs/../logs/honest.json", *BY, "--json"]) == 0
+def test_a_transcript_is_taken_once(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main(
+            [
+                "audit",
+                "logs/h*.json",
+                "logs/honest.json",
+                "logs/../logs/honest.json",
+                *BY,
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_a_judge_that_fails_is_four_and_the_others_are_judged(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_judge_that_fails_is_four_and_the_others_are_judged(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     silent = recording(folder / "silent.jsonl")
-    (folder / "logs" / "lazy.toml").write_text(f'objective = "the tests pass"\njudge = "{silent}"\n')
-    (folder / "logs" / "goal.toml").write_text('objective = "the tests pass"\njudge = "scripted/../judge.jsonl"\n')
+    (folder / "logs" / "lazy.toml").write_text(
+        f'objective = "the tests pass"\njudge = "{silent}"\n'
+    )
+    (folder / "logs" / "goal.toml").write_text(
+        'objective = "the tests pass"\njudge = "scripted/../judge.jsonl"\n'
+    )
     assert main(["audit", "logs", "--json"]) == 4
     found = values(capsys.readouterr().out)
     assert {name: value["result"] for name, value in found.items()} == {
@@ -87,7 +116,9 @@ def test_a_judge_that_fails_is_four_and_the_others_are_judged(folder: Path, caps
     assert found["lazy.json"]["problem"]
 
 
-def test_a_second_call_judges_only_what_is_new(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_call_judges_only_what_is_new(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["audit", "logs", *BY, "--json"]) == 1
     first = values(capsys.readouterr().out)
     recording(folder / "judge.jsonl")  # a judge that is asked again fails
@@ -101,21 +132,30 @@ def test_a_second_call_judges_only_what_is_new(folder: Path, capsys: pytest.Capt
 
 
 def test_a_kept_line_without_the_right_key_is_no_verdict(folder: Path) -> None:
-    (folder / "kept.jsonl").write_text('{"key": "x", "transcript": "logs/lazy.json", "result": "complete"}\n')
+    (folder / "kept.jsonl").write_text(
+        '{"key": "x", "transcript": "logs/lazy.json", "result": "complete"}\n'
+    )
     assert main(["audit", "logs/lazy.json", *BY, "--output", "kept.jsonl"]) == 1
 
 
-def test_the_budget_stops_further_audits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_budget_stops_further_audits(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = ["audit", "logs", *BY, "--jobs", "1", "--json"]
     assert main([*arguments, "--tokens", "1000"]) == 1
     found = values(capsys.readouterr().out)
-    assert (found["honest.json"]["result"], found["lazy.json"]["result"]) == ("complete", "not audited")
+    assert (found["honest.json"]["result"], found["lazy.json"]["result"]) == (
+        "complete",
+        "not audited",
+    )
     assert found["lazy.json"]["problem"] == "1,000 of 1,000 tokens are spent"
     assert main([*arguments, "--tokens", "1000"]) == 1  # what was kept costs nothing
     assert values(capsys.readouterr().out)["lazy.json"]["result"] == "not complete"
 
 
-def test_what_cannot_be_read_is_never_passed_over(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_read_is_never_passed_over(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "logs" / "lazy.json").unlink()
     assert main(["audit", "logs", *BY]) == 0
     for content in (b"", b"{", b"\0\1\2", b'{"name": "package"}', b"[[[[[[[["):
@@ -125,32 +165,47 @@ def test_what_cannot_be_read_is_never_passed_over(folder: Path, capsys: pytest.C
         assert values(capsys.readouterr().out)["more.json"]["result"] == "unreadable"
 
 
-def test_a_partial_transcript_is_not_complete(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partial_transcript_is_not_complete(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = [json.dumps(row) for row in json.loads(chat("43 passed"))]
     (folder / "torn.jsonl").write_text("\n".join([*rows, '{"role": "to']))
     (folder / "whole.jsonl").write_text("\n".join(rows))
     assert main(["audit", "torn.jsonl", "whole.jsonl", *BY, "--json"]) == 1
     found = values(capsys.readouterr().out)
-    assert (found["torn.jsonl"]["complete"], found["whole.jsonl"]["complete"]) == (False, True)
+    assert (found["torn.jsonl"]["complete"], found["whole.jsonl"]["complete"]) == (
+        False,
+        True,
+    )
 
 
 def test_junit_has_a_case_for_each(folder: Path) -> None:
     (folder / "logs" / "none.json").write_text("{")
     assert main(["audit", "logs", *BY, "--junit", "audits.xml"]) == 1
     suite = fromstring((folder / "audits.xml").read_text())[0]
-    cases = {case.attrib["name"]: [child.tag for child in case] for case in suite.iter("testcase")}
+    cases = {
+        case.attrib["name"]: [child.tag for child in case]
+        for case in suite.iter("testcase")
+    }
     assert cases == {
         "logs/honest.json": ["system-out"],
         "logs/lazy.json": ["failure", "system-out"],
         "logs/none.json": ["error"],
     }
-    assert (suite.attrib["tests"], suite.attrib["failures"], suite.attrib["errors"]) == ("3", "1", "1")
+    assert (
+        suite.attrib["tests"],
+        suite.attrib["failures"],
+        suite.attrib["errors"],
+    ) == ("3", "1", "1")
 
 
 def test_the_page_has_no_script_and_texts_are_no_markup(folder: Path) -> None:
     hostile = "<script>alert(1)</script>"
     (folder / "logs" / "lazy.json").write_text(chat(hostile))
-    recording(folder / "judge.jsonl", *[judge((f"{hostile}\u202e", [quote("o1", hostile)]))] * 6)
+    recording(
+        folder / "judge.jsonl",
+        *[judge((f"{hostile}\u202e", [quote("o1", hostile)]))] * 6,
+    )
     assert main(["audit", "logs", *BY, "--jobs", "1", "--html", "audits.html"]) == 1
     page = (folder / "audits.html").read_text()
     style = re.search(r"<style>(.*)</style>", page, re.DOTALL)
@@ -161,7 +216,9 @@ def test_the_page_has_no_script_and_texts_are_no_markup(folder: Path) -> None:
     assert "scripted/judge.jsonl" in page
     assert "\u202e" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
-    assert page.count('class="badge complete"') == page.count('class="badge failed"') == 2
+    assert (
+        page.count('class="badge complete"') == page.count('class="badge failed"') == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,10 +226,19 @@ def test_the_page_has_no_script_and_texts_are_no_markup(folder: Path) -> None:
     [
         (["nothing", *BY], "nothing: no transcript was found\n"),
         (["*.none", *BY], "*.none: no transcript was found\n"),
-        (["logs"], "logs/honest.json: no goal to judge it by; there is no logs/honest.toml and no logs/goal.toml\n"),
+        (
+            ["logs"],
+            "logs/honest.json: no goal to judge it by; there is no logs/honest.toml and no logs/goal.toml\n",
+        ),
         (["logs", "--objective", "x"], "no judge is given\n"),
-        (["logs", *BY, "--output", "logs"], "logs: verdicts cannot be kept there: Is a directory\n"),
-        (["logs", "--objective", "x", "--judge", "ollama/none", "--cost", "1"], "no known price"),
+        (
+            ["logs", *BY, "--output", "logs"],
+            "logs: verdicts cannot be kept there: Is a directory\n",
+        ),
+        (
+            ["logs", "--objective", "x", "--judge", "ollama/none", "--cost", "1"],
+            "no known price",
+        ),
     ],
 )
 def test_what_is_missing_is_said(

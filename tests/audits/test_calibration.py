@@ -16,7 +16,12 @@ from goalrunner.audits.calibration import Calibration, calibrate_judges, read_da
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import AuthenticationFailed, GoalFileError, ProviderUnavailable, UsageError
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    GoalFileError,
+    ProviderUnavailable,
+    UsageError,
+)
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
 from goalrunner.core.outcome import Usage
@@ -25,7 +30,15 @@ from goalrunner.judge.prompt_text import AUDIT
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import read_transcript
 from tests.support.judge_model import ScriptedAnswer
-from tests.support.labelled import CALL, CaseJudge, answer, judge_of, opinions, write_chat, write_dataset
+from tests.support.labelled import (
+    CALL,
+    CaseJudge,
+    answer,
+    judge_of,
+    opinions,
+    write_chat,
+    write_dataset,
+)
 
 pytest.importorskip("sklearn")
 pytest.importorskip("scipy")
@@ -61,7 +74,11 @@ def measure(
 
 def kept(dataset: Path) -> list[TranscriptAudit]:
     lines = dataset.with_name("results.jsonl").read_bytes().splitlines()
-    return [TranscriptAudit.model_validate_json(line) for line in lines if line.endswith(b"}")]
+    return [
+        TranscriptAudit.model_validate_json(line)
+        for line in lines
+        if line.endswith(b"}")
+    ]
 
 
 def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
@@ -72,17 +89,26 @@ def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
     assert one.verdicts == 200
     for rate_found, known, wrong in (
         (one.false_accept, false_accept, sum(complete for complete, _ in said[1::2])),
-        (one.false_reject, false_reject, sum(not complete for complete, _ in said[::2])),
+        (
+            one.false_reject,
+            false_reject,
+            sum(not complete for complete, _ in said[::2]),
+        ),
     ):
         assert (rate_found.count, rate_found.of) == (wrong, 100)
         assert rate_found.low <= known <= rate_found.high
         assert rate_found.high - rate_found.low < 0.2
 
 
-def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(tmp_path: Path) -> None:
+def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(
+    tmp_path: Path,
+) -> None:
     said = [(False, score) for score in (0.1, 0.05, 0.15, 0.12, 0.0, 0.9, 1.0, 0.95)]
     (one,) = measure(write_dataset(tmp_path, 8), {ONE: judge_of(said)}).judges
-    assert [(round(item.score, 3), item.complete.count, item.complete.of) for item in one.curve] == [
+    assert [
+        (round(item.score, 3), item.complete.count, item.complete.of)
+        for item in one.curve
+    ] == [
         (0.05, 2, 3),  # of the scores 0.1, 0.05 and 0.0
         (0.135, 1, 2),
         (0.9, 0, 1),
@@ -92,19 +118,31 @@ def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(tmp_path: P
 
 def test_two_judges_are_compared(tmp_path: Path) -> None:
     first = opinions(40, false_accept=0.2, false_reject=0.2, seed=4)
-    second = [(complete, score) if case % 4 else (not complete, score) for case, (complete, score) in enumerate(first)]
-    found = measure(write_dataset(tmp_path, 40), {"test/one": judge_of(first), "test/two": judge_of(second)})
+    second = [
+        (complete, score) if case % 4 else (not complete, score)
+        for case, (complete, score) in enumerate(first)
+    ]
+    found = measure(
+        write_dataset(tmp_path, 40),
+        {"test/one": judge_of(first), "test/two": judge_of(second)},
+    )
     (agreement,) = found.agreement
     assert agreement.judges == ("test/one", "test/two")
     assert (agreement.same.count, agreement.same.of) == (30, 40)
-    yes = sum(complete for complete, _ in first) / 40, sum(complete for complete, _ in second) / 40
+    yes = (
+        sum(complete for complete, _ in first) / 40,
+        sum(complete for complete, _ in second) / 40,
+    )
     chance = yes[0] * yes[1] + (1 - yes[0]) * (1 - yes[1])
     assert agreement.kappa == pytest.approx((0.75 - chance) / (1 - chance))
 
 
 def test_judges_that_never_vary_have_no_kappa(tmp_path: Path) -> None:
     always = [(True, 1.0)] * 6
-    found = measure(write_dataset(tmp_path, 6), {"test/one": judge_of(always), "test/two": judge_of(always)})
+    found = measure(
+        write_dataset(tmp_path, 6),
+        {"test/one": judge_of(always), "test/two": judge_of(always)},
+    )
     (agreement,) = found.agreement
     assert (agreement.same.rate, agreement.kappa) == (1.0, None)
 
@@ -121,7 +159,9 @@ def test_after_a_cut_only_the_rest_is_judged(tmp_path: Path) -> None:
     missing = {Path(json.loads(line)["transcript"]).name for line in lines[12:]}
     assert {f"case-{case}.jsonl" for case in judge.asked} == missing
     assert (len(judge.asked), again.audits.asked) == (8, 8)
-    assert [one.false_accept for one in again.judges] == [one.false_accept for one in whole]
+    assert [one.false_accept for one in again.judges] == [
+        one.false_accept for one in whole
+    ]
     assert len(kept(dataset)) == 20
     assert measure(dataset, {ONE: judge_of([])}).audits.asked == 0
 
@@ -134,7 +174,9 @@ def test_a_verdict_counts_for_its_content_goal_judge_and_policy(tmp_path: Path) 
 
     def asked(*, judge: str = ONE, policies: Sequence[Policy] = ("bounded",)) -> int:
         dataset.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-        return measure(dataset, {judge: judge_of(always)}, policies=policies).audits.asked
+        return measure(
+            dataset, {judge: judge_of(always)}, policies=policies
+        ).audits.asked
 
     (tmp_path / "case-0.jsonl").rename(tmp_path / "moved.jsonl")
     rows[0].update(path="moved.jsonl", label=False)
@@ -151,14 +193,22 @@ def test_a_verdict_counts_for_its_content_goal_judge_and_policy(tmp_path: Path) 
     assert asked() == 0
     goal.write_text('objective = "Another objective."\n[judge]\nminimum_score = 0.9\n')
     assert asked() == 0
-    goal.write_text('objective = "Another objective."\n[judge]\nsystem_prompt = "Be kind."\n')
+    goal.write_text(
+        'objective = "Another objective."\n[judge]\nsystem_prompt = "Be kind."\n'
+    )
     assert asked() == 1
 
 
-def test_new_rules_for_judges_make_old_verdicts_worthless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_rules_for_judges_make_old_verdicts_worthless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dataset = write_dataset(tmp_path, 1)
-    assert [measure(dataset, {ONE: judge_of([(True, 1.0)])}).audits.asked for _ in range(2)] == [1, 0]
-    monkeypatch.setattr("goalrunner.judge.prompt_builder.AUDIT", replace(AUDIT, rules="Be strict."))
+    assert [
+        measure(dataset, {ONE: judge_of([(True, 1.0)])}).audits.asked for _ in range(2)
+    ] == [1, 0]
+    monkeypatch.setattr(
+        "goalrunner.judge.prompt_builder.AUDIT", replace(AUDIT, rules="Be strict.")
+    )
     assert measure(dataset, {ONE: judge_of([(True, 1.0)])}).audits.asked == 1
 
 
@@ -200,7 +250,9 @@ def test_an_unknown_cost_stops_only_a_budget_of_dollars(tmp_path: Path) -> None:
     assert asked(Budget(cost_usd=1.0, allow_unenforced=("cost_usd",))) == 6
 
 
-def test_a_broken_transcript_is_a_fault_and_the_others_are_judged(tmp_path: Path) -> None:
+def test_a_broken_transcript_is_a_fault_and_the_others_are_judged(
+    tmp_path: Path,
+) -> None:
     dataset = write_dataset(tmp_path, 6)
     (tmp_path / "case-1.jsonl").write_text("nonsense")
     (tmp_path / "case-2.jsonl").unlink()
@@ -209,20 +261,30 @@ def test_a_broken_transcript_is_a_fault_and_the_others_are_judged(tmp_path: Path
     judge = judge_of([(True, 1.0)] * 6)
     found = measure(dataset, {ONE: judge})
     assert sorted(judge.asked) == [0, 3, 5]
-    assert [(fault.line, fault.judge) for fault in found.faults] == [(2, None), (3, None), (5, None)]
+    assert [(fault.line, fault.judge) for fault in found.faults] == [
+        (2, None),
+        (3, None),
+        (5, None),
+    ]
     assert found.faults[2].message.startswith("the transcript is not whole: line 4")
     assert found.judges[0].verdicts == 3
 
 
-def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
+def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(
+    tmp_path: Path,
+) -> None:
     dataset = write_dataset(tmp_path, 3)
     failing = CaseJudge(
-        lambda case: ProviderUnavailable("it is down") if case == 1 else answer(complete=True, score=1.0)
+        lambda case: (
+            ProviderUnavailable("it is down")
+            if case == 1
+            else answer(complete=True, score=1.0)
+        )
     )
     found = measure(dataset, {ONE: failing})
-    assert [(fault.line, fault.judge, fault.policy, fault.message) for fault in found.faults] == [
-        (2, ONE, "bounded", "it is down")
-    ]
+    assert [
+        (fault.line, fault.judge, fault.policy, fault.message) for fault in found.faults
+    ] == [(2, ONE, "bounded", "it is down")]
     assert found.judges[0].verdicts == 2
     judge = judge_of([(True, 1.0)] * 3)
     found = measure(dataset, {ONE: judge})
@@ -232,14 +294,23 @@ def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(tmp_path: Path)
 
 def test_a_wrong_key_ends_the_call_and_keeps_what_is_known(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 50)
-    judge = CaseJudge(lambda case: AuthenticationFailed("no key") if case == 2 else answer(complete=True, score=1.0))
+    judge = CaseJudge(
+        lambda case: (
+            AuthenticationFailed("no key")
+            if case == 2
+            else answer(complete=True, score=1.0)
+        )
+    )
     with pytest.raises(AuthenticationFailed, match="no key"):
         measure(dataset, {ONE: judge}, jobs=1)
     assert (judge.asked, len(kept(dataset))) == ([0, 1, 2], 2)
 
 
 def test_an_unreadable_verdict_is_not_complete_and_has_no_score(tmp_path: Path) -> None:
-    texts = ["no idea" if case < 2 else answer(complete=case % 2 == 0, score=0.9) for case in range(6)]
+    texts = [
+        "no idea" if case < 2 else answer(complete=case % 2 == 0, score=0.9)
+        for case in range(6)
+    ]
     (one,) = measure(write_dataset(tmp_path, 6), {ONE: CaseJudge(texts)}).judges
     assert (one.verdicts, one.unreadable) == (6, 2)
     assert (one.false_accept.count, one.false_accept.of) == (0, 3)
@@ -249,9 +320,18 @@ def test_an_unreadable_verdict_is_not_complete_and_has_no_score(tmp_path: Path) 
 
 def test_policies_show_what_the_check_of_citations_is_worth(tmp_path: Path) -> None:
     judge = CaseJudge(
-        [answer(complete=True, score=0.9, quote="1 passed" if case % 2 == 0 else "9 passed") for case in range(8)]
+        [
+            answer(
+                complete=True,
+                score=0.9,
+                quote="1 passed" if case % 2 == 0 else "9 passed",
+            )
+            for case in range(8)
+        ]
     )
-    found = measure(write_dataset(tmp_path, 8), {ONE: judge}, policies=("bounded", "no-citations"))
+    found = measure(
+        write_dataset(tmp_path, 8), {ONE: judge}, policies=("bounded", "no-citations")
+    )
     bounded, unchecked = found.judges
     assert (bounded.false_accept.count, unchecked.false_accept.count) == (0, 4)
     assert (bounded.false_reject.count, unchecked.false_reject.count) == (0, 0)
@@ -264,8 +344,12 @@ def test_policies_show_what_the_check_of_citations_is_worth(tmp_path: Path) -> N
 
 def test_the_whole_policy_shows_evidence_that_a_run_leaves_out(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 1)
-    lines = [f"test_{number} checks the value {number * 7919}" for number in range(9_000)]
-    write_chat(tmp_path / "case-0.jsonl", "\n".join(["case 0 was tested", *lines, "1 passed"]))
+    lines = [
+        f"test_{number} checks the value {number * 7919}" for number in range(9_000)
+    ]
+    write_chat(
+        tmp_path / "case-0.jsonl", "\n".join(["case 0 was tested", *lines, "1 passed"])
+    )
     judge = judge_of([(True, 1.0)])
     measure(dataset, {ONE: judge}, policies=("bounded", "whole"), jobs=1)
     bounded, whole = judge.prompts
@@ -285,13 +369,21 @@ def test_the_threshold_is_the_smallest_with_the_wanted_rate(tmp_path: Path) -> N
     def accepted(minimum: float) -> int:
         """What a run would accept."""
         config = JudgeConfig(judge, minimum_score=minimum)
-        trails = [read_transcript(tmp_path / f"case-{case}.jsonl") for case in range(1, 100, 2)]
-        audits = [judge_goal_async(judge, "The tests pass.", trail, config=config) for trail in trails]
+        trails = [
+            read_transcript(tmp_path / f"case-{case}.jsonl")
+            for case in range(1, 100, 2)
+        ]
+        audits = [
+            judge_goal_async(judge, "The tests pass.", trail, config=config)
+            for trail in trails
+        ]
         return sum(asyncio.run(audit).complete for audit in audits)
 
     assert accepted(found.minimum_score) == found.false_accept.count == 3
     assert accepted(found.minimum_score - 0.01) > 3
-    rejected = sum(not complete or score < found.minimum_score for complete, score in said[::2])
+    rejected = sum(
+        not complete or score < found.minimum_score for complete, score in said[::2]
+    )
     assert found.false_reject.count == rejected > one.false_reject.count
 
 
@@ -300,7 +392,11 @@ def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 40)
     threshold = measure(dataset, {ONE: judge_of(said)}, target=0.01).judges[0].threshold
     assert threshold is not None
-    assert (threshold.minimum_score, threshold.shown, threshold.incomplete_samples_needed) == (0.0, False, 381)
+    assert (
+        threshold.minimum_score,
+        threshold.shown,
+        threshold.incomplete_samples_needed,
+    ) == (0.0, False, 381)
     assert rate([False] * 381).high <= 0.01 < rate([False] * 380).high
     easier = measure(dataset, {ONE: judge_of(said)}, target=0.2).judges[0].threshold
     assert easier is not None
@@ -308,7 +404,9 @@ def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
 
 
 def test_no_threshold_helps_against_a_judge_that_is_sure(tmp_path: Path) -> None:
-    found = measure(write_dataset(tmp_path, 10), {ONE: judge_of([(True, 1.0)] * 10)}, target=0.1)
+    found = measure(
+        write_dataset(tmp_path, 10), {ONE: judge_of([(True, 1.0)] * 10)}, target=0.1
+    )
     threshold = found.judges[0].threshold
     assert threshold is not None
     assert threshold.minimum_score is None
@@ -348,10 +446,14 @@ class Slow(CaseJudge):
         Slow.most = max(Slow.most, Slow.now)
         await asyncio.sleep(0.02)
         Slow.now -= 1
-        return await super().complete(messages, schema=schema, schema_name=schema_name, temperature=temperature)
+        return await super().complete(
+            messages, schema=schema, schema_name=schema_name, temperature=temperature
+        )
 
 
-def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Path) -> None:
+def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(
+    tmp_path: Path,
+) -> None:
     dataset = write_dataset(tmp_path, 12)
     made: list[Slow] = []
 
@@ -378,23 +480,34 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(tmp_path: Pa
             '{"path": "a", "objective": "x", "label": 1}',
             "1  label: Input should be a valid boolean",
         ),
-        ('{"path": "a", "label": true}', "1  either objective or goal (a goal file) is needed"),
+        (
+            '{"path": "a", "label": true}',
+            "1  either objective or goal (a goal file) is needed",
+        ),
         ("", "  the dataset has no samples"),
     ],
 )
-def test_an_invalid_dataset_is_refused_with_its_line(tmp_path: Path, row: str, message: str) -> None:
+def test_an_invalid_dataset_is_refused_with_its_line(
+    tmp_path: Path, row: str, message: str
+) -> None:
     dataset = tmp_path / "dataset.jsonl"
     dataset.write_text(f"{row}\n")
     with pytest.raises(UsageError) as caught:
         read_dataset(dataset)
-    assert caught.value.message.removeprefix(str(dataset)).removeprefix(":") == message.replace("  the", " the", 1)
+    assert caught.value.message.removeprefix(str(dataset)).removeprefix(
+        ":"
+    ) == message.replace("  the", " the", 1)
     assert '"label"' in caught.value.hint
 
 
 def test_labels_may_be_words(tmp_path: Path) -> None:
     dataset = tmp_path / "dataset.jsonl"
-    dataset.write_text('{"path": "a", "objective": "x", "label": "complete", "note": "mine"}\n\n' * 2)
-    assert [(one.line, one.label, one.folder / one.path) for one in read_dataset(dataset)] == [
+    dataset.write_text(
+        '{"path": "a", "objective": "x", "label": "complete", "note": "mine"}\n\n' * 2
+    )
+    assert [
+        (one.line, one.label, one.folder / one.path) for one in read_dataset(dataset)
+    ] == [
         (1, True, tmp_path / "a"),
         (3, True, tmp_path / "a"),
     ]
@@ -402,7 +515,10 @@ def test_labels_may_be_words(tmp_path: Path) -> None:
 
 def test_an_invalid_goal_is_refused_before_any_judge_is_asked(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 2)
-    dataset.write_text(dataset.read_text() + '{"path": "case-0.jsonl", "goal": "goal.toml", "label": true}\n')
+    dataset.write_text(
+        dataset.read_text()
+        + '{"path": "case-0.jsonl", "goal": "goal.toml", "label": true}\n'
+    )
     (tmp_path / "goal.toml").write_text("objectiv = 3\n")
     judge = judge_of([(True, 1.0)] * 2)
     with pytest.raises(GoalFileError, match=r"goal\.toml:1:1"):
@@ -417,9 +533,16 @@ def test_secrets_reach_neither_the_judge_nor_the_results_and_can_be_cited(
     environ = {"DEPLOY_TOKEN": secret}
     monkeypatch.setenv("DEPLOY_TOKEN", secret)
     for case in range(2):
-        write_chat(tmp_path / f"case-{case}.jsonl", f"case {case} was tested\nwith {secret}")
-    doubts = {**json.loads(answer(complete=False, score=0.1)), "missing": f"where is {secret}?"}
-    quoted = answer(complete=True, score=0.9, quote=Redactor(environ).text(f"with {secret}"))
+        write_chat(
+            tmp_path / f"case-{case}.jsonl", f"case {case} was tested\nwith {secret}"
+        )
+    doubts = {
+        **json.loads(answer(complete=False, score=0.1)),
+        "missing": f"where is {secret}?",
+    }
+    quoted = answer(
+        complete=True, score=0.9, quote=Redactor(environ).text(f"with {secret}")
+    )
     judge = CaseJudge([json.dumps(doubts), quoted])
     measure(dataset, {ONE: judge}, jobs=1)
     assert "case 0 was tested\nwith" in judge.prompts[0]

@@ -30,7 +30,11 @@ from goalrunner.audits.judge_statistics import Rate, Series, Threshold
 
 
 def reported(
-    folder: Path, names: Sequence[str] = ("test/one",), *, number: int = 40, target: float | None = None
+    folder: Path,
+    names: Sequence[str] = ("test/one",),
+    *,
+    number: int = 40,
+    target: float | None = None,
 ) -> CalibrationReport:
     """Calibrate judges that are wrong in a fifth of the cases."""
     dataset = write_dataset(folder, number)
@@ -59,10 +63,18 @@ def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
     assert {"script", "link", "img", "iframe", "object"}.isdisjoint(names)
     assert names.count("svg") == 4
     digest = base64.b64encode(hashlib.sha256(page.style.encode()).digest()).decode()
-    policy = next(attributes["content"] for tag, attributes in page.elements if "http-equiv" in attributes)
-    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = next(
+        attributes["content"]
+        for tag, attributes in page.elements
+        if "http-equiv" in attributes
+    )
+    assert (
+        policy
+        == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
     assert not any(
-        "style" in attributes or any(key.startswith("on") for key in attributes) for _, attributes in page.elements
+        "style" in attributes or any(key.startswith("on") for key in attributes)
+        for _, attributes in page.elements
     )
     assert not re.findall(r"https?://|url\(|@import", text)
     lines = page.values("d", "path")
@@ -83,16 +95,25 @@ def test_charts_hold_every_point(tmp_path: Path) -> None:
     report = reported(tmp_path)
     (one,) = report.calibration.judges
     page = Page(calibration_page(report))
-    roc, curve = ([tuple(map(float, point.split(","))) for point in line.split()] for line in page.values("points"))
+    roc, curve = (
+        [tuple(map(float, point.split(","))) for point in line.split()]
+        for line in page.values("points")
+    )
     assert (roc[0], roc[-1]) == ((10.0, 210.0), (210.0, 10.0))
     accepted, rejected = one.false_accept.rate, one.false_reject.rate
     assert accepted is not None
     assert rejected is not None
-    dot, *circles = zip(map(float, page.values("cx")), map(float, page.values("cy")), strict=True)
+    dot, *circles = zip(
+        map(float, page.values("cx")), map(float, page.values("cy")), strict=True
+    )
     assert dot == (round(10 + 200 * accepted, 1), round(10 + 200 * rejected, 1))
     assert circles == curve
     assert len(curve) == len(one.curve)
-    bars = [re.findall(r"[\d.]+", path) for path in page.values("d", "path") if "H" not in path]
+    bars = [
+        re.findall(r"[\d.]+", path)
+        for path in page.values("d", "path")
+        if "H" not in path
+    ]
     for (x, y), bar in zip(curve, bars, strict=True):
         at, low, high = map(float, bar)
         assert 10 <= x == at <= 210
@@ -106,14 +127,25 @@ def test_texts_of_others_are_no_markup(tmp_path: Path) -> None:
     assert {tag for tag, _ in Page(text).elements} == {
         tag for tag, _ in Page(calibration_page(reported(tmp_path))).elements
     }
-    assert not any(name.startswith("on") or name == "autofocus" for _, found in Page(text).elements for name in found)
+    assert not any(
+        name.startswith("on") or name == "autofocus"
+        for _, found in Page(text).elements
+        for name in found
+    )
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e]", calibration_text(report))
 
 
 def test_a_judge_without_readable_verdicts_has_no_curves(tmp_path: Path) -> None:
-    dataset, results = write_dataset(tmp_path, 4), KeptVerdicts(tmp_path / "results.jsonl")
+    dataset, results = (
+        write_dataset(tmp_path, 4),
+        KeptVerdicts(tmp_path / "results.jsonl"),
+    )
     judge, series = CaseJudge(["what?"] * 4), [Series("test/one", "bounded")]
-    report = calibration_report(asyncio.run(calibrate_judges(dataset, series, results, 0.01, model=lambda goal: judge)))
+    report = calibration_report(
+        asyncio.run(
+            calibrate_judges(dataset, series, results, 0.01, model=lambda goal: judge)
+        )
+    )
     assert report.error_rows[1] == (
         "test/one",
         "bounded",
@@ -139,12 +171,25 @@ def test_tables_are_not_cut_and_findings_fit_a_terminal(tmp_path: Path) -> None:
 
 
 def found_threshold(
-    target: float, score: float | None, accept: tuple[float, ...], reject: tuple[float, ...], needed: int
+    target: float,
+    score: float | None,
+    accept: tuple[float, ...],
+    reject: tuple[float, ...],
+    needed: int,
 ) -> Threshold:
     """A threshold with these rates: their count, how many there were, and the ends of their interval."""
     rates = {}
-    for name, (count, of, low, high) in (("false_accept", accept), ("false_reject", reject)):
-        rates[name] = Rate(count=int(count), of=int(of), rate=count / of if of else None, low=low, high=high)
+    for name, (count, of, low, high) in (
+        ("false_accept", accept),
+        ("false_reject", reject),
+    ):
+        rates[name] = Rate(
+            count=int(count),
+            of=int(of),
+            rate=count / of if of else None,
+            low=low,
+            high=high,
+        )
     return Threshold(
         target_false_accept=target,
         minimum_score=score,

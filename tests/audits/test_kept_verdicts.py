@@ -11,7 +11,9 @@ from goalrunner.core.errors import RecordError, UsageError
 
 
 def verdict(key: str, *, complete: bool = True) -> TranscriptAudit:
-    return TranscriptAudit(key=key, transcript="a.json", result="complete" if complete else "not complete")
+    return TranscriptAudit(
+        key=key, transcript="a.json", result="complete" if complete else "not complete"
+    )
 
 
 def test_a_verdict_is_found_by_its_key_in_the_next_call(tmp_path: Path) -> None:
@@ -49,7 +51,15 @@ def test_a_verdict_of_another_version_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b'{"path": "a"}\n', b"a file of mine", b"a line of mine\n", b"[1]\n", b"3\n", b"\n"]
+    "content",
+    [
+        b'{"path": "a"}\n',
+        b"a file of mine",
+        b"a line of mine\n",
+        b"[1]\n",
+        b"3\n",
+        b"\n",
+    ],
 )
 def test_another_file_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "mine.jsonl"

@@ -44,7 +44,12 @@ async def audit_many(
 async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:
     """The transcripts in the order in which their audits ended."""
     ended: list[TranscriptAudit] = []
-    found = await audit_many(jobs, kept, at_once=at_once, on_end=lambda number, of, audit: ended.append(audit))
+    found = await audit_many(
+        jobs,
+        kept,
+        at_once=at_once,
+        on_end=lambda number, of, audit: ended.append(audit),
+    )
     assert [one.transcript for one in found] == [str(one.path) for one in jobs]
     assert {one.result for one in found} == {"complete"}
     return [Path(one.transcript).stem for one in ended]
@@ -52,10 +57,16 @@ async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[
 
 async def test_audits_run_at_once_and_are_returned_in_order(tmp_path: Path) -> None:
     jobs = [job(tmp_path, name) for name in ("slow", "quick", "third")]
-    assert await names(jobs, KeptVerdicts(tmp_path / "a.jsonl"), 1) == ["slow", "quick", "third"]
+    assert await names(jobs, KeptVerdicts(tmp_path / "a.jsonl"), 1) == [
+        "slow",
+        "quick",
+        "third",
+    ]
     for seconds in deadlines():  # the other two have to end within it
         jobs[0] = job(tmp_path, "slow", delay=seconds)
-        if (ended := await names(jobs, KeptVerdicts(tmp_path / f"{seconds}.jsonl"), 2))[-1] == "slow":
+        if (ended := await names(jobs, KeptVerdicts(tmp_path / f"{seconds}.jsonl"), 2))[
+            -1
+        ] == "slow":
             break
     assert ended[-1] == "slow"
 
@@ -64,7 +75,9 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "quick"), job(tmp_path, "slow", delay=60.0)]
     first = asyncio.Event()
     kept = tmp_path / "kept.jsonl"
-    task = asyncio.create_task(audit_many(jobs, KeptVerdicts(kept), on_end=lambda *_: first.set()))
+    task = asyncio.create_task(
+        audit_many(jobs, KeptVerdicts(kept), on_end=lambda *_: first.set())
+    )
     await first.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -72,7 +85,10 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     recording(tmp_path / "quick-judge.jsonl")  # it is not asked again
     recording(tmp_path / "slow-judge.jsonl", CITED)
     found = await audit_many(jobs, KeptVerdicts(kept))
-    assert [(one.result, one.is_known) for one in found] == [("complete", True), ("complete", False)]
+    assert [(one.result, one.is_known) for one in found] == [
+        ("complete", True),
+        ("complete", False),
+    ]
 
 
 class Writing(KeptVerdicts):
@@ -86,22 +102,33 @@ class Writing(KeptVerdicts):
         return super().get(key)
 
 
-async def test_a_transcript_that_is_written_during_its_audit_is_judged_again(tmp_path: Path) -> None:
+async def test_a_transcript_that_is_written_during_its_audit_is_judged_again(
+    tmp_path: Path,
+) -> None:
     kept = Writing(tmp_path / "kept.jsonl")
     one = job(tmp_path, "talk")
     kept.transcript = Path(one.path)
     assert [audit.result for audit in await audit_many([one], kept)] == ["complete"]
     assert [audit.usage.calls for audit in await audit_many([one], kept)] == [1]
-    assert len({json.loads(line)["key"] for line in kept.path.read_bytes().splitlines()}) == 2
+    assert (
+        len({json.loads(line)["key"] for line in kept.path.read_bytes().splitlines()})
+        == 2
+    )
 
 
 async def test_a_failed_judge_is_asked_again_by_the_next_call(tmp_path: Path) -> None:
     one = job(tmp_path, "talk")
-    recording(tmp_path / "talk-judge.jsonl", *[{"account": "judge", "text": "surely"}] * 3)
+    recording(
+        tmp_path / "talk-judge.jsonl", *[{"account": "judge", "text": "surely"}] * 3
+    )
     kept = tmp_path / "kept.jsonl"
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == ["judge failed"]
+    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == [
+        "judge failed"
+    ]
     recording(tmp_path / "talk-judge.jsonl", CITED)
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == ["complete"]
+    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == [
+        "complete"
+    ]
 
 
 def test_the_key_has_all_that_was_read_and_not_the_path(tmp_path: Path) -> None:
@@ -109,13 +136,21 @@ def test_the_key_has_all_that_was_read_and_not_the_path(tmp_path: Path) -> None:
     Path(other.path).write_text(Path(other.path).read_text().replace(FINAL, "Done."))
     trail = one.read()
     keys = {
-        one.key(found) for found in (trail, replace(trail, partial="line 4"), replace(trail, format="x"), other.read())
+        one.key(found)
+        for found in (
+            trail,
+            replace(trail, partial="line 4"),
+            replace(trail, format="x"),
+            other.read(),
+        )
     }
     assert len(keys) == 4
     assert replace(one, path=tmp_path / "moved.json").key(trail) == one.key(trail)
 
 
-def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_found_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("KEY_OF_JUDGE", raising=False)
     config = JudgeConfig("openai/gpt-5-mini", api_key_env="KEY_OF_JUDGE")
     jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x", judge=config))]
@@ -124,21 +159,35 @@ def test_a_missing_key_is_found_before_anything_is_read(tmp_path: Path, monkeypa
 
 
 def test_a_goal_that_leaves_no_room_for_evidence_is_an_error(tmp_path: Path) -> None:
-    jobs = [AuditJob(tmp_path / "none.json", Goal(objective="x " * 40_000, judge="scripted/none"))]
+    jobs = [
+        AuditJob(
+            tmp_path / "none.json", Goal(objective="x " * 40_000, judge="scripted/none")
+        )
+    ]
     with pytest.raises(UsageError, match="too long for its judge"):
         check_judges(jobs, Budget())
 
 
-def test_a_folder_has_the_transcripts_below_it_and_folders_that_are_one(tmp_path: Path) -> None:
+def test_a_folder_has_the_transcripts_below_it_and_folders_that_are_one(
+    tmp_path: Path,
+) -> None:
     talk = tmp_path / "talk" / "events"
     talk.mkdir(parents=True)
     for number, row in enumerate(SESSIONS["openhands"].text.splitlines()):
         (talk / f"event-{number:05}-a.json").write_text(row)
     (tmp_path / "talk" / "base_state.json").write_text("{}")
-    for name in ("deep/er/chat.jsonl", "a.eval", "notes.md", ".hidden/chat.json", "goal.toml"):
+    for name in (
+        "deep/er/chat.jsonl",
+        "a.eval",
+        "notes.md",
+        ".hidden/chat.json",
+        "goal.toml",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps([]))
-    found = [str(path.relative_to(tmp_path)) for path in find_transcripts([str(tmp_path)])]
+    found = [
+        str(path.relative_to(tmp_path)) for path in find_transcripts([str(tmp_path)])
+    ]
     assert found == ["a.eval", "deep/er/chat.jsonl", "talk"]
 
 
@@ -146,7 +195,9 @@ def test_the_goal_of_a_transcript_is_beside_it(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     for name in ("a.toml", "goal.toml", "run/goal.toml"):
         (tmp_path / name).write_text("")
-    places = {name: goal_beside(tmp_path / name) for name in ("a.json", "b.json", "run")}
+    places = {
+        name: goal_beside(tmp_path / name) for name in ("a.json", "b.json", "run")
+    }
     assert {name: str(path.relative_to(tmp_path)) for name, path in places.items()} == {
         "a.json": "a.toml",
         "b.json": "goal.toml",

@@ -28,7 +28,14 @@ def test_a_red_verdict_says_what_is_missing() -> None:
 def test_what_a_criterion_says_already_is_not_said_again() -> None:
     criteria = (CriterionVerdict(criterion="a", satisfied=False, missing="show it"),)
     for missing in ("show it", "a: show it", "a:  show it\n"):
-        verdict = GoalVerdict(score=1.0, complete=False, missing=missing, criteria=criteria)
-        assert laid_out(verdict_facts(verdict)) == "verdict    not complete · 1.00\ncriteria   ✗ a: show it\n"
-    more = GoalVerdict(score=1.0, complete=False, missing="a: show it\nand more", criteria=criteria)
+        verdict = GoalVerdict(
+            score=1.0, complete=False, missing=missing, criteria=criteria
+        )
+        assert (
+            laid_out(verdict_facts(verdict))
+            == "verdict    not complete · 1.00\ncriteria   ✗ a: show it\n"
+        )
+    more = GoalVerdict(
+        score=1.0, complete=False, missing="a: show it\nand more", criteria=criteria
+    )
     assert laid_out(verdict_facts(more)).endswith("missing    and more\n")

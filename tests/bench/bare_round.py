@@ -17,17 +17,24 @@ from pathlib import Path
 from typing import Any
 
 os.environ.update(
-    LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="true", LITELLM_MODE="PRODUCTION"
+    LITELLM_LOCAL_MODEL_COST_MAP="True",
+    LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS="true",
+    LITELLM_MODE="PRODUCTION",
 )
 
 CALLS = 3
 WARMING = 2
 """Rounds that do not count."""
 
-_CHAT = [{"role": "system", "content": "You write notes."}, {"role": "user", "content": "Write notes."}]
+_CHAT = [
+    {"role": "system", "content": "You write notes."},
+    {"role": "user", "content": "Write notes."},
+]
 
 
-def main(base: str, rounds: int, commands: list[str], bodies: list[dict[str, Any]]) -> float:
+def main(
+    base: str, rounds: int, commands: list[str], bodies: list[dict[str, Any]]
+) -> float:
     """Do the rounds; gives seconds a round."""
     import litellm
 
@@ -37,7 +44,9 @@ def main(base: str, rounds: int, commands: list[str], bodies: list[dict[str, Any
         for call in range(CALLS):
             body = bodies[(number * CALLS + call) % len(bodies)]
             model = f"openai/{body['model']}"
-            answer = litellm.completion(**{**body, "model": model}, api_base=base, api_key="none")
+            answer = litellm.completion(
+                **{**body, "model": model}, api_base=base, api_key="none"
+            )
             if body.get("stream"):
                 for _ in answer:
                     pass
@@ -53,6 +62,8 @@ def main(base: str, rounds: int, commands: list[str], bodies: list[dict[str, Any
 
 
 if __name__ == "__main__":
-    plain = [{"model": model, "messages": _CHAT} for model in ("agent", "agent", "judge")]
+    plain = [
+        {"model": model, "messages": _CHAT} for model in ("agent", "agent", "judge")
+    ]
     requests = json.loads(Path(sys.argv[5]).read_text()) if len(sys.argv) > 5 else plain
     print(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:5], requests))

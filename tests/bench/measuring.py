@@ -28,10 +28,15 @@ class Pairs:
     @property
     def ratios(self) -> list[float]:
         """Of each pair: what disturbs the machine for a while disturbs both of a pair."""
-        return [first / second for first, second in zip(self.first, self.second, strict=True)]
+        return [
+            first / second
+            for first, second in zip(self.first, self.second, strict=True)
+        ]
 
 
-def pairs(first: Callable[[], float], second: Callable[[], float], repetitions: int) -> Pairs:
+def pairs(
+    first: Callable[[], float], second: Callable[[], float], repetitions: int
+) -> Pairs:
     """Measure both by turns, after one measurement of each that does not count."""
     first()
     second()
@@ -44,8 +49,12 @@ def hold(name: str, measured: Pairs, unit: str = "s") -> None:
     bound = BOUNDS[name]
     one, other = name.split(" / ")
     ratio = median(measured.ratios)
-    print(f"\n{name}: {_spread(measured.ratios)}, bound {bound:g}, {len(measured.ratios)} pairs")
-    print(f"    {one}: {_spread(measured.first)} {unit}\n    {other}: {_spread(measured.second)} {unit}")
+    print(
+        f"\n{name}: {_spread(measured.ratios)}, bound {bound:g}, {len(measured.ratios)} pairs"
+    )
+    print(
+        f"    {one}: {_spread(measured.first)} {unit}\n    {other}: {_spread(measured.second)} {unit}"
+    )
     assert ratio <= bound, f"{name} is {ratio:.2f}; at most {bound:g} is promised"
 
 
@@ -55,7 +64,10 @@ def remark(text: str, values: Sequence[float], unit: str = "s") -> None:
 
 
 def process_seconds(
-    command: Sequence[str], *, codes: tuple[int, ...] = (0,), env: Mapping[str, str] | None = None
+    command: Sequence[str],
+    *,
+    codes: tuple[int, ...] = (0,),
+    env: Mapping[str, str] | None = None,
 ) -> float:
     """The whole life of a process in seconds; it must end with one of the codes."""
     began = time.perf_counter()
@@ -71,7 +83,10 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def _cpu() -> float:
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    usages = (
+        resource.getrusage(who)
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
@@ -87,8 +102,18 @@ def run_process(
     whole = {**os.environ, **(env or {})}
     # As users have it: modules are compiled once and kept.
     whole.pop("PYTHONDONTWRITEBYTECODE", None)
-    ended = subprocess.run(command, capture_output=True, text=True, env=whole, cwd=cwd, check=False, timeout=timeout)
-    assert ended.returncode in codes, f"{command} ended with {ended.returncode}:\n{ended.stdout}\n{ended.stderr}"
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=whole,
+        cwd=cwd,
+        check=False,
+        timeout=timeout,
+    )
+    assert ended.returncode in codes, (
+        f"{command} ended with {ended.returncode}:\n{ended.stdout}\n{ended.stderr}"
+    )
     return ended
 
 

@@ -23,7 +23,12 @@ VERDICT = json.dumps(
                 "evidence": [{"observation": "o2", "quote": "the first note"}],
                 "missing": "",
             },
-            {"criterion": "the notes are long", "satisfied": False, "evidence": [], "missing": "they are short"},
+            {
+                "criterion": "the notes are long",
+                "satisfied": False,
+                "evidence": [],
+                "missing": "they are short",
+            },
         ],
         "score": 0.5,
         "complete": False,
@@ -38,13 +43,27 @@ CAPPED = 1
 
 def endless_server() -> ModelServer:
     """A server whose agent calls the shell and then speaks, and whose judge is never content."""
-    return ModelServer({"agent": [call("shell", command=SHELL), say(TEXT)], "judge": [say(VERDICT)]}, repeat=True)
+    return ModelServer(
+        {"agent": [call("shell", command=SHELL), say(TEXT)], "judge": [say(VERDICT)]},
+        repeat=True,
+    )
 
 
-def write_goal(folder: Path, rounds: int, *, agent: str, judge: str, api_base: str = "", lines: int = 1) -> Path:
+def write_goal(
+    folder: Path,
+    rounds: int,
+    *,
+    agent: str,
+    judge: str,
+    api_base: str = "",
+    lines: int = 1,
+) -> Path:
     """A workspace with notes of that many lines, and a goal file for it: capped, and not stalled, after that many rounds."""
     folder.mkdir(parents=True, exist_ok=True)
-    notes = "".join(f"the {'first' if number == 0 else 'next'} note is number {number}\n" for number in range(lines))
+    notes = "".join(
+        f"the {'first' if number == 0 else 'next'} note is number {number}\n"
+        for number in range(lines)
+    )
     (folder / "notes.txt").write_text(notes)
     base = f'api_base = "{api_base}"\n' if api_base else ""
     path = folder / "goal.toml"

@@ -21,7 +21,10 @@ ROUNDS = 20
 LINES = 200
 NONCE = "5f3a9c"
 
-KINDS = {"summary": "1 failed, {0} passed in 3.{0}s", "error": "src/m{0}.py:{0}: error: Name 'x{0}' is not defined"}
+KINDS = {
+    "summary": "1 failed, {0} passed in 3.{0}s",
+    "error": "src/m{0}.py:{0}: error: Name 'x{0}' is not defined",
+}
 LAST = "ValueError: round {0} cannot be parsed"
 CHANGE = "+    return Document({0})"
 
@@ -37,18 +40,40 @@ def grown(rounds: int) -> Trail:
     for round_ in range(1, rounds + 1):
         summary, error, last, change = decisive_lines(round_)
         lines = [
-            f"tests/test_module_{number}.py::test_case_{number} PASSED [{number // 2}%]" for number in range(LINES)
+            f"tests/test_module_{number}.py::test_case_{number} PASSED [{number // 2}%]"
+            for number in range(LINES)
         ]
         lines[70] = error
-        lines[120] = f"Traceback (most recent call last):\n  File 'm.py', line {round_}\n{last}"
+        lines[120] = (
+            f"Traceback (most recent call last):\n  File 'm.py', line {round_}\n{last}"
+        )
         lines[-1] = summary
         diff = f"--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-    pass\n{change}"
         number = 3 * round_
         pairs += [
             said(f"Round {round_}: I change the parser and run the tests.", round_),
-            seen(number - 2, diff, source="edit_file", command="src/m.py", facts=("+1 -1",), round_=round_),
-            seen(number - 1, "\n".join(lines), command="pytest -v", facts=("exit 1",), round_=round_),
-            seen(number, f"{round_} failed", source="validator tests", command="pytest -q", facts=("exit 1", "red")),
+            seen(
+                number - 2,
+                diff,
+                source="edit_file",
+                command="src/m.py",
+                facts=("+1 -1",),
+                round_=round_,
+            ),
+            seen(
+                number - 1,
+                "\n".join(lines),
+                command="pytest -v",
+                facts=("exit 1",),
+                round_=round_,
+            ),
+            seen(
+                number,
+                f"{round_} failed",
+                source="validator tests",
+                command="pytest -q",
+                facts=("exit 1", "red"),
+            ),
         ]
     return trail(*pairs)
 
@@ -60,11 +85,22 @@ def share(prompt: str, rounds: range) -> float:
 
 
 def test_the_prompt_stays_within_its_tokens_and_keeps_what_is_decisive() -> None:
-    print(f"\nan audit of a run that prints {LINES} lines a round, at most {DEFAULT_AUDIT_TOKENS:,} tokens")
-    print("rounds  rendered whole  the prompt  decisive lines kept: last 3 rounds / all    made in")
+    print(
+        f"\nan audit of a run that prints {LINES} lines a round, at most {DEFAULT_AUDIT_TOKENS:,} tokens"
+    )
+    print(
+        "rounds  rendered whole  the prompt  decisive lines kept: last 3 rounds / all    made in"
+    )
     for rounds in range(1, ROUNDS + 1):
         events = grown(rounds)
-        request = AuditRequest("Make parse() accept empty input.", ("the tests pass",), (), "workspace", rounds, events)
+        request = AuditRequest(
+            "Make parse() accept empty input.",
+            ("the tests pass",),
+            (),
+            "workspace",
+            rounds,
+            events,
+        )
         whole = tokens(render_trail(events, nonce=NONCE, room=10_000_000 * TOKEN))
         began = time.perf_counter()
         prompt = audit_prompt(request, nonce=NONCE)
@@ -72,7 +108,9 @@ def test_the_prompt_stays_within_its_tokens_and_keeps_what_is_decisive() -> None
         size = tokens(prompt) + tokens(JUDGE_SYSTEM_PROMPT)
         newest = share(prompt, range(max(1, rounds - 2), rounds + 1))
         everything = share(prompt, range(1, rounds + 1))
-        print(f"{rounds:6} {whole:15,} {size:11,} {newest:34.0f} % / {everything:3.0f} % {1000 * seconds:8.1f} ms")
+        print(
+            f"{rounds:6} {whole:15,} {size:11,} {newest:34.0f} % / {everything:3.0f} % {1000 * seconds:8.1f} ms"
+        )
         assert size <= DEFAULT_AUDIT_TOKENS
         assert newest == 100
     assert everything >= 80

@@ -21,12 +21,16 @@ agent = {{ use = "command", command = "sed -i s/False/True/ ok.py" }}
 SUITE = "import time\nfrom ok import ok\n\ntime.sleep({seconds})\nassert ok()\n"
 
 
-def _workspace(folder: Path, seconds: float, ignored: int = 0, *, data: bool = False) -> Path:
+def _workspace(
+    folder: Path, seconds: float, ignored: int = 0, *, data: bool = False
+) -> Path:
     """Make a workspace with ignored files; with `data`, none of them is of a package or build output."""
     folder.mkdir()
     (folder / "ok.py").write_text("def ok():\n    return False\n")
     (folder / "suite.py").write_text(SUITE.format(seconds=seconds))
-    (folder / ".gitignore").write_text("data/\n__pycache__/\n.venv/\nnode_modules/\ntarget/\n")
+    (folder / ".gitignore").write_text(
+        "data/\n__pycache__/\n.venv/\nnode_modules/\ntarget/\n"
+    )
     for number in range(ignored):
         part = folder / (f"data/{number // 100}" if data else _part(number))
         part.mkdir(parents=True, exist_ok=True)
@@ -35,7 +39,11 @@ def _workspace(folder: Path, seconds: float, ignored: int = 0, *, data: bool = F
     if ignored and not data:
         (folder / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
         (folder / "package.json").write_text("{}")
-    for command in (["init", "-q"], ["add", "-A"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+    for command in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+    ):
         subprocess.run(["git", *command], cwd=folder, check=True)
     return folder
 
@@ -54,7 +62,9 @@ def _part(number: int) -> str:
 
 def _bare(folder: Path) -> float:
     began = time.monotonic()
-    subprocess.run([sys.executable, "suite.py"], cwd=folder, capture_output=True, check=False)
+    subprocess.run(
+        [sys.executable, "suite.py"], cwd=folder, capture_output=True, check=False
+    )
     return time.monotonic() - began
 
 
@@ -63,7 +73,15 @@ def _run(folder: Path, workspace: str = "") -> float:
     goal.write_text(GOAL.format(python=sys.executable, workspace=workspace))
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "goalrunner", "run", str(goal), "--workspace", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "goalrunner",
+            "run",
+            str(goal),
+            "--workspace",
+            str(folder),
+        ],
         cwd=folder,
         env=os.environ,
         capture_output=True,
@@ -90,7 +108,9 @@ def test_a_run_takes_two_suites_and_little_more(tmp_path: Path, seconds: float) 
     [("", False), ('[workspace]\neditable = ["ok.py"]', False), ("", True)],
     ids=["default", "editable", "default-data"],
 )
-def test_a_large_workspace_costs_little_more(tmp_path: Path, workspace: str, data: bool) -> None:
+def test_a_large_workspace_costs_little_more(
+    tmp_path: Path, workspace: str, data: bool
+) -> None:
     folder = _workspace(tmp_path / "ws", 0.3, ignored=100_000, data=data)
     bare = _bare(folder)
     _run(folder, workspace)  # the caches are warm afterwards

@@ -28,7 +28,9 @@ def says_yes(response: Any) -> bool:
 async def run(folder: Path) -> GoalOutcome:
     folder.mkdir(parents=True)
     goal = Goal(objective="The answer is yes.", workspace={"path": str(folder)})
-    return await arun_goal(ScriptedConversation("no", "yes"), goal, validators=[says_yes])
+    return await arun_goal(
+        ScriptedConversation("no", "yes"), goal, validators=[says_yes]
+    )
 
 
 def left() -> tuple[int, int]:
@@ -38,7 +40,9 @@ def left() -> tuple[int, int]:
 
 def peak() -> float:
     """The peak of this process's memory in MiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+        2**20 if sys.platform == "darwin" else 2**10
+    )
 
 
 def test_a_hundred_runs_at_once(tmp_path: Path) -> None:
@@ -50,7 +54,9 @@ def test_a_hundred_runs_at_once(tmp_path: Path) -> None:
 
         began = time.perf_counter()
         outcomes = asyncio.run(all_of_them())
-        assert [(outcome.status, outcome.iterations) for outcome in outcomes] == [("complete", 2)] * RUNS
+        assert [(outcome.status, outcome.iterations) for outcome in outcomes] == [
+            ("complete", 2)
+        ] * RUNS
         assert len({outcome.run_id for outcome in outcomes}) == RUNS
         return time.perf_counter() - began
 
@@ -67,4 +73,7 @@ def test_a_hundred_runs_at_once(tmp_path: Path) -> None:
     remark(f"memory beyond that of one run, for {RUNS} at once", [more], "MiB")
     assert more < RUNS, "a run takes less than 1 MiB"
     assert left() == before
-    hold(f"{RUNS} runs of a program at once / one after the other", pairs(at_once, one_after_the_other, 1))
+    hold(
+        f"{RUNS} runs of a program at once / one after the other",
+        pairs(at_once, one_after_the_other, 1),
+    )

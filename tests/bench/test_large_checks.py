@@ -11,7 +11,14 @@ from statistics import median
 import pytest
 
 from tests.bench.large import large_repository
-from tests.bench.measuring import GOAL, Pairs, hold, process_seconds, remark, run_process
+from tests.bench.measuring import (
+    GOAL,
+    Pairs,
+    hold,
+    process_seconds,
+    remark,
+    run_process,
+)
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(2400)]
 
@@ -20,7 +27,9 @@ RUNS = 4
 
 
 @pytest.mark.parametrize("files", [50_000, 200_000])
-def test_a_check_follows_what_changed(tmp_path: Path, own_home: Path, files: int) -> None:
+def test_a_check_follows_what_changed(
+    tmp_path: Path, own_home: Path, files: int
+) -> None:
     workspace = large_repository(tmp_path / "ws", files)
     goal = tmp_path / "goal.toml"
     goal.write_text(
@@ -33,16 +42,30 @@ def test_a_check_follows_what_changed(tmp_path: Path, own_home: Path, files: int
     statuses: list[float] = []
     for _ in range(RUNS):
         (workspace / "ok.py").write_text("def ok():\n    return False\n")
-        run_process([GOAL, "run", str(goal), "--workspace", str(workspace)], cwd=workspace, timeout=900)
-        newest = max(own_home.glob("runs/*/events.jsonl"), key=lambda path: path.stat().st_mtime)
+        run_process(
+            [GOAL, "run", str(goal), "--workspace", str(workspace)],
+            cwd=workspace,
+            timeout=900,
+        )
+        newest = max(
+            own_home.glob("runs/*/events.jsonl"), key=lambda path: path.stat().st_mtime
+        )
         baseline, check = _beyond(newest)
         baselines.append(baseline)
         checks.append(check)
-        statuses.append(median(process_seconds(["git", "-C", str(workspace), "status"]) for _ in range(3)))
+        statuses.append(
+            median(
+                process_seconds(["git", "-C", str(workspace), "status"])
+                for _ in range(3)
+            )
+        )
     shutil.rmtree(workspace)
     remark("the first baseline, which reads the list of all files", baselines[:1])
     remark("later baselines", baselines[1:])
-    hold(f"a check of {files:,} files beyond its suite / git status", Pairs(checks[1:], statuses[1:]))
+    hold(
+        f"a check of {files:,} files beyond its suite / git status",
+        Pairs(checks[1:], statuses[1:]),
+    )
 
 
 def _beyond(log: Path) -> tuple[float, float]:

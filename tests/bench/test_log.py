@@ -37,9 +37,13 @@ print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def test_an_append_costs_about_what_the_disk_asks_for_it(tmp_path: Path) -> None:
-    event = UsageRecorded(account="agent", usage=Usage(input_tokens=10, output_tokens=5, calls=1))
+    event = UsageRecorded(
+        account="agent", usage=Usage(input_tokens=10, output_tokens=5, calls=1)
+    )
     appended, bare = [], []
-    with EventLog(tmp_path / "events.jsonl", SystemClock(), Redactor(os.environ)) as log:
+    with EventLog(
+        tmp_path / "events.jsonl", SystemClock(), Redactor(os.environ)
+    ) as log:
         line = log.append(event).model_dump_json().encode() + b"\n"
         with (tmp_path / "bare").open("ab", buffering=0) as file:
             for _ in range(300):
@@ -59,10 +63,17 @@ def test_an_append_costs_about_what_the_disk_asks_for_it(tmp_path: Path) -> None
 
 
 def test_a_long_log_is_replayed_in_the_memory_of_a_short_one(tmp_path: Path) -> None:
-    short, long = _log(tmp_path / "short.jsonl", EVENTS // 100), _log(tmp_path / "long.jsonl", EVENTS)
+    short, long = (
+        _log(tmp_path / "short.jsonl", EVENTS // 100),
+        _log(tmp_path / "long.jsonl", EVENTS),
+    )
     small, large = _replayed(short), _replayed(long)
     remark("events a second", [EVENTS / large[0]], "")
-    hold("peak memory of 1,000,000 events / of 10,000", Pairs([large[1] / 1024], [small[1] / 1024]), "MB")
+    hold(
+        "peak memory of 1,000,000 events / of 10,000",
+        Pairs([large[1] / 1024], [small[1] / 1024]),
+        "MB",
+    )
 
 
 def test_ten_thousand_runs_are_listed_within_a_second(own_home: Path) -> None:
@@ -70,10 +81,15 @@ def test_ten_thousand_runs_are_listed_within_a_second(own_home: Path) -> None:
     for number in range(RUNS):
         folder = own_home / "runs" / f"r{number:04x}-make-parse"
         folder.mkdir(parents=True)
-        (folder / "summary.json").write_text(json.dumps({**values, "run_id": folder.name}, indent=2))
+        (folder / "summary.json").write_text(
+            json.dumps({**values, "run_id": folder.name}, indent=2)
+        )
     measured = pairs(lambda: process_seconds([GOAL, "list"]), lambda: 1.0, 5)
     hold("goal list over 10,000 runs / 1 s", measured)
-    hold("goal list over 10,000 runs / 1 s", pairs(lambda: process_seconds([GOAL, "list", "--json"]), lambda: 1.0, 3))
+    hold(
+        "goal list over 10,000 runs / 1 s",
+        pairs(lambda: process_seconds([GOAL, "list", "--json"]), lambda: 1.0, 3),
+    )
 
 
 def _log(path: Path, events: int) -> Path:
@@ -84,8 +100,12 @@ def _log(path: Path, events: int) -> Path:
     before = BEGINNING
     with path.open("wb") as file:
         for seq in range(1, events + 1):
-            record = records[seq - 1] if seq <= 2 else records[2 + seq % (len(records) - 2)]
-            line = json.dumps({**record, "seq": seq, "p": before}, separators=(",", ":")).encode()
+            record = (
+                records[seq - 1] if seq <= 2 else records[2 + seq % (len(records) - 2)]
+            )
+            line = json.dumps(
+                {**record, "seq": seq, "p": before}, separators=(",", ":")
+            ).encode()
             before = link(line)
             file.write(line + b"\n")
     return path
@@ -93,6 +113,11 @@ def _log(path: Path, events: int) -> Path:
 
 def _replayed(path: Path) -> tuple[float, float]:
     """Seconds, and kilobytes at the peak."""
-    done = subprocess.run([sys.executable, "-c", REPLAY, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", REPLAY, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     seconds, peak, _ = done.stdout.split()
     return float(seconds), float(peak)

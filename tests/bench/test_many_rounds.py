@@ -28,22 +28,39 @@ SHELL = "cat notes.txt; date +%s%N >> log.txt; date +%s%N > $(date +%N | tail -c
 
 
 def test_late_rounds_take_as_long_as_early_ones(tmp_path: Path, own_home: Path) -> None:
-    goal = write_goal(tmp_path, ROUNDS, agent="scripted/r.jsonl", judge="scripted/r.jsonl", lines=LINES)
+    goal = write_goal(
+        tmp_path,
+        ROUNDS,
+        agent="scripted/r.jsonl",
+        judge="scripted/r.jsonl",
+        lines=LINES,
+    )
     # An audit whose citation is refused asks twice.
     write_replies(tmp_path / "r.jsonl", 2 * ROUNDS, shell=SHELL)
     run_process([GOAL, "run", str(goal)], codes=(CAPPED,), cwd=tmp_path, timeout=500)
     audits, rounds = _seconds(next(own_home.glob("runs/*/events.jsonl")))
-    remark("an audit up to round 10, where its prompt still grows", [1000 * value for value in audits[:10]], "ms")
+    remark(
+        "an audit up to round 10, where its prompt still grows",
+        [1000 * value for value in audits[:10]],
+        "ms",
+    )
     hold(f"an audit at round {ROUNDS} / at round {EARLY}", _windows(audits), "ms")
     hold(f"a round at round {ROUNDS} / at round {EARLY}", _windows(rounds), "ms")
     fifth, sixtieth = sorted(rounds[2:8]), sorted(rounds[54:60])
-    hold("a round at round 60 / at round 5", Pairs([1000 * x for x in sixtieth], [1000 * x for x in fifth]), "ms")
+    hold(
+        "a round at round 60 / at round 5",
+        Pairs([1000 * x for x in sixtieth], [1000 * x for x in fifth]),
+        "ms",
+    )
 
 
 def _windows(seconds: Sequence[float]) -> Pairs:
     """The last rounds and the early ones, each sorted: what disturbs the machine is not the same round in both."""
     early, late = seconds[EARLY - WINDOW : EARLY], seconds[ROUNDS - WINDOW : ROUNDS]
-    return Pairs([1000 * value for value in sorted(late)], [1000 * value for value in sorted(early)])
+    return Pairs(
+        [1000 * value for value in sorted(late)],
+        [1000 * value for value in sorted(early)],
+    )
 
 
 def _seconds(log: Path) -> tuple[list[float], list[float]]:

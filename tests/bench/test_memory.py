@@ -30,10 +30,24 @@ sys.exit(code)
 def test_memory_is_flat_in_the_number_of_rounds(tmp_path: Path) -> None:
     def peak(rounds: int) -> float:
         folder = tmp_path / str(rounds)
-        goal = write_goal(folder, rounds, agent="scripted/replies.jsonl", judge="scripted/replies.jsonl", lines=LINES)
+        goal = write_goal(
+            folder,
+            rounds,
+            agent="scripted/replies.jsonl",
+            judge="scripted/replies.jsonl",
+            lines=LINES,
+        )
         # Both recordings are of the same length: a recording is read whole, and is no part of what grows.
         write_replies(folder / "replies.jsonl", MANY)
-        ended = run_process([sys.executable, "-c", PEAK, GOAL, "run", str(goal)], codes=(CAPPED,), cwd=folder)
+        ended = run_process(
+            [sys.executable, "-c", PEAK, GOAL, "run", str(goal)],
+            codes=(CAPPED,),
+            cwd=folder,
+        )
         return float(ended.stdout) / 2**20
 
-    hold(f"peak memory of {MANY} rounds / of {FEW}", pairs(lambda: peak(MANY), lambda: peak(FEW), 3), "MiB")
+    hold(
+        f"peak memory of {MANY} rounds / of {FEW}",
+        pairs(lambda: peak(MANY), lambda: peak(FEW), 3),
+        "MiB",
+    )

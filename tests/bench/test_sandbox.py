@@ -27,12 +27,17 @@ def test_a_command_in_the_sandbox_costs_some_milliseconds(tmp_path: Path) -> Non
             began = time.perf_counter()
             done = runner.run(
                 launcher.launch(
-                    ["/bin/sh", "-c", "true"], cwd=place.workspace, env=dict(os.environ), output=place.output
+                    ["/bin/sh", "-c", "true"],
+                    cwd=place.workspace,
+                    env=dict(os.environ),
+                    output=place.output,
                 )
             )
             assert done.exit_code == 0
             return 1000 * (time.perf_counter() - began)
 
-        measured = pairs(lambda: milliseconds(sandboxed), lambda: milliseconds(bare), 100)
+        measured = pairs(
+            lambda: milliseconds(sandboxed), lambda: milliseconds(bare), 100
+        )
     bare.close()
     hold("a command in the sandbox / the same one bare", measured, "ms")

@@ -14,7 +14,14 @@ import pytest
 
 from goalrunner.snapshots.store import SnapshotStore
 from tests.bench.large import large_repository
-from tests.bench.measuring import Pairs, cpu_seconds, hold, pairs, process_seconds, remark
+from tests.bench.measuring import (
+    Pairs,
+    cpu_seconds,
+    hold,
+    pairs,
+    process_seconds,
+    remark,
+)
 from tests.support.workspaces import git
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1200)]
@@ -29,7 +36,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     shutil.rmtree(root)
 
 
-def test_an_unchanged_workspace_is_looked_at_about_as_fast_as_by_git_status(workspace: Path) -> None:
+def test_an_unchanged_workspace_is_looked_at_about_as_fast_as_by_git_status(
+    workspace: Path,
+) -> None:
     home = workspace.parent / "home"
     store = SnapshotStore(workspace, home)
     with asyncio.Runner() as runner:
@@ -43,7 +52,10 @@ def test_an_unchanged_workspace_is_looked_at_about_as_fast_as_by_git_status(work
             return time.perf_counter() - began
 
         status = ["git", "-C", str(workspace), "status", "--porcelain"]
-        hold("a snapshot of 50,000 unchanged files / git status", pairs(unchanged, lambda: _seconds(status), 15))
+        hold(
+            "a snapshot of 50,000 unchanged files / git status",
+            pairs(unchanged, lambda: _seconds(status), 15),
+        )
         (workspace / "part0" / "module0" / "f0.py").write_text("changed\n")
         began = time.perf_counter()
         runner.run(store.snapshot())
@@ -71,7 +83,9 @@ def test_the_first_snapshot_takes_over_what_git_knows(workspace: Path) -> None:
     hold("the first snapshot of 50,000 committed files / git status", measured)
 
 
-def test_the_first_snapshot_without_a_repository_is_about_as_fast_as_git_add(workspace: Path) -> None:
+def test_the_first_snapshot_without_a_repository_is_about_as_fast_as_git_add(
+    workspace: Path,
+) -> None:
     numbers = iter(range(100))
     aside = workspace.parent / "repository"
 
@@ -87,7 +101,15 @@ def test_the_first_snapshot_without_a_repository_is_about_as_fast_as_git_add(wor
     def add() -> float:
         place = workspace.parent / f"git{next(numbers)}"
         git(workspace.parent, "init", "-q", "--bare", str(place))
-        command = ["git", f"--git-dir={place}", "-C", str(workspace), f"--work-tree={workspace}", "add", "-A"]
+        command = [
+            "git",
+            f"--git-dir={place}",
+            "-C",
+            str(workspace),
+            f"--work-tree={workspace}",
+            "add",
+            "-A",
+        ]
         seconds = cpu_seconds(lambda: _seconds(command))
         shutil.rmtree(place)
         os.sync()
@@ -95,7 +117,10 @@ def test_the_first_snapshot_without_a_repository_is_about_as_fast_as_git_add(wor
 
     (workspace / ".git").rename(aside)
     try:
-        hold("the first snapshot of 50,000 files / git add -A", pairs(first_snapshot, add, 2))
+        hold(
+            "the first snapshot of 50,000 files / git add -A",
+            pairs(first_snapshot, add, 2),
+        )
     finally:
         aside.rename(workspace / ".git")
 
@@ -108,12 +133,18 @@ def test_the_store_grows_with_what_changes(workspace: Path) -> None:
         before = _kilobytes(home)
         for turn in range(20):
             for file in range(3):
-                (workspace / f"part{turn}" / f"module{turn * 100}" / f"f{file}.py").write_text(f"turn = {turn}\n" * 50)
+                (
+                    workspace / f"part{turn}" / f"module{turn * 100}" / f"f{file}.py"
+                ).write_text(f"turn = {turn}\n" * 50)
                 runner.run(store.snapshot())
         after = _kilobytes(home)
     store.close()
     remark("grown over 20 rounds", [after - before], "kB")
-    hold("the store after 20 rounds / after the first snapshot", Pairs([after], [before]), "kB")
+    hold(
+        "the store after 20 rounds / after the first snapshot",
+        Pairs([after], [before]),
+        "kB",
+    )
 
 
 def _seconds(command: list[str]) -> float:
@@ -121,4 +152,8 @@ def _seconds(command: list[str]) -> float:
 
 
 def _kilobytes(folder: Path) -> float:
-    return float(subprocess.run(["du", "-sk", folder], check=True, capture_output=True).stdout.split()[0])
+    return float(
+        subprocess.run(
+            ["du", "-sk", folder], check=True, capture_output=True
+        ).stdout.split()[0]
+    )

@@ -52,18 +52,41 @@ def grown(value: Any) -> Any:
 def write_transcript(path: Path, name: str, size: int) -> None:
     """Write a transcript of at least so many bytes: the session of the tests, again and again."""
     session = SESSIONS[name]
-    rows = [json.loads(line) for line in session.text.splitlines()] if session.is_lines else None
+    rows = (
+        [json.loads(line) for line in session.text.splitlines()]
+        if session.is_lines
+        else None
+    )
     with path.open("w", encoding="utf-8") as file:
         if rows is not None:
-            body, begin, between, end = "".join(json.dumps(grown(row)) + "\n" for row in rows), "", "", ""
+            body, begin, between, end = (
+                "".join(json.dumps(grown(row)) + "\n" for row in rows),
+                "",
+                "",
+                "",
+            )
         else:
             document = json.loads(session.text)
             found = [
-                key for key in ("messages", "trajectory", "steps") if isinstance(document, dict) and key in document
+                key
+                for key in ("messages", "trajectory", "steps")
+                if isinstance(document, dict) and key in document
             ]
             items = grown(document[found[0]] if found else document)
-            body, between, end = ",\n".join(map(json.dumps, items)), ",\n", "]}" if found else "]"
-            head = {key: value for key, value in document.items() if key not in (*found, "history")} if found else {}
+            body, between, end = (
+                ",\n".join(map(json.dumps, items)),
+                ",\n",
+                "]}" if found else "]",
+            )
+            head = (
+                {
+                    key: value
+                    for key, value in document.items()
+                    if key not in (*found, "history")
+                }
+                if found
+                else {}
+            )
             opened = json.dumps(head)[:-1] + (", " if head else "")
             begin = f'{opened}"{found[0]}": [' if found else "["
         file.write(begin + body)
@@ -74,12 +97,16 @@ def write_transcript(path: Path, name: str, size: int) -> None:
 
 def measured(path: Path, name: str) -> tuple[float, float]:
     """The seconds of reading a transcript, and the peak of the memory in MiB."""
-    seconds, peak, items = run_process([sys.executable, "-c", READ, str(path), name]).stdout.split()
+    seconds, peak, items = run_process(
+        [sys.executable, "-c", READ, str(path), name]
+    ).stdout.split()
     assert int(items) > 0
     return float(seconds), int(peak) / 2**20
 
 
-@pytest.mark.parametrize("name", [name for name, session in SESSIONS.items() if session.is_lines])
+@pytest.mark.parametrize(
+    "name", [name for name, session in SESSIONS.items() if session.is_lines]
+)
 def test_a_long_transcript_is_read_in_little_memory(name: str, tmp_path: Path) -> None:
     long, short = tmp_path / "long", tmp_path / "short"
     write_transcript(long, name, SIZE)
@@ -90,5 +117,9 @@ def test_a_long_transcript_is_read_in_little_memory(name: str, tmp_path: Path) -
     megabytes = long.stat().st_size / 2**20
     print(f"\n{name}: {megabytes:.0f} MiB, {megabytes / seconds:.0f} MiB/s")
     hold("reading a transcript / decoding its lines", Pairs([seconds], [decoded]))
-    hold("peak memory of a transcript of 100 MB / of 1 MB", Pairs([peak], [least]), "MiB")
-    remark("items are kept with about", [(peak - least) / megabytes], "MiB for each MiB")
+    hold(
+        "peak memory of a transcript of 100 MB / of 1 MB", Pairs([peak], [least]), "MiB"
+    )
+    remark(
+        "items are kept with about", [(peak - least) / megabytes], "MiB for each MiB"
+    )

@@ -28,7 +28,9 @@ def write(root: Path, *paths: str, text: str = "x") -> None:
         place.write_text(text)
 
 
-def install(root: Path, name: str, version: str, files: dict[str, str], *, url: str = "") -> None:
+def install(
+    root: Path, name: str, version: str, files: dict[str, str], *, url: str = ""
+) -> None:
     """Install a distribution by hand: files relative to site-packages, metadata and a RECORD with hashes."""
     site = root / SITE
     rows = []
@@ -37,7 +39,11 @@ def install(root: Path, name: str, version: str, files: dict[str, str], *, url: 
         place.parent.mkdir(parents=True, exist_ok=True)
         place.unlink(missing_ok=True)
         place.write_text(text)
-        hash_ = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+        hash_ = (
+            base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest())
+            .decode()
+            .rstrip("=")
+        )
         rows.append(f'"{path}",sha256={hash_},{len(text)}')
     info = f"{name}-{version}.dist-info"
     rows += [
@@ -49,7 +55,11 @@ def install(root: Path, name: str, version: str, files: dict[str, str], *, url: 
     write(site, f"{info}/METADATA", text=f"Name: {name}\nVersion: {version}\n")
     write(site, f"{info}/RECORD", text="\n".join(rows))
     if url:
-        write(site, f"{info}/direct_url.json", text=json.dumps({"url": url, "dir_info": {"editable": True}}))
+        write(
+            site,
+            f"{info}/direct_url.json",
+            text=json.dumps({"url": url, "dir_info": {"editable": True}}),
+        )
 
 
 REQUESTS = {
@@ -66,7 +76,13 @@ Differ = Callable[[], tuple[str, ...]]
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
     root = tmp_path / "w"
-    write(root, ".venv/pyvenv.cfg", ".venv/bin/activate", f"{SITE}/loose.py", f"{SITE}/handmade/a.py")
+    write(
+        root,
+        ".venv/pyvenv.cfg",
+        ".venv/bin/activate",
+        f"{SITE}/loose.py",
+        f"{SITE}/handmade/a.py",
+    )
     install(root, "requests", "2.31", REQUESTS)
     install(root, "attrs", "23.1", {"attr/__init__.py": "a"})
     write(root, f"{SITE}/requests/__pycache__/a.pyc")
@@ -80,8 +96,17 @@ def watch(root: Path, *folders: str) -> Differ:
         found = {folder: inspect(root, folder) for folder in folders}
         return {folder: installed for folder, installed in found.items() if installed}
 
-    before = {folder: Installed(**json.loads(json.dumps(vars(one)))) for folder, one in look().items()}
-    return lambda: tuple(sorted(label for some in dependency_labels(before, look(), root).values() for label in some))
+    before = {
+        folder: Installed(**json.loads(json.dumps(vars(one))))
+        for folder, one in look().items()
+    }
+    return lambda: tuple(
+        sorted(
+            label
+            for some in dependency_labels(before, look(), root).values()
+            for label in some
+        )
+    )
 
 
 @pytest.fixture
@@ -99,7 +124,11 @@ def test_versions(work: Path, differ: Differ) -> None:
     shutil.rmtree(work / SITE / "attr")
     shutil.rmtree(work / SITE / "requests-2.31.dist-info")
     install(work, "requests", "2.32", {"requests/__init__.py": "code = 2"})
-    assert [label for label in differ() if label[0] in "+-r"] == ["+httpx 0.28", "-attrs 23.1", "requests 2.31 → 2.32"]
+    assert [label for label in differ() if label[0] in "+-r"] == [
+        "+httpx 0.28",
+        "-attrs 23.1",
+        "requests 2.31 → 2.32",
+    ]
 
 
 def test_code_that_was_edited(work: Path, differ: Differ) -> None:
@@ -107,7 +136,9 @@ def test_code_that_was_edited(work: Path, differ: Differ) -> None:
     assert differ() == ("code of requests changed",)
 
 
-def test_an_edit_with_the_old_times_and_a_new_record(work: Path, differ: Differ) -> None:
+def test_an_edit_with_the_old_times_and_a_new_record(
+    work: Path, differ: Differ
+) -> None:
     path = work / SITE / "attr/__init__.py"
     info = path.stat()
     install(work, "attrs", "23.1", {"attr/__init__.py": "b"})
@@ -115,14 +146,27 @@ def test_an_edit_with_the_old_times_and_a_new_record(work: Path, differ: Differ)
     assert differ() == ("code of attrs changed",)
 
 
-@pytest.mark.parametrize("path", ["requests/evil.py", "requests/api/sub/evil.so", "requests-2.31.dist-info/evil.txt"])
-def test_a_file_that_was_added_to_a_package(work: Path, differ: Differ, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        "requests/evil.py",
+        "requests/api/sub/evil.so",
+        "requests-2.31.dist-info/evil.txt",
+    ],
+)
+def test_a_file_that_was_added_to_a_package(
+    work: Path, differ: Differ, path: str
+) -> None:
     write(work / SITE, path)
     assert differ() == (() if path.endswith(".txt") else (f"new file {path}",))
 
 
 def test_entry_points_are_code(work: Path, differ: Differ) -> None:
-    write(work / SITE, "attrs-23.1.dist-info/entry_points.txt", text="[pytest11]\nevil = evil")
+    write(
+        work / SITE,
+        "attrs-23.1.dist-info/entry_points.txt",
+        text="[pytest11]\nevil = evil",
+    )
     assert differ() == ("new file attrs-23.1.dist-info/entry_points.txt",)
 
 
@@ -155,7 +199,11 @@ def test_a_folder_of_packages_without_an_environment(work: Path) -> None:
 
 
 def test_files_of_a_package_outside_of_the_environment_do_not_count(work: Path) -> None:
-    files = {"tool/__init__.py": "a", str(work / "outside"): "b", "../../../../above": "c"}
+    files = {
+        "tool/__init__.py": "a",
+        str(work / "outside"): "b",
+        "../../../../above": "c",
+    }
     install(work, "tool", "1", files)
     differ, only = watch(work, ".venv"), watch(work, SITE)
     install(work, "tool", "1", files)
@@ -163,7 +211,12 @@ def test_files_of_a_package_outside_of_the_environment_do_not_count(work: Path) 
 
 
 def test_bytecode_and_caches_are_left_out(work: Path, differ: Differ) -> None:
-    write(work / SITE, "requests/__pycache__/b.pyc", "handmade/.mypy_cache/a", "__pycache__/c.pyc")
+    write(
+        work / SITE,
+        "requests/__pycache__/b.pyc",
+        "handmade/.mypy_cache/a",
+        "__pycache__/c.pyc",
+    )
     write(work, ".venv/.lock")
     assert differ() == ()
 
@@ -224,7 +277,9 @@ def test_an_editable_install_of_the_workspace_is_no_dependency(work: Path) -> No
     assert differ() == ()
 
 
-def test_an_editable_install_that_names_a_file_of_another_package_hides_no_change(work: Path, differ: Differ) -> None:
+def test_an_editable_install_that_names_a_file_of_another_package_hides_no_change(
+    work: Path, differ: Differ
+) -> None:
     install(work, "zz", "1", {"requests/api/get.py": "forged"}, url=work.as_uri())
     assert differ() == ("code of requests changed",)
 
@@ -236,29 +291,49 @@ def test_the_first_editable_install_is_no_change(work: Path, differ: Differ) -> 
 
 def test_an_editable_install_in_place_of_a_copy_is_no_change(work: Path) -> None:
     install(work, "mine", "1.0", {})
-    write(work / SITE, "mine-1.0.dist-info/direct_url.json", text=json.dumps({"url": work.as_uri(), "dir_info": {}}))
+    write(
+        work / SITE,
+        "mine-1.0.dist-info/direct_url.json",
+        text=json.dumps({"url": work.as_uri(), "dir_info": {}}),
+    )
     differ = watch(work, ".venv")
     editable(work, "1.0", "a")
     assert differ() == ()
 
 
-def test_an_editable_install_in_place_of_another_package_is_a_change(work: Path, differ: Differ) -> None:
-    install(work, "requests", "2.31", REQUESTS | {"requests/api/get.py": "forged"}, url=work.as_uri())
+def test_an_editable_install_in_place_of_another_package_is_a_change(
+    work: Path, differ: Differ
+) -> None:
+    install(
+        work,
+        "requests",
+        "2.31",
+        REQUESTS | {"requests/api/get.py": "forged"},
+        url=work.as_uri(),
+    )
     assert differ() == ("-requests 2.31",)
 
 
 def test_a_copy_of_the_workspace_is_a_package(work: Path, differ: Differ) -> None:
     install(work, "mine", "1.0", {"mine.py": "a"})
-    write(work / SITE, "mine-1.0.dist-info/direct_url.json", text=json.dumps({"url": work.as_uri(), "dir_info": {}}))
+    write(
+        work / SITE,
+        "mine-1.0.dist-info/direct_url.json",
+        text=json.dumps({"url": work.as_uri(), "dir_info": {}}),
+    )
     assert differ() == ("+mine 1.0",)
 
 
-def test_metadata_that_pip_left_behind_is_no_package(work: Path, differ: Differ) -> None:
+def test_metadata_that_pip_left_behind_is_no_package(
+    work: Path, differ: Differ
+) -> None:
     write(work / SITE, "~equests-2.30.dist-info/METADATA")
     assert differ() == ()
 
 
-def test_an_editable_install_of_another_project_is_a_package(work: Path, differ: Differ) -> None:
+def test_an_editable_install_of_another_project_is_a_package(
+    work: Path, differ: Differ
+) -> None:
     files = {"__editable__.theirs-1.pth": str(work.parent / "theirs")}
     install(work, "theirs", "1", files, url=(work.parent / "theirs").as_uri())
     assert differ() == ("+theirs 1",)
@@ -314,13 +389,19 @@ def test_names_that_are_not_utf8(work: Path, differ: Differ) -> None:
 
 
 def test_a_damaged_direct_url_is_not_editable(work: Path, differ: Differ) -> None:
-    for number, text in enumerate(("[", "[]", "{}", '{"dir_info": 1}', '{"dir_info": {"editable": true}}')):
+    for number, text in enumerate(
+        ("[", "[]", "{}", '{"dir_info": 1}', '{"dir_info": {"editable": true}}')
+    ):
         write(work / SITE, f"bad{number}-1.dist-info/direct_url.json", text=text)
     assert len(differ()) == 5
 
 
 def package(root: Path, path: str, version: str, text: str = "x") -> None:
-    write(root / path, "package.json", text=json.dumps({"name": "any", "version": version}))
+    write(
+        root / path,
+        "package.json",
+        text=json.dumps({"name": "any", "version": version}),
+    )
     write(root / path, "index.js", text=text)
 
 
@@ -330,7 +411,12 @@ def node(tmp_path: Path) -> Path:
     package(root, "node_modules/left-pad", "1.3.0")
     package(root, "node_modules/@scope/tool", "2.0.0")
     package(root, "node_modules/left-pad/node_modules/inner", "1.0.0")
-    write(root, "node_modules/left-pad/cli.js", "packages/mine/index.js", "node_modules/.bin/plain")
+    write(
+        root,
+        "node_modules/left-pad/cli.js",
+        "packages/mine/index.js",
+        "node_modules/.bin/plain",
+    )
     write(root, "node_modules/.package-lock.json")
     (root / "node_modules/.bin/left-pad").symlink_to("../left-pad/cli.js")
     (root / "node_modules/mine").symlink_to("../packages/mine")
@@ -391,7 +477,9 @@ def test_packages_of_pnpm(node: Path) -> None:
     package(node, "node_modules/.pnpm/dep@1.0.0/node_modules/dep", "1.0.0")
     (node / "node_modules/dep").symlink_to(".pnpm/dep@1.0.0/node_modules/dep")
     differ = watch(node, "node_modules")
-    (node / "node_modules/.pnpm/dep@1.0.0/node_modules/dep/index.js").write_text("changed")
+    (node / "node_modules/.pnpm/dep@1.0.0/node_modules/dep/index.js").write_text(
+        "changed"
+    )
     assert differ() == ("code of dep changed",)
     package(node, "node_modules/.pnpm/dep@2.0.0/node_modules/dep", "2.0.0")
     shutil.rmtree(node / "node_modules/.pnpm/dep@1.0.0")
@@ -405,7 +493,11 @@ def test_a_damaged_package_json_has_no_version(node: Path) -> None:
         write(node, f"node_modules/bad{number}/package.json", text=text)
     installed = inspect(node, "node_modules")
     assert installed is not None
-    assert [installed.versions[f"bad{number}"] for number in range(3)] == [[""], [""], [""]]
+    assert [installed.versions[f"bad{number}"] for number in range(3)] == [
+        [""],
+        [""],
+        [""],
+    ]
 
 
 def test_a_reinstall_of_the_same_node_packages_is_no_change(node: Path) -> None:
@@ -439,7 +531,9 @@ def test_nothing_there(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("real")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")], check=True
+    )
     return root
 
 
@@ -463,9 +557,16 @@ def test_the_environment_of_these_tests() -> None:
     assert installed is not None
     assert {"pytest", "pathspec", "hypothesis"} <= installed.versions.keys()
     assert differ() == ()
-    files = [path for path in installed.files if path.endswith(("packages/pytest/__init__.py", "pathspec/__init__.py"))]
+    files = [
+        path
+        for path in installed.files
+        if path.endswith(("packages/pytest/__init__.py", "pathspec/__init__.py"))
+    ]
     owners = dependencies._owners(files, installed, installed, str(root))
-    assert sorted(owners.values()) == [("pathspec", True), ("pytest", True)]  # they have the hashes that pip wrote
+    assert sorted(owners.values()) == [
+        ("pathspec", True),
+        ("pytest", True),
+    ]  # they have the hashes that pip wrote
 
 
 @pytest.mark.bench

@@ -49,7 +49,9 @@ def test_a_changed_configuration_is_put_back(workspace: Path, record: Path) -> N
     settings = remembered(workspace, record)
     git(workspace, "config", "core.fsmonitor", "./evil")
     (layer,) = settings.layers(Layer(workspace))
-    assert {path: item.data for path, item in layer.put.items()} == {".git/config": before}
+    assert {path: item.data for path, item in layer.put.items()} == {
+        ".git/config": before
+    }
     assert layer.hide == frozenset()
 
 
@@ -61,23 +63,37 @@ def test_planted_settings_and_hooks_do_not_exist(workspace: Path, record: Path) 
     (workspace / ".git" / "info" / "attributes").write_text("* filter=evil\n")
     (workspace / ".git" / "config.worktree").symlink_to("/etc/passwd")
     (layer,) = settings.layers(Layer(workspace))
-    assert layer.hide == {".git/hooks/post-checkout", ".git/info/attributes", ".git/config.worktree"}
+    assert layer.hide == {
+        ".git/hooks/post-checkout",
+        ".git/info/attributes",
+        ".git/config.worktree",
+    }
     assert layer.put == {}
 
 
-def test_changed_and_deleted_hooks_are_put_back_with_their_mode(workspace: Path, record: Path) -> None:
-    changed, deleted = hook(workspace / ".git", "pre-commit"), hook(workspace / ".git", "pre-push")
+def test_changed_and_deleted_hooks_are_put_back_with_their_mode(
+    workspace: Path, record: Path
+) -> None:
+    changed, deleted = (
+        hook(workspace / ".git", "pre-commit"),
+        hook(workspace / ".git", "pre-push"),
+    )
     settings = remembered(workspace, record)
     changed.chmod(0o644)
     deleted.unlink()
     (layer,) = settings.layers(Layer(workspace))
-    assert {path: (item.data.decode(), item.mode & 0o777) for path, item in layer.put.items()} == {
+    assert {
+        path: (item.data.decode(), item.mode & 0o777)
+        for path, item in layer.put.items()
+    } == {
         ".git/hooks/pre-commit": (HOOK, 0o755),
         ".git/hooks/pre-push": (HOOK, 0o755),
     }
 
 
-def test_a_hook_that_is_a_link_is_put_back_as_a_link(workspace: Path, record: Path) -> None:
+def test_a_hook_that_is_a_link_is_put_back_as_a_link(
+    workspace: Path, record: Path
+) -> None:
     path = workspace / ".git" / "hooks" / "pre-push"
     path.parent.mkdir(exist_ok=True)
     path.symlink_to("../../a.txt")
@@ -89,41 +105,61 @@ def test_a_hook_that_is_a_link_is_put_back_as_a_link(workspace: Path, record: Pa
     assert (item.is_link, item.data) == (True, b"../../a.txt")
 
 
-def test_the_layer_of_the_workspace_keeps_what_it_has(workspace: Path, record: Path) -> None:
+def test_the_layer_of_the_workspace_keeps_what_it_has(
+    workspace: Path, record: Path
+) -> None:
     settings = remembered(workspace, record)
     hook(workspace / ".git", "post-checkout")
     (layer,) = settings.layers(Layer(workspace, {}, frozenset({"planted.py"})))
     assert layer.hide == {"planted.py", ".git/hooks/post-checkout"}
 
 
-def test_another_process_compares_with_the_start_of_the_run(workspace: Path, record: Path) -> None:
+def test_another_process_compares_with_the_start_of_the_run(
+    workspace: Path, record: Path
+) -> None:
     hook(workspace / ".git", "pre-push")
     remembered(workspace, record)
     hook(workspace / ".git", "pre-push", "exit 0\n")
     hook(workspace / ".git", "post-checkout")
     (layer,) = remembered(workspace, record).layers(Layer(workspace))
-    assert {path: item.data.decode() for path, item in layer.put.items()} == {".git/hooks/pre-push": HOOK}
+    assert {path: item.data.decode() for path, item in layer.put.items()} == {
+        ".git/hooks/pre-push": HOOK
+    }
     assert layer.hide == {".git/hooks/post-checkout"}
 
 
 @pytest.mark.parametrize(
-    "damage", ["", "{", "[1]", '{"/x": 1}', '{"/x": {"config": [1]}}', '{"/x": {"config": [1, 2]}}']
+    "damage",
+    [
+        "",
+        "{",
+        "[1]",
+        '{"/x": 1}',
+        '{"/x": {"config": [1]}}',
+        '{"/x": {"config": [1, 2]}}',
+    ],
 )
-def test_a_record_that_cannot_be_read_is_an_error(workspace: Path, record: Path, damage: str) -> None:
+def test_a_record_that_cannot_be_read_is_an_error(
+    workspace: Path, record: Path, damage: str
+) -> None:
     record.parent.mkdir()
     record.write_text(damage)
     with pytest.raises(WorkspaceError, match="is damaged"):
         remembered(workspace, record)
 
 
-def test_without_a_repository_there_is_nothing_to_put_back(tmp_path: Path, record: Path) -> None:
+def test_without_a_repository_there_is_nothing_to_put_back(
+    tmp_path: Path, record: Path
+) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     settings = remembered(folder, record)
     assert settings.layers(Layer(folder)) == (Layer(folder),)
 
 
-def test_a_repository_that_the_agent_makes_has_no_settings_of_its_own(tmp_path: Path, record: Path) -> None:
+def test_a_repository_that_the_agent_makes_has_no_settings_of_its_own(
+    tmp_path: Path, record: Path
+) -> None:
     folder = tmp_path / "plain"
     folder.mkdir()
     settings = remembered(folder, record)
@@ -133,7 +169,9 @@ def test_a_repository_that_the_agent_makes_has_no_settings_of_its_own(tmp_path: 
     assert {".git/config", ".git/hooks/post-checkout"} <= layer.hide
 
 
-def test_the_git_folder_of_a_worktree_is_a_layer_of_its_own(tmp_path: Path, workspace: Path, record: Path) -> None:
+def test_the_git_folder_of_a_worktree_is_a_layer_of_its_own(
+    tmp_path: Path, workspace: Path, record: Path
+) -> None:
     tree = tmp_path / "tree"
     git(workspace, "worktree", "add", "-q", str(tree))
     settings = remembered(tree, record)
@@ -149,7 +187,9 @@ def test_the_git_folder_of_a_worktree_is_a_layer_of_its_own(tmp_path: Path, work
     )
 
 
-def test_submodules_have_settings_as_well(tmp_path: Path, workspace: Path, record: Path) -> None:
+def test_submodules_have_settings_as_well(
+    tmp_path: Path, workspace: Path, record: Path
+) -> None:
     inner = make_repository(tmp_path / "inner", {"b.txt": "b\n"})
     git(workspace, "submodule", "add", "-q", str(inner), "inner")
     settings = remembered(workspace, record)
@@ -158,16 +198,24 @@ def test_submodules_have_settings_as_well(tmp_path: Path, workspace: Path, recor
     (module / "config").write_bytes(before + b"[core]\n\tfsmonitor = ./evil\n")
     hook(module, "post-checkout")
     (layer,) = settings.layers(Layer(workspace))
-    assert {path: item.data for path, item in layer.put.items()} == {".git/modules/inner/config": before}
+    assert {path: item.data for path, item in layer.put.items()} == {
+        ".git/modules/inner/config": before
+    }
     assert layer.hide == {".git/modules/inner/hooks/post-checkout"}
 
 
-def test_a_workspace_inside_of_a_repository_has_its_settings(tmp_path: Path, record: Path) -> None:
+def test_a_workspace_inside_of_a_repository_has_its_settings(
+    tmp_path: Path, record: Path
+) -> None:
     root = make_repository(tmp_path / "mono", {"app/a.txt": "a\n"})
     settings = remembered(root / "app", record)
     hook(root / ".git", "post-checkout")
     first, second = settings.layers(Layer(root / "app"))
-    assert (first, second.root, second.hide) == (Layer(root / "app"), root / ".git", frozenset({"hooks/post-checkout"}))
+    assert (first, second.root, second.hide) == (
+        Layer(root / "app"),
+        root / ".git",
+        frozenset({"hooks/post-checkout"}),
+    )
 
 
 @pytest.mark.parametrize(
@@ -190,7 +238,9 @@ def test_settings_that_steer_git_are_named(
     assert settings.steering() == found
 
 
-def test_attributes_steer_git_and_hooks_and_excluded_paths_do_not(workspace: Path, record: Path) -> None:
+def test_attributes_steer_git_and_hooks_and_excluded_paths_do_not(
+    workspace: Path, record: Path
+) -> None:
     settings = remembered(workspace, record)
     hook(workspace / ".git", "pre-commit")
     (workspace / ".git" / "info").mkdir(exist_ok=True)
@@ -200,7 +250,9 @@ def test_attributes_steer_git_and_hooks_and_excluded_paths_do_not(workspace: Pat
     assert settings.steering() == [".git/info/attributes"]
 
 
-def test_checks_outside_of_the_workspace_are_put_back(tmp_path: Path, record: Path) -> None:
+def test_checks_outside_of_the_workspace_are_put_back(
+    tmp_path: Path, record: Path
+) -> None:
     files = {
         "part/a.txt": "a\n",
         "tests/test_a.py": "1\n",
@@ -209,14 +261,26 @@ def test_checks_outside_of_the_workspace_are_put_back(tmp_path: Path, record: Pa
         "free/b": "1\n",
     }
     root = make_repository(tmp_path / "ws", files)
-    settings = GitSettings(root / "part", record, ["../tests", "../ci/check.sh", "../part", "..", "../../outside"])
+    settings = GitSettings(
+        root / "part",
+        record,
+        ["../tests", "../ci/check.sh", "../part", "..", "../../outside"],
+    )
     settings.remember()
     for path in ("tests/test_a.py", "tests/data/x", "ci/check.sh", "free/b"):
         (root / path).write_text("2\n")
     (root / "tests/conftest.py").touch()
     layers = settings.layers(Layer(root / "part"))
-    put = {f"{layer.root.name}/{path}": item.data for layer in layers for path, item in layer.put.items()}
-    assert put == {"tests/test_a.py": b"1\n", "tests/data/x": b"1\n", "ci/check.sh": b"1\n"}
+    put = {
+        f"{layer.root.name}/{path}": item.data
+        for layer in layers
+        for path, item in layer.put.items()
+    }
+    assert put == {
+        "tests/test_a.py": b"1\n",
+        "tests/data/x": b"1\n",
+        "ci/check.sh": b"1\n",
+    }
     assert [path for layer in layers for path in layer.hide] == ["conftest.py"]
     assert [path.relative_to(root).as_posix() for path in settings.above()] == [
         "ci/check.sh",

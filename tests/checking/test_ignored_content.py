@@ -42,7 +42,11 @@ def lost(content: IgnoredContent, changes: Changes) -> tuple[str, ...]:
 
 
 def classify(
-    workspace: Path, names: Iterable[str], dependencies: Sequence[str] = (), *, home: Path | None = None
+    workspace: Path,
+    names: Iterable[str],
+    dependencies: Sequence[str] = (),
+    *,
+    home: Path | None = None,
 ) -> tuple[Ignored, ...]:
     """Each ignored path with its class, sorted by path."""
     seen = Classifier(workspace, names, dependencies, home=home)
@@ -50,7 +54,9 @@ def classify(
     return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
 
 
-def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[str, str]:
+def kinds(
+    root: Path, *names: str, dependencies: tuple[str, ...] = ()
+) -> dict[str, str]:
     return {entry.path: entry.kind for entry in classify(root, names, dependencies)}
 
 
@@ -61,9 +67,21 @@ def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[s
         (["my env/pyvenv.cfg"], "my env", "dependencies"),
         (["conda/conda-meta/history"], "conda", "dependencies"),
         (["package.json", "node_modules/a/index.js"], "node_modules", "dependencies"),
-        (["package.json", "app/node_modules/a/package.json"], "app/node_modules", "dependencies"),
-        (["package.json", "app/node_modules/@s/a/package.json"], "app/node_modules", "dependencies"),
-        (["package.json", "test/fixtures/node_modules/a/index.js"], "test/fixtures/node_modules", ""),
+        (
+            ["package.json", "app/node_modules/a/package.json"],
+            "app/node_modules",
+            "dependencies",
+        ),
+        (
+            ["package.json", "app/node_modules/@s/a/package.json"],
+            "app/node_modules",
+            "dependencies",
+        ),
+        (
+            ["package.json", "test/fixtures/node_modules/a/index.js"],
+            "test/fixtures/node_modules",
+            "",
+        ),
         (["node_modules/.package-lock.json"], "node_modules", "dependencies"),
         (["node_modules/.bin/jest"], "node_modules", "dependencies"),
         (["node_modules/a/index.js"], "node_modules", ""),
@@ -95,11 +113,15 @@ def kinds(root: Path, *names: str, dependencies: tuple[str, ...] = ()) -> dict[s
         (["data/rows.csv"], "data", ""),
     ],
 )
-def test_folders_by_markers_and_names(tmp_path: Path, files: list[str], folder: str, kind: str) -> None:
+def test_folders_by_markers_and_names(
+    tmp_path: Path, files: list[str], folder: str, kind: str
+) -> None:
     write(tmp_path, *files)
     found = classify(tmp_path, [f"{folder}/"])
     if kind:
-        assert [(entry.path, entry.kind, entry.root) for entry in found] == [(folder, kind, folder)]
+        assert [(entry.path, entry.kind, entry.root) for entry in found] == [
+            (folder, kind, folder)
+        ]
         assert found[0].why
     else:
         inner = sorted(file for file in files if file.startswith(f"{folder}/"))
@@ -108,7 +130,13 @@ def test_folders_by_markers_and_names(tmp_path: Path, files: list[str], folder: 
 
 def test_the_reason_names_the_marker(tmp_path: Path) -> None:
     write(
-        tmp_path, ".venv/pyvenv.cfg", "Cargo.toml", "target/a", "package.json", "a/node_modules/b/package.json", "m/x"
+        tmp_path,
+        ".venv/pyvenv.cfg",
+        "Cargo.toml",
+        "target/a",
+        "package.json",
+        "a/node_modules/b/package.json",
+        "m/x",
     )
     found = classify(tmp_path, [".venv/", "target/", "a/node_modules/", "m/"], ["m/"])
     assert {entry.path: entry.why for entry in found} == {
@@ -124,22 +152,45 @@ def test_a_cache_tag_marks_build_output(tmp_path: Path) -> None:
     assert kinds(tmp_path, "a/", "b/") == {"a": "build", "b/data": "other"}
 
 
-@pytest.mark.parametrize("name", [".coverage", ".coverage.host.1", "a.tsbuildinfo", "main.o", "coverage.xml"])
+@pytest.mark.parametrize(
+    "name", [".coverage", ".coverage.host.1", "a.tsbuildinfo", "main.o", "coverage.xml"]
+)
 def test_files_that_are_build_output(tmp_path: Path, name: str) -> None:
     write(tmp_path, name)
     assert kinds(tmp_path, name) == {name: "build"}
 
 
 @pytest.mark.parametrize(
-    "name", [".env", "_version.py", "fast.cpython-311.so", "a.mo", "test.db", ".coveragerc", "a.pyc"]
+    "name",
+    [
+        ".env",
+        "_version.py",
+        "fast.cpython-311.so",
+        "a.mo",
+        "test.db",
+        ".coveragerc",
+        "a.pyc",
+    ],
 )
-def test_files_that_look_like_build_output_and_are_not(tmp_path: Path, name: str) -> None:
+def test_files_that_look_like_build_output_and_are_not(
+    tmp_path: Path, name: str
+) -> None:
     write(tmp_path, f"src/{name}")
     assert kinds(tmp_path, f"src/{name}") == {f"src/{name}": "other"}
 
 
-def test_what_is_recognised_in_an_ignored_folder_is_an_entry_of_its_own(tmp_path: Path) -> None:
-    write(tmp_path, "w/env/pyvenv.cfg", "w/env/bin/python", "w/build/a/b", "w/data/d.csv", "w/c.o", "w/.git/index")
+def test_what_is_recognised_in_an_ignored_folder_is_an_entry_of_its_own(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path,
+        "w/env/pyvenv.cfg",
+        "w/env/bin/python",
+        "w/build/a/b",
+        "w/data/d.csv",
+        "w/c.o",
+        "w/.git/index",
+    )
     assert kinds(tmp_path, "w/") == {
         "w/env": "dependencies",
         "w/build": "build",
@@ -164,14 +215,25 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_a_plain_file_with_the_name_of_a_folder_is_other_content(tmp_path: Path) -> None:
+def test_a_plain_file_with_the_name_of_a_folder_is_other_content(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "env", "node_modules")
-    assert kinds(tmp_path, "env", "node_modules") == {"env": "other", "node_modules": "other"}
+    assert kinds(tmp_path, "env", "node_modules") == {
+        "env": "other",
+        "node_modules": "other",
+    }
 
 
 def test_patterns_of_the_goal_file_come_first(tmp_path: Path) -> None:
     write(tmp_path, "build/a", "data/m/a.bin", "data/m/b.txt", "models/x/y", "build2/c")
-    found = kinds(tmp_path, "build/", "data/", "models/", dependencies=("build/", "*.bin", "/models/**"))
+    found = kinds(
+        tmp_path,
+        "build/",
+        "data/",
+        "models/",
+        dependencies=("build/", "*.bin", "/models/**"),
+    )
     assert found == {
         "build": "dependencies",
         "data/m/a.bin": "dependencies",
@@ -189,7 +251,14 @@ def test_an_exception_in_the_patterns_holds_inside_of_a_folder(tmp_path: Path) -
 
 
 def test_listed_dependencies_inside_of_build_output(tmp_path: Path) -> None:
-    write(tmp_path, "build/_deps/lib/a.c", "build/b.o", "build/x/y/z.o", "build/x/lib/l.a", "build/sub/c.txt")
+    write(
+        tmp_path,
+        "build/_deps/lib/a.c",
+        "build/b.o",
+        "build/x/y/z.o",
+        "build/x/lib/l.a",
+        "build/sub/c.txt",
+    )
     assert kinds(tmp_path, "build/", dependencies=("/build/_deps/", "build/x/lib")) == {
         "build/_deps": "dependencies",
         "build/b.o": "build",
@@ -228,13 +297,34 @@ def test_names_that_git_gives_twice_count_once(tmp_path: Path) -> None:
 
 
 def test_parts_of_a_folder_have_the_class_of_the_folder(tmp_path: Path) -> None:
-    write(tmp_path, "vendor/modules.txt", "vendor/README", "vendor/a/b.go", "dist/.gitignore", "dist/a.js", "dist/s/b")
+    write(
+        tmp_path,
+        "vendor/modules.txt",
+        "vendor/README",
+        "vendor/a/b.go",
+        "dist/.gitignore",
+        "dist/a.js",
+        "dist/s/b",
+    )
     write(tmp_path, "src/build/api.py", "src/build/_version.py")
-    found = classify(tmp_path, ["vendor/a/", "vendor/modules.txt", "dist/a.js", "dist/s/", "src/build/_version.py"])
+    found = classify(
+        tmp_path,
+        [
+            "vendor/a/",
+            "vendor/modules.txt",
+            "dist/a.js",
+            "dist/s/",
+            "src/build/_version.py",
+        ],
+    )
     assert [(entry.path, entry.kind, entry.root) for entry in found] == [
         ("dist/a.js", "build", "dist"),
         ("dist/s", "build", "dist"),
-        ("src/build/_version.py", "other", ""),  # `src/build` holds tracked source files
+        (
+            "src/build/_version.py",
+            "other",
+            "",
+        ),  # `src/build` holds tracked source files
         ("vendor/a", "dependencies", "vendor"),
         ("vendor/modules.txt", "dependencies", "vendor"),
     ]
@@ -244,7 +334,9 @@ def test_the_folder_of_the_runs_is_left_out(tmp_path: Path) -> None:
     write(tmp_path, "state/goal/runs/1/events.jsonl", "state/a")
     found = classify(tmp_path, ["state/"], home=tmp_path / "state/goal")
     assert [entry.path for entry in found] == ["state/a"]
-    parts = classify(tmp_path, ["state/goal/runs/", "state/a"], home=tmp_path / "state/goal")
+    parts = classify(
+        tmp_path, ["state/goal/runs/", "state/a"], home=tmp_path / "state/goal"
+    )
     assert [entry.path for entry in parts] == ["state/a"]
 
 
@@ -256,7 +348,9 @@ def test_sockets_and_pipes_are_left_out(tmp_path: Path) -> None:
         assert kinds(tmp_path, "run/") == {"run/a": "other"}
 
 
-def test_names_that_vanish_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_vanish_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, "d/a/x", "d/b/x")
     scan = os.scandir
 
@@ -269,7 +363,9 @@ def test_names_that_vanish_are_left_out(tmp_path: Path, monkeypatch: pytest.Monk
     assert kinds(tmp_path, "d/", "missing/") == {"d/b/x": "other"}
 
 
-def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_cannot_be_read_are_one_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path, "pgdata/base/1", "pgdata/a")
     scan = os.scandir
 
@@ -284,15 +380,27 @@ def test_folders_that_cannot_be_read_are_one_entry(tmp_path: Path, monkeypatch: 
     assert found["pgdata/a"].why == ""
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(), reason="root may look up everything")
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not Path("/usr/bin/setpriv").exists(),
+    reason="root may look up everything",
+)
 def test_folders_that_can_only_be_listed_are_one_entry(tmp_path: Path) -> None:
     write(tmp_path, "data/base/1", "data/a")
     code = "import sys; from goalrunner.checking.ignored_classes import Classifier; from pathlib import Path; "
     code += "found = Classifier(Path(sys.argv[1]), ['data/'], (), home=None); "
     code += "print([entry.path for entry in found.found], sorted(found.others))"
-    as_user = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    as_user = (
+        ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+        if os.geteuid() == 0
+        else []
+    )
     (tmp_path / "data/base").chmod(0o600)
-    done = subprocess.run([*as_user, sys.executable, "-c", code, tmp_path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*as_user, sys.executable, "-c", code, tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     (tmp_path / "data/base").chmod(0o700)
     assert (done.stdout, done.stderr) == ("['data/base'] ['data/a']\n", "")
 
@@ -302,20 +410,52 @@ def test_names_are_bytes(tmp_path: Path) -> None:
     Path(os.fsdecode(raw)).mkdir()
     for name in (b"caf\xe9.db", "ü✓.db".encode(), b"a\nb", b"back\\slash"):
         Path(os.fsdecode(raw + b"/" + name)).touch()
-    found = [os.fsencode(entry.path) for entry in classify(tmp_path, [os.fsdecode(b"d\xe9/")])]
+    found = [
+        os.fsencode(entry.path)
+        for entry in classify(tmp_path, [os.fsdecode(b"d\xe9/")])
+    ]
     assert sorted(found) == sorted(
-        b"d\xe9/" + name for name in (b"caf\xe9.db", "ü✓.db".encode(), b"a\nb", b"back\\slash")
+        b"d\xe9/" + name
+        for name in (b"caf\xe9.db", "ü✓.db".encode(), b"a\nb", b"back\\slash")
     )
 
 
 PIECES = st.sampled_from(
-    ["a", "b", "build", ".venv", "node_modules", "target", "vendor", "__pycache__", "x.o", "é", ".git"]
+    [
+        "a",
+        "b",
+        "build",
+        ".venv",
+        "node_modules",
+        "target",
+        "vendor",
+        "__pycache__",
+        "x.o",
+        "é",
+        ".git",
+    ]
 )
-LEAVES = st.sampled_from(["f", "pyvenv.cfg", "Cargo.toml", "package.json", "modules.txt", "c.tsbuildinfo", ".env"])
+LEAVES = st.sampled_from(
+    [
+        "f",
+        "pyvenv.cfg",
+        "Cargo.toml",
+        "package.json",
+        "modules.txt",
+        "c.tsbuildinfo",
+        ".env",
+    ]
+)
 
 
 @settings(deadline=None)
-@given(files=st.lists(st.tuples(st.lists(PIECES, min_size=1, max_size=4), LEAVES), min_size=1, max_size=12))
+@given(
+    files=st.lists(
+        st.tuples(st.lists(PIECES, min_size=1, max_size=4), LEAVES),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_each_file_has_exactly_one_class(
     tmp_path_factory: pytest.TempPathFactory, files: list[tuple[list[str], str]]
 ) -> None:
@@ -327,7 +467,11 @@ def test_each_file_has_exactly_one_class(
     assert found == classify(root, reversed(names))
     assert list(found) == sorted(found, key=lambda entry: entry.path)
     for path in paths:
-        over = [entry for entry in found if entry.path == path or path.startswith(f"{entry.path}/")]
+        over = [
+            entry
+            for entry in found
+            if entry.path == path or path.startswith(f"{entry.path}/")
+        ]
         assert len(over) == (0 if not over and ".git" in path.split("/")[1:] else 1)
     for entry in found:
         assert entry.kind != "other" or not (root / entry.path).is_dir()
@@ -338,7 +482,9 @@ def work(tmp_path: Path) -> Path:
     root = tmp_path / "w"
     write(root, ".env", text="KEY=1")
     write(root, "data/rows.csv", text="1,2")
-    write(root, ".venv/pyvenv.cfg", ".venv/lib/python3.11/site-packages/a.py", "build/a")
+    write(
+        root, ".venv/pyvenv.cfg", ".venv/lib/python3.11/site-packages/a.py", "build/a"
+    )
     return root
 
 
@@ -349,7 +495,12 @@ Make = Callable[..., IgnoredContent]
 @pytest.fixture
 def make(work: Path, tmp_path: Path) -> Make:
     def content(*, contents: bool = True, named: Sequence[str] = ()) -> IgnoredContent:
-        return IgnoredContent(work, tmp_path / "keep", contents=contents, named=[*map(digest_of_path, named)])
+        return IgnoredContent(
+            work,
+            tmp_path / "keep",
+            contents=contents,
+            named=[*map(digest_of_path, named)],
+        )
 
     return content
 
@@ -373,10 +524,18 @@ def test_changed_and_deleted_files_have_their_original(work: Path, make: Make) -
     (work / ".env").write_text("KEY=2")
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
-    assert (changes.changed, lost(content, changes), changes.appeared) == ((".env", "data/rows.csv"), (), ())
+    assert (changes.changed, lost(content, changes), changes.appeared) == (
+        (".env", "data/rows.csv"),
+        (),
+        (),
+    )
     original = content.original("data/rows.csv")
     assert original is not None
-    assert (original.data, stat.S_IMODE(original.mode), original.is_link) == (b"1,2", 0o640, False)
+    assert (original.data, stat.S_IMODE(original.mode), original.is_link) == (
+        b"1,2",
+        0o640,
+        False,
+    )
     assert content.original("build/a") is None
 
 
@@ -412,14 +571,18 @@ def test_permissions_are_content(work: Path, make: Make) -> None:
     assert content.compare(content.look(NAMES)).changed == (".env",)
 
 
-def test_without_contents_a_changed_file_is_lost(work: Path, make: Make, tmp_path: Path) -> None:
+def test_without_contents_a_changed_file_is_lost(
+    work: Path, make: Make, tmp_path: Path
+) -> None:
     content = make(contents=False)
     remember(content, NAMES)
     (work / ".env").write_text("KEY=2")
     changes = content.compare(content.look(NAMES))
     assert (changes.changed, lost(content, changes)) == ((".env",), (".env",))
     assert content.original(".env") is None
-    assert not any(b"KEY=1" in file.read_bytes() for file in (tmp_path / "keep").iterdir())
+    assert not any(
+        b"KEY=1" in file.read_bytes() for file in (tmp_path / "keep").iterdir()
+    )
 
 
 def test_links_are_compared_by_target(work: Path, make: Make) -> None:
@@ -449,7 +612,9 @@ def test_a_file_that_became_a_folder_or_pipe_is_changed(work: Path, make: Make) 
     assert changes.appeared == ("data/rows.csv",)
 
 
-def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_are_not_kept(
+    work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ignored_content, "KEPT_FILE", 10)
     monkeypatch.setattr(ignored_content, "KEPT_TOTAL", 25)
     for name, size in (("a", 10), ("b", 10), ("c", 11)):
@@ -464,17 +629,24 @@ def test_large_files_are_not_kept(work: Path, make: Make, monkeypatch: pytest.Mo
     assert lost(content, changes) == ("big/b", "big/c")
 
 
-def test_a_file_just_over_the_limit_is_not_kept(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_just_over_the_limit_is_not_kept(
+    work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ignored_content, "KEPT_FILE", 4)
     content = make()
     remember(content, NAMES)  # .env has five bytes, rows.csv three
     (work / ".env").unlink()
     (work / "data/rows.csv").unlink()
     changes = content.compare(content.look(NAMES))
-    assert (changes.changed, lost(content, changes)) == ((".env", "data/rows.csv"), (".env",))
+    assert (changes.changed, lost(content, changes)) == (
+        (".env", "data/rows.csv"),
+        (".env",),
+    )
 
 
-def test_unreadable_files_are_watched_by_their_stats(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_watched_by_their_stats(
+    work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_ = os.open
 
     def closed(path: str | Path, *arguments: int, **options: int) -> int:
@@ -495,12 +667,16 @@ def test_new_folders_are_named_once(work: Path, make: Make) -> None:
     names = (*NAMES, "logs/")
     content = make()
     remember(content, names)
-    write(work, "logs/today", "data/new/deep/a", "data/new/b", "cache2/x/y", "data/.env")
+    write(
+        work, "logs/today", "data/new/deep/a", "data/new/b", "cache2/x/y", "data/.env"
+    )
     changes = content.compare(content.look((*names, "cache2/")))
     assert changes.appeared == ("cache2", "data/.env", "data/new", "logs/today")
 
 
-def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(work: Path, make: Make) -> None:
+def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(
+    work: Path, make: Make
+) -> None:
     content = make()
     remember(content, NAMES)
     write(work, "play/.venv/pyvenv.cfg", "play/build/b", "play/x/y", "play/z")
@@ -510,21 +686,33 @@ def test_a_new_folder_with_dependencies_in_it_is_not_named_whole(work: Path, mak
     assert changes.build == ("build", "play/build")
 
 
-def test_new_files_in_tracked_folders_are_named_one_by_one(work: Path, make: Make) -> None:
+def test_new_files_in_tracked_folders_are_named_one_by_one(
+    work: Path, make: Make
+) -> None:
     content = make()
     remember(content, NAMES)
     write(work, "src/a.db", "src/b.db")
-    assert content.compare(content.look((*NAMES, "src/a.db", "src/b.db"))).appeared == ("src/a.db", "src/b.db")
+    assert content.compare(content.look((*NAMES, "src/a.db", "src/b.db"))).appeared == (
+        "src/a.db",
+        "src/b.db",
+    )
 
 
-def test_build_output_that_checks_name_counts_if_it_was_written_since_the_start(work: Path, make: Make) -> None:
+def test_build_output_that_checks_name_counts_if_it_was_written_since_the_start(
+    work: Path, make: Make
+) -> None:
     content = make(named=("build/a", "build/ok", "dist", "data"))
     remember(content, NAMES)
     write(work, "build/ok", "build/other", "dist/x/y")
-    assert content.compare(content.look((*NAMES, "dist/"))).built == ("build/ok", "dist/x/y")
+    assert content.compare(content.look((*NAMES, "dist/"))).built == (
+        "build/ok",
+        "dist/x/y",
+    )
 
 
-def test_much_named_build_output_is_one_path(work: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_much_named_build_output_is_one_path(
+    work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ignored_content, "_MOST_BUILT", 2)
     content = make(named=("build",))
     remember(content, NAMES)
@@ -546,7 +734,9 @@ def test_a_marker_planted_later_does_not_hide_changes(work: Path, make: Make) ->
     assert content.compare(content.look(NAMES)).changed == ("data/rows.csv",)
 
 
-def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: Make) -> None:
+def test_dependencies_stay_dependencies_without_their_marker(
+    work: Path, make: Make
+) -> None:
     write(work, ".venv/bin/python")
     content = make()
     remember(content, NAMES)
@@ -555,19 +745,26 @@ def test_dependencies_stay_dependencies_without_their_marker(work: Path, make: M
     assert (changes.appeared, changes.dependency_folders) == ((), (".venv",))
 
 
-def test_dependencies_that_git_does_not_ignore_are_watched(work: Path, make: Make) -> None:
+def test_dependencies_that_git_does_not_ignore_are_watched(
+    work: Path, make: Make
+) -> None:
     write(work, ".venv/pyvenv.cfg", "node_modules/tool/index.js")
     content = make()
     remember(content, ())
     write(work, ".venv/bin/pytest", "node_modules/tool/index.js", text="changed")
-    assert content.compare(content.look(())).dependency_folders == (".venv", "node_modules")
+    assert content.compare(content.look(())).dependency_folders == (
+        ".venv",
+        "node_modules",
+    )
 
 
 def test_removed_dependencies_are_labelled(work: Path, make: Make) -> None:
     content = make()
     remember(content, NAMES)
     (work / ".venv").rename(work.parent / "moved")
-    assert content.compare(content.look((".env", "data/", "build/"))).dependencies == (".venv removed",)
+    assert content.compare(content.look((".env", "data/", "build/"))).dependencies == (
+        ".venv removed",
+    )
 
 
 def test_a_run_without_dependencies_at_the_start(work: Path, make: Make) -> None:
@@ -576,7 +773,10 @@ def test_a_run_without_dependencies_at_the_start(work: Path, make: Make) -> None
     remember(content, (".env",))
     (work.parent / "later").rename(work / ".venv")
     changes = content.compare(content.look((".env", ".venv/")))
-    assert (changes.dependency_folders, changes.dependencies) == ((".venv",), ("+.venv",))
+    assert (changes.dependency_folders, changes.dependencies) == (
+        (".venv",),
+        ("+.venv",),
+    )
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty"])
@@ -589,7 +789,9 @@ def test_a_damaged_record_is_an_error(make: Make, tmp_path: Path, damage: str) -
         remember(make(), NAMES)
 
 
-def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(make: Make, tmp_path: Path) -> None:
+def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(
+    make: Make, tmp_path: Path
+) -> None:
     content = make()
     write(tmp_path, "keep")  # a file where the folder of the record would be
     with pytest.raises(WorkspaceError, match="cannot be kept"):
@@ -598,7 +800,11 @@ def test_a_record_that_cannot_be_written_is_an_error_when_it_is_needed(make: Mak
 
 def test_a_record_of_another_version_is_an_error(make: Make, tmp_path: Path) -> None:
     data = b'{"files": {}}'
-    write(tmp_path, "keep/ignored.json", text=f"{hashlib.sha256(data).hexdigest()}\n{data.decode()}")
+    write(
+        tmp_path,
+        "keep/ignored.json",
+        text=f"{hashlib.sha256(data).hexdigest()}\n{data.decode()}",
+    )
     with pytest.raises(WorkspaceError, match="another version"):
         remember(make(), NAMES)
 
@@ -619,7 +825,9 @@ def test_comparing_before_the_start_is_an_error(make: Make) -> None:
 def test_kept_files_are_private(make: Make, tmp_path: Path) -> None:
     remember(make(), NAMES)
     assert stat.S_IMODE((tmp_path / "keep").stat().st_mode) == 0o700
-    assert {stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "keep").iterdir()} == {0o600}
+    assert {
+        stat.S_IMODE(file.stat().st_mode) for file in (tmp_path / "keep").iterdir()
+    } == {0o600}
 
 
 def test_names_that_are_not_utf8_survive_a_resume(work: Path, make: Make) -> None:
@@ -659,11 +867,32 @@ def test_what_git_names(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     write(tmp_path, ".gitignore", text="*.db\ndata/\n")
     write(tmp_path, ".venv/.gitignore", text="*")
-    write(tmp_path, ".venv/pyvenv.cfg", ".venv/bin/python", "src/a.db", "data/x/y", "src/a.py")
-    command = ["git", "ls-files", "--others", "--ignored", "--directory", "--exclude-standard", "-z"]
-    output = subprocess.run(command, check=True, cwd=tmp_path, capture_output=True).stdout
+    write(
+        tmp_path,
+        ".venv/pyvenv.cfg",
+        ".venv/bin/python",
+        "src/a.db",
+        "data/x/y",
+        "src/a.py",
+    )
+    command = [
+        "git",
+        "ls-files",
+        "--others",
+        "--ignored",
+        "--directory",
+        "--exclude-standard",
+        "-z",
+    ]
+    output = subprocess.run(
+        command, check=True, cwd=tmp_path, capture_output=True
+    ).stdout
     names = [os.fsdecode(name) for name in output.split(b"\0")[:-1]]
-    assert kinds(tmp_path, *names) == {".venv": "dependencies", "data/x/y": "other", "src/a.db": "other"}
+    assert kinds(tmp_path, *names) == {
+        ".venv": "dependencies",
+        "data/x/y": "other",
+        "src/a.db": "other",
+    }
 
 
 @pytest.mark.bench

@@ -19,7 +19,12 @@ from typing import Any
 import pytest
 
 from goalrunner.checking import in_place
-from goalrunner.checking.environment import CheckEnvironment, File, Layer, OpenEnvironment
+from goalrunner.checking.environment import (
+    CheckEnvironment,
+    File,
+    Layer,
+    OpenEnvironment,
+)
 from goalrunner.checking.in_place import InPlace, InPlaceCheck
 from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
@@ -27,8 +32,22 @@ from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.ports import Completion
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
-from tests.checking.test_overlay import AS_ORDINARY, ORDINARY, PROJECT, ordinary, path_here
-from tests.support.in_place import VALIDATOR, layers, make_workspace, pending, picture, status, times
+from tests.checking.test_overlay import (
+    AS_ORDINARY,
+    ORDINARY,
+    PROJECT,
+    ordinary,
+    path_here,
+)
+from tests.support.in_place import (
+    VALIDATOR,
+    layers,
+    make_workspace,
+    pending,
+    picture,
+    status,
+    times,
+)
 from tests.support.workspaces import git, write
 
 pytestmark = pytest.mark.slow
@@ -66,7 +85,10 @@ class Scene:
         output = self.home / "output"
         started = opened.launcher(self.launcher)
         done = await started.launch(
-            ["/bin/sh", "-c", script], cwd=self.workspace, env=opened.environ(os.environ), output=output
+            ["/bin/sh", "-c", script],
+            cwd=self.workspace,
+            env=opened.environ(os.environ),
+            output=output,
         )
         assert done.exit_code == 0, output.read_text()
         return output.read_text()
@@ -89,13 +111,17 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Scene]:
     """A workspace without git."""
-    write(tmp_path / "ws", {"a.py": "a\n", "tests/t.py": "changed\n", "out/old": "old\n"})
+    write(
+        tmp_path / "ws", {"a.py": "a\n", "tests/t.py": "changed\n", "out/old": "old\n"}
+    )
     made = Scene(tmp_path / "ws", tmp_path / "home")
     yield made
     made.close()
 
 
-async def test_validators_see_the_layers_and_nothing_is_left_of_it(scene: Scene) -> None:
+async def test_validators_see_the_layers_and_nothing_is_left_of_it(
+    scene: Scene,
+) -> None:
     async with scene.opened(*layers(scene.workspace)) as opened:
         assert opened.path == scene.workspace
         seen = picture(scene.workspace)
@@ -106,7 +132,9 @@ async def test_validators_see_the_layers_and_nothing_is_left_of_it(scene: Scene)
     assert seen["link/inside.py"][1] == b"i\n"
     assert seen["fresh/deep/link"][1] == Path("../../src/a.py")
     assert seen["planted/original"][1] == b"o\n"
-    assert not {"planted/conftest.py", "build", "build/out.bin", "missing"} & seen.keys()
+    assert (
+        not {"planted/conftest.py", "build", "build/out.bin", "missing"} & seen.keys()
+    )
     assert scene.look() == scene.before
     assert not scene.journals()
     assert time.time() - began < 10
@@ -129,7 +157,9 @@ async def test_what_a_validator_does_to_existing_files_is_undone(scene: Scene) -
     contents = set()
     for path in (scene.store.folder / "refs/snapshots").iterdir():
         tree = f"{path.read_text().strip()}:tree/content/src/a.py"
-        contents.add(git(scene.store.folder, f"--git-dir={scene.store.folder}", "show", tree))
+        contents.add(
+            git(scene.store.folder, f"--git-dir={scene.store.folder}", "show", tree)
+        )
     assert len(contents) == 2, "the state before the reset is kept"
     assert (scene.workspace / "empty/made/new.py").read_text() == "n\n"
     assert (scene.workspace / "made-repo/.git/HEAD").exists()
@@ -141,12 +171,17 @@ async def test_a_check_that_changes_nothing_resets_nothing(scene: Scene) -> None
     async with environment.open(layers(scene.workspace)) as opened:
         await scene.run(opened, "cat tests/test_a.py")
 
-    assert {path: path.lstat().st_ctime_ns for path in scene.workspace.rglob("src/*")} == stamps
+    assert {
+        path: path.lstat().st_ctime_ns for path in scene.workspace.rglob("src/*")
+    } == stamps
 
 
 async def test_ignored_files_stay_as_the_check_left_them(scene: Scene) -> None:
     async with scene.opened() as opened:
-        await scene.run(opened, "echo more >> cache.log; mkdir -p build/sub; echo n > build/sub/new; rm build/out.bin")
+        await scene.run(
+            opened,
+            "echo more >> cache.log; mkdir -p build/sub; echo n > build/sub/new; rm build/out.bin",
+        )
 
     assert (scene.workspace / "cache.log").read_text() == "log\nmore\n"
     assert (scene.workspace / "build/sub/new").exists()
@@ -167,12 +202,17 @@ async def test_outputs_stay_wherever_they_are(scene: Scene) -> None:
     assert (scene.workspace / "x.py").exists()
 
 
-async def test_processes_that_leave_their_session_are_ended_before_the_undo(plain: Scene) -> None:
+async def test_processes_that_leave_their_session_are_ended_before_the_undo(
+    plain: Scene,
+) -> None:
     script = "setsid sh -c 'while true; do echo late > a.py; echo late > late.py; done' >/dev/null 2>&1 & sleep 0.1"
     started = _Unguarded()
     async with plain.opened() as opened:
         await opened.launcher(started).launch(
-            ["/bin/sh", "-c", script], cwd=plain.workspace, env=opened.environ(os.environ), output=plain.home / "o"
+            ["/bin/sh", "-c", script],
+            cwd=plain.workspace,
+            env=opened.environ(os.environ),
+            output=plain.home / "o",
         )
     await asyncio.sleep(0.1)
 
@@ -183,7 +223,13 @@ class _Unguarded:
     """A launcher that leaves the processes of its commands running."""
 
     async def launch(
-        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: Path, **_: Any
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        output: Path,
+        **_: Any,
     ) -> Completion:
         done = subprocess.run(argv, cwd=cwd, env=env, check=True)
         return Completion(done.returncode, 0.0, timed_out=False, output=output)
@@ -206,7 +252,9 @@ async def test_cancelled_in_mid_check_it_is_undone_first(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.02, 0.05, 0.08, 0.12, 0.16, 0.2])
-async def test_cancelled_twice_at_any_moment_it_is_undone(scene: Scene, moment: float) -> None:
+async def test_cancelled_twice_at_any_moment_it_is_undone(
+    scene: Scene, moment: float
+) -> None:
     async def checked() -> None:
         async with scene.opened(*layers(scene.workspace)):
             (scene.workspace / "src/a.py").write_text("x\n")
@@ -234,7 +282,19 @@ class Crash(BaseException):
     """Stands for the end of the process."""
 
 
-CALLS = ("rename", "replace", "mkdir", "rmdir", "unlink", "chmod", "symlink", "utime", "makedirs", "fchmod", "mkfifo")
+CALLS = (
+    "rename",
+    "replace",
+    "mkdir",
+    "rmdir",
+    "unlink",
+    "chmod",
+    "symlink",
+    "utime",
+    "makedirs",
+    "fchmod",
+    "mkfifo",
+)
 
 
 def crash_at(patch: pytest.MonkeyPatch, number: int) -> Callable[[], bool]:
@@ -283,7 +343,9 @@ async def interrupted(scene: Scene, number: int, *, in_undo: bool) -> bool:
 
 
 @pytest.mark.parametrize("in_undo", [False, True])
-async def test_interrupted_at_any_change_the_next_command_undoes_it(scene: Scene, in_undo: bool) -> None:
+async def test_interrupted_at_any_change_the_next_command_undoes_it(
+    scene: Scene, in_undo: bool
+) -> None:
     number = 0
     output = scene.workspace / "result.out"
     output.write_text("old\n")
@@ -325,8 +387,17 @@ async def test_the_watchdog_and_the_journal_come_before_the_first_change(
 
 
 def _processes(text: str) -> list[str]:
-    listed = subprocess.run(["ps", "-A", "-ww", "-o", "command="], capture_output=True, text=True, check=True)
-    return [line for line in listed.stdout.splitlines() if text in line and "goal-watchdog" in line]
+    listed = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "command="],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [
+        line
+        for line in listed.stdout.splitlines()
+        if text in line and "goal-watchdog" in line
+    ]
 
 
 async def left_open(scene: Scene) -> None:
@@ -340,7 +411,10 @@ async def left_open(scene: Scene) -> None:
 async def test_git_of_the_dead_runner_is_ended_before_the_undo(scene: Scene) -> None:
     await left_open(scene)
     argument = f"--git-dir={scene.store.folder}"
-    late = subprocess.Popen(["/bin/sh", "-c", "sleep 2; echo late > src/a.py", argument], cwd=scene.workspace)
+    late = subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 2; echo late > src/a.py", argument],
+        cwd=scene.workspace,
+    )
     assert pending(scene.home) == (scene.workspace,)
     await asyncio.to_thread(replay, scene.workspace, scene.home)
 
@@ -376,7 +450,9 @@ async def test_what_a_person_does_after_an_undo_that_left_something_stays(
     assert not folder.exists()
 
 
-async def test_replay_of_another_workspace_does_nothing(scene: Scene, tmp_path: Path) -> None:
+async def test_replay_of_another_workspace_does_nothing(
+    scene: Scene, tmp_path: Path
+) -> None:
     await left_open(scene)
     changed = scene.look()
 
@@ -385,17 +461,26 @@ async def test_replay_of_another_workspace_does_nothing(scene: Scene, tmp_path: 
     await asyncio.to_thread(replay, scene.workspace, scene.home)
 
 
-async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(scene: Scene) -> None:
+async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(
+    scene: Scene,
+) -> None:
     with pytest.raises(EnvironmentFailed) as raised:
         async with scene.opened(*layers(scene.workspace)) as opened:
-            await scene.run(opened, f"rm -rf {scene.home}/checks; git commit -qm x --allow-empty; echo x > src/a.py")
+            await scene.run(
+                opened,
+                f"rm -rf {scene.home}/checks; git commit -qm x --allow-empty; echo x > src/a.py",
+            )
 
     found = scene.look()[0]
     assert isinstance(found, dict)
     before = scene.before[0]
     assert isinstance(before, dict)
     # Ignored content is in no snapshot. Everything else is there.
-    differing = {path for path in before if found.get(path) != before[path] and not path.startswith(".git/")}
+    differing = {
+        path
+        for path in before
+        if found.get(path) != before[path] and not path.startswith(".git/")
+    }
     assert differing == {"build", "build/out.bin"}
     assert f"{scene.workspace}/build: the check removed" in raised.value.message
     assert scene.journals() == []
@@ -403,7 +488,9 @@ async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(scene: 
         pass  # the next check is not refused
 
 
-async def test_a_mount_point_is_refused_and_the_rest_undone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mount_point_is_refused_and_the_rest_undone(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rename = os.rename
 
     def busy(source: str, target: str) -> None:
@@ -412,7 +499,10 @@ async def test_a_mount_point_is_refused_and_the_rest_undone(scene: Scene, monkey
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", busy)
-    with pytest.raises(EnvironmentFailed, match=r"planted cannot be set aside for the check: it is a mount point"):
+    with pytest.raises(
+        EnvironmentFailed,
+        match=r"planted cannot be set aside for the check: it is a mount point",
+    ):
         async with scene.opened(*layers(scene.workspace)):
             raise AssertionError
     assert scene.look() == scene.before
@@ -429,7 +519,9 @@ async def test_a_path_outside_of_the_layer_is_refused(scene: Scene, path: str) -
 
 
 @pytest.mark.parametrize("repository", [True, False])
-async def test_home_on_another_disk_is_not_needed(tmp_path: Path, repository: bool) -> None:
+async def test_home_on_another_disk_is_not_needed(
+    tmp_path: Path, repository: bool
+) -> None:
     """Live files wait in a hidden folder of the workspace."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
@@ -440,7 +532,9 @@ async def test_home_on_another_disk_is_not_needed(tmp_path: Path, repository: bo
     with tempfile.TemporaryDirectory(dir=memory) as home:
         scene = Scene(workspace, Path(home))
         async with scene.opened(*layers(workspace)) as opened:
-            await scene.run(opened, "echo x > src/a.py; rm -rf src/deep; echo o > out.txt")
+            await scene.run(
+                opened, "echo x > src/a.py; rm -rf src/deep; echo o > out.txt"
+            )
             assert len(list(workspace.glob(".goal-checks-*"))) == 1
         scene.close()
         assert (workspace / "out.txt").read_text() == "o\n"
@@ -448,7 +542,9 @@ async def test_home_on_another_disk_is_not_needed(tmp_path: Path, repository: bo
         assert scene.look() == scene.before
 
 
-async def test_home_in_another_subvolume_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_home_in_another_subvolume_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Between subvolumes of one mount, the rename of a file that does not exist fails because it does not exist."""
     memory = Path("/dev/shm")
     if not memory.is_dir() or memory.stat().st_dev == tmp_path.stat().st_dev:
@@ -470,14 +566,27 @@ async def test_home_in_another_subvolume_is_not_needed(tmp_path: Path, monkeypat
 
 async def test_git_folders_are_never_changed(scene: Scene) -> None:
     git_folder = scene.workspace / ".git"
-    write(git_folder, {"hooks/post-checkout": "#!/bin/sh\ntouch hooked\n", "hooks/pre-commit": "#!/bin/sh\nexit 1\n"})
+    write(
+        git_folder,
+        {
+            "hooks/post-checkout": "#!/bin/sh\ntouch hooked\n",
+            "hooks/pre-commit": "#!/bin/sh\nexit 1\n",
+        },
+    )
     for hook in git_folder.glob("hooks/*"):
         hook.chmod(0o755)
     scene.before = scene.look()
-    layer = Layer(scene.workspace, {".git/hooks/old": File(TEXT, b"original\n")}, frozenset({".git/hooks/pre-commit"}))
+    layer = Layer(
+        scene.workspace,
+        {".git/hooks/old": File(TEXT, b"original\n")},
+        frozenset({".git/hooks/pre-commit"}),
+    )
     async with scene.opened(layer) as opened:
         assert scene.look() == scene.before
-        await scene.run(opened, "git checkout -q HEAD -- plain.txt; git commit -q --allow-empty -m 'by the validator'")
+        await scene.run(
+            opened,
+            "git checkout -q HEAD -- plain.txt; git commit -q --allow-empty -m 'by the validator'",
+        )
     assert git(scene.workspace, "log", "-1", "--format=%s") == "by the validator\n"
     assert not (scene.workspace / "hooked").exists()
 
@@ -508,12 +617,20 @@ async def made_by(scene: Scene, script: str) -> tuple[str, ...]:
     return scene.checks.made.names
 
 
-async def test_new_files_are_no_change_and_do_not_exist_in_the_next_check(scene: Scene) -> None:
+async def test_new_files_are_no_change_and_do_not_exist_in_the_next_check(
+    scene: Scene,
+) -> None:
     base = await scene.store.snapshot()
     names = ("cover[age].xml", "new.log", "snaps/deep/a.snap")
     script = "test ! -e snaps; test ! -e 'cover[age].xml'; test ! -e new.log; mkdir -p snaps/deep; echo s > snaps/deep/a.snap;"
     for text in ("1", "2", "2"):
-        assert await made_by(scene, f"set -e; {script} echo {text} > new.log; echo {text} > 'cover[age].xml'") == names
+        assert (
+            await made_by(
+                scene,
+                f"set -e; {script} echo {text} > new.log; echo {text} > 'cover[age].xml'",
+            )
+            == names
+        )
         for path in ("new.log", "cover[age].xml"):
             assert (scene.workspace / path).read_text() == f"{text}\n"
         now = await scene.store.snapshot()
@@ -522,14 +639,27 @@ async def test_new_files_are_no_change_and_do_not_exist_in_the_next_check(scene:
         assert (await scene.store.diff_stat(base, now)).files == 0
         assert await scene.store.patches([(base, now)]) == [""]
     await made_by(scene, "true")
-    assert (scene.workspace / "snaps/deep/a.snap").exists(), "what a check does not make again stays"
+    assert (scene.workspace / "snaps/deep/a.snap").exists(), (
+        "what a check does not make again stays"
+    )
 
 
-async def test_files_of_checks_are_the_agents_once_it_changes_them(scene: Scene) -> None:
+async def test_files_of_checks_are_the_agents_once_it_changes_them(
+    scene: Scene,
+) -> None:
     base = await scene.store.snapshot()
-    await made_by(scene, "echo 1 > report.xml; echo 1 > new.log; mkdir snaps; echo s > snaps/a; echo s > snaps/b")
-    write(scene.workspace, {"report.xml": "agent\n", "new.log": "agent\n", "snaps/a": "agent\n"})
-    assert [item.path for item in await scene.store.changes(base, await scene.store.snapshot())] == [
+    await made_by(
+        scene,
+        "echo 1 > report.xml; echo 1 > new.log; mkdir snaps; echo s > snaps/a; echo s > snaps/b",
+    )
+    write(
+        scene.workspace,
+        {"report.xml": "agent\n", "new.log": "agent\n", "snaps/a": "agent\n"},
+    )
+    assert [
+        item.path
+        for item in await scene.store.changes(base, await scene.store.snapshot())
+    ] == [
         "report.xml",
         "snaps/a",
     ]
@@ -556,7 +686,10 @@ async def test_a_commit_of_a_validator_is_no_change(scene: Scene) -> None:
     assert before.id != after.id
     assert await scene.store.changes(before, after) == ()
     git(scene.workspace, "commit", "-q", "--allow-empty", "-m", "by the agent")
-    assert [item.path for item in await scene.store.changes(after, await scene.store.snapshot())] == [".git"]
+    assert [
+        item.path
+        for item in await scene.store.changes(after, await scene.store.snapshot())
+    ] == [".git"]
 
 
 async def test_modes_of_files_that_keep_their_content(scene: Scene) -> None:
@@ -565,15 +698,22 @@ async def test_modes_of_files_that_keep_their_content(scene: Scene) -> None:
     scene.before = scene.look()
     environment = scene.environment()
     async with environment.open(()) as opened:
-        await scene.run(opened, "chmod 600 src/a.py; chmod 700 tool; chmod 644 secret; chmod 600 data/own.log")
+        await scene.run(
+            opened,
+            "chmod 600 src/a.py; chmod 700 tool; chmod 644 secret; chmod 600 data/own.log",
+        )
 
     assert (scene.workspace / "data/own.log").stat().st_mode & 0o777 == 0o600
     (scene.workspace / "data/own.log").chmod(0o644)
     assert scene.look() == scene.before
 
 
-@pytest.mark.parametrize("script", ["rm -rf src; echo f > src", "rm -rf src; ln -s /etc src"])
-async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene, script: str) -> None:
+@pytest.mark.parametrize(
+    "script", ["rm -rf src; echo f > src", "rm -rf src; ln -s /etc src"]
+)
+async def test_a_file_in_place_of_a_folder_and_the_other_way_round(
+    scene: Scene, script: str
+) -> None:
     script += "; rm plain.txt; mkdir plain.txt; echo i > plain.txt/in"
     async with scene.opened(*layers(scene.workspace)) as opened:
         await scene.run(opened, script)
@@ -583,7 +723,9 @@ async def test_a_file_in_place_of_a_folder_and_the_other_way_round(scene: Scene,
     assert status(scene.workspace) == scene.before[2]
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user is needed")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"), reason="another user is needed"
+)
 def test_folders_without_permissions_do_not_prevent_the_undo() -> None:
     """Run by a user whom permissions hold for."""
     script = (
@@ -603,7 +745,11 @@ def test_folders_without_permissions_do_not_prevent_the_undo() -> None:
         done = subprocess.run(
             [*AS_ORDINARY, python, root / "script.py", workspace, home, script],
             cwd="/",
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{PROJECT}:{path_here()}", "HOME": str(home)},
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": f"{PROJECT}:{path_here()}",
+                "HOME": str(home),
+            },
             capture_output=True,
             text=True,
             check=False,
@@ -613,7 +759,9 @@ def test_folders_without_permissions_do_not_prevent_the_undo() -> None:
         assert (picture(workspace), status(workspace)) == before
 
 
-async def test_a_full_disk_is_named(plain: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_is_named(
+    plain: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with plain.opened() as opened:
         assert opened.full() == ""
         real = shutil.disk_usage(plain.workspace)
@@ -628,10 +776,17 @@ async def test_home_may_lie_in_the_workspace(tmp_path: Path) -> None:
     scene = Scene(tmp_path / "ws", tmp_path / "ws/home")
     layer = Layer(scene.workspace, {"a.py": File(TEXT, b"put")})
     async with scene.opened(layer) as opened:
-        await scene.run(opened, "echo x > a.py; echo o > o.txt; mkdir home/of-another; echo n > new")
+        await scene.run(
+            opened, "echo x > a.py; echo o > o.txt; mkdir home/of-another; echo n > new"
+        )
     scene.close()
 
-    assert {path.name for path in scene.workspace.iterdir()} == {"a.py", "o.txt", "new", "home"}
+    assert {path.name for path in scene.workspace.iterdir()} == {
+        "a.py",
+        "o.txt",
+        "new",
+        "home",
+    }
     assert (scene.workspace / "a.py").read_text() == "a\n"
     assert (scene.home / "of-another").is_dir()
 

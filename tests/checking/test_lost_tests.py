@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from goalrunner.checking.base_results import BaseResults
-from goalrunner.checking.lost_tests import lost_tests, needed_tests, removed_tests, suite_labels
-from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.checking.lost_tests import (
+    lost_tests,
+    needed_tests,
+    removed_tests,
+    suite_labels,
+)
+from goalrunner.core.verdict import (
+    CollectedTests,
+    Ending,
+    RunnerCount,
+    SuiteRecord,
+    ValidatorResult,
+)
 from goalrunner.validators.collected_tests import together
 from goalrunner.validators.named_tests import named_tests
 from goalrunner.validators.suites import Output, record_of
@@ -18,22 +29,33 @@ from goalrunner.validators.suites import Output, record_of
 OUTPUTS = Path(__file__).parents[1] / "validators" / "outputs"
 
 
-def count(ran: int, skipped: int = 0, runner: str = "mocha", **more: Any) -> RunnerCount:
+def count(
+    ran: int, skipped: int = 0, runner: str = "mocha", **more: Any
+) -> RunnerCount:
     return RunnerCount(runner=runner, ran=ran, skipped=skipped, **more)
 
 
-def result(*counts: RunnerCount, tests: CollectedTests | None = None, **suite: Any) -> ValidatorResult:
+def result(
+    *counts: RunnerCount, tests: CollectedTests | None = None, **suite: Any
+) -> ValidatorResult:
     record = SuiteRecord(counts=counts, **suite)
-    return ValidatorResult(name="tests", passed=True, summary="exit 0", suite=record, tests=tests)
+    return ValidatorResult(
+        name="tests", passed=True, summary="exit 0", suite=record, tests=tests
+    )
 
 
 def collected(
-    *passed: str, whole: bool = True, at: Mapping[str, str] | None = None, **other: Ending
+    *passed: str,
+    whole: bool = True,
+    at: Mapping[str, str] | None = None,
+    **other: Ending,
 ) -> ValidatorResult:
     """Return a result with tests; names of `other` are tests of tests/a.py."""
     endings: dict[str, Ending] = dict.fromkeys(passed, "passed")
     endings |= {f"tests/a.py::{name}": ending for name, ending in other.items()}
-    return result(tests=CollectedTests(endings=endings, skipped_at=at or {}, whole=whole))
+    return result(
+        tests=CollectedTests(endings=endings, skipped_at=at or {}, whole=whole)
+    )
 
 
 def recorded(name: str) -> ValidatorResult:
@@ -44,10 +66,15 @@ def recorded(name: str) -> ValidatorResult:
     return ValidatorResult(name="tests", passed=True, suite=record, tests=tests)
 
 
-def lost(start: ValidatorResult | None, now: ValidatorResult, *, freed: bool = False) -> list[str]:
+def lost(
+    start: ValidatorResult | None, now: ValidatorResult, *, freed: bool = False
+) -> list[str]:
     """Return the tests that are lost. Files below src/ are the agent's."""
     found = lost_tests(start, now, lambda path: path.startswith("src/"), freed=freed)
-    return [f"{item.test} ({item.change})" if item.change != "lost" else item.test for item in found]
+    return [
+        f"{item.test} ({item.change})" if item.change != "lost" else item.test
+        for item in found
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,40 +89,72 @@ def lost(start: ValidatorResult | None, now: ValidatorResult, *, freed: bool = F
         ("go", "go test example/sum::TestAdd"),
     ],
 )
-def test_a_process_that_ends_before_its_tests_loses_them(runner: str, words: str) -> None:
+def test_a_process_that_ends_before_its_tests_loses_them(
+    runner: str, words: str
+) -> None:
     found = lost(recorded(f"red-{runner}"), recorded(f"exit-{runner}"))
     assert any(words in test for test in found), found
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])
 def test_a_test_that_is_skipped_anew_is_lost(runner: str) -> None:
-    assert lost(recorded(f"red-{runner}"), recorded(f"skip-{runner}")) == [f"{runner} ran 1 test, and 2 at the start"]
+    assert lost(recorded(f"red-{runner}"), recorded(f"skip-{runner}")) == [
+        f"{runner} ran 1 test, and 2 at the start"
+    ]
 
 
-@pytest.mark.parametrize("runner", ["pytest", "jest", "vitest", "mocha", "node", "spec", "go", "cargo"])
+@pytest.mark.parametrize(
+    "runner", ["pytest", "jest", "vitest", "mocha", "node", "spec", "go", "cargo"]
+)
 def test_the_right_code_loses_no_test(runner: str) -> None:
     assert lost(recorded(f"red-{runner}"), recorded(f"green-{runner}")) == []
 
 
 def test_go_without_a_package_that_has_tests_has_no_summary() -> None:
-    record = record_of(Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), "")
+    record = record_of(
+        Output("ok  \ta\t0.1s [no tests to run]\n?   \tb\t[no test files]\n"), (), ""
+    )
     now = ValidatorResult(name="tests", passed=True, summary="exit 0", suite=record)
     assert record.counts == ()
-    assert lost(result(count(2, runner="go test")), now) == ["no summary of go test, which printed one at the start"]
+    assert lost(result(count(2, runner="go test")), now) == [
+        "no summary of go test, which printed one at the start"
+    ]
 
 
 @pytest.mark.parametrize(
     ("start", "now", "why"),
     [
-        ([count(10), count(5, failed=True)], [count(10)], "mocha ran 10 tests, and 15 at the start"),
-        ([count(5, failed=True), count(8)], [count(8)], "mocha ran 8 tests, and 13 at the start"),
-        ([count(3, failed=True)], [count(2, 1)], "mocha ran 2 tests, and 3 at the start"),
-        ([count(3, failed=True)], [count(9, runner="jest")], "no summary of mocha, which printed one at the start"),
-        ([count(2, runner="go test")], [count(1, runner="go test")], "go test ran 1 package, and 2 at the start"),
+        (
+            [count(10), count(5, failed=True)],
+            [count(10)],
+            "mocha ran 10 tests, and 15 at the start",
+        ),
+        (
+            [count(5, failed=True), count(8)],
+            [count(8)],
+            "mocha ran 8 tests, and 13 at the start",
+        ),
+        (
+            [count(3, failed=True)],
+            [count(2, 1)],
+            "mocha ran 2 tests, and 3 at the start",
+        ),
+        (
+            [count(3, failed=True)],
+            [count(9, runner="jest")],
+            "no summary of mocha, which printed one at the start",
+        ),
+        (
+            [count(2, runner="go test")],
+            [count(1, runner="go test")],
+            "go test ran 1 package, and 2 at the start",
+        ),
         ([count(3, 2)], [count(2, 3)], "mocha ran 2 tests, and 3 at the start"),
     ],
 )
-def test_a_count_that_is_smaller_is_lost(start: list[RunnerCount], now: list[RunnerCount], why: str) -> None:
+def test_a_count_that_is_smaller_is_lost(
+    start: list[RunnerCount], now: list[RunnerCount], why: str
+) -> None:
     assert lost(result(*start), result(*now)) == [why]
 
 
@@ -114,7 +173,9 @@ def test_a_count_that_is_smaller_is_lost(start: list[RunnerCount], now: list[Run
         ([count(3, 2)], [count(3, 2)]),
     ],
 )
-def test_what_may_be_honest_is_not_lost(start: list[RunnerCount], now: list[RunnerCount]) -> None:
+def test_what_may_be_honest_is_not_lost(
+    start: list[RunnerCount], now: list[RunnerCount]
+) -> None:
     assert lost(result(*start), result(*now)) == []
 
 
@@ -150,25 +211,45 @@ def test_counts_do_not_decide_where_the_goal_lets_checks_change() -> None:
         ([count(9, failed=True, certain=False), count(3, failed=True)], 3),
     ],
 )
-def test_what_may_be_another_try_need_not_run_again(counts: list[RunnerCount], expected: int) -> None:
+def test_what_may_be_another_try_need_not_run_again(
+    counts: list[RunnerCount], expected: int
+) -> None:
     assert needed_tests(counts) == expected
 
 
 @pytest.mark.parametrize(
     ("start", "now", "gone"),
     [
-        (["tests/a.py::x", "tests/a.py::y"], ["tests/a.py::y", "tests/a.py::z"], ["tests/a.py::x"]),
+        (
+            ["tests/a.py::x", "tests/a.py::y"],
+            ["tests/a.py::y", "tests/a.py::z"],
+            ["tests/a.py::x"],
+        ),
         (["src/a.py::x"], [], []),
-        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[3]", "tests/a.py::x[4]"], []),
-        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[1]"], ["tests/a.py::x[2]"]),
-        (["tests/a.py::x[1]", "tests/a.py::x[2]"], ["tests/a.py::x[3]"], ["tests/a.py::x[1]", "tests/a.py::x[2]"]),
+        (
+            ["tests/a.py::x[1]", "tests/a.py::x[2]"],
+            ["tests/a.py::x[3]", "tests/a.py::x[4]"],
+            [],
+        ),
+        (
+            ["tests/a.py::x[1]", "tests/a.py::x[2]"],
+            ["tests/a.py::x[1]"],
+            ["tests/a.py::x[2]"],
+        ),
+        (
+            ["tests/a.py::x[1]", "tests/a.py::x[2]"],
+            ["tests/a.py::x[3]"],
+            ["tests/a.py::x[1]", "tests/a.py::x[2]"],
+        ),
         (["tests/a.py"], ["tests/a.py::x"], []),
         (["tests/a.py"], ["tests/b.py::x"], ["tests/a.py"]),
         ([], ["tests/a.py::x"], []),
         (["tests/a.py::x"], [], ["tests/a.py::x"]),
     ],
 )
-def test_what_was_collected_at_the_start_must_be_there(start: list[str], now: list[str], gone: list[str]) -> None:
+def test_what_was_collected_at_the_start_must_be_there(
+    start: list[str], now: list[str], gone: list[str]
+) -> None:
     assert lost(collected(*start), collected(*now)) == gone
 
 
@@ -186,7 +267,9 @@ def test_what_was_collected_at_the_start_must_be_there(start: list[str], now: li
         ("", "", []),
     ],
 )
-def test_a_test_that_ran_must_run_again(start: Ending, now: Ending, gone: list[str]) -> None:
+def test_a_test_that_ran_must_run_again(
+    start: Ending, now: Ending, gone: list[str]
+) -> None:
     assert lost(collected(x=start), collected(x=now)) == gone
 
 
@@ -201,16 +284,24 @@ def test_a_run_that_does_not_know_all_tests_loses_none_by_their_names() -> None:
 
 def test_a_run_that_ended_early_loses_the_tests_behind_its_end() -> None:
     start = collected(x="failed", y="passed")
-    assert lost(start, collected(x="", whole=False)) == ["tests/a.py::x", "tests/a.py::y"]
+    assert lost(start, collected(x="", whole=False)) == [
+        "tests/a.py::x",
+        "tests/a.py::y",
+    ]
 
 
-def test_source_that_skips_a_test_loses_it_even_if_it_was_unknown_at_the_start() -> None:
+def test_source_that_skips_a_test_loses_it_even_if_it_was_unknown_at_the_start() -> (
+    None
+):
     test = "tests/a.py::x"
     for start in (None, result(), collected("tests/a.py::y", whole=False)):
         now = collected("tests/a.py::y", x="skipped", at={test: "src/a.py"})
         assert lost(start, now) == [f"{test} (skipped)"]
     assert lost(None, collected(x="skipped", at={test: "tests/helper.py"})) == []
-    assert lost(collected(x="skipped"), collected(x="skipped", at={test: "src/a.py"})) == []
+    assert (
+        lost(collected(x="skipped"), collected(x="skipped", at={test: "src/a.py"}))
+        == []
+    )
 
 
 def test_a_selection_that_varies_is_not_compared() -> None:
@@ -223,28 +314,45 @@ def test_a_selection_that_varies_is_not_compared() -> None:
     ("earlier", "delivered", "removed"),
     [
         (["tests/a.py::x"], ["tests/b.py::x"], 0),
-        (["tests/a.py::x", "tests/a.py::y[1]", "tests/a.py::z"], ["b.py::x", "c.py::y[1]", "d.py::w"], 1),
+        (
+            ["tests/a.py::x", "tests/a.py::y[1]", "tests/a.py::z"],
+            ["b.py::x", "c.py::y[1]", "d.py::w"],
+            1,
+        ),
         (["tests/a.py::x", "tests/b.py::x"], ["tests/b.py::x"], 1),
         (["tests/a.py::x", "tests/b.py::x"], ["tests/c.py::x"], 1),
         (["src/a.py::x", "src/b.py::x"], [], 2),
         (["tests/a.py"], ["tests/unit/a.py::x"], 0),
     ],
 )
-def test_tests_that_were_removed_are_counted(earlier: list[str], delivered: list[str], removed: int) -> None:
+def test_tests_that_were_removed_are_counted(
+    earlier: list[str], delivered: list[str], removed: int
+) -> None:
     assert removed_tests([None, collected(*earlier)], collected(*delivered)) == removed
 
 
 def test_a_removed_test_counts_once_for_several_runs() -> None:
-    assert removed_tests([collected(x="failed"), collected(x="passed", y="passed")], collected(z="passed")) == 2
+    assert (
+        removed_tests(
+            [collected(x="failed"), collected(x="passed", y="passed")],
+            collected(z="passed"),
+        )
+        == 2
+    )
 
 
 def test_a_moved_test_is_none_of_those_removed_although_a_side_has_it_twice() -> None:
-    start, delivered = collected("tests/a.py::test_a"), collected("tests/new.py::test_a")
+    start, delivered = (
+        collected("tests/a.py::test_a"),
+        collected("tests/new.py::test_a"),
+    )
     both = collected("tests/a.py::test_a", "tests/new.py::test_a")
     assert removed_tests([start, both], delivered) == 0
 
 
-def labels(start: Sequence[RunnerCount], *now: RunnerCount, **suite: Any) -> tuple[str, ...]:
+def labels(
+    start: Sequence[RunnerCount], *now: RunnerCount, **suite: Any
+) -> tuple[str, ...]:
     return suite_labels(result(*start, **suite), result(*now, **suite))
 
 
@@ -257,7 +365,9 @@ def test_what_is_not_known_of_tests_is_labelled() -> None:
 
 def test_the_tests_of_the_baseline_are_kept(tmp_path: Path) -> None:
     start = collected(x="failed", at={"tests/a.py::y": "tests/a.py"})
-    BaseResults(tmp_path / "base.json", lambda text: text.replace("exit", "***")).keep([start])
+    BaseResults(tmp_path / "base.json", lambda text: text.replace("exit", "***")).keep(
+        [start]
+    )
     kept = BaseResults(tmp_path / "base.json").results["tests"]
     assert (kept.tests, kept.summary) == (start.tests, "*** 0")
     assert "tests" not in start.model_dump()

@@ -63,13 +63,22 @@ def test_files_that_it_names_otherwise(objective: str, path: str) -> None:
         ("Add a make target lint, do not add a target docs", "docs", False),
     ],
 )
-def test_commands_that_it_names(objective: str, command: str, *, expected: bool) -> None:
+def test_commands_that_it_names(
+    objective: str, command: str, *, expected: bool
+) -> None:
     assert named_by_goal([objective]).names_command(command) is expected
-    assert not named_by_goal([objective], [f"no target {command}"]).names_command(command)
+    assert not named_by_goal([objective], [f"no target {command}"]).names_command(
+        command
+    )
 
 
 @given(st.text(max_size=80), st.text(max_size=20))
 def test_any_text_is_read(text: str, path: str) -> None:
     named = named_by_goal([text])
-    assert not (named.names(path) and path.strip() and path not in text and path.rpartition("/")[2] not in text)
+    assert not (
+        named.names(path)
+        and path.strip()
+        and path not in text
+        and path.rpartition("/")[2] not in text
+    )
     assert not named_by_goal([text], [text]).names(path) or not path

@@ -23,7 +23,9 @@ def places(tmp_path: Path) -> tuple[Path, Path, Path]:
     return made
 
 
-def test_a_file_is_copied_with_its_mode_and_its_folders_are_made(places: tuple[Path, Path, Path]) -> None:
+def test_a_file_is_copied_with_its_mode_and_its_folders_are_made(
+    places: tuple[Path, Path, Path],
+) -> None:
     written, workspace, _ = places
     (written / "out" / "report.xml").chmod(0o4751)
     assert copy_into(written, workspace, "out/report.xml")
@@ -32,7 +34,9 @@ def test_a_file_is_copied_with_its_mode_and_its_folders_are_made(places: tuple[P
     assert list(copied.parent.iterdir()) == [copied]
 
 
-def test_a_link_in_place_of_a_folder_is_not_followed(places: tuple[Path, Path, Path]) -> None:
+def test_a_link_in_place_of_a_folder_is_not_followed(
+    places: tuple[Path, Path, Path],
+) -> None:
     written, workspace, outside = places
     (workspace / "out").symlink_to(outside)
     assert not copy_into(written, workspace, "out/report.xml")
@@ -40,7 +44,9 @@ def test_a_link_in_place_of_a_folder_is_not_followed(places: tuple[Path, Path, P
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe", "file"])
-def test_what_stands_at_the_path_is_replaced(places: tuple[Path, Path, Path], planted: str) -> None:
+def test_what_stands_at_the_path_is_replaced(
+    places: tuple[Path, Path, Path], planted: str
+) -> None:
     written, workspace, outside = places
     path = workspace / "out" / "report.xml"
     path.parent.mkdir()
@@ -63,7 +69,9 @@ def test_a_folder_at_the_path_stays(places: tuple[Path, Path, Path]) -> None:
 
 
 @pytest.mark.parametrize("planted", ["link", "folder link", "pipe"])
-def test_only_a_regular_file_of_the_checks_is_read(places: tuple[Path, Path, Path], planted: str) -> None:
+def test_only_a_regular_file_of_the_checks_is_read(
+    places: tuple[Path, Path, Path], planted: str
+) -> None:
     written, workspace, outside = places
     (written / "out" / "report.xml").unlink()
     match planted:

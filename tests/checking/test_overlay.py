@@ -30,17 +30,31 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion
 from goalrunner.system import processes
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot, choose
+from goalrunner.system.sandbox import (
+    SandboxedLauncher,
+    SandboxPolicy,
+    WritableRoot,
+    choose,
+)
 from goalrunner.system.sandbox_view import Confinement, sandbox_environment
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534
-AS_ORDINARY = ["setpriv", "--reuid", str(ORDINARY), "--regid", str(ORDINARY), "--clear-groups", "--inh-caps=-all"]
+AS_ORDINARY = [
+    "setpriv",
+    "--reuid",
+    str(ORDINARY),
+    "--regid",
+    str(ORDINARY),
+    "--clear-groups",
+    "--inh-caps=-all",
+]
 PROJECT = Path(__file__).parents[2]
 NAP = f"4711{os.getpid():07}"
 """Seconds for which a process sleeps that must be ended: known from those of tests that run at the same time."""
 as_root = pytest.mark.skipif(
-    not ROOT, reason="only root can mount outside of a user namespace, and become another user"
+    not ROOT,
+    reason="only root can mount outside of a user namespace, and become another user",
 )
 
 
@@ -72,7 +86,10 @@ class Place:
 
     @asynccontextmanager
     async def open(
-        self, put: Mapping[str, File] | None = None, hide: set[str] | None = None, *more: Layer
+        self,
+        put: Mapping[str, File] | None = None,
+        hide: set[str] | None = None,
+        *more: Layer,
     ) -> AsyncIterator[Checks]:
         layer = Layer(self.workspace, put or {}, frozenset(hide or ()))
         async with Overlay(self.scratch, os.environ).open([layer, *more]) as opened:
@@ -106,7 +123,11 @@ class Checks:
         return await self.opened.launcher(ProcessLauncher()).launch(
             argv,
             cwd=cwd or self.place.workspace,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.place.folder), **(env or {})},
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.place.folder),
+                **(env or {}),
+            },
             output=self.place.output,
             timeout=timeout,
             stdin=stdin,
@@ -131,7 +152,9 @@ def living(marker: str) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and marker.encode() in (entry / "cmdline").read_bytes().replace(b"\0", b" "):
+            if entry.name.isdigit() and marker.encode() in (
+                entry / "cmdline"
+            ).read_bytes().replace(b"\0", b" "):
                 found.append(int(entry.name))
     return found
 
@@ -160,29 +183,48 @@ def reaped() -> bool:
 
 
 async def test_files_of_put_replace_the_live_ones(place: Place) -> None:
-    put = {"tests/test_code.py": plain("original\n"), "new/deep/run.sh": plain("#!/bin/sh\necho ran\n", 0o755)}
+    put = {
+        "tests/test_code.py": plain("original\n"),
+        "new/deep/run.sh": plain("#!/bin/sh\necho ran\n", 0o755),
+    }
     async with place.open(put) as checks:
-        assert await checks("cat tests/test_code.py src/code.py; ./new/deep/run.sh") == "original\nlive\nran\n"
+        assert (
+            await checks("cat tests/test_code.py src/code.py; ./new/deep/run.sh")
+            == "original\nlive\nran\n"
+        )
     assert place.live() == {"src/code.py": "live\n", "tests/test_code.py": "live\n"}
 
 
 async def test_hidden_paths_do_not_exist(place: Place) -> None:
     (place.workspace / "planted").mkdir()
     (place.workspace / "planted/a").write_text("a\n")
-    async with place.open(hide={"planted", "tests/test_code.py", "not/there"}) as checks:
+    async with place.open(
+        hide={"planted", "tests/test_code.py", "not/there"}
+    ) as checks:
         assert (
-            await checks("find . -type f; ls tests; cat planted/a 2>/dev/null || echo gone") == "./src/code.py\ngone\n"
+            await checks(
+                "find . -type f; ls tests; cat planted/a 2>/dev/null || echo gone"
+            )
+            == "./src/code.py\ngone\n"
         )
         assert await checks("ls -A; mkdir planted && ls -A planted") == "src\ntests\n"
     assert (place.workspace / "planted/a").exists()
 
 
-async def test_a_path_of_put_below_a_hidden_folder_stands_there_alone(place: Place) -> None:
+async def test_a_path_of_put_below_a_hidden_folder_stands_there_alone(
+    place: Place,
+) -> None:
     for path in ("lib/a/one", "lib/a/two", "lib/b/three"):
         (place.workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (place.workspace / path).write_text("live\n")
-    async with place.open({"lib/a/one": plain("original\n"), "lib/c/new": plain("new\n")}, {"lib", "lib/b"}) as checks:
-        assert await checks("find lib | sort; cat lib/a/one") == "lib\nlib/a\nlib/a/one\nlib/c\nlib/c/new\noriginal\n"
+    async with place.open(
+        {"lib/a/one": plain("original\n"), "lib/c/new": plain("new\n")},
+        {"lib", "lib/b"},
+    ) as checks:
+        assert (
+            await checks("find lib | sort; cat lib/a/one")
+            == "lib\nlib/a\nlib/a/one\nlib/c\nlib/c/new\noriginal\n"
+        )
 
 
 async def test_a_parent_that_is_a_link_or_a_file_becomes_a_folder(place: Place) -> None:
@@ -192,31 +234,45 @@ async def test_a_parent_that_is_a_link_or_a_file_becomes_a_folder(place: Place) 
     (place.workspace / "file").write_text("live\n")
     put = {"linked/conftest.py": plain("original\n"), "file/x/y": plain("deep\n")}
     async with place.open(put) as checks:
-        assert await checks("test ! -L linked && cat linked/conftest.py file/x/y && ls -A linked") == (
-            "original\ndeep\nconftest.py\n"
-        )
+        assert await checks(
+            "test ! -L linked && cat linked/conftest.py file/x/y && ls -A linked"
+        ) == ("original\ndeep\nconftest.py\n")
     assert not list(outside.iterdir())
     assert (place.workspace / "linked").is_symlink()
 
 
-async def test_links_are_put_as_links_and_files_replace_live_links_and_folders(place: Place) -> None:
+async def test_links_are_put_as_links_and_files_replace_live_links_and_folders(
+    place: Place,
+) -> None:
     (place.workspace / "dir").mkdir()
     (place.workspace / "dir/inner").write_text("live\n")
     (place.workspace / "link").symlink_to("src/code.py")
-    put = {"link": plain("original\n"), "dir": plain("a file\n"), "tests/test_code.py": link("../src/code.py")}
+    put = {
+        "link": plain("original\n"),
+        "dir": plain("a file\n"),
+        "tests/test_code.py": link("../src/code.py"),
+    }
     async with place.open(put) as checks:
-        assert await checks("test ! -L link && cat link dir; readlink tests/test_code.py; cat tests/test_code.py") == (
-            "original\na file\n../src/code.py\nlive\n"
-        )
+        assert await checks(
+            "test ! -L link && cat link dir; readlink tests/test_code.py; cat tests/test_code.py"
+        ) == ("original\na file\n../src/code.py\nlive\n")
 
 
-async def test_modes_are_kept_and_times_are_fresh_while_folders_keep_theirs(place: Place) -> None:
+async def test_modes_are_kept_and_times_are_fresh_while_folders_keep_theirs(
+    place: Place,
+) -> None:
     old = (1_000_000_000, 1_000_000_000)
     (place.workspace / "tests").chmod(0o750)
-    for path in (place.workspace / "tests/test_code.py", place.workspace / "tests", place.workspace):
+    for path in (
+        place.workspace / "tests/test_code.py",
+        place.workspace / "tests",
+        place.workspace,
+    ):
         os.utime(path, old)
     before = int(time.time()) - 1
-    async with place.open({"tests/test_code.py": plain("original\n", 0o640)}, {"src/code.py"}) as checks:
+    async with place.open(
+        {"tests/test_code.py": plain("original\n", 0o640)}, {"src/code.py"}
+    ) as checks:
         said = await checks("stat -c '%a %Y' tests/test_code.py tests .")
         (mode, written), folder, root = (line.split() for line in said.splitlines())
     assert (mode, int(written) >= before) == ("640", True)
@@ -236,7 +292,9 @@ async def test_a_stale_pyc_does_not_serve_a_file_that_was_put(place: Place) -> N
 
 async def test_writes_and_deletions_do_not_reach_the_live_tree(place: Place) -> None:
     before = place.live()
-    async with place.open({"tests/test_code.py": plain("original\n")}, {"nothing"}) as checks:
+    async with place.open(
+        {"tests/test_code.py": plain("original\n")}, {"nothing"}
+    ) as checks:
         await checks(
             "echo x > new; echo x >> src/code.py; rm -r tests; mkdir -p a/b; ln -s / root; mv src moved || true"
         )
@@ -248,42 +306,71 @@ async def test_writes_and_deletions_do_not_reach_the_live_tree(place: Place) -> 
         assert await checks("ls") == "src\ntests\n"
 
 
-async def test_written_names_what_checks_wrote_and_not_what_was_put(place: Place) -> None:
+async def test_written_names_what_checks_wrote_and_not_what_was_put(
+    place: Place,
+) -> None:
     async with place.open({"a": plain("a\n"), "b": plain("b\n")}) as checks:
         assert checks.opened.uppers[0].written() == []
-        await checks("echo more >> b; mkdir -p out; echo x > out/report.xml; mkfifo out/pipe; ln -s a out/link")
+        await checks(
+            "echo more >> b; mkdir -p out; echo x > out/report.xml; mkfifo out/pipe; ln -s a out/link"
+        )
         assert sorted(checks.opened.uppers[0].written()) == ["b", "out/report.xml"]
 
 
 async def test_commands_run_as_the_same_user_in_the_right_folder(place: Place) -> None:
     async with place.open() as checks:
         assert await checks("id -u; id -g") == f"{os.geteuid()}\n{os.getegid()}\n"
-        done = await checks.launch(["pwd"], cwd=place.workspace / "src", env={"PWD": "/wrong"})
-        assert (done.exit_code, place.output.read_text()) == (0, f"{place.workspace}/src\n")
-        await checks.launch(["env"], cwd=place.workspace / "src", env={"PWD": "/wrong", "odd.name": "1"})
+        done = await checks.launch(
+            ["pwd"], cwd=place.workspace / "src", env={"PWD": "/wrong"}
+        )
+        assert (done.exit_code, place.output.read_text()) == (
+            0,
+            f"{place.workspace}/src\n",
+        )
+        await checks.launch(
+            ["env"], cwd=place.workspace / "src", env={"PWD": "/wrong", "odd.name": "1"}
+        )
         said = place.output.read_text().splitlines()
         assert {f"PWD={place.workspace}/src", "odd.name=1"} < set(said)
         assert not any(line.startswith("OLDPWD=") for line in said)
 
 
-async def test_a_command_starts_in_a_folder_that_exists_in_the_environment_alone(place: Place) -> None:
+async def test_a_command_starts_in_a_folder_that_exists_in_the_environment_alone(
+    place: Place,
+) -> None:
     async with place.open({"only/here/x": plain("x\n")}) as checks:
-        done = await checks.launch(["/bin/sh", "-c", "pwd; cat x"], cwd=place.workspace / "only/here", env={"PWD": "/"})
-        assert (done.exit_code, place.output.read_text()) == (0, f"{place.workspace}/only/here\nx\n")
-        await checks.launch(["env"], cwd=place.workspace / "only/here", env={"PWD": "/wrong"})
+        done = await checks.launch(
+            ["/bin/sh", "-c", "pwd; cat x"],
+            cwd=place.workspace / "only/here",
+            env={"PWD": "/"},
+        )
+        assert (done.exit_code, place.output.read_text()) == (
+            0,
+            f"{place.workspace}/only/here\nx\n",
+        )
+        await checks.launch(
+            ["env"], cwd=place.workspace / "only/here", env={"PWD": "/wrong"}
+        )
         assert "PWD=" not in place.output.read_text()
 
 
-async def test_an_absolute_link_as_the_working_folder_leads_into_the_environment(place: Place) -> None:
+async def test_an_absolute_link_as_the_working_folder_leads_into_the_environment(
+    place: Place,
+) -> None:
     (place.workspace / "here").symlink_to(place.workspace / "tests")
     (place.folder / "ws-link").symlink_to(place.workspace)
     async with place.open({"tests/test_code.py": plain("original\n")}) as checks:
-        for folder in (place.workspace / "here", place.folder / "ws-link" / "src/../tests"):
+        for folder in (
+            place.workspace / "here",
+            place.folder / "ws-link" / "src/../tests",
+        ):
             await checks.launch(["cat", "test_code.py"], cwd=folder)
             assert place.output.read_text() == "original\n"
 
 
-async def test_a_workspace_that_is_a_link_is_overlaid_where_it_leads(place: Place) -> None:
+async def test_a_workspace_that_is_a_link_is_overlaid_where_it_leads(
+    place: Place,
+) -> None:
     entrance = place.folder / "entrance"
     entrance.symlink_to(place.workspace)
     layer = Layer(entrance, {"tests/test_code.py": plain("original\n")})
@@ -291,23 +378,43 @@ async def test_a_workspace_that_is_a_link_is_overlaid_where_it_leads(place: Plac
         assert opened.path == entrance
         checks = Checks(place, opened)
         assert (
-            await checks(f"cat {entrance}/tests/test_code.py {place.workspace}/tests/test_code.py") == "original\n" * 2
+            await checks(
+                f"cat {entrance}/tests/test_code.py {place.workspace}/tests/test_code.py"
+            )
+            == "original\n" * 2
         )
 
 
-def test_the_probe_finds_its_programs_on_path(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_probe_finds_its_programs_on_path(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "defpath", "/nowhere")  # as on NixOS
     assert probe(place.workspace, place.scratch) == ""
 
 
 @pytest.mark.parametrize(
-    "name", ["a b", "a:b", "a,b", "a\\b", 'it\'s "x"', "two\nlines", "ünï", "$HOME;`id`", "-o", "no-utf8-\udcff"]
+    "name",
+    [
+        "a b",
+        "a:b",
+        "a,b",
+        "a\\b",
+        'it\'s "x"',
+        "two\nlines",
+        "ünï",
+        "$HOME;`id`",
+        "-o",
+        "no-utf8-\udcff",
+    ],
 )
 async def test_strange_paths(tmp_path: Path, name: str) -> None:
     place = Place.new(tmp_path, name)
     place.scratch = tmp_path / f"s {name}"
     assert probe(place.workspace, place.scratch) == ""
-    put = {f"tests/{name}": plain("original\n"), "tests/test_code.py": plain("original\n")}
+    put = {
+        f"tests/{name}": plain("original\n"),
+        "tests/test_code.py": plain("original\n"),
+    }
     async with place.open(put, {"src/code.py"}) as checks:
         done = await checks.launch(["cat", f"tests/{name}", "tests/test_code.py"])
         assert (done.exit_code, place.output.read_text()) == (0, "original\n" * 2)
@@ -318,13 +425,27 @@ async def test_strange_paths(tmp_path: Path, name: str) -> None:
 
 async def test_git_status_and_commit_work_and_stay_inside(place: Place) -> None:
     git = "git -c user.name=A -c user.email=a@example.org"
-    subprocess.run(f"git init -q && git add . && {git} commit -qm one", shell=True, cwd=place.workspace, check=True)
+    subprocess.run(
+        f"git init -q && git add . && {git} commit -qm one",
+        shell=True,
+        cwd=place.workspace,
+        check=True,
+    )
     head = (place.workspace / ".git/HEAD").read_text()
     (place.workspace / "src/code.py").write_text("changed\n")
     async with place.open({"tests/test_code.py": plain("live\n")}) as checks:
         assert await checks("git status --porcelain") == " M src/code.py\n"
-        assert await checks(f"{git} commit -qam two && git log --format=%s") == "two\none\n"
-    log = subprocess.run(["git", "log", "--format=%s"], cwd=place.workspace, check=True, capture_output=True, text=True)
+        assert (
+            await checks(f"{git} commit -qam two && git log --format=%s")
+            == "two\none\n"
+        )
+    log = subprocess.run(
+        ["git", "log", "--format=%s"],
+        cwd=place.workspace,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert (log.stdout, head) == ("one\n", (place.workspace / ".git/HEAD").read_text())
 
 
@@ -332,25 +453,43 @@ async def test_a_worktree_has_its_git_folder_overlaid_as_well(place: Place) -> N
     git = "git -c user.name=A -c user.email=a@example.org"
     tree = place.folder / "tree"
     line = f"git init -q && git add . && {git} commit -qm one && git worktree add -q {tree} -b side"
-    subprocess.run(line, shell=True, cwd=place.workspace, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        line, shell=True, cwd=place.workspace, check=True, stdout=subprocess.DEVNULL
+    )
     main, place.workspace = place.workspace, tree
     async with place.open(None, None, Layer(main / ".git")) as checks:
         (tree / "src/code.py").write_text("changed\n")
-        assert await checks(f"{git} commit -qam two && git log --format=%s") == "two\none\n"
-        assert all(not path.startswith(".git") for path in checks.opened.uppers[0].written())
-    log = subprocess.run(["git", "log", "--format=%s", "side"], cwd=main, check=True, capture_output=True, text=True)
+        assert (
+            await checks(f"{git} commit -qam two && git log --format=%s")
+            == "two\none\n"
+        )
+        assert all(
+            not path.startswith(".git") for path in checks.opened.uppers[0].written()
+        )
+    log = subprocess.run(
+        ["git", "log", "--format=%s", "side"],
+        cwd=main,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert log.stdout == "one\n"
     assert probe(tree, place.scratch, [main / ".git"]) == ""
 
 
-async def test_an_editable_install_serves_the_files_of_the_environment(place: Place) -> None:
+async def test_an_editable_install_serves_the_files_of_the_environment(
+    place: Place,
+) -> None:
     site = place.workspace / ".venv/site"
     site.mkdir(parents=True)
     (site / "editable.pth").write_text(f"{place.workspace}/src\n")
     (place.workspace / "src/mine.py").write_text("print('live')\n")
     async with place.open({"src/mine.py": plain("print('original')\n")}) as checks:
         line = f"import site; site.addsitedir({str(site)!r}); import mine"
-        assert await checks(f"{shlex.quote(sys.executable)} -c {shlex.quote(line)}") == "original\n"
+        assert (
+            await checks(f"{shlex.quote(sys.executable)} -c {shlex.quote(line)}")
+            == "original\n"
+        )
 
 
 async def test_fifos_sockets_and_special_files_work(place: Place) -> None:
@@ -361,15 +500,23 @@ async def test_fifos_sockets_and_special_files_work(place: Place) -> None:
     )
     client = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('sock'); print(s.recv(9).decode())"
     async with place.open() as checks:
-        assert await checks("echo through > live-pipe & cat live-pipe; wait") == "through\n"
+        assert (
+            await checks("echo through > live-pipe & cat live-pipe; wait")
+            == "through\n"
+        )
         wait = "while [ ! -S sock ]; do sleep 0.01; done"
         assert (
-            await checks(f'{sys.executable} -c "{server}" & {wait}; {sys.executable} -c "{client}"; wait') == "hello\n"
+            await checks(
+                f'{sys.executable} -c "{server}" & {wait}; {sys.executable} -c "{client}"; wait'
+            )
+            == "hello\n"
         )
     assert not (place.workspace / "sock").exists()
 
 
-async def test_a_socket_of_the_live_workspace_does_not_break_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_of_the_live_workspace_does_not_break_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         monkeypatch.chdir(place.workspace)
         server.bind("sock")
@@ -380,14 +527,22 @@ async def test_a_socket_of_the_live_workspace_does_not_break_it(place: Place, mo
 async def test_stdin_and_a_separate_file_for_errors(place: Place) -> None:
     async with place.open() as checks:
         errors = place.folder / "errors"
-        done = await checks.launch(["/bin/sh", "-c", "cat; echo wrong >&2"], stdin=b"given\n", errors=errors)
-        assert (done.exit_code, place.output.read_text(), errors.read_text()) == (0, "given\n", "wrong\n")
+        done = await checks.launch(
+            ["/bin/sh", "-c", "cat; echo wrong >&2"], stdin=b"given\n", errors=errors
+        )
+        assert (done.exit_code, place.output.read_text(), errors.read_text()) == (
+            0,
+            "given\n",
+            "wrong\n",
+        )
 
 
 # How commands end.
 
 
-async def test_exit_codes_signals_and_missing_programs_are_those_of_a_plain_launch(place: Place) -> None:
+async def test_exit_codes_signals_and_missing_programs_are_those_of_a_plain_launch(
+    place: Place,
+) -> None:
     (place.workspace / "no-interpreter").write_text("#!/no/such/thing\n")
     (place.workspace / "no-interpreter").chmod(0o755)
     (place.workspace / "plain").write_text("#!/bin/sh\n")
@@ -407,11 +562,17 @@ async def test_exit_codes_signals_and_missing_programs_are_those_of_a_plain_laun
         ["./src"],
         ["cat", "x\0y"],
     ):
-        bare = await ProcessLauncher().launch(argv, cwd=place.workspace, env=env, output=place.folder / "bare")
+        bare = await ProcessLauncher().launch(
+            argv, cwd=place.workspace, env=env, output=place.folder / "bare"
+        )
         async with place.open() as checks:
             done = await checks.launch(argv, env=env)
         said = (place.output.read_text(), (place.folder / "bare").read_text())
-        assert (done.exit_code, bool(done.error), said[0]) == (bare.exit_code, bool(bare.error), said[1]), argv[:1]
+        assert (done.exit_code, bool(done.error), said[0]) == (
+            bare.exit_code,
+            bool(bare.error),
+            said[1],
+        ), argv[:1]
 
 
 async def test_a_missing_working_folder_is_named(place: Place) -> None:
@@ -419,21 +580,31 @@ async def test_a_missing_working_folder_is_named(place: Place) -> None:
         for folder in ("src", "none", "tests/test_code.py"):
             done = await checks.launch(["true"], cwd=place.workspace / folder)
             assert done.exit_code == 126
-            assert done.error.startswith(f"cannot change directory to '{place.workspace / folder}': ")
+            assert done.error.startswith(
+                f"cannot change directory to '{place.workspace / folder}': "
+            )
 
 
-async def test_a_program_that_exists_in_the_environment_alone_is_found(place: Place) -> None:
+async def test_a_program_that_exists_in_the_environment_alone_is_found(
+    place: Place,
+) -> None:
     (place.workspace / "bin").mkdir()
     (place.workspace / "bin/live").write_text("#!/bin/sh\necho live\n")
     (place.workspace / "bin/live").chmod(0o755)
-    async with place.open({"bin/tool": plain("#!/bin/sh\necho tool\n", 0o755)}, {"bin/live"}) as checks:
+    async with place.open(
+        {"bin/tool": plain("#!/bin/sh\necho tool\n", 0o755)}, {"bin/live"}
+    ) as checks:
         env = {"PATH": f"{place.workspace}/bin:/usr/bin:/bin"}
         assert (await checks.launch(["tool"], env=env)).exit_code == 0
         assert place.output.read_text() == "tool\n"
-        assert (await checks.launch(["live"], env=env)).error == "'live': No such file or directory"
+        assert (
+            await checks.launch(["live"], env=env)
+        ).error == "'live': No such file or directory"
 
 
-async def test_a_command_past_its_deadline_is_ended_with_its_daemons(place: Place) -> None:
+async def test_a_command_past_its_deadline_is_ended_with_its_daemons(
+    place: Place,
+) -> None:
     async with place.open() as checks:
         line = f"setsid sleep {NAP} & env -i setsid sleep {NAP} & sleep {NAP}"
         done = await checks.launch(["/bin/sh", "-c", line], timeout=0.5)
@@ -467,11 +638,15 @@ async def test_commands_side_by_side_do_not_end_each_other(place: Place) -> None
         async def run(line: str, number: int) -> Completion:
             env = {"PATH": os.environ["PATH"]}
             output = place.folder / f"output-{number}"
-            return await launcher.launch(["/bin/sh", "-c", line], cwd=place.workspace, env=env, output=output)
+            return await launcher.launch(
+                ["/bin/sh", "-c", line], cwd=place.workspace, env=env, output=output
+            )
 
         long = "(sleep 0.6; echo kept > kept) & wait"
         daemon = "(setsid sh -c 'sleep 0.6; echo kept > daemon' &) ; sleep 0.9"
-        _, first, second = await asyncio.gather(run(f"setsid sleep {NAP} & sleep 0.2", 0), run(long, 1), run(daemon, 2))
+        _, first, second = await asyncio.gather(
+            run(f"setsid sleep {NAP} & sleep 0.2", 0), run(long, 1), run(daemon, 2)
+        )
         assert not living(f"sleep {NAP}")
         assert (first.exit_code, second.exit_code) == (0, 0)
         assert await checks("cat kept daemon") == "kept\nkept\n"
@@ -489,7 +664,9 @@ async def test_zombies_are_reaped(place: Place) -> None:
 
 async def test_a_check_cannot_end_the_environment(place: Place) -> None:
     async with place.open() as checks:
-        await checks("kill -TERM 1; kill -HUP 1; kill -9 1; pkill -9 -P 1 cat || true; sleep 0.05")
+        await checks(
+            "kill -TERM 1; kill -HUP 1; kill -9 1; pkill -9 -P 1 cat || true; sleep 0.05"
+        )
         assert await checks("echo still") == "still\n"
 
 
@@ -509,7 +686,9 @@ async def test_an_environment_that_is_gone_gives_no_result(place: Place) -> None
 
 async def test_nothing_is_left_at_the_end(place: Place) -> None:
     async with place.open({"a/b": plain("x")}) as checks:
-        await checks("mkdir -p locked/in && touch locked/in/x && chmod 0 locked/in && chmod 500 locked; rm -r src")
+        await checks(
+            "mkdir -p locked/in && touch locked/in/x && chmod 0 locked/in && chmod 500 locked; rm -r src"
+        )
         first = checks.opened.namespace.first
     assert not Path(f"/proc/{first}").exists()
     assert not list(place.scratch.iterdir())
@@ -534,13 +713,18 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-def test_a_runner_that_is_killed_leaves_no_process_and_the_next_one_clears_up(place: Place) -> None:
+def test_a_runner_that_is_killed_leaves_no_process_and_the_next_one_clears_up(
+    place: Place,
+) -> None:
     runner = subprocess.Popen(
         [sys.executable, "-c", RUNNER.replace("NAP", NAP), str(place.folder)],
         env=os.environ | {"PYTHONPATH": path_here()},
     )
     deadline = time.monotonic() + 20
-    while not (place.output.exists() and "started" in place.output.read_text()) and time.monotonic() < deadline:
+    while (
+        not (place.output.exists() and "started" in place.output.read_text())
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.02)
     (left,) = place.scratch.iterdir()
     assert len(living(f"sleep {NAP}")) >= 3
@@ -555,7 +739,12 @@ def test_a_runner_that_is_killed_leaves_no_process_and_the_next_one_clears_up(pl
 
 
 def path_here() -> str:
-    return os.pathsep.join([str(PROJECT / "src"), *(path for path in sys.path if path.endswith("-packages"))])
+    return os.pathsep.join(
+        [
+            str(PROJECT / "src"),
+            *(path for path in sys.path if path.endswith("-packages")),
+        ]
+    )
 
 
 async def test_the_folder_of_a_running_environment_is_never_stale(place: Place) -> None:
@@ -563,7 +752,9 @@ async def test_the_folder_of_a_running_environment_is_never_stale(place: Place) 
         (folder,) = place.scratch.iterdir()
         os.utime(folder, (0, 0))
         async with place.open() as second:
-            assert await second("echo x > only-second; ls") == "only-second\nsrc\ntests\n"
+            assert (
+                await second("echo x > only-second; ls") == "only-second\nsrc\ntests\n"
+            )
             assert await first("ls") == "src\ntests\n"
         assert folder.exists()
 
@@ -632,12 +823,17 @@ async def test_collect_copies_matching_files_and_no_others(place: Place) -> None
         await checks(
             f"{line}; echo y > other.txt; ln -s /etc/passwd reports/link.xml; mkfifo reports/pipe.xml; rm src/code.py"
         )
-        assert sorted(await checks.opened.collect(["reports/*.xml", "deep/", "src/code.py"])) == [
+        assert sorted(
+            await checks.opened.collect(["reports/*.xml", "deep/", "src/code.py"])
+        ) == [
             "reports/deep/x.xml",
             "reports/old.xml",
         ]
     deep = place.workspace / "reports/deep/x.xml"
-    assert sorted(path.name for path in deep.parents[1].iterdir()) == ["deep", "old.xml"]
+    assert sorted(path.name for path in deep.parents[1].iterdir()) == [
+        "deep",
+        "old.xml",
+    ]
     assert (place.workspace / "reports/old.xml").read_text() == "new\n"
     assert (deep.read_text(), stat.S_IMODE(deep.stat().st_mode)) == ("x\n", 0o750)
     assert (place.workspace / "src/code.py").exists()
@@ -665,10 +861,16 @@ async def test_collect_follows_no_link_of_the_live_tree(place: Place) -> None:
 
 def test_probe_leaves_the_workspace_as_it_is(place: Place) -> None:
     before = place.live()
-    times = [path.stat().st_mtime_ns for path in (place.workspace, place.workspace / "src/code.py")]
+    times = [
+        path.stat().st_mtime_ns
+        for path in (place.workspace, place.workspace / "src/code.py")
+    ]
     assert probe(place.workspace, place.scratch) == ""
     assert place.live() == before
-    assert times == [path.stat().st_mtime_ns for path in (place.workspace, place.workspace / "src/code.py")]
+    assert times == [
+        path.stat().st_mtime_ns
+        for path in (place.workspace, place.workspace / "src/code.py")
+    ]
     assert not list(place.scratch.iterdir())
     assert (
         probe(place.folder / "none", place.scratch)
@@ -678,7 +880,9 @@ def test_probe_leaves_the_workspace_as_it_is(place: Place) -> None:
 
 async def test_scratch_below_the_workspace_is_refused(place: Place) -> None:
     with pytest.raises(EnvironmentFailed, match="lies below"):
-        async with Overlay(place.workspace / "scratch", os.environ).open([Layer(place.workspace)]):
+        async with Overlay(place.workspace / "scratch", os.environ).open(
+            [Layer(place.workspace)]
+        ):
             pass
     assert "lies below" in probe(place.workspace, place.workspace / "scratch")
     assert not (place.workspace / "scratch").exists()
@@ -690,9 +894,13 @@ async def test_scratch_that_others_can_write_is_refused(place: Place) -> None:
     assert "can be written by other users" in probe(place.workspace, place.scratch)
 
 
-def test_programs_are_never_taken_from_the_workspace(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_are_never_taken_from_the_workspace(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("unshare", "nsenter", "mount", "umount", "cat"):
-        (place.workspace / name).write_text(f"#!/bin/sh\ntouch {place.folder}/used\nexit 1\n")
+        (place.workspace / name).write_text(
+            f"#!/bin/sh\ntouch {place.folder}/used\nexit 1\n"
+        )
         (place.workspace / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{place.workspace}:{os.environ['PATH']}")
     monkeypatch.chdir(place.workspace)
@@ -715,7 +923,9 @@ class OpenedNow:
         self._opened.tear_down()
 
 
-def test_missing_programs_are_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_named(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("goalrunner.checking.namespace.SYSTEM_PATH", "/nowhere")
     monkeypatch.setenv("PATH", "/nowhere")
     assert probe(place.workspace, place.scratch) == "unshare is not installed"
@@ -725,7 +935,10 @@ def test_scratch_candidates_leave_out_the_workspace(place: Place) -> None:
     home = place.folder / "home"
     found = list(scratch_candidates(home, place.workspace))
     assert found[0] == home / "checks"
-    assert set(found[1:]) <= {Path(base, f"goal-checks-{os.geteuid()}") for base in ("/dev/shm", "/var/tmp", "/tmp")}
+    assert set(found[1:]) <= {
+        Path(base, f"goal-checks-{os.geteuid()}")
+        for base in ("/dev/shm", "/var/tmp", "/tmp")
+    }
     assert home / "checks" not in list(scratch_candidates(home, place.folder))
 
 
@@ -751,32 +964,45 @@ PROBE = (
 @as_root
 @pytest.mark.slow
 def test_two_overlays_are_the_limit_and_probe_says_so(place: Place) -> None:
-    line = (
-        'cd "$1"; for n in 1 2; do mkdir u$n w$n; mount -t overlay -o lowerdir=ws,upperdir=u$n,workdir=w$n x ws; done; '
+    line = 'cd "$1"; for n in 1 2; do mkdir u$n w$n; mount -t overlay -o lowerdir=ws,upperdir=u$n,workdir=w$n x ws; done; '
+    said = as_script(
+        f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder)
     )
-    said = as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder))
     assert said.startswith("the overlay could not be mounted (")
 
 
 @as_root
 def test_a_workspace_on_one_overlay_works(place: Place) -> None:
     line = 'cd "$1"; mkdir u w; mount -t overlay -o lowerdir=ws,upperdir=u,workdir=w x ws; '
-    assert as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder)) == ""
+    assert (
+        as_script(
+            f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"',
+            str(place.folder),
+        )
+        == ""
+    )
 
 
 @as_root
 @pytest.mark.slow
 def test_an_upper_layer_on_an_overlay_fails_in_words(place: Place) -> None:
     line = 'cd "$1"; mkdir u w scratch; mount -t overlay -o lowerdir=scratch,upperdir=u,workdir=w x scratch; chmod 700 scratch;'
-    said = as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder))
+    said = as_script(
+        f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder)
+    )
     assert said.startswith("the overlay could not be mounted (")
 
 
 @as_root
 def test_a_mount_below_the_workspace_is_named(place: Place) -> None:
     line = 'mkdir "$1/ws/m"; mount -t tmpfs x "$1/ws/m";'
-    said = as_script(f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder))
-    assert said == f"{place.workspace}/m is mounted below {place.workspace}, and an overlay does not show it"
+    said = as_script(
+        f'{line} {sys.executable} -c "{PROBE}" "$1/ws" "$1/scratch"', str(place.folder)
+    )
+    assert (
+        said
+        == f"{place.workspace}/m is mounted below {place.workspace}, and an overlay does not show it"
+    )
 
 
 @pytest.mark.slow
@@ -804,15 +1030,21 @@ def test_no_user_namespaces_is_said_in_words() -> None:
 async def test_no_space_is_said_in_words(place: Place) -> None:
     small = place.folder / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "x", small], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "x", small], check=True
+    )
     try:
         place.scratch = small / "scratch"
         async with place.open() as checks:
             assert checks.opened.full() == ""
-            done = await checks.launch(["dd", "if=/dev/zero", "of=big", "bs=1M", "count=8"])
+            done = await checks.launch(
+                ["dd", "if=/dev/zero", "of=big", "bs=1M", "count=8"]
+            )
             assert done.exit_code == 1
             assert checks.opened.full() == f"no space left in {place.scratch}"
-        with pytest.raises(EnvironmentFailed, match="No space left on device") as failed:
+        with pytest.raises(
+            EnvironmentFailed, match="No space left on device"
+        ) as failed:
             async with place.open({"big": plain("x" * 8_000_000)}):
                 pass
         assert "GOAL_HOME" in failed.value.hint
@@ -829,12 +1061,16 @@ async def test_the_sandbox_works_inside(place: Place, network: bool) -> None:
     sandbox = choose(os.environ, (place.workspace,), network=network).sandbox
     if sandbox is None:
         pytest.skip("no bubblewrap here")
-    async with place.open({"tests/test_code.py": plain("original\n")}, {"src/code.py"}) as checks:
+    async with place.open(
+        {"tests/test_code.py": plain("original\n")}, {"src/code.py"}
+    ) as checks:
         hidden = place.folder / "secret"
         hidden.mkdir()
         (hidden / "key").write_text("key\n")
         policy = SandboxPolicy(
-            sandbox, (WritableRoot(place.workspace),), Confinement(hidden=(hidden,), network=network)
+            sandbox,
+            (WritableRoot(place.workspace),),
+            Confinement(hidden=(hidden,), network=network),
         )
         launcher = SandboxedLauncher(checks.opened.launcher(ProcessLauncher()), policy)
         line = f"cat tests/test_code.py; ls src {hidden}; echo x > new; (echo x > /usr/new) 2>/dev/null || echo kept; id -u;"
@@ -844,7 +1080,10 @@ async def test_the_sandbox_works_inside(place: Place, network: bool) -> None:
             env=sandbox_environment({"PATH": os.environ["PATH"]}),
             output=place.output,
         )
-        assert place.output.read_text() == f"original\n{hidden}:\n\nsrc:\nkept\n{os.geteuid()}\n"
+        assert (
+            place.output.read_text()
+            == f"original\n{hidden}:\n\nsrc:\nkept\n{os.geteuid()}\n"
+        )
         assert (done.exit_code, done.error) == (4, "")
         assert checks.opened.uppers[0].written() == ["new"]
     assert not living(f"sleep {NAP}")
@@ -880,7 +1119,10 @@ def ordinary() -> Iterator[str]:
             "import pytest, pathspec, goalrunner.checking.overlay",
         ]
         with contextlib.suppress(OSError):
-            if subprocess.run(argv, env=env, capture_output=True, cwd="/").returncode == 0:
+            if (
+                subprocess.run(argv, env=env, capture_output=True, cwd="/").returncode
+                == 0
+            ):
                 yield python
                 return
     pytest.skip("no Python here that an ordinary user can run")
@@ -895,10 +1137,31 @@ def test_all_of_this_holds_for_an_ordinary_user() -> None:
         base = place.folder
         done = subprocess.run(
             [
-                *(*AS_ORDINARY, python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"),
-                *(f"--basetemp={base}/t", f"--rootdir={PROJECT}", "-c", f"{PROJECT}/pyproject.toml", __file__),
+                *(
+                    *AS_ORDINARY,
+                    python,
+                    "-m",
+                    "pytest",
+                    "-q",
+                    "-n",
+                    "0",
+                    "-p",
+                    "no:cacheprovider",
+                ),
+                *(
+                    f"--basetemp={base}/t",
+                    f"--rootdir={PROJECT}",
+                    "-c",
+                    f"{PROJECT}/pyproject.toml",
+                    __file__,
+                ),
             ],
-            env={"PYTHONPATH": path_here(), "PATH": "/usr/bin:/bin", "HOME": str(base), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                "PYTHONPATH": path_here(),
+                "PATH": "/usr/bin:/bin",
+                "HOME": str(base),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
             capture_output=True,
             text=True,
             cwd=PROJECT,

@@ -6,7 +6,14 @@ import pytest
 
 from goalrunner.checking.setup import input_paths
 
-PATHS = ["README.md", "pyproject.toml", "src/a.py", "src/fast.pyx", "sub/package-lock.json", "uv.lock"]
+PATHS = [
+    "README.md",
+    "pyproject.toml",
+    "src/a.py",
+    "src/fast.pyx",
+    "sub/package-lock.json",
+    "uv.lock",
+]
 
 
 @pytest.mark.parametrize(
@@ -17,11 +24,24 @@ PATHS = ["README.md", "pyproject.toml", "src/a.py", "src/fast.pyx", "sub/package
     ],
 )  # fmt: skip
 def test_a_known_command_depends_on_manifests_and_what_is_compiled(setup: str) -> None:
-    assert input_paths(setup, PATHS) == ["pyproject.toml", "src/fast.pyx", "sub/package-lock.json", "uv.lock"]
+    assert input_paths(setup, PATHS) == [
+        "pyproject.toml",
+        "src/fast.pyx",
+        "sub/package-lock.json",
+        "uv.lock",
+    ]
 
 
 @pytest.mark.parametrize(
-    "setup", ["pip install .", "make deps", "uv sync && python build.py", "npm ci; ./x", "uv sync --no-editable .", ""]
+    "setup",
+    [
+        "pip install .",
+        "make deps",
+        "uv sync && python build.py",
+        "npm ci; ./x",
+        "uv sync --no-editable .",
+        "",
+    ],
 )
 def test_any_other_depends_on_every_file(setup: str) -> None:
     assert input_paths(setup, PATHS) == PATHS

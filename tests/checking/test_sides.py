@@ -8,34 +8,71 @@ from typing import Any, get_args
 import pytest
 
 from goalrunner.checking.protection import ChangedPath, PathKind
-from goalrunner.checking.sides import CheckedChanges, Decision, Side, fixes_failure, next_side
-from goalrunner.core.verdict import CollectedTests, Ending, RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.checking.sides import (
+    CheckedChanges,
+    Decision,
+    Side,
+    fixes_failure,
+    next_side,
+)
+from goalrunner.core.verdict import (
+    CollectedTests,
+    Ending,
+    RunnerCount,
+    SuiteRecord,
+    ValidatorResult,
+)
 
-TEST_A, TEST_B, TEST_NEW = "tests/test_a.py::test_a", "tests/test_a.py::test_b", "tests/test_new.py::test_new"
+TEST_A, TEST_B, TEST_NEW = (
+    "tests/test_a.py::test_a",
+    "tests/test_a.py::test_b",
+    "tests/test_new.py::test_new",
+)
 COVERAGE = SuiteRecord(below_threshold=True)
 
 
 def result(
-    endings: Mapping[str, Ending] | None = None, *, passed: bool | None = None, name: str = "tests", **about: Any
+    endings: Mapping[str, Ending] | None = None,
+    *,
+    passed: bool | None = None,
+    name: str = "tests",
+    **about: Any,
 ) -> ValidatorResult:
     """Return the result of a validator; red if one of its tests failed."""
     skipped_at = about.pop("skipped_at", {})
     whole = about.pop("whole", True)
-    tests = None if endings is None else CollectedTests(endings=endings, skipped_at=skipped_at, whole=whole)
+    tests = (
+        None
+        if endings is None
+        else CollectedTests(endings=endings, skipped_at=skipped_at, whole=whole)
+    )
     green = passed if passed is not None else "failed" not in (endings or {}).values()
     reason = "passed" if green else "red"
     return ValidatorResult(name=name, passed=green, reason=reason, tests=tests, **about)
 
 
 def counted(ran: int, *, passed: bool = True, runner: str = "jest") -> ValidatorResult:
-    record = SuiteRecord(counts=(RunnerCount(runner=runner, ran=ran, failed=not passed),))
+    record = SuiteRecord(
+        counts=(RunnerCount(runner=runner, ran=ran, failed=not passed),)
+    )
     return result(passed=passed, suite=record)
 
 
-def path(name: str, kind: PathKind = "source", change: Any = "changed", **about: Any) -> ChangedPath:
+def path(
+    name: str, kind: PathKind = "source", change: Any = "changed", **about: Any
+) -> ChangedPath:
     is_check = kind in ("test", "configuration", "script")
-    protected = about.pop("protected", is_check and not (kind == "test" and change == "new"))
-    return ChangedPath(name, change, kind, rule="a check" if is_check else "", protected=protected, **about)
+    protected = about.pop(
+        "protected", is_check and not (kind == "test" and change == "new")
+    )
+    return ChangedPath(
+        name,
+        change,
+        kind,
+        rule="a check" if is_check else "",
+        protected=protected,
+        **about,
+    )
 
 
 GREEN: Mapping[str, Ending] = {TEST_A: "passed", TEST_B: "passed"}
@@ -49,7 +86,9 @@ DATA = path("src/table.json", "data")
 GOLDEN = path("tests/golden.txt", "data", protected=True)
 
 
-def decided(case: CheckedChanges, runs: Mapping[str, Sequence[ValidatorResult]]) -> tuple[str, Decision]:
+def decided(
+    case: CheckedChanges, runs: Mapping[str, Sequence[ValidatorResult]]
+) -> tuple[str, Decision]:
     """Run the sides that the decision asks for; return their names, and the decision."""
     ran: dict[Side, Sequence[ValidatorResult]] = {}
     while isinstance(found := next_side(case, ran), str):
@@ -338,7 +377,10 @@ ROWS: dict[str, Row] = {
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS.keys())
 def test_a_decision(row: Row) -> None:
     what, results, sides, ending, labels = row
-    runs = {side: [one, *([results["hidden"]] if "hidden" in results else [])] for side, one in results.items()}
+    runs = {
+        side: [one, *([results["hidden"]] if "hidden" in results else [])]
+        for side, one in results.items()
+    }
     ran, decision = decided(what, runs)
     assert (ran, decision.ending, decision.labels) == (sides, ending, labels)
 
@@ -355,10 +397,19 @@ def test_two_red_validators_are_not_excused_by_the_coverage_of_one() -> None:
 def test_a_review_names_tests_and_the_line_that_accepts_them() -> None:
     delivered = result({TEST_A: "passed", TEST_NEW: "passed"})
     original = result({TEST_A: "passed", TEST_B: "failed"})
-    _, decision = decided(case(EXTENDED, NEW_TEST), {"M": [delivered], "B": [original], "O": [original]})
-    assert (decision.side, decision.paths, decision.refusal) == ("O", ("tests/test_a.py",), "")
+    _, decision = decided(
+        case(EXTENDED, NEW_TEST), {"M": [delivered], "B": [original], "O": [original]}
+    )
+    assert (decision.side, decision.paths, decision.refusal) == (
+        "O",
+        ("tests/test_a.py",),
+        "",
+    )
     assert decision.hint == 'allow = ["tests/test_a.py"]'
-    rows = [(item.test, item.change, item.start, item.delivered, item.original) for item in decision.tests]
+    rows = [
+        (item.test, item.change, item.start, item.delivered, item.original)
+        for item in decision.tests
+    ]
     assert rows == [
         (TEST_B, "lost", "passed", "absent", "failed"),
         (TEST_NEW, "added", "absent", "passed", "absent"),
@@ -367,10 +418,17 @@ def test_a_review_names_tests_and_the_line_that_accepts_them() -> None:
 
 def test_a_review_says_which_tests_moved() -> None:
     """The original file cannot be collected: the agent renamed what it imports."""
-    delivered = result({"tests/test_store.py::test_a": "passed", "tests/test_store.py::test_c": "passed"})
+    delivered = result(
+        {
+            "tests/test_store.py::test_a": "passed",
+            "tests/test_store.py::test_c": "passed",
+        }
+    )
     original = result({"tests/test_a.py": "failed"}, whole=False)
     start = {"tests": result({TEST_A: "passed"})}
-    _, decision = decided(case(EXTENDED, start=start), {"M": [delivered], "B": [original]})
+    _, decision = decided(
+        case(EXTENDED, start=start), {"M": [delivered], "B": [original]}
+    )
     assert [item.text for item in decision.tests] == [
         f"{TEST_A} moved to tests/test_store.py (at the start: passed; as delivered: passed; with the original checks: absent)",
         "added: tests/test_store.py::test_c (at the start: absent; as delivered: passed; with the original checks: absent)",
@@ -378,9 +436,14 @@ def test_a_review_says_which_tests_moved() -> None:
 
 
 def test_a_review_names_the_tests_of_a_file_that_could_not_be_collected() -> None:
-    original = result({"tests/test_a.py": "failed", "tests/test_other.py": "failed"}, whole=False)
+    original = result(
+        {"tests/test_a.py": "failed", "tests/test_other.py": "failed"}, whole=False
+    )
     start = {"tests": result(GREEN)}
-    _, decision = decided(case(EXTENDED, start=start), {"M": [result({TEST_A: "passed"})], "B": [original]})
+    _, decision = decided(
+        case(EXTENDED, start=start),
+        {"M": [result({TEST_A: "passed"})], "B": [original]},
+    )
     rows = [(item.test, item.change, item.original) for item in decision.tests]
     assert rows == [
         (TEST_B, "lost", "absent"),
@@ -391,12 +454,16 @@ def test_a_review_names_the_tests_of_a_file_that_could_not_be_collected() -> Non
 
 def test_a_lost_test_makes_green_results_not_count() -> None:
     _, decision = decided(case(), {"M": [result({**GREEN, TEST_B: "skipped"})]})
-    assert decision.refusal.startswith(f"1 test of the start did not run with the original checks: {TEST_B} (skipped).")
+    assert decision.refusal.startswith(
+        f"1 test of the start did not run with the original checks: {TEST_B} (skipped)."
+    )
     assert decision.hint == 'allow = ["tests/test_a.py"]'
     assert decision.paths == ()
 
 
-def test_a_file_that_passes_without_its_tests_was_ended_early_and_is_not_reviewed() -> None:
+def test_a_file_that_passes_without_its_tests_was_ended_early_and_is_not_reviewed() -> (
+    None
+):
     ended = result({"tests/test_a.py": "passed"})
     _, decision = decided(case(), {"M": [ended]})
     assert decision.ending == "red"
@@ -416,7 +483,9 @@ def test_work_shows_in_a_known_failure_that_is_fixed() -> None:
 def test_sides_put_back_what_they_are_about() -> None:
     allowed = path("Makefile", "configuration", allowed="allow")
     what = case(EXTENDED, NEW_TEST, CONFTEST, DATA, allowed, path("run.py", named=True))
-    paths = {side: {item.path for item in what.put_back(side)} for side in get_args(Side)}
+    paths = {
+        side: {item.path for item in what.put_back(side)} for side in get_args(Side)
+    }
     checks = {EXTENDED.path, CONFTEST.path}
     assert paths == {
         "M": set(),

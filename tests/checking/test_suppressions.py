@@ -12,7 +12,9 @@ from goalrunner.checking.suppressions import count_suppressions
 
 
 def diff(old: str, new: str, path: str = "a.py") -> str:
-    rows = difflib.unified_diff(old.splitlines(), new.splitlines(), f"a/{path}", f"b/{path}", lineterm="")
+    rows = difflib.unified_diff(
+        old.splitlines(), new.splitlines(), f"a/{path}", f"b/{path}", lineterm=""
+    )
     return "\n".join((f"diff --git a/{path} b/{path}", *rows)) + "\n"
 
 
@@ -79,7 +81,10 @@ def test_other_lines_do_not_count(path: str, line: str) -> None:
 def test_a_line_that_moves_adds_none() -> None:
     line = "import x  # noqa"
     assert count_suppressions(diff(line, "", "a.py") + diff("", line, "b.py")) == 0
-    assert count_suppressions(diff(line, "", "a.py") + diff("", f"{line}\n{line}", "b.py")) == 1
+    assert (
+        count_suppressions(diff(line, "", "a.py") + diff("", f"{line}\n{line}", "b.py"))
+        == 1
+    )
     far = "\n".join(map(str, range(20)))
     assert count_suppressions(diff(f"{line}\n{far}", f"{far}\n{line}")) == 0
 
@@ -94,7 +99,10 @@ def test_lines_that_look_like_headers_are_lines() -> None:
 
 
 _LINES = st.lists(
-    st.sampled_from(["a", "# noqa", "b  # noqa", "++ x", "-- y", "@@ -1 +1 @@", "diff --git a b"]), max_size=8
+    st.sampled_from(
+        ["a", "# noqa", "b  # noqa", "++ x", "-- y", "@@ -1 +1 @@", "diff --git a b"]
+    ),
+    max_size=8,
 )
 
 
@@ -103,16 +111,23 @@ def test_long_lines_are_read_in_time() -> None:
     assert count_suppressions(diff("", f"{line} noqa\n# noqa")) == 2
 
 
-@pytest.mark.parametrize("line", ["import os\f# noqa", f"{'x' * 3000}  # noqa", "import os  # ruff: disable[F401]"])
+@pytest.mark.parametrize(
+    "line",
+    ["import os\f# noqa", f"{'x' * 3000}  # noqa", "import os  # ruff: disable[F401]"],
+)
 def test_a_suppression_hides_in_no_line(line: str) -> None:
     assert count_suppressions(diff("import os", line)) == 1
 
 
 @given(_LINES, _LINES)
-def test_no_more_are_added_than_the_new_text_has(old: list[str], new: list[str]) -> None:
+def test_no_more_are_added_than_the_new_text_has(
+    old: list[str], new: list[str]
+) -> None:
     count = count_suppressions(diff("\n".join(old), "\n".join(new)))
     assert 0 <= count <= sum("noqa" in line for line in new)
-    assert count >= sum("noqa" in line for line in new) - sum("noqa" in line for line in old)
+    assert count >= sum("noqa" in line for line in new) - sum(
+        "noqa" in line for line in old
+    )
 
 
 @given(st.text(max_size=80))

@@ -57,7 +57,9 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+def run(
+    kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> FinishedRun:
     """Its records in the home of this test; its workspace is the current folder."""
     monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
@@ -72,23 +74,37 @@ def own_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
     return made
 
 
-def answered(run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+def answered(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> tuple[int, str, str]:
     """Exit code, stdout and stderr, with the words that differ each time replaced."""
     capsys.readouterr()
     code = main(list(arguments))
     said = capsys.readouterr()
-    names = ((str(run.folder.path), "RUN_FOLDER"), (run.folder.run_id, "RUN"), (str(run.workspace), "WORK"))
+    names = (
+        (str(run.folder.path), "RUN_FOLDER"),
+        (run.folder.run_id, "RUN"),
+        (str(run.workspace), "WORK"),
+    )
     out, err = said.out, said.err
     for value, name in names:
         out, err = out.replace(value, name), err.replace(value, name)
     return code, out, err
 
 
-def test_a_run_that_holds_is_verified_in_one_line(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
-    assert answered(run, capsys, "verify") == (0, "verified: 48 events, 11 messages, 4 artifacts, 1 citation\n", "")
+def test_a_run_that_holds_is_verified_in_one_line(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answered(run, capsys, "verify") == (
+        0,
+        "verified: 48 events, 11 messages, 4 artifacts, 1 citation\n",
+        "",
+    )
 
 
-def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_hold_is_named_and_exits_4(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     data = bytearray(run.folder.transcript.read_bytes())
     data[5] ^= 1
     run.folder.transcript.write_bytes(data)
@@ -114,7 +130,9 @@ def test_what_does_not_hold_is_named_and_exits_4(run: FinishedRun, capsys: pytes
     )
 
 
-def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_not_be_checked_is_said_beside_it(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     run.folder.outcome.unlink()
     lines = run.folder.events.read_bytes().splitlines(keepends=True)
     run.folder.events.write_bytes(b"".join(lines[:-1]))
@@ -128,7 +146,9 @@ def test_what_could_not_be_checked_is_said_beside_it(run: FinishedRun, capsys: p
     )
 
 
-def test_one_observation_is_printed_whole(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_observation_is_printed_whole(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = answered(run, capsys, "show", run.folder.run_id, "o6")
     lines = out.splitlines()
     assert (code, err) == (0, "")
@@ -143,7 +163,11 @@ def test_one_observation_is_printed_whole(run: FinishedRun, capsys: pytest.Captu
     assert lines[-4:] == ["output     21 bytes", "", "hello, dear friend", "1"]
     assert answered(run, capsys, "show", "o6")[1] == out  # of the newest run
     value = json.loads(answered(run, capsys, "show", "o6", "--json")[1])
-    assert (value["run_id"], value["id"], value["text"]) == ("RUN", "o6", "hello, dear friend\n1\n")
+    assert (value["run_id"], value["id"], value["text"]) == (
+        "RUN",
+        "o6",
+        "hello, dear friend\n1\n",
+    )
 
 
 @pytest.mark.parametrize(
@@ -160,12 +184,17 @@ def test_one_observation_is_printed_whole(run: FinishedRun, capsys: pytest.Captu
     ],
 )
 def test_an_observation_that_cannot_be_shown_is_an_error(
-    run: FinishedRun, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+    run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    said: str,
 ) -> None:
     assert answered(run, capsys, "show", *arguments) == (2, "", f"Error: {said}")
 
 
-def test_a_patch_is_written_byte_for_byte_and_can_be_applied(own_run: FinishedRun, tmp_path: Path) -> None:
+def test_a_patch_is_written_byte_for_byte_and_can_be_applied(
+    own_run: FinishedRun, tmp_path: Path
+) -> None:
     (own_run.workspace / "latin.txt").write_bytes(b"caf\xe9\r\n")
     asyncio.run(_snapshots_anew(own_run))
     goal = [sys.executable, "-m", "goalrunner", "diff"]
@@ -174,7 +203,9 @@ def test_a_patch_is_written_byte_for_byte_and_can_be_applied(own_run: FinishedRu
     copy = tmp_path / "copy"
     copy.mkdir()
     (copy / "notes.txt").write_text("one\ntwo\n")
-    subprocess.run(["git", "apply"], cwd=copy, input=patch, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "apply"], cwd=copy, input=patch, check=True, capture_output=True
+    )
     assert (copy / "latin.txt").read_bytes() == b"caf\xe9\r\n"
     assert (copy / "hello.txt").read_text() == "hello, dear friend\n"
 
@@ -187,7 +218,9 @@ async def _snapshots_anew(run: FinishedRun) -> None:
     lines = run.folder.events.read_text().splitlines()
     ended = [json.loads(line) for line in lines if '"round_finished"' in line]
     old = json.dumps(ended[1]["event"]["snapshot"], separators=(",", ":"))
-    run.folder.events.write_bytes(rechained(line.replace(old, new).encode() + b"\n" for line in lines))
+    run.folder.events.write_bytes(
+        rechained(line.replace(old, new).encode() + b"\n" for line in lines)
+    )
 
 
 @pytest.fixture
@@ -220,7 +253,13 @@ def test_at_a_terminal_a_patch_has_colours_and_a_pager(
     paged: bool,
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    for name, value in {"TERM": "xterm", "PAGER": str(pager), "COLUMNS": "80", "LINES": "5", **environ}.items():
+    for name, value in {
+        "TERM": "xterm",
+        "PAGER": str(pager),
+        "COLUMNS": "80",
+        "LINES": "5",
+        **environ,
+    }.items():
         monkeypatch.setenv(name, value)
     out = Terminal()
     monkeypatch.setattr(sys, "stdin", Terminal())
@@ -234,7 +273,9 @@ def test_at_a_terminal_a_patch_has_colours_and_a_pager(
 
 
 def test_nothing_to_restore_is_said_without_a_question(
-    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     said = "Nothing to restore: WORK is as round 2 left it.\nTo undo the whole run: goal restore RUN 0\n"
@@ -254,13 +295,17 @@ def test_the_report_of_a_watchdog_is_shown_before_a_restore(
     assert not report.exists()
 
 
-def test_the_patch_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_patch_of_a_round(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert answered(run, capsys, "diff", run.folder.run_id, "1") == (0, PATCH, "")
     code, out, _ = answered(run, capsys, "diff", run.folder.run_id, "2")
     assert (code, out.splitlines()[-2:]) == (0, ["-hello", "+hello, dear friend"])
 
 
-def test_the_patch_of_the_whole_run(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_patch_of_the_whole_run(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = answered(run, capsys, "diff")
     assert code == 0
     assert "-hello" not in out.splitlines()
@@ -271,7 +316,9 @@ def test_the_patch_of_the_whole_run(run: FinishedRun, capsys: pytest.CaptureFixt
     assert json.loads(out)["round"] is None
 
 
-def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_figures_of_a_round(
+    run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert answered(run, capsys, "diff", run.folder.run_id, "1", "--stat") == (
         0,
         "hello.txt  +1 −0  added\nnotes.txt  +2 −1\n2 paths in round 1, +3 −1\n",
@@ -284,9 +331,21 @@ def test_the_figures_of_a_round(run: FinishedRun, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["diff", "ID", "0"], 2, "round 0 is the start of the run, which changed nothing\nrounds are counted from 1\n"),
-        (["diff", "ID", "7"], 2, "round 7 of run RUN does not exist\nthe last ended round is 2\n"),
-        (["restore", "ID", "7", "--yes"], 2, "round 7 of run RUN does not exist\nthe last ended round is 2\n"),
+        (
+            ["diff", "ID", "0"],
+            2,
+            "round 0 is the start of the run, which changed nothing\nrounds are counted from 1\n",
+        ),
+        (
+            ["diff", "ID", "7"],
+            2,
+            "round 7 of run RUN does not exist\nthe last ended round is 2\n",
+        ),
+        (
+            ["restore", "ID", "7", "--yes"],
+            2,
+            "round 7 of run RUN does not exist\nthe last ended round is 2\n",
+        ),
         (
             ["restore", "ID", "1"],
             2,
@@ -317,15 +376,21 @@ def test_what_there_is_not_is_refused(
     given = [run.folder.run_id if word == "ID" else word for word in arguments]
     found, out, err = answered(run, capsys, *given)
     assert (found, err) == (code, f"Error: {said}")
-    assert (out != "") == ("asks before" in said), "the plan is shown before the question"
+    assert (out != "") == ("asks before" in said), (
+        "the plan is shown before the question"
+    )
     assert listing(run.workspace) == before
 
 
-def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_there_and_back_again(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(own_run.workspace, {"mine.txt": "of a person\n"})
     before = listing(own_run.workspace)
 
-    code, out, err = answered(own_run, capsys, "restore", own_run.folder.run_id, "0", "--yes")
+    code, out, err = answered(
+        own_run, capsys, "restore", own_run.folder.run_id, "0", "--yes"
+    )
 
     back = out.split()[-1]
     assert (code, err) == (0, "")
@@ -339,7 +404,9 @@ def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixtur
     )
     assert listing(own_run.workspace) == {"notes.txt": b"- one\ntwo\n"}
 
-    code, out, _ = answered(own_run, capsys, "restore", own_run.folder.run_id, "--snapshot", back, "--yes")
+    code, out, _ = answered(
+        own_run, capsys, "restore", own_run.folder.run_id, "--snapshot", back, "--yes"
+    )
     assert code == 0
     assert out.startswith(
         f"restored   WORK as snapshot {back} holds it\nadded      hello.txt\nadded      mine.txt\nmodified   notes.txt\n"
@@ -347,12 +414,19 @@ def test_there_and_back_again(own_run: FinishedRun, capsys: pytest.CaptureFixtur
     assert listing(own_run.workspace) == before
 
     again = answered(own_run, capsys, "restore", "--snapshot", back, "--yes")
-    assert again == (0, f"Nothing to restore: WORK is as snapshot {back} holds it.\n", "")
+    assert again == (
+        0,
+        f"Nothing to restore: WORK is as snapshot {back} holds it.\n",
+        "",
+    )
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", "", "perhaps\n"])
 def test_it_asks_and_a_no_changes_nothing(
-    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, answer: str
+    own_run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     before = listing(own_run.workspace)
@@ -369,7 +443,9 @@ def test_it_asks_and_a_no_changes_nothing(
 
 
 def test_a_yes_restores(
-    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal("Yes\n"))
     code, out, _ = answered(own_run, capsys, "restore", own_run.folder.run_id, "1")
@@ -398,13 +474,19 @@ def test_a_workspace_in_which_a_run_works_is_left_alone(
 
 
 def test_a_workspace_that_is_gone_is_named_and_can_be_made_anew(
-    own_run: FinishedRun, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    own_run: FinishedRun,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(own_run.home)
     shutil.rmtree(own_run.workspace)
     run_id = own_run.folder.run_id
     refused = answered(own_run, capsys, "restore", run_id, "--yes")
-    assert refused == (4, "", "Error: the workspace WORK is gone\nmkdir -p WORK, then restore into it\n")
+    assert refused == (
+        4,
+        "",
+        "Error: the workspace WORK is gone\nmkdir -p WORK, then restore into it\n",
+    )
     assert answered(own_run, capsys, "diff", own_run.folder.run_id, "1")[1] == PATCH
 
     own_run.workspace.mkdir()
@@ -412,13 +494,21 @@ def test_a_workspace_that_is_gone_is_named_and_can_be_made_anew(
     assert (own_run.workspace / "hello.txt").read_text() == "hello, dear friend\n"
 
 
-def test_a_round_that_changed_nothing_says_so(own_run: FinishedRun, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_round_that_changed_nothing_says_so(
+    own_run: FinishedRun, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = own_run.folder.events
     lines = log.read_text().splitlines()
     finished = [json.loads(line) for line in lines if '"round_finished"' in line]
     same = json.dumps(finished[0]["event"]["snapshot"], separators=(",", ":"))
     other = json.dumps(finished[1]["event"]["snapshot"], separators=(",", ":"))
-    log.write_bytes(rechained(line.replace(other, same).encode() + b"\n" for line in lines))
+    log.write_bytes(
+        rechained(line.replace(other, same).encode() + b"\n" for line in lines)
+    )
     for more in ([], ["--stat"]):
         asked = ("diff", own_run.folder.run_id, "2", *more)
-        assert answered(own_run, capsys, *asked) == (0, "", "Round 2 of run RUN changed no files.\n")
+        assert answered(own_run, capsys, *asked) == (
+            0,
+            "",
+            "Round 2 of run RUN changed no files.\n",
+        )

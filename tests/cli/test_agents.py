@@ -55,8 +55,29 @@ def test_the_agents_are_a_table_with_where_each_comes_from(programs: Programs) -
     rows = {line.split()[0]: line.split()[1:] for line in told.out.splitlines() if line}
     assert rows["AGENT"][:3] == ["VERSION", "DRIVEN", "BY"]
     assert rows["builtin"][1] == "itself"
-    assert rows["asking"] == ["3.2.1", "command", "yes", "yes", "no", "yes", "acp", "yes", "user"]
-    assert rows["ours"] == ["unknown", "command", "acp", "no", "no", "yes", "acp", "yes", "goal", "file"]
+    assert rows["asking"] == [
+        "3.2.1",
+        "command",
+        "yes",
+        "yes",
+        "no",
+        "yes",
+        "acp",
+        "yes",
+        "user",
+    ]
+    assert rows["ours"] == [
+        "unknown",
+        "command",
+        "acp",
+        "no",
+        "no",
+        "yes",
+        "acp",
+        "yes",
+        "goal",
+        "file",
+    ]
     assert "npm install -g @anthropic-ai/claude-code" in told.out
 
 
@@ -66,22 +87,31 @@ def test_the_agents_in_json_say_each_way_to_drive_them(programs: Programs) -> No
     assert agents["builtin"]["ways"][0]["by"] == "itself"
     one = agents["asking"]
     assert (one["installed"], one["version"], one["origin"]) == (True, "3.2.1", "user")
-    assert [(way["by"], bool(way["path"]), way["can"]["permission"]) for way in one["ways"]] == [
+    assert [
+        (way["by"], bool(way["path"]), way["can"]["permission"]) for way in one["ways"]
+    ] == [
         ("command", True, False),
         ("acp", False, True),
     ]
 
 
-def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(programs: Programs) -> None:
+def test_a_file_that_does_not_hold_is_told_and_hides_no_other_agent(
+    programs: Programs,
+) -> None:
     file = programs.preset("broken", 'argv = ["x"]\ndenied = 5\n')
     told = goal("agents", cwd=programs.root, env=environment(programs))
     assert told.code == 2
-    assert told.err == f"Error: {file}:2:10  denied must be a list of strings, not the number 5\n"
+    assert (
+        told.err
+        == f"Error: {file}:2:10  denied must be a list of strings, not the number 5\n"
+    )
     assert "asking" in told.out
 
 
 @pytest.mark.slow
-def test_the_check_of_an_agent_says_what_to_type_and_exits_with_4_until_it_is_done(programs: Programs) -> None:
+def test_the_check_of_an_agent_says_what_to_type_and_exits_with_4_until_it_is_done(
+    programs: Programs,
+) -> None:
     told = goal("agents", "asking", cwd=programs.root, env=environment(programs))
     assert told.code == 4
     assert (
@@ -90,16 +120,28 @@ def test_the_check_of_an_agent_says_what_to_type_and_exits_with_4_until_it_is_do
     )
     assert "           run asking login\n" in told.out
     assert told.out.endswith("           asking cannot be used: 1 problem found\n")
-    mended = goal("agents", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x"))
+    mended = goal(
+        "agents", "asking", cwd=programs.root, env=environment(programs, ASKING_KEY="x")
+    )
     assert mended.code == 0, mended.out
     assert mended.out.endswith("           asking can be used\n")
 
 
 @pytest.mark.slow
-def test_the_check_of_an_agent_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(programs: Programs) -> None:
+def test_the_check_of_an_agent_in_json_and_for_the_agent_of_a_goal_or_of_the_environment(
+    programs: Programs,
+) -> None:
     file = programs.root / "goal.toml"
     file.write_text(GOAL)
-    told = goal("agents", "ours", "--goal", file, "--json", cwd=programs.root, env=environment(programs))
+    told = goal(
+        "agents",
+        "ours",
+        "--goal",
+        file,
+        "--json",
+        cwd=programs.root,
+        env=environment(programs),
+    )
     found = json.loads(told.out)
     assert (told.code, found["agent"], found["usable"]) == (0, "ours", True)
     assert found["checks"][0] == {
@@ -109,16 +151,27 @@ def test_the_check_of_an_agent_in_json_and_for_the_agent_of_a_goal_or_of_the_env
         "hint": "",
     }
     # The earlier name works, too. Without an agent, it is the only one that checks the agent of the environment.
-    told = goal("doctor", "--json", cwd=programs.root, env=environment(programs, GOAL_AGENT="asking", ASKING_KEY="x"))
+    told = goal(
+        "doctor",
+        "--json",
+        cwd=programs.root,
+        env=environment(programs, GOAL_AGENT="asking", ASKING_KEY="x"),
+    )
     assert json.loads(told.out)["agent"] == "asking"
-    assert told.err == "goal doctor is now goal agents AGENT; the earlier name will be removed\n"
+    assert (
+        told.err
+        == "goal doctor is now goal agents AGENT; the earlier name will be removed\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("askin",), '--agent "askin" is unknown; did you mean "asking"?'),
-        (("acp",), 'the agent "acp" has no command; write command = "..." beside it in [agent]'),
+        (
+            ("acp",),
+            'the agent "acp" has no command; write command = "..." beside it in [agent]',
+        ),
         (("--goal", "absent.toml"), "absent.toml  no such file"),
     ],
 )
@@ -132,11 +185,17 @@ def test_the_check_without_a_known_agent_is_a_usage_error(
 
 def test_the_agent_of_a_run_is_chosen_on_the_command_line(programs: Programs) -> None:
     words = ("run", "--objective", "x", "--validator", "true", "--dry-run", "--json")
-    told = goal(*words, "--agent", "asking", cwd=programs.root, env=environment(programs))
+    told = goal(
+        *words, "--agent", "asking", cwd=programs.root, env=environment(programs)
+    )
     assert json.loads(told.out)["agent"]["use"] == "asking"
-    wrong = goal(*words, cwd=programs.root, env=environment(programs, GOAL_AGENT="askng"))
+    wrong = goal(
+        *words, cwd=programs.root, env=environment(programs, GOAL_AGENT="askng")
+    )
     assert wrong.code == 2
-    assert wrong.err.startswith('Error: GOAL_AGENT "askng" is unknown; did you mean "asking"?')
+    assert wrong.err.startswith(
+        'Error: GOAL_AGENT "askng" is unknown; did you mean "asking"?'
+    )
 
 
 @pytest.mark.slow

@@ -20,13 +20,22 @@ from tests.support.told_run import numbered
 def _request(expires: datetime | None) -> ApprovalRequest:
     when = expires.isoformat() if expires is not None else None
     return ApprovalRequest(
-        Approval(id="a1", kind="shell", action="make", rule="because", requested_at="", expires_at=when)
+        Approval(
+            id="a1",
+            kind="shell",
+            action="make",
+            rule="because",
+            requested_at="",
+            expires_at=when,
+        )
     )
 
 
 async def test_an_approval_waits_until_it_expires() -> None:
     soon = datetime.now(UTC) + timedelta(seconds=0.1)
-    assert await asyncio.wait_for(DetachedApprover().approve(_request(soon)), 20) is None
+    assert (
+        await asyncio.wait_for(DetachedApprover().approve(_request(soon)), 20) is None
+    )
 
 
 @pytest.mark.parametrize("expires", [None, datetime.max.replace(tzinfo=UTC)])

@@ -29,8 +29,15 @@ def _finish(root: Path, settings: str, *replies: dict[str, Any]) -> Path:
     """Run a goal until it waits for a person, and return its home."""
     (root / "work").mkdir()
     model = recording(root / "models.jsonl", *replies)
-    lines = ['objective = "Write a greeting."', f'model = "{model}"', 'validator = "test -e hello.txt"', settings]
-    (root / "goal.toml").write_text("\n".join([*lines, "[workspace]", f'path = "{root / "work"}"', ""]))
+    lines = [
+        'objective = "Write a greeting."',
+        f'model = "{model}"',
+        'validator = "test -e hello.txt"',
+        settings,
+    ]
+    (root / "goal.toml").write_text(
+        "\n".join([*lines, "[workspace]", f'path = "{root / "work"}"', ""])
+    )
     asyncio.run(arun(load_goal(root / "goal.toml"), RunOptions(home=root / "home")))
     return root / "home"
 
@@ -39,14 +46,23 @@ def _finish(root: Path, settings: str, *replies: dict[str, Any]) -> Path:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of a run whose result waits for an approval."""
     replies = agent("", write_file("hello.txt", "hello\n")), agent("It is written.")
-    return _finish(tmp_path_factory.mktemp("waiting"), '[approvals]\nrequire = ["complete"]', *replies)
+    return _finish(
+        tmp_path_factory.mktemp("waiting"),
+        '[approvals]\nrequire = ["complete"]',
+        *replies,
+    )
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of a run whose agent has asked a question."""
     question = {"name": "ask", "arguments": {"question": "Which language?"}}
-    return _finish(tmp_path_factory.mktemp("asked"), "", agent("", question), agent("I wait for the answer."))
+    return _finish(
+        tmp_path_factory.mktemp("asked"),
+        "",
+        agent("", question),
+        agent("I wait for the answer."),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +79,19 @@ def _waiting(home: Path, own_home: Path) -> str:
 
 
 def test_an_approval_without_run_shows_the_question_and_asks(
-    finished: Path, own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    finished: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = _waiting(finished, own_home)
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
     assert main(["approve"]) == 1
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.startswith(f"run {run}\napproval   a1: All checks passed. Accept the result?\n")
+    assert shown.err.startswith(
+        f"run {run}\napproval   a1: All checks passed. Accept the result?\n"
+    )
     assert "           changed since the start: hello.txt\n" in shown.err
     assert "  │ +hello\n" in shown.err
     assert shown.err.endswith("Approve a1? [y/N]\nnothing was decided\n")
@@ -81,7 +102,10 @@ def test_an_approval_without_run_shows_the_question_and_asks(
 
 
 def test_without_a_terminal_the_run_must_be_named(
-    finished: Path, own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    finished: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = _waiting(finished, own_home)
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
@@ -92,23 +116,34 @@ def test_without_a_terminal_the_run_must_be_named(
     assert json.loads(capsys.readouterr().out)["approval"]["decision"] == "denied"
 
 
-def test_several_waiting_runs_are_listed(finished: Path, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_waiting_runs_are_listed(
+    finished: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = _waiting(finished, own_home)
     shutil.copytree(own_home / "runs" / run, own_home / "runs" / "b2aa-other")
     assert main(["approve"]) == 2
     first, *commands = capsys.readouterr().err.splitlines()
     assert first == "Error: 2 runs wait for a decision; name one of them"
-    assert sorted(commands) == sorted(["goal approve b2aa-other", f"goal approve {run}"])
+    assert sorted(commands) == sorted(
+        ["goal approve b2aa-other", f"goal approve {run}"]
+    )
     assert main(["deny"]) == 2
-    assert sorted(capsys.readouterr().err.splitlines()[1:]) == sorted(["goal deny b2aa-other", f"goal deny {run}"])
+    assert sorted(capsys.readouterr().err.splitlines()[1:]) == sorted(
+        ["goal deny b2aa-other", f"goal deny {run}"]
+    )
 
 
-@pytest.mark.parametrize(("words", "what"), [(["approve"], "a decision"), (["answer", "yes"], "an answer")])
+@pytest.mark.parametrize(
+    ("words", "what"), [(["approve"], "a decision"), (["answer", "yes"], "an answer")]
+)
 def test_no_waiting_run_is_an_error(
     own_home: Path, capsys: pytest.CaptureFixture[str], words: list[str], what: str
 ) -> None:
     assert main(words) == 2
-    assert capsys.readouterr().err == f"Error: no run of this workspace waits for {what}\ngoal list shows the runs\n"
+    assert (
+        capsys.readouterr().err
+        == f"Error: no run of this workspace waits for {what}\ngoal list shows the runs\n"
+    )
 
 
 def test_a_run_that_waits_in_another_workspace_is_only_named(
@@ -129,12 +164,18 @@ def test_a_text_alone_answers_the_run_that_waits(
     run = _waiting(asked, own_home)
     assert main(["answer", "English"]) == 0
     said = capsys.readouterr()
-    assert said.err == f"run {run}\nquestion   Only a person can answer this:\n  │ Which language?\n"
+    assert (
+        said.err
+        == f"run {run}\nquestion   Only a person can answer this:\n  │ Which language?\n"
+    )
     assert said.out.startswith("answered: Which language?\n")
 
 
 def test_a_run_alone_shows_the_question_and_needs_an_answer(
-    asked: Path, own_home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    asked: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = _waiting(asked, own_home)
     monkeypatch.setattr(sys, "stdin", io.StringIO())
@@ -163,20 +204,37 @@ def test_evidence_names_an_accepted_change_of_checks_and_who_accepted_it(
     )
     os.chdir(place)
     assert main(["run"]) == 3
-    assert "waits for a person: a1 checks changed: test_a.py\n" in capsys.readouterr().out
+    assert (
+        "waits for a person: a1 checks changed: test_a.py\n" in capsys.readouterr().out
+    )
     assert main(["approve", "--yes"]) == 0
     assert main(["resume", "--quiet"]) == 0
     run = next((own_home / "runs").iterdir())
-    for command in (["show", "--evidence"], ["show"], ["export", "--comment"], ["report"]):
+    for command in (
+        ["show", "--evidence"],
+        ["show"],
+        ["export", "--comment"],
+        ["report"],
+    ):
         capsys.readouterr()
         assert main(command) == 0
         said = capsys.readouterr().out
-        said = (run / "report.html").read_text() if command == ["report"] else said.replace("\\", "")
-        assert "checks changed: test_a.py" in said, command
-        assert re.search(r"a1 was approved by \S+@\S+ \(without a sandbox, .*\) at \d{4}-\d\d-\d\d .* UTC\.", said), (
-            command
+        said = (
+            (run / "report.html").read_text()
+            if command == ["report"]
+            else said.replace("\\", "")
         )
-    assert 'class="warn">checks changed: test_a.py' in said  # in the part with the evidence
+        assert "checks changed: test_a.py" in said, command
+        assert re.search(
+            r"a1 was approved by \S+@\S+ \(without a sandbox, .*\) at \d{4}-\d\d-\d\d .* UTC\.",
+            said,
+        ), command
+    assert (
+        'class="warn">checks changed: test_a.py' in said
+    )  # in the part with the evidence
     main(["show", "--evidence", "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert ("checks changed: test_a.py" in found["labels"], found["approvals"][0]["decision"]) == (True, "approved")
+    assert (
+        "checks changed: test_a.py" in found["labels"],
+        found["approvals"][0]["decision"],
+    ) == (True, "approved")

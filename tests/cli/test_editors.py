@@ -11,7 +11,9 @@ import pytest
 from goalrunner.cli.main import main
 
 taplo = shutil.which("taplo")
-pytestmark = pytest.mark.skipif(taplo is None, reason="taplo is not installed: pip install taplo")
+pytestmark = pytest.mark.skipif(
+    taplo is None, reason="taplo is not installed: pip install taplo"
+)
 
 
 @pytest.fixture
@@ -32,7 +34,9 @@ class Lint:
         """Return the exit code, and what is wrong."""
         self._file.write_text(f"#:schema ./schema.json\n{text}")
         argv = [str(taplo), "lint", "--no-auto-config", self._file.name]
-        done = subprocess.run(argv, cwd=self._file.parent, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            argv, cwd=self._file.parent, capture_output=True, text=True, check=False
+        )
         return done.returncode, done.stderr
 
 

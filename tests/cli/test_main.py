@@ -18,7 +18,13 @@ from goalrunner import __version__
 from goalrunner.cli import output
 from goalrunner.cli.app import COMMANDS, EXAMPLES, RENAMED, app
 from goalrunner.cli.main import main
-from goalrunner.core.errors import ExitCode, GoalError, ProviderUnavailable, RecordError, UsageError
+from goalrunner.core.errors import (
+    ExitCode,
+    GoalError,
+    ProviderUnavailable,
+    RecordError,
+    UsageError,
+)
 from tests.support.scripted_api import ScriptedApi
 
 
@@ -26,11 +32,15 @@ from tests.support.scripted_api import ScriptedApi
 def goal_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "objective.toml"
-    path.write_text('objective = "Make it."\nvalidator = "true"\nmodel = "openai/gpt-5"\n')
+    path.write_text(
+        'objective = "Make it."\nvalidator = "true"\nmodel = "openai/gpt-5"\n'
+    )
     return str(path)
 
 
-def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_the_commands_and_the_exit_codes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["--help"]) == 0
     assert capsys.readouterr().out == dedent("""\
         Usage: goal [OPTIONS] COMMAND [ARGS]...
@@ -80,7 +90,9 @@ def test_help_names_the_commands_and_the_exit_codes(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_begins_with_its_summary(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_help_of_a_command_begins_with_its_summary(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*name.split(), "--help"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith(f"Usage: goal {name} [OPTIONS]")
@@ -119,19 +131,28 @@ def test_the_help_of_a_group_lists_its_commands(
     assert main(line.split()) == code
     streams = capsys.readouterr()
     shown = streams.out + streams.err
-    assert shown.startswith(f"Usage: goal {line.split()[0]} [OPTIONS] COMMAND [ARGS]...\n")
+    assert shown.startswith(
+        f"Usage: goal {line.split()[0]} [OPTIONS] COMMAND [ARGS]...\n"
+    )
     assert [summary for summary in summaries if summary not in shown] == []
 
 
 @pytest.mark.parametrize("name", RENAMED)
-def test_an_earlier_name_works_and_names_the_new_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_earlier_name_works_and_names_the_new_one(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([name, "--help"]) == 0
     streams = capsys.readouterr()
     new = RENAMED[name][1]
-    assert streams.err == f"goal {name} is now goal {new}; the earlier name will be removed\n"
+    assert (
+        streams.err
+        == f"goal {name} is now goal {new}; the earlier name will be removed\n"
+    )
     assert name not in named("").commands
     words = new.removesuffix(" AGENT")
-    assert {option.name for option in named(name).params} == {option.name for option in named(words).params}
+    assert {option.name for option in named(name).params} == {
+        option.name for option in named(words).params
+    }
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,7 +165,10 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["lst"], "No such command 'lst'. Did you mean 'list'?"),
         (["memory", "lst"], "No such command 'lst'. Did you mean 'list'?"),
-        (["measure"], "Error: goal measure was removed\ngoal verify RUN checks the records of a run"),
+        (
+            ["measure"],
+            "Error: goal measure was removed\ngoal verify RUN checks the records of a run",
+        ),
         (["run", "--modle", "x"], "No such option: --modle"),
         (["list", "--jsn"], "No such option: --jsn"),
         (["list", "more"], "Got unexpected extra argument"),
@@ -170,7 +194,11 @@ def test_a_mistyped_command_line_is_a_usage_error(
     ],
 )
 def test_an_expected_failure_is_an_error_with_its_code(
-    goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: GoalError, code: int
+    goal_file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: GoalError,
+    code: int,
 ) -> None:
     ScriptedApi([error]).install(monkeypatch)
     assert main(["run", goal_file]) == code
@@ -180,12 +208,16 @@ def test_an_expected_failure_is_an_error_with_its_code(
 def test_a_providers_words_do_not_reach_the_terminal_raw(
     goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ScriptedApi([ProviderUnavailable("\x1b]0;owned\x07busy \x1b[31mnow")]).install(monkeypatch)
+    ScriptedApi([ProviderUnavailable("\x1b]0;owned\x07busy \x1b[31mnow")]).install(
+        monkeypatch
+    )
     main(["run", goal_file])
     assert capsys.readouterr().err == "Error: busy now\n"
 
 
-def test_ctrl_c_before_the_run_is_130(goal_file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_before_the_run_is_130(
+    goal_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ScriptedApi([KeyboardInterrupt()]).install(monkeypatch)
     assert main(["run", goal_file]) == ExitCode.INTERRUPTED
 
@@ -194,12 +226,17 @@ def test_a_defect_is_a_traceback_without_secrets(
     goal_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "sk-very-secret-value")
-    ScriptedApi([ValueError("two\nlines with sk-very-secret-value")]).install(monkeypatch)
+    ScriptedApi([ValueError("two\nlines with sk-very-secret-value")]).install(
+        monkeypatch
+    )
     assert main(["run", goal_file]) == 4
     said = capsys.readouterr().err
     assert said.startswith("Traceback (most recent call last):\n")
     assert "ValueError: two\nlines with [redacted:SOME_API_KEY]\n" in said
-    assert f"\nError: internal error, a defect of goal {__version__}; please report it" in said
+    assert (
+        f"\nError: internal error, a defect of goal {__version__}; please report it"
+        in said
+    )
     assert "sk-very-secret-value" not in said
 
 
@@ -209,7 +246,10 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(own_home: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     ran = subprocess.run(
-        [sys.executable, "-m", "goalrunner", "list", "--all"], stdout=writing, stderr=subprocess.PIPE, check=False
+        [sys.executable, "-m", "goalrunner", "list", "--all"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     os.close(writing)
     assert (ran.returncode, ran.stderr) == (141, b"")
@@ -217,7 +257,11 @@ def test_a_reader_that_has_read_enough_ends_it_quietly(own_home: Path) -> None:
 
 def test_a_stream_that_lacks_our_characters_is_no_failure() -> None:
     ran = subprocess.run(
-        [sys.executable, "-c", "from goalrunner.cli import output; output.prepare(); output.say('✓ ✗ ☃ done\\n')"],
+        [
+            sys.executable,
+            "-c",
+            "from goalrunner.cli import output; output.prepare(); output.say('✓ ✗ ☃ done\\n')",
+        ],
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=True,
@@ -234,23 +278,44 @@ def test_a_closed_stderr_hides_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_it_is_a_module_too() -> None:
-    ran = subprocess.run([sys.executable, "-m", "goalrunner", "--version"], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-m", "goalrunner", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert ran.stdout == f"goal {__version__}\n"
 
 
 @pytest.mark.parametrize("value", ["foo", "", "-1", "1e9"])
 def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
-    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    value: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in COMMANDS:
         for parameter in named(name).params:
             if parameter.param_type_name == "option" and not parameter.is_flag:
                 # After the values of options, too many arguments are an error, so that no command begins.
-                main([*name.split(), parameter.opts[0], *[value] * parameter.nargs, *["x"] * 9])
+                main(
+                    [
+                        *name.split(),
+                        parameter.opts[0],
+                        *[value] * parameter.nargs,
+                        *["x"] * 9,
+                    ]
+                )
     said = capsys.readouterr()
     assert "Error: " in said.err
-    assert re.findall(r".*(?:Input should|Value error|Traceback|not one of).*", said.out + said.err) == []
+    assert (
+        re.findall(
+            r".*(?:Input should|Value error|Traceback|not one of).*",
+            said.out + said.err,
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -267,14 +332,30 @@ def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
             ["memory", "add", "k3f9", "o1", "--kind", "foo"],
             '"foo" is not valid; use event, fact, preference, policy_reference',
         ),
-        (["init", "--yes", "--validator", ""], "--validator is empty; write something, or remove it"),
-        (["init", "--yes", "--objective", "\udcff"], "--objective contains bytes that are not UTF-8"),
-        (["export", "--patch", "--base", "main"], "add --branch NAME, or remove --base"),
-        (["hook", "install", "claude", "--goal", "goal.tmol"], "--goal goal.tmol: there is no such file"),
+        (
+            ["init", "--yes", "--validator", ""],
+            "--validator is empty; write something, or remove it",
+        ),
+        (
+            ["init", "--yes", "--objective", "\udcff"],
+            "--objective contains bytes that are not UTF-8",
+        ),
+        (
+            ["export", "--patch", "--base", "main"],
+            "add --branch NAME, or remove --base",
+        ),
+        (
+            ["hook", "install", "claude", "--goal", "goal.tmol"],
+            "--goal goal.tmol: there is no such file",
+        ),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_valid(
-    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(arguments) == 2
@@ -284,8 +365,17 @@ def test_a_wrong_value_is_named_with_what_is_valid(
 def test_pages_and_signs_have_an_ascii_form_so_that_no_mark_is_a_question() -> None:
     output.prepare()
     pages = Path(__file__).parents[2] / "docs"
-    signs = {sign for page in pages.rglob("*.md") for sign in page.read_text() if not sign.isascii()}
+    signs = {
+        sign
+        for page in pages.rglob("*.md")
+        for sign in page.read_text()
+        if not sign.isascii()
+    }
     assert "✓" in signs
-    for sign in (signs | set("✅❌→…")) - set("⠋"):  # a frame of the spinner, which is another one without Unicode
-        shown, _ = codecs.lookup_error("goal")(UnicodeEncodeError("ascii", sign, 0, 1, ""))
+    for sign in (signs | set("✅❌→…")) - set(
+        "⠋"
+    ):  # a frame of the spinner, which is another one without Unicode
+        shown, _ = codecs.lookup_error("goal")(
+            UnicodeEncodeError("ascii", sign, 0, 1, "")
+        )
         assert "?" not in str(shown), sign

@@ -12,7 +12,12 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.records.run_folder import RunFolder, RunPlace, run_summaries, write_first_summary
+from goalrunner.records.run_folder import (
+    RunFolder,
+    RunPlace,
+    run_summaries,
+    write_first_summary,
+)
 from tests.support.workspaces import git
 
 pytestmark = pytest.mark.slow
@@ -45,7 +50,11 @@ def repository(tmp_path: Path) -> Path:
 
 def _say_where(capsys: pytest.CaptureFixture[str]) -> list[str]:
     """Return the notes about the workspace."""
-    return [line for line in capsys.readouterr().err.splitlines() if line.startswith("The workspace is ")]
+    return [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if line.startswith("The workspace is ")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,47 +79,83 @@ def test_a_goal_works_in_the_project_of_its_file(
 ) -> None:
     monkeypatch.chdir(repository / folder)
     assert main(["run", "--quiet", *arguments]) == 0
-    assert [path.parent for path in repository.rglob("result.txt")] == [repository / workspace]
+    assert [path.parent for path in repository.rglob("result.txt")] == [
+        repository / workspace
+    ]
 
     notes = _say_where(capsys)
     is_elsewhere = (repository / folder).resolve() != (repository / workspace).resolve()
     assert len(notes) == is_elsewhere
-    assert not notes or f"The workspace is {(repository / workspace).resolve()}, the project of " in notes[0]
+    assert (
+        not notes
+        or f"The workspace is {(repository / workspace).resolve()}, the project of "
+        in notes[0]
+    )
 
 
 def test_a_goal_file_above_is_named_as_it_is_reached_from_here(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(repository / "packages" / "web")
     assert main(["run", "--dry-run"]) == 0
     assert capsys.readouterr().err.startswith("Using ../../goal.toml\n")
     assert main(["run", "goal.tml"]) == 2
-    assert capsys.readouterr().err == 'Error: goal.tml  no such file; did you mean "../../goal.toml"?\n'
+    assert (
+        capsys.readouterr().err
+        == 'Error: goal.tml  no such file; did you mean "../../goal.toml"?\n'
+    )
 
 
 def test_a_validator_without_tests_says_where_it_ran(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (repository / "ci" / "x.toml").write_text(GOAL.format(validator="python3 -m unittest; true"))
+    (repository / "ci" / "x.toml").write_text(
+        GOAL.format(validator="python3 -m unittest; true")
+    )
     monkeypatch.chdir(repository)
     assert main(["check", "ci/x.toml"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert f"no test ran; the validator ran in {repository}; the goal file is in {repository}/ci" in shown
+    assert (
+        f"no test ran; the validator ran in {repository}; the goal file is in {repository}/ci"
+        in shown
+    )
 
 
 def test_init_in_a_folder_of_a_project_names_this_folder(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for folder, is_named in (("ci", True), ("packages/web", False)):
         monkeypatch.chdir(repository / folder)
-        assert main(["init", "--yes", "--validator", "test -e done.txt", "--agent", "claude"]) == 0
+        assert (
+            main(
+                [
+                    "init",
+                    "--yes",
+                    "--validator",
+                    "test -e done.txt",
+                    "--agent",
+                    "claude",
+                ]
+            )
+            == 0
+        )
         assert ('\npath = "."' in Path("goal.toml").read_text()) is is_named
         capsys.readouterr()
 
 
 @pytest.mark.parametrize("verb", ["approve", "deny"])
 def test_a_decision_about_a_run_of_another_workspace_needs_its_id(
-    repository: Path, verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+    repository: Path,
+    verb: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    own_home: Path,
 ) -> None:
     inner, elsewhere = repository / "vendor" / "inner", repository.parent / "goals"
     inner.mkdir(parents=True)
@@ -122,19 +167,28 @@ def test_a_decision_about_a_run_of_another_workspace_needs_its_id(
     assert main(["run", "--quiet", str(elsewhere / "x.toml")]) == 3
     run = run_summaries(own_home)[0]["run_id"]
 
-    for folder in (elsewhere, inner, repository.parent):  # beside the goal file, in another repository, above
+    for folder in (
+        elsewhere,
+        inner,
+        repository.parent,
+    ):  # beside the goal file, in another repository, above
         monkeypatch.chdir(folder)
         capsys.readouterr()
         assert main([verb, "--yes"]) == 2
         error = capsys.readouterr().err
-        assert error.startswith(f"Error: no run of this workspace waits for a decision; {run} in {repository} waits: ")
+        assert error.startswith(
+            f"Error: no run of this workspace waits for a decision; {run} in {repository} waits: "
+        )
         assert error.endswith(f"\ngoal {verb} {run}\n")
     monkeypatch.chdir(repository / "packages" / "web")
     assert main([verb, "--yes"]) == 0
 
 
 def test_nothing_to_resume_names_a_run_that_can_go_on(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], own_home: Path
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    own_home: Path,
 ) -> None:
     web, api = repository / "packages" / "web", repository / "packages" / "api"
     (web / "goal.toml").write_text(GOAL.format(validator="false"))
@@ -159,25 +213,38 @@ def _began_never(home: Path, workspace: Path) -> None:
     """Leave what a run leaves that was killed before its first event."""
     folder = RunFolder.create(home, "zzzz-killed")
     folder.events.touch()
-    write_first_summary(folder, RunPlace(str(workspace), ""), "It was killed.", datetime.now(UTC))
+    write_first_summary(
+        folder, RunPlace(str(workspace), ""), "It was killed.", datetime.now(UTC)
+    )
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not shutil.which("setpriv"), reason="root may write everything")
+@pytest.mark.skipif(
+    os.geteuid() == 0 and not shutil.which("setpriv"),
+    reason="root may write everything",
+)
 def test_a_read_only_workspace_is_not_ready(tmp_path: Path) -> None:
     folder = tmp_path / "read-only"
     folder.mkdir()
     (folder / "goal.toml").write_text(GOAL.format(validator="test -e done.txt"))
     folder.chmod(0o555)
-    as_user = ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
+    as_user = (
+        ["setpriv", "--bounding-set", "-dac_override"] if os.geteuid() == 0 else []
+    )
     for command, code in (("check", 2), ("run", 2)):
         ended = subprocess.run(
             [*as_user, sys.executable, "-m", "goalrunner", command],
             cwd=folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GOAL_HOME": str(tmp_path / "home")},
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(tmp_path),
+                "GOAL_HOME": str(tmp_path / "home"),
+            },
             capture_output=True,
             text=True,
             check=False,
         )
         assert ended.returncode == code, ended
-        assert f"the workspace {folder} is read-only" in " ".join((ended.stdout + ended.stderr).split())
+        assert f"the workspace {folder} is read-only" in " ".join(
+            (ended.stdout + ended.stderr).split()
+        )
         assert "ready:" not in ended.stdout

@@ -14,7 +14,9 @@ from tests.support import told_run
 from tests.support.told_run import outcome, summary
 
 
-def keep(home: Path, run_id: str, started_at: str = told_run.TIME, **changes: Any) -> Path:
+def keep(
+    home: Path, run_id: str, started_at: str = told_run.TIME, **changes: Any
+) -> Path:
     """A run's folder with its summary; by default, its workspace is the current folder."""
     folder = home / "runs" / run_id
     folder.mkdir(parents=True)
@@ -40,10 +42,15 @@ def keep(home: Path, run_id: str, started_at: str = told_run.TIME, **changes: An
     ],
 )
 def test_the_list_can_be_filtered(
-    own_home: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: list[str]
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    shown: list[str],
 ) -> None:
     keep(own_home, "k3f9-old")
-    keep(own_home, "b2aa-new", "2026-11-21T11:00:00+00:00", status="capped", exit_code=1)
+    keep(
+        own_home, "b2aa-new", "2026-11-21T11:00:00+00:00", status="capped", exit_code=1
+    )
     keep(own_home, "c7c7-other", "2026-11-21T09:00:00+00:00", workspace="/src/parser")
     assert main(["list", *options, "--json"]) == 0
     assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == shown
@@ -56,8 +63,14 @@ def test_the_list_can_be_filtered(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--status", "caped"], '"caped" is not valid; use running, complete, capped, blocked, '),
-        (["--since", "soon"], '"soon" is not valid; use "7d", "12h" or a date, such as 2026-11-30'),
+        (
+            ["--status", "caped"],
+            '"caped" is not valid; use running, complete, capped, blocked, ',
+        ),
+        (
+            ["--since", "soon"],
+            '"soon" is not valid; use "7d", "12h" or a date, such as 2026-11-30',
+        ),
     ],
 )
 def test_a_wrong_filter_is_a_usage_error(
@@ -67,17 +80,27 @@ def test_a_wrong_filter_is_a_usage_error(
     assert said in capsys.readouterr().err
 
 
-def test_no_runs_say_how_to_start_one(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_runs_say_how_to_start_one(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["list"]) == 0
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", f"No runs yet in {own_home}. To start one: goal run goal.toml\n")
+    assert (said.out, said.err) == (
+        "",
+        f"No runs yet in {own_home}. To start one: goal run goal.toml\n",
+    )
     assert main(["list", "--json"]) == 0
     assert capsys.readouterr().out == "[]\n"
 
 
-@pytest.mark.parametrize(("changes", "code"), [({}, 0), ({"status": "capped", "exit_code": 1}, 1)])
+@pytest.mark.parametrize(
+    ("changes", "code"), [({}, 0), ({"status": "capped", "exit_code": 1}, 1)]
+)
 def test_status_exits_with_the_runs_code(
-    own_home: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], code: int
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    code: int,
 ) -> None:
     folder = keep(own_home, "k3f9-one", **changes)
     assert main(["status", "k3f9"]) == code
@@ -99,7 +122,14 @@ def test_a_run_under_way_is_no_success_and_no_failure_is_claimed(
 def test_a_run_whose_process_is_gone_is_lost_everywhere_and_may_have_used_more(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    keep(own_home, "k3f9-one", status="running", exit_code=None, pid=7, known_cost_usd=0.21)
+    keep(
+        own_home,
+        "k3f9-one",
+        status="running",
+        exit_code=None,
+        pid=7,
+        known_cost_usd=0.21,
+    )
     assert main(["status", "--json"]) == 4
     told = json.loads(capsys.readouterr().out)
     assert [told[key] for key in ("status", "tokens", "uncounted_calls", "cost_usd", "known_cost_usd")] == [
@@ -111,7 +141,9 @@ def test_a_run_whose_process_is_gone_is_lost_everywhere_and_may_have_used_more(
     assert capsys.readouterr().out.splitlines()[1].split()[1] == "lost"
 
 
-def test_an_unknown_run_is_a_usage_error(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_run_is_a_usage_error(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     keep(own_home, "k3f9-one")
     assert main(["status", "k3f9-ome"]) == 2
     assert capsys.readouterr().err.endswith("goal list --all shows the runs\n")
@@ -130,24 +162,34 @@ def test_a_file_where_a_run_is_expected_says_how_to_judge_it(
     )
 
 
-def test_show_names_the_damage_of_a_log(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_names_the_damage_of_a_log(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = keep(own_home, "k3f9-one")
     (folder / "events.jsonl").write_bytes(b'{"broken": 1}\n{"and": "more"}\n')
     assert main(["show", "k3f9"]) == 4
     assert str(folder / "events.jsonl") in capsys.readouterr().err
 
 
-def test_show_path_prints_the_folder_alone(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_path_prints_the_folder_alone(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = keep(own_home, "k3f9-one")
     assert main(["show", "k3f9", "--path"]) == 0
     assert capsys.readouterr().out == f"{folder}\n"
 
 
-def test_show_json_holds_summary_and_outcome(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_json_holds_summary_and_outcome(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = keep(own_home, "k3f9-one")
     assert main(["show", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
-    assert (value["path"], value["summary"]["run_id"], value["outcome"]) == (str(folder), "k3f9-one", None)
+    assert (value["path"], value["summary"]["run_id"], value["outcome"]) == (
+        str(folder),
+        "k3f9-one",
+        None,
+    )
     (folder / "outcome.json").write_text(outcome().model_dump_json())
     main(["show", "--json"])
     assert json.loads(capsys.readouterr().out)["outcome"]["status"] == "complete"
@@ -171,15 +213,28 @@ def test_every_other_spelling_takes_the_long_way(arguments: list[str]) -> None:
     assert fast_path(arguments) is None
 
 
-@pytest.mark.parametrize("arguments", [["status", "--", "k3f9"], ["status", "k3f9", "--json"], ["status", "k3f9"]])
-def test_both_ways_answer_alike(own_home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "arguments",
+    [["status", "--", "k3f9"], ["status", "k3f9", "--json"], ["status", "k3f9"]],
+)
+def test_both_ways_answer_alike(
+    own_home: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     keep(own_home, "k3f9-one", status="capped", exit_code=1)
     assert main(arguments) == 1
     assert "k3f9-one" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "nul\0", "{}", '{"started_at": 5}', '{"status": "complete", "exit_code": 0}']
+    "content",
+    [
+        "",
+        "{",
+        "nul\0",
+        "{}",
+        '{"started_at": 5}',
+        '{"status": "complete", "exit_code": 0}',
+    ],
 )
 def test_a_damaged_summary_is_the_same_to_list_and_status(
     own_home: Path, capsys: pytest.CaptureFixture[str], content: str
@@ -190,7 +245,10 @@ def test_a_damaged_summary_is_the_same_to_list_and_status(
     main(["list", "--all", "--json"])
     (listed,) = json.loads(capsys.readouterr().out)
     assert told == {**listed, "path": told["path"]}
-    assert (told["status"], told["message"]) == ("unreadable", "summary.json is damaged")
+    assert (told["status"], told["message"]) == (
+        "unreadable",
+        "summary.json is damaged",
+    )
 
 
 @pytest.mark.parametrize("more", [[], ["--objective", "x", "--judge", "a/b"]])
@@ -200,4 +258,6 @@ def test_what_is_no_transcript_is_said_at_once(
     archive = tmp_path / "a.zip"
     archive.write_bytes(b"PK\x03\x04\x14\0\0\0\x08\0rest\xff")
     assert main(["status", str(archive), *more]) == 2
-    assert capsys.readouterr().err.startswith(f"Error: {archive}: the format of this transcript is not known\n")
+    assert capsys.readouterr().err.startswith(
+        f"Error: {archive}: the format of this transcript is not known\n"
+    )

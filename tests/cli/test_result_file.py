@@ -62,7 +62,10 @@ def test_a_copy_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
     copy = ResultFile(tmp_path / "gone" / "out.json")
     (tmp_path / "gone").rmdir()
-    with pytest.raises(GoalError, match=r"--output .*/gone/out\.json could not be written: No such file or directory"):
+    with pytest.raises(
+        GoalError,
+        match=r"--output .*/gone/out\.json could not be written: No such file or directory",
+    ):
         copy.write("{}")
 
 
@@ -76,15 +79,23 @@ def test_a_file_that_the_run_needs_is_never_replaced(
     (tmp_path / "link.toml").symlink_to("goal.toml")
     with pytest.raises(UsageError) as refused:
         ResultFile(Path(name), {"the goal file": Path("goal.toml")})
-    assert refused.value.message == f"--output {Path(name)} is the goal file; the outcome would replace it"
+    assert (
+        refused.value.message
+        == f"--output {Path(name)} is the goal file; the outcome would replace it"
+    )
 
 
 def test_a_file_that_is_yet_to_be_made_is_not_taken_either(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is the file of --record"):
-        ResultFile(tmp_path / "new.jsonl", {"the file of --record": tmp_path / "." / "new.jsonl"})
+        ResultFile(
+            tmp_path / "new.jsonl",
+            {"the file of --record": tmp_path / "." / "new.jsonl"},
+        )
 
 
-def test_another_name_of_a_file_that_the_run_needs_gets_a_file_of_its_own(tmp_path: Path) -> None:
+def test_another_name_of_a_file_that_the_run_needs_gets_a_file_of_its_own(
+    tmp_path: Path,
+) -> None:
     goal, other = tmp_path / "goal.toml", tmp_path / "other.json"
     goal.write_text("objective = 1")
     other.hardlink_to(goal)
@@ -164,13 +175,19 @@ def test_a_pipe_without_a_reader_is_refused_before_the_run(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("planted", ["link", "pipe"])
-def test_what_stands_at_the_path_at_the_end_is_replaced(tmp_path: Path, planted: str) -> None:
+def test_what_stands_at_the_path_at_the_end_is_replaced(
+    tmp_path: Path, planted: str
+) -> None:
     victim, path = tmp_path / "victim", tmp_path / "out.json"
     victim.write_text("precious")
     copy = ResultFile(path)
     path.symlink_to(victim) if planted == "link" else os.mkfifo(path)
     copy.write("{}\n")
-    assert (victim.read_text(), path.is_symlink(), path.read_text()) == ("precious", False, "{}\n")
+    assert (victim.read_text(), path.is_symlink(), path.read_text()) == (
+        "precious",
+        False,
+        "{}\n",
+    )
 
 
 def test_a_folder_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -238,5 +255,7 @@ def test_a_number_that_is_not_open_is_refused() -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_device_is_an_error() -> None:
     copy = ResultFile(Path("/dev/full"))
-    with pytest.raises(GoalError, match="could not be written: No space left on device"):
+    with pytest.raises(
+        GoalError, match="could not be written: No space left on device"
+    ):
         copy.write("{}\n")

@@ -16,7 +16,15 @@ from tests.support.told_run import outcome
 
 CLOSING = "complete   2 rounds · 3 min 12 s · 41,210 tokens · $0.21 (judge 6 %)\n"
 PATH_LINE = "           /state/goal/runs/k3f9-make-parse/outcome.json\n"
-INLINE = ("run", "--objective", "Make it.", "--validator", "true", "--model", "openai/gpt-5")
+INLINE = (
+    "run",
+    "--objective",
+    "Make it.",
+    "--validator",
+    "true",
+    "--model",
+    "openai/gpt-5",
+)
 
 
 @pytest.fixture
@@ -28,7 +36,9 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def goal_file(workspace: Path) -> Path:
     path = workspace / "objective.toml"
-    path.write_text('objective = "Make it."\nvalidator = "pytest -q"\nmodel = "openai/gpt-5"\nmax_iterations = 3\n')
+    path.write_text(
+        'objective = "Make it."\nvalidator = "pytest -q"\nmodel = "openai/gpt-5"\nmax_iterations = 3\n'
+    )
     return path
 
 
@@ -56,11 +66,16 @@ def test_the_exit_code_is_the_outcomes(
 
 
 def test_progress_and_the_end_go_to_stdout(
-    goal_file: Path, api: ScriptedApi, own_home: Path, capsys: pytest.CaptureFixture[str]
+    goal_file: Path,
+    api: ScriptedApi,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["run", "objective.toml"]) == 0
     said = capsys.readouterr()
-    assert said.out.startswith("goal       Make parse() accept empty input.\nrun        k3f9-make-parse\n")
+    assert said.out.startswith(
+        "goal       Make parse() accept empty input.\nrun        k3f9-make-parse\n"
+    )
     assert said.out.endswith(CLOSING + PATH_LINE)
     assert said.err == ""
     assert api.goals[0].max_iterations == 3
@@ -72,8 +87,28 @@ def test_options_make_a_goal_without_a_file(workspace: Path, api: ScriptedApi) -
     code = main(
         [
             *INLINE,
-            *("--validator", "ruff check", "--criterion", "one", "--criterion", "two", "--constraint", "keep"),
-            *("--judge", "agent", "--max-iterations", "5", "--timeout", "30m", "--tokens", "1000", "--cost", "1.5"),
+            *(
+                "--validator",
+                "ruff check",
+                "--criterion",
+                "one",
+                "--criterion",
+                "two",
+                "--constraint",
+                "keep",
+            ),
+            *(
+                "--judge",
+                "agent",
+                "--max-iterations",
+                "5",
+                "--timeout",
+                "30m",
+                "--tokens",
+                "1000",
+                "--cost",
+                "1.5",
+            ),
             *("--record", "words.jsonl"),
         ]
     )
@@ -95,21 +130,39 @@ def test_options_win_over_environment_and_file(
     monkeypatch.setenv("GOAL_MODEL", "openai/from-environment")
     api.answers.append(outcome())
     (goal_file.parent / "sub").mkdir()
-    main(["run", str(goal_file), "--max-iterations", "inf", "--objective", "Other.", "--workspace", "sub"])
+    main(
+        [
+            "run",
+            str(goal_file),
+            "--max-iterations",
+            "inf",
+            "--objective",
+            "Other.",
+            "--workspace",
+            "sub",
+        ]
+    )
     main(["run", str(goal_file), "--model", "openai/from-option"])
     assert (api.goals[0].objective, api.goals[0].max_iterations) == ("Other.", None)
     assert api.goals[0].workspace.path == str((goal_file.parent / "sub").resolve())
-    assert [goal.agent.model for goal in api.goals] == ["openai/from-environment", "openai/from-option"]
+    assert [goal.agent.model for goal in api.goals] == [
+        "openai/from-environment",
+        "openai/from-option",
+    ]
 
 
-def test_json_is_alone_on_stdout(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_alone_on_stdout(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", str(goal_file), "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out) == outcome().model_dump(mode="json")
     assert said.err.endswith(CLOSING + PATH_LINE)
 
 
-def test_quiet_leaves_the_last_lines(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_the_last_lines(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     main(["run", str(goal_file), "--quiet"])
     assert capsys.readouterr().out == CLOSING + PATH_LINE
 
@@ -118,7 +171,9 @@ def test_a_copy_of_the_outcome_is_put_where_it_is_wanted(
     goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", str(goal_file), "-q", "--output", "out.json"]) == 0
-    assert json.loads((goal_file.parent / "out.json").read_text()) == outcome().model_dump(mode="json")
+    assert json.loads(
+        (goal_file.parent / "out.json").read_text()
+    ) == outcome().model_dump(mode="json")
     assert capsys.readouterr().out == f"{CLOSING}{PATH_LINE}           out.json\n"
 
 
@@ -135,18 +190,28 @@ def test_a_copy_that_fails_in_the_end_is_no_success(
     assert main(["run", str(goal_file), "--output", "sub/out.json"]) == 4
     said = capsys.readouterr()
     assert said.out == CLOSING + PATH_LINE
-    assert said.err == "Error: --output sub/out.json could not be written: No such file or directory\n"
+    assert (
+        said.err
+        == "Error: --output sub/out.json could not be written: No such file or directory\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--output", "objective.toml"], "--output objective.toml is the goal file; the outcome would replace it"),
+        (
+            ["--output", "objective.toml"],
+            "--output objective.toml is the goal file; the outcome would replace it",
+        ),
         (["--output", "."], "--output .: is a directory"),
     ],
 )
 def test_what_would_be_written_over_is_refused_before_the_run(
-    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+    goal_file: Path,
+    api: ScriptedApi,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    said: str,
 ) -> None:
     (goal_file.parent / "r.jsonl").write_text('{"text": "done"}\n')
     assert main(["run", str(goal_file), "--model", "scripted/r.jsonl", *options]) == 2
@@ -157,17 +222,24 @@ def test_what_would_be_written_over_is_refused_before_the_run(
 def test_a_failure_of_the_records_hands_over_what_is_known(
     goal_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = RecordError("cannot write /state/outcome.json: No space left on device", "free some space")
+    error = RecordError(
+        "cannot write /state/outcome.json: No space left on device", "free some space"
+    )
     error.outcome = outcome()
     ScriptedApi([error]).install(monkeypatch)
     assert main(["run", str(goal_file), "--json", "--output", "out.json"]) == 4
     said = capsys.readouterr()
-    assert json.loads(said.out) == json.loads((goal_file.parent / "out.json").read_text())
+    assert json.loads(said.out) == json.loads(
+        (goal_file.parent / "out.json").read_text()
+    )
     assert said.err == f"{CLOSING}           out.json\nError: {error}\n"
 
 
 def test_a_dry_run_prints_the_goal_and_spends_nothing(
-    goal_file: Path, api: ScriptedApi, own_home: Path, capsys: pytest.CaptureFixture[str]
+    goal_file: Path,
+    api: ScriptedApi,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["run", str(goal_file), "--dry-run", "--timeout", "90"]) == 0
     assert capsys.readouterr().out == dedent(f"""\
@@ -186,7 +258,9 @@ def test_a_dry_run_prints_the_goal_and_spends_nothing(
     assert list(own_home.iterdir()) == []
 
 
-def test_a_dry_run_in_json_is_the_goal(goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_in_json_is_the_goal(
+    goal_file: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["run", str(goal_file), "--dry-run", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert (value["objective"], value["max_iterations"]) == ("Make it.", 3)
@@ -210,7 +284,10 @@ def test_strict_adds_the_labels_that_are_reviewed(
 
 
 def test_a_dry_run_finds_what_the_parts_refuse(
-    goal_file: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    goal_file: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def refuse(goal: object, home: object) -> None:
         raise UsageError("no price for this model", "--tokens")
@@ -239,7 +316,10 @@ def test_mistakes_in_a_goal_file_are_all_said_with_their_place(
     )
     assert main(["run", "bad.toml"]) == 2
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == 'Error: bad.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?'
+    assert (
+        lines[0]
+        == 'Error: bad.toml:4:1  unknown key "max_iteration"; did you mean "max_iterations"?'
+    )
     assert lines[1].startswith("Error: bad.toml:5:11  timeout")
     assert api.goals == []
 
@@ -253,11 +333,17 @@ def test_a_recording_says_what_it_does_not_contain_and_a_dry_run_makes_none(
     for more in ([], ["--dry-run"]):
         assert main(["run", "--record", "words.jsonl", *more]) == 2
         said = capsys.readouterr().err
-        assert "--record has nothing to record: command calls its own model, and the goal has no judge" in said
+        assert (
+            "--record has nothing to record: command calls its own model, and the goal has no judge"
+            in said
+        )
         assert "add a judge (--judge NAME)" in said
     judge = recording(workspace / "judge.jsonl")
     assert main(["run", "--record", "words.jsonl", "--judge", judge, "--dry-run"]) == 0
-    assert "--record keeps the replies of the models that goal calls, not those of command\n" in capsys.readouterr().err
+    assert (
+        "--record keeps the replies of the models that goal calls, not those of command\n"
+        in capsys.readouterr().err
+    )
     assert not (workspace / "words.jsonl").exists()
     assert main(["run", "--record", "x" * 300, "--judge", judge]) == 2
     assert "the recording cannot be written" in capsys.readouterr().err

@@ -55,11 +55,18 @@ def goal(*arguments: str, cwd: Path, **env: str) -> Ended:
 @pytest.mark.slow
 def test_the_demo_completes_without_a_key_and_again(tmp_path: Path) -> None:
     for _ in range(2):
-        ended = goal("demo", cwd=tmp_path, TMPDIR=str(tmp_path), GOAL_MODEL="openai/no-such-model")
+        ended = goal(
+            "demo",
+            cwd=tmp_path,
+            TMPDIR=str(tmp_path),
+            GOAL_MODEL="openai/no-such-model",
+        )
         assert ended.code == 0, ended.err
         assert "complete   3 rounds" in ended.out
         assert "goal init" in ended.out
-    folders = [path for path in tmp_path.iterdir() if path.name.startswith("goal-demo-")]
+    folders = [
+        path for path in tmp_path.iterdir() if path.name.startswith("goal-demo-")
+    ]
     assert len(folders) == 2
     assert all((folder / "slugs.py").read_text() != SLUGS for folder in folders)
 
@@ -101,13 +108,20 @@ def test_init_names_the_schema_that_lies_beside_the_goal_file(project: Path) -> 
     (project / "goal.schema.json").write_text(goal("schema", cwd=project).out)
     ended = goal("init", "--yes", "--agent", "claude", cwd=project)
     assert ended.code == 0, ended.err
-    assert (project / "goal.toml").read_text().startswith("#:schema ./goal.schema.json\n")
+    assert (
+        (project / "goal.toml").read_text().startswith("#:schema ./goal.schema.json\n")
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("logins", "key", "agent"),
-    [("codex", "", "codex"), ("claude codex", "", "claude"), ("", "OPENAI_API_KEY", ""), ("", "", "claude")],
+    [
+        ("codex", "", "codex"),
+        ("claude codex", "", "claude"),
+        ("", "OPENAI_API_KEY", ""),
+        ("", "", "claude"),
+    ],
 )
 def test_init_without_questions_prefers_what_is_signed_in(
     project: Path, tmp_path: Path, logins: str, key: str, agent: str
@@ -124,35 +138,74 @@ def test_init_without_questions_prefers_what_is_signed_in(
 
 def sign_in(home: Path, names: str) -> None:
     """Write the login files of agents."""
-    for name, login in (("claude", ".claude/.credentials.json"), ("codex", ".codex/auth.json")):
+    for name, login in (
+        ("claude", ".claude/.credentials.json"),
+        ("codex", ".codex/auth.json"),
+    ):
         if name in names.split():
             (home / login).parent.mkdir(parents=True)
             (home / login).write_text("{}")
 
 
 @pytest.mark.slow
-def test_the_objective_that_init_writes_for_green_tests_is_never_ready(project: Path) -> None:
-    assert goal("init", "--yes", "--agent", "claude", "--validator", "true", "--judge", "a/b", cwd=project).code == 0
+def test_the_objective_that_init_writes_for_green_tests_is_never_ready(
+    project: Path,
+) -> None:
+    assert (
+        goal(
+            "init",
+            "--yes",
+            "--agent",
+            "claude",
+            "--validator",
+            "true",
+            "--judge",
+            "a/b",
+            cwd=project,
+        ).code
+        == 0
+    )
     for command in ("check", "run"):
         ended = goal(command, cwd=project)
         assert ended.code == 2
-        assert re.search(r"goal.toml:\d+:\d+ +objective is the placeholder that goal init wrote; say what", ended.err)
+        assert re.search(
+            r"goal.toml:\d+:\d+ +objective is the placeholder that goal init wrote; say what",
+            ended.err,
+        )
 
 
 @pytest.mark.slow
-def test_init_writes_several_agents_in_the_order_in_which_they_take_over(project: Path, tmp_path: Path) -> None:
-    ended = goal("init", "--yes", "--agent", "claude,codex", cwd=project, PATH=agents(tmp_path, "claude"))
+def test_init_writes_several_agents_in_the_order_in_which_they_take_over(
+    project: Path, tmp_path: Path
+) -> None:
+    ended = goal(
+        "init",
+        "--yes",
+        "--agent",
+        "claude,codex",
+        cwd=project,
+        PATH=agents(tmp_path, "claude"),
+    )
     assert ended.code == 0, ended.err
     assert "agent      claude, then codex\n" in ended.out
     assert (
-        "warning    claude runs with its own permission checks off (--permission-mode bypassPermissions)" in ended.out
+        "warning    claude runs with its own permission checks off (--permission-mode bypassPermissions)"
+        in ended.out
     )
-    assert "warning    codex runs with its own permission checks off (--dangerously-bypass-approvals-" in ended.out
-    assert tomllib.loads((project / "goal.toml").read_text())["agent"] == ["claude", "codex"]
+    assert (
+        "warning    codex runs with its own permission checks off (--dangerously-bypass-approvals-"
+        in ended.out
+    )
+    assert tomllib.loads((project / "goal.toml").read_text())["agent"] == [
+        "claude",
+        "codex",
+    ]
 
 
 @pytest.mark.slow
-def test_init_starts_pytest_so_that_tests_can_import_the_modules_of_the_folder(project: Path) -> None:
+def test_init_starts_pytest_so_that_tests_can_import_the_modules_of_the_folder(
+    project: Path,
+) -> None:
     (project / "test_slugs.py").unlink()
     (project / "tests").mkdir()
     (project / "tests" / "test_slugs.py").write_text(
@@ -163,10 +216,15 @@ def test_init_starts_pytest_so_that_tests_can_import_the_modules_of_the_folder(p
     assert ended.code == 0, ended.err
     assert "slugs is in this folder, but the tests cannot import it." in ended.out
     table = tomllib.loads((project / "goal.toml").read_text())
-    assert (table["validator"], "1 failed" in ended.out) == ("python3 -m pytest -q", True)
+    assert (table["validator"], "1 failed" in ended.out) == (
+        "python3 -m pytest -q",
+        True,
+    )
 
 
-def test_init_does_not_replace_a_goal_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_init_does_not_replace_a_goal_file(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "goal.toml").write_text("mine")
     assert main(["init", "--yes"]) == 2
     assert "goal.toml exists already" in capsys.readouterr().err
@@ -175,7 +233,10 @@ def test_init_does_not_replace_a_goal_file(project: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("name", ["", "README.md"])
 def test_init_without_a_test_command_says_what_to_type(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     if name:
@@ -188,14 +249,18 @@ def test_init_without_a_test_command_says_what_to_type(
 
 @pytest.mark.slow
 def test_init_of_green_tests_says_that_they_pass_already(project: Path) -> None:
-    ended = goal("init", "--yes", "--agent", "claude", "--validator", "true", cwd=project)
+    ended = goal(
+        "init", "--yes", "--agent", "claude", "--validator", "true", cwd=project
+    )
     assert ended.code == 0, ended.err
     assert "baseline" not in tomllib.loads((project / "goal.toml").read_text())
     assert "the validator passes already" in ended.out
 
 
 @pytest.mark.slow
-def test_init_at_a_terminal_asks_for_the_objective_and_before_it_writes(project: Path) -> None:
+def test_init_at_a_terminal_asks_for_the_objective_and_before_it_writes(
+    project: Path,
+) -> None:
     with Terminal("init", "--agent", "claude", cwd=project) as terminal:
         terminal.wait_for("What is the agent to do?")
         terminal.type('Make "slugs" clean\n')
@@ -203,11 +268,16 @@ def test_init_at_a_terminal_asks_for_the_objective_and_before_it_writes(project:
         assert not (project / "goal.toml").exists()
         terminal.type("\n")
         assert terminal.end() == 0
-    assert tomllib.loads((project / "goal.toml").read_text())["objective"] == 'Make "slugs" clean'
+    assert (
+        tomllib.loads((project / "goal.toml").read_text())["objective"]
+        == 'Make "slugs" clean'
+    )
 
 
 @pytest.mark.slow
-def test_check_names_what_keeps_a_run_from_starting_and_still_runs_the_baseline(project: Path) -> None:
+def test_check_names_what_keeps_a_run_from_starting_and_still_runs_the_baseline(
+    project: Path,
+) -> None:
     text = 'objective = "x"\nvalidator = "python3 -m unittest"\nmodel = "openai/gpt-5"\njudge = "anthropic/claude-haiku-4-5"\n'
     (project / "goal.toml").write_text(text)
     ended = goal("check", cwd=project)
@@ -223,7 +293,9 @@ def test_check_names_what_keeps_a_run_from_starting_and_still_runs_the_baseline(
 def test_check_of_a_goal_without_a_check_is_an_error_in_the_goal_file_and_proposes_a_judge_that_can_judge(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "goal.toml").write_text('objective = "x"\n[agent]\ncommand = ["sh"]\nuse = "command"\n')
+    (project / "goal.toml").write_text(
+        'objective = "x"\n[agent]\ncommand = ["sh"]\nuse = "command"\n'
+    )
     assert main(["check"]) == 2
     said = capsys.readouterr().out
     assert "✗ the goal has neither a validator nor a judge" in said
@@ -270,30 +342,56 @@ def test_check_names_and_counts_one_problem_once(
             '[[validators]]\nrun = "sh c.sh"\nfixes = ["t.py::a"]\nknown_failures = "baseline"\n',
             "goal.toml:7:18  known_failures needs",
         ),
-        ('[[validators]]\nrun = "true"\nfixes = ["t.py::a"]\n', "goal.toml:6:9  fixes needs the names of tests"),
-        ('[approvals]\nchecks = "judge"\n', 'goal.toml:5:10  approvals.checks "judge" needs a judge'),
+        (
+            '[[validators]]\nrun = "true"\nfixes = ["t.py::a"]\n',
+            "goal.toml:6:9  fixes needs the names of tests",
+        ),
+        (
+            '[approvals]\nchecks = "judge"\n',
+            'goal.toml:5:10  approvals.checks "judge" needs a judge',
+        ),
     ],
 )
 def test_check_names_the_line_of_what_the_validators_do_not_allow(
     project: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
 ) -> None:
     (project / "c.sh").write_text("exit 1\n")
-    (project / "goal.toml").write_text(f'objective = "x"\nagent = {{ use = "command", command = "true" }}\n\n{text}')
+    (project / "goal.toml").write_text(
+        f'objective = "x"\nagent = {{ use = "command", command = "true" }}\n\n{text}'
+    )
     assert main(["check"]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_check_says_why_no_validator_was_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_says_why_no_validator_was_run(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     agent = '[agent]\nuse = "command"\ncommand = "true"\n'
-    (project / "goal.toml").write_text(f'objective = "x"\n{agent}[[validators]]\npython = "checks:count"\n')
+    (project / "goal.toml").write_text(
+        f'objective = "x"\n{agent}[[validators]]\npython = "checks:count"\n'
+    )
     assert main(["check"]) == 0
-    assert "baseline   not run: hidden validators and those in Python run only after a round" in capsys.readouterr().out
+    assert (
+        "baseline   not run: hidden validators and those in Python run only after a round"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.slow
-def test_init_where_nothing_can_be_written_is_an_error_with_the_path(project: Path) -> None:
+def test_init_where_nothing_can_be_written_is_an_error_with_the_path(
+    project: Path,
+) -> None:
     (project / "goal.toml").mkdir()
-    ended = goal("init", "--yes", "--force", "--agent", "claude", "--validator", "false", cwd=project)
+    ended = goal(
+        "init",
+        "--yes",
+        "--force",
+        "--agent",
+        "claude",
+        "--validator",
+        "false",
+        cwd=project,
+    )
     assert ended.code == 2
     assert "cannot write goal.toml: Is a directory\ncheck the path" in ended.err
 
@@ -304,7 +402,9 @@ def test_the_schemas_are_valid(name: str, capsys: pytest.CaptureFixture[str]) ->
     jsonschema.Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))
 
 
-def test_the_schemas_accept_what_a_run_writes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_schemas_accept_what_a_run_writes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     golden = Path(__file__).parents[1] / "records" / "golden"
     records = list(read_records(max(golden.glob("*.jsonl"))))
     schemas: dict[str, Any] = {}
@@ -312,8 +412,12 @@ def test_the_schemas_accept_what_a_run_writes(capsys: pytest.CaptureFixture[str]
         main(["schema", name])
         schemas[name] = json.loads(capsys.readouterr().out)
     for record in records:
-        jsonschema.Draft202012Validator(schemas["events"]).validate(json.loads(RECORD.dump_json(record)))
-    jsonschema.Draft202012Validator(schemas["outcome"]).validate(outcome().model_dump(mode="json"))
+        jsonschema.Draft202012Validator(schemas["events"]).validate(
+            json.loads(RECORD.dump_json(record))
+        )
+    jsonschema.Draft202012Validator(schemas["outcome"]).validate(
+        outcome().model_dump(mode="json")
+    )
 
 
 def _without_inf(value: Any) -> Any:
@@ -330,13 +434,17 @@ def api(monkeypatch: pytest.MonkeyPatch) -> ScriptedApi:
 def test_run_uses_the_goal_file_of_the_folder_and_says_so(
     project: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\nmodel = "openai/gpt-5"\n')
+    (project / "goal.toml").write_text(
+        'objective = "Mine."\nvalidator = "true"\nmodel = "openai/gpt-5"\n'
+    )
     assert main(["run"]) == 0
     assert capsys.readouterr().err == "Using goal.toml\n"
     assert api.goals[0].objective == "Mine."
 
 
-def test_run_uses_the_table_of_pyproject(project: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_uses_the_table_of_pyproject(
+    project: Path, api: ScriptedApi, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = '[tool.other]\nx = 1\n[tool.goal]\nobjective = "Mine."\nvalidator = "true"\nmodel = "openai/gpt-5"\n'
     (project / "pyproject.toml").write_text(text)
     assert main(["run"]) == 0
@@ -344,7 +452,10 @@ def test_run_uses_the_table_of_pyproject(project: Path, api: ScriptedApi, capsys
     assert api.goals[0].objective == "Mine."
     (project / "pyproject.toml").write_text(f"{text}timeot = 3\n")
     assert main(["run"]) == 2
-    assert 'pyproject.toml:7:1  unknown key "timeot"; did you mean "timeout"?' in capsys.readouterr().err
+    assert (
+        'pyproject.toml:7:1  unknown key "timeot"; did you mean "timeout"?'
+        in capsys.readouterr().err
+    )
     (project / "pyproject.toml").write_text("[tool.other]\n")
     assert main(["run", "pyproject.toml"]) == 2
     assert "has no table [tool.goal]" in capsys.readouterr().err
@@ -367,32 +478,51 @@ def test_a_sentence_is_the_objective_and_the_test_command_the_validator(
 
 
 def test_the_only_installed_agent_is_used_and_several_are_an_error(
-    project: Path, tmp_path: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path,
+    tmp_path: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\n')
     assert main(["run"]) == 2
     assert "the agent has no model" in capsys.readouterr().err
     monkeypatch.setenv("PATH", agents(tmp_path, "claude"))
     assert main(["run"]) == 0
-    assert "Using the agent claude, since neither an agent nor a model is named" in capsys.readouterr().err
+    assert (
+        "Using the agent claude, since neither an agent nor a model is named"
+        in capsys.readouterr().err
+    )
     assert api.goals[0].agent.use == "claude"
     agents(tmp_path, "codex")
     assert main(["run"]) == 2
-    assert "none is chosen: claude (not signed in), codex (not signed in)" in capsys.readouterr().err
-    (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\nagent = "builtin"\n')
+    assert (
+        "none is chosen: claude (not signed in), codex (not signed in)"
+        in capsys.readouterr().err
+    )
+    (project / "goal.toml").write_text(
+        'objective = "Mine."\nvalidator = "true"\nagent = "builtin"\n'
+    )
     assert main(["run"]) == 2
     assert "the agent has no model" in capsys.readouterr().err
 
 
 def test_the_only_agent_that_is_signed_in_is_used(
-    project: Path, tmp_path: Path, api: ScriptedApi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    project: Path,
+    tmp_path: Path,
+    api: ScriptedApi,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\n')
     monkeypatch.setenv("PATH", agents(tmp_path, "claude", "codex"))
     sign_in(tmp_path / "home", "codex")
     assert main(["run"]) == 0
     said = capsys.readouterr().err
-    assert "Using the agent codex, since neither an agent nor a model is named; claude is not signed in\n" in said
+    assert (
+        "Using the agent codex, since neither an agent nor a model is named; claude is not signed in\n"
+        in said
+    )
     sign_in(tmp_path / "home", "claude")
     assert main(["run"]) == 2
     assert "none is chosen: claude, codex" in capsys.readouterr().err
@@ -403,7 +533,9 @@ def test_several_agents_are_a_choice_at_a_terminal(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", agents(tmp_path, "claude", "codex"))
-    with Terminal("run", "make the tests pass", "--validator", "true", "--dry-run", cwd=project) as terminal:
+    with Terminal(
+        "run", "make the tests pass", "--validator", "true", "--dry-run", cwd=project
+    ) as terminal:
         terminal.wait_for("Agent [1-2, default 1]:")
         terminal.type("codex\n")
         terminal.wait_for("agent      codex")
@@ -411,12 +543,21 @@ def test_several_agents_are_a_choice_at_a_terminal(
 
 
 @pytest.mark.parametrize(
-    "shell", ["bash", pytest.param("zsh", marks=pytest.mark.slow), pytest.param("fish", marks=pytest.mark.slow)]
+    "shell",
+    [
+        "bash",
+        pytest.param("zsh", marks=pytest.mark.slow),
+        pytest.param("fish", marks=pytest.mark.slow),
+    ],
 )
-def test_completion_knows_commands_runs_agents_and_validators(project: Path, own_home: Path, shell: str) -> None:
+def test_completion_knows_commands_runs_agents_and_validators(
+    project: Path, own_home: Path, shell: str
+) -> None:
     folder = own_home / "runs" / "k3f9-make"
     folder.mkdir(parents=True)
-    (folder / "summary.json").write_text('{"run_id": "k3f9-make", "status": "complete", "started_at": "2026-01-01"}')
+    (folder / "summary.json").write_text(
+        '{"run_id": "k3f9-make", "status": "complete", "started_at": "2026-01-01"}'
+    )
     assert "schema" in completed(project, shell, "goal sch")
     assert "canary" in completed(project, shell, "goal judge ca")
     assert "k3f9-make" in completed(project, shell, "goal memory add k3")
@@ -429,25 +570,40 @@ def test_completion_knows_commands_runs_agents_and_validators(project: Path, own
 
 def completed(folder: Path, shell: str, line: str) -> str:
     """What a shell shows for the last word of a line."""
-    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_TYPER_COMPLETE_ARGS": line}
-    last = {"_TYPER_COMPLETE_FISH_ACTION": "get-args", "_GOAL_COMPLETE": f"complete_{shell}"}
+    words = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+        "_TYPER_COMPLETE_ARGS": line,
+    }
+    last = {
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        "_GOAL_COMPLETE": f"complete_{shell}",
+    }
     return goal(cwd=folder, **words, **last).out
 
 
 @pytest.mark.parametrize("name", ["package.json", "pyproject.toml"])
 def test_init_names_a_file_that_it_cannot_read_and_why(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text('{"scripts": {"test": \n')
     for command in (["init", "--yes"], ["run", "make it", "--agent", "claude"]):
         assert main(command) == 2
         said = capsys.readouterr().err
-        assert re.search(rf"no test command was found in .*; {name} cannot be read: .+ line \d", said), said
+        assert re.search(
+            rf"no test command was found in .*; {name} cannot be read: .+ line \d", said
+        ), said
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to(name)  # no file of that name can be opened
     assert main(["init", "--yes"]) == 2
-    assert f"; {name} cannot be read: Too many levels of symbolic links" in capsys.readouterr().err
+    assert (
+        f"; {name} cannot be read: Too many levels of symbolic links"
+        in capsys.readouterr().err
+    )
     (tmp_path / "Makefile").write_text("check:\n")
     assert main(["init", "--yes", "--agent", "claude"]) == 0
     assert f"warning    {name} cannot be read: " in capsys.readouterr().out

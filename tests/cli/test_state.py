@@ -45,19 +45,34 @@ def test_the_state_says_what_was_done_on_which_evidence_and_why_it_ended(
         ("2", "running", "the validators run once before round 1"),
         ("4", "running: baseline", "the validators run once before round 1"),
         ("20", "running: round-1", "the goal is not met yet: the agent works on it"),
-        ("70", "running: audit-3", "the validators passed, or the agent is blocked: the judge is next"),
+        (
+            "70",
+            "running: audit-3",
+            "the validators passed, or the agent is blocked: the judge is next",
+        ),
     ],
 )
-def test_the_state_after_an_event(run: str, at: str, status: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_state_after_an_event(
+    run: str, at: str, status: str, why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = said(capsys, run, "--at", at)
-    lines = dict(line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" "))
-    assert (code, lines["event"].split()[0], lines["status"], lines["why"]) == (0, at, status, why)
+    lines = dict(
+        line.split(maxsplit=1) for line in out.splitlines() if not line.startswith(" ")
+    )
+    assert (code, lines["event"].split()[0], lines["status"], lines["why"]) == (
+        0,
+        at,
+        status,
+        why,
+    )
 
 
 def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = said(capsys, run, "--events")
     assert (code, len(out.splitlines())) == (0, 74)
-    assert out.splitlines()[-1].endswith("run_ended              stop_reason satisfied · message verdict of round 3")
+    assert out.splitlines()[-1].endswith(
+        "run_ended              stop_reason satisfied · message verdict of round 3"
+    )
     code, out, _ = said(capsys, run, "--events", "--json")
     assert [json.loads(line)["seq"] for line in out.splitlines()] == list(range(1, 75))
 
@@ -65,7 +80,10 @@ def test_every_event_is_a_line(run: str, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--at", "75"), "the run has 74 events\ngoal show RUN --at N with N up to 74\n"),
+        (
+            ("--at", "75"),
+            "the run has 74 events\ngoal show RUN --at N with N up to 74\n",
+        ),
         (
             ("--evidence", "--path"),
             "an observation, --path, --evidence, --state (--at) and --events cannot be combined\nuse one of them\n",

@@ -62,10 +62,14 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> TwoProjects:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GOAL_HOME", str(home))
         for folder in folders[:2]:
-            (folder / "goal.toml").write_text(GOAL.format(name=f"the {folder.name} text", word="half"))
+            (folder / "goal.toml").write_text(
+                GOAL.format(name=f"the {folder.name} text", word="half")
+            )
             patch.chdir(folder)
             assert main(["run", "--quiet"]) == 1
-    other_run, own_run = (RunFolder(home / "runs" / summary["run_id"]) for summary in run_summaries(home))
+    other_run, own_run = (
+        RunFolder(home / "runs" / summary["run_id"]) for summary in run_summaries(home)
+    )
     return TwoProjects(folders[0], own_run, folders[1], other_run, folders[2])
 
 
@@ -75,13 +79,19 @@ def projects(both: TwoProjects, own_home: Path) -> TwoProjects:
     shutil.copytree(both.own_run.path.parents[1], own_home, dirs_exist_ok=True)
     for folder in (both.own, both.other):
         (folder / "result.txt").write_text("half\n")
-    own_run, other_run = (RunFolder(own_home / "runs" / run.run_id) for run in (both.own_run, both.other_run))
+    own_run, other_run = (
+        RunFolder(own_home / "runs" / run.run_id)
+        for run in (both.own_run, both.other_run)
+    )
     return TwoProjects(both.own, own_run, both.other, other_run, both.third)
 
 
 @pytest.mark.parametrize("arguments", WITHOUT_RUN, ids=" ".join)
 def test_no_command_touches_the_run_of_another_project(
-    projects: TwoProjects, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = projects.other_run.events.read_bytes()
     for folder in (projects.own, projects.third):
@@ -95,7 +105,10 @@ def test_no_command_touches_the_run_of_another_project(
 
 @pytest.mark.parametrize("arguments", WITHOUT_RUN[:-2], ids=" ".join)
 def test_a_folder_without_runs_names_the_newest_run_elsewhere(
-    projects: TwoProjects, arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(projects.third)
     assert main(arguments) == 2
@@ -114,7 +127,9 @@ def test_a_folder_without_runs_names_the_newest_run_elsewhere(
 
 
 def test_the_run_of_the_folder_is_used_also_from_a_folder_below(
-    projects: TwoProjects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     below = projects.own / "a" / "b"
     below.mkdir(parents=True, exist_ok=True)
@@ -127,11 +142,16 @@ def test_the_run_of_the_folder_is_used_also_from_a_folder_below(
     assert main(["restore", "0", "--yes"]) == 0
     assert not (projects.own / "result.txt").exists()
     assert main(["resume", "--quiet"]) == 2
-    assert f"goal resume {projects.own_run.run_id} --max-iterations 2" in capsys.readouterr().err
+    assert (
+        f"goal resume {projects.own_run.run_id} --max-iterations 2"
+        in capsys.readouterr().err
+    )
 
 
 def test_the_list_has_the_runs_of_this_workspace_and_with_all_those_of_every_workspace(
-    projects: TwoProjects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     own, other = projects.own_run.run_id, projects.other_run.run_id
     monkeypatch.chdir(projects.own)
@@ -139,21 +159,32 @@ def test_the_list_has_the_runs_of_this_workspace_and_with_all_those_of_every_wor
     main(["list", "--json"])
     assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == [own]
     main(["list", "--all", "--json"])
-    assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == [other, own]
+    assert [run["run_id"] for run in json.loads(capsys.readouterr().out)] == [
+        other,
+        own,
+    ]
     main(["list", "--all"])
     heading, *rows = capsys.readouterr().out.splitlines()
     assert heading.split()[-2:] == ["WORKSPACE", "GOAL"]
-    assert [str(folder) in row for folder, row in zip((projects.other, projects.own), rows, strict=True)] == [True] * 2
+    assert [
+        str(folder) in row
+        for folder, row in zip((projects.other, projects.own), rows, strict=True)
+    ] == [True] * 2
 
     monkeypatch.chdir(projects.third)
     assert main(["list"]) == 0
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err == f"No run worked in {projects.third}. goal list --all shows the runs of all workspaces.\n"
+    assert (
+        printed.err
+        == f"No run worked in {projects.third}. goal list --all shows the runs of all workspaces.\n"
+    )
 
 
 def test_cancel_shows_the_run_and_asks(
-    projects: TwoProjects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(projects.own)
     shown = f"run        {projects.own_run.run_id}\ngoal       Write the own text.\nworkspace  {projects.own}\n"
@@ -171,15 +202,21 @@ def test_cancel_shows_the_run_and_asks(
 
     monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
     assert main(["cancel"]) == 0
-    assert capsys.readouterr().out.startswith(f"cancelled  {projects.own_run.run_id}  cancelled by ")
+    assert capsys.readouterr().out.startswith(
+        f"cancelled  {projects.own_run.run_id}  cancelled by "
+    )
     assert main(["cancel"]) == 0  # once more: it is cancelled
-    assert capsys.readouterr().out.startswith(f"cancelled  {projects.own_run.run_id}  cancelled by ")
+    assert capsys.readouterr().out.startswith(
+        f"cancelled  {projects.own_run.run_id}  cancelled by "
+    )
     assert main(["resume"]) == 2
     assert "was cancelled, which is final" in capsys.readouterr().err
 
 
 def test_prune_shows_goal_and_folder_of_each_run(
-    projects: TwoProjects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(projects.third)
     monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
@@ -194,12 +231,17 @@ def test_prune_shows_goal_and_folder_of_each_run(
 
 
 def test_resuming_a_complete_run_prints_its_outcome_again(
-    projects: TwoProjects, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(projects.third)
     (projects.third / "goal.toml").write_text(GOAL.format(name="it", word="done"))
     assert main(["run", "--quiet"]) == 0
-    newest = RunFolder(projects.own_run.path.parent / run_summaries(projects.own_run.path.parents[1])[0]["run_id"])
+    newest = RunFolder(
+        projects.own_run.path.parent
+        / run_summaries(projects.own_run.path.parents[1])[0]["run_id"]
+    )
     before = newest.events.read_bytes(), newest.outcome.read_bytes()
     capsys.readouterr()
 
@@ -212,9 +254,14 @@ def test_resuming_a_complete_run_prints_its_outcome_again(
     newest.remove()
 
 
-@pytest.mark.parametrize("broken", [["--agent", "none-of-these"], ["--no-such-option"], ["missing.toml"]])
+@pytest.mark.parametrize(
+    "broken", [["--agent", "none-of-these"], ["--no-such-option"], ["missing.toml"]]
+)
 def test_resume_does_not_print_an_older_complete_run_after_a_run_that_did_not_start(
-    broken: list[str], project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    broken: list[str],
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     home = project.parent / "home"
     monkeypatch.setenv("GOAL_HOME", str(home))
@@ -227,7 +274,9 @@ def test_resume_does_not_print_an_older_complete_run_after_a_run_that_did_not_st
     assert main(["resume"]) == 2
     printed = capsys.readouterr()
     assert not printed.out
-    assert f"made no run here; run {complete} is complete, but ended before" in printed.err
+    assert (
+        f"made no run here; run {complete} is complete, but ended before" in printed.err
+    )
     assert main(["resume", complete]) == 0
     assert f'run {complete}, "Write it.", is complete since' in capsys.readouterr().err
 
@@ -244,13 +293,18 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_check_is_never_among_the_runs(
-    projects: TwoProjects, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(projects.own)
     names = sorted(path.name for path in (own_home / "runs").iterdir())
     beside = projects.own.parent / "seen.txt"
     listing = f"GOAL_HOME={own_home} {sys.executable} -m goalrunner list --all --json > {beside}"
-    goal = GOAL.format(name="it", word="done").replace("grep -qx done result.txt", listing)
+    goal = GOAL.format(name="it", word="done").replace(
+        "grep -qx done result.txt", listing
+    )
     (projects.own / "check.toml").write_text(goal)
 
     assert main(["check", "check.toml"]) == 0, capsys.readouterr()
@@ -259,7 +313,9 @@ def test_a_check_is_never_among_the_runs(
     assert not list((own_home / "check-runs").iterdir())
 
 
-@pytest.mark.parametrize("command", [["check"], ["run", "--quiet"], ["init", "--yes", "--validator", "true"]])
+@pytest.mark.parametrize(
+    "command", [["check"], ["run", "--quiet"], ["init", "--yes", "--validator", "true"]]
+)
 def test_without_git_nothing_is_left_among_the_runs(
     project: Path,
     own_home: Path,
@@ -282,7 +338,10 @@ def test_without_git_nothing_is_left_among_the_runs(
 
 
 def test_what_older_versions_left_is_listed_and_pruned(
-    projects: TwoProjects, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    projects: TwoProjects,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     left = RunFolder.create(own_home, "left-of-a-check")
     left.events.touch()
@@ -291,7 +350,10 @@ def test_what_older_versions_left_is_listed_and_pruned(
     assert main(["status"]) == 1  # it is not the newest run of this workspace
     capsys.readouterr()
     main(["list", "--all"])
-    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["left-of-a-check", "unreadable"]
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == [
+        "left-of-a-check",
+        "unreadable",
+    ]
     projects.own_run.remove()
     projects.other_run.remove()
     assert main(["prune", "--older-than", "1ms", "--yes"]) == 0

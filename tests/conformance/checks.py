@@ -50,10 +50,14 @@ class Check:
 CHECKS: list[Check] = []
 
 
-def check(*needs: Ability) -> Callable[[Callable[[Place], Awaitable[None]]], Callable[[Place], Awaitable[None]]]:
+def check(
+    *needs: Ability,
+) -> Callable[[Callable[[Place], Awaitable[None]]], Callable[[Place], Awaitable[None]]]:
     """Make a function part of the suite, under its own name."""
 
-    def add(play: Callable[[Place], Awaitable[None]]) -> Callable[[Place], Awaitable[None]]:
+    def add(
+        play: Callable[[Place], Awaitable[None]],
+    ) -> Callable[[Place], Awaitable[None]]:
         CHECKS.append(Check(play.__name__, frozenset(needs), play))
         return play
 
@@ -77,13 +81,20 @@ def every_way(place: Place) -> list[Leaves]:
 
 def spent(place: Place) -> Usage:
     """What the runner holds that the agent used."""
-    used = (item.event for item in place.records if isinstance(item.event, events.UsageRecorded))
+    used = (
+        item.event
+        for item in place.records
+        if isinstance(item.event, events.UsageRecorded)
+    )
     return sum((event.usage for event in used if event.account == "agent"), Usage())
 
 
 @check()
 async def two_rounds_in_one_conversation(place: Place) -> None:
-    place.prepare((Runs("echo seen; exit 3"), Says("The first is done.")), (DONE, Says("The second is done.")))
+    place.prepare(
+        (Runs("echo seen; exit 3"), Says("The first is done.")),
+        (DONE, Says("The second is done.")),
+    )
     ran = await place.run()
     assert ran.how == ("complete", "satisfied", 2), ran.outcome.message
     first, second = place.told
@@ -141,20 +152,31 @@ async def another_process_goes_on(place: Place) -> None:
 
 @check("hang")
 async def a_goal_that_is_killed_leaves_no_process_and_is_resumed(place: Place) -> None:
-    place.prepare((Runs("touch begun"), *every_way(place), Hangs()), (DONE, Says("Two.")))
+    place.prepare(
+        (Runs("touch begun"), *every_way(place), Hangs()), (DONE, Says("Two."))
+    )
     process = place.start("run", place.goal_file())
     try:
-        await place.until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
+        await place.until(
+            lambda: (
+                (place.workspace / "begun").exists()
+                and len(living(place.called(""))) >= len(WAYS)
+            )
+        )
         process.send_signal(signal.SIGKILL)
         process.wait()
-        await until(lambda: not living(place.user) and not living(place.called("")), SECONDS)
+        await until(
+            lambda: not living(place.user) and not living(place.called("")), SECONDS
+        )
     finally:
         process.kill()
         process.communicate()
     ended = place.goal("resume")
     assert ended.code == 0, ended
     log = [item.event for item in place.log()]
-    assert sum(isinstance(event, events.RoundStarted) for event in log) == 1  # it went on in the round that was cut
+    assert (
+        sum(isinstance(event, events.RoundStarted) for event in log) == 1
+    )  # it went on in the round that was cut
     assert len(place.told) == 2
 
 
@@ -162,7 +184,12 @@ async def a_goal_that_is_killed_leaves_no_process_and_is_resumed(place: Place) -
 async def a_cancelled_run_leaves_no_process(place: Place) -> None:
     place.prepare((Runs("touch begun"), *every_way(place), Hangs()))
     running = asyncio.ensure_future(place.run())
-    await place.until(lambda: (place.workspace / "begun").exists() and len(living(place.called(""))) >= len(WAYS))
+    await place.until(
+        lambda: (
+            (place.workspace / "begun").exists()
+            and len(living(place.called(""))) >= len(WAYS)
+        )
+    )
     assert place.assembly is not None
     place.assembly.run.cancel("cancelled by a person")
     for task in asyncio.all_tasks():
@@ -171,7 +198,9 @@ async def a_cancelled_run_leaves_no_process(place: Place) -> None:
     async with asyncio.timeout(2 * SECONDS):
         ran = await running
     assert ran.how[0] == "cancelled", ran.outcome
-    await until(lambda: not living(place.user) and not living(place.called("")), SECONDS)
+    await until(
+        lambda: not living(place.user) and not living(place.called("")), SECONDS
+    )
 
 
 @check("hang")
@@ -182,7 +211,9 @@ async def a_timeout_ends_a_round_that_hangs(place: Place) -> None:
         ran = await place.run(timeout=seconds)
     assert (place.workspace / "begun").exists()
     assert ran.how[:2] == ("capped", "timeout"), ran.outcome.message
-    await until(lambda: not living(place.user) and not living(place.called("")), SECONDS)
+    await until(
+        lambda: not living(place.user) and not living(place.called("")), SECONDS
+    )
 
 
 @check()
@@ -205,7 +236,9 @@ async def a_wrong_key_is_named_with_what_mends_it(place: Place) -> None:
 
 
 @check("persists")
-async def a_wrong_key_ends_a_round_in_which_it_is_tried_again_and_again(place: Place) -> None:
+async def a_wrong_key_ends_a_round_in_which_it_is_tried_again_and_again(
+    place: Place,
+) -> None:
     place.prepare((Fails(KEYLESS, advised=False),))
     ran = await place.run(timeout=15.0 * place.agent.patience)
     assert ran.how[0] == "failed", ran.how
@@ -213,7 +246,9 @@ async def a_wrong_key_ends_a_round_in_which_it_is_tried_again_and_again(place: P
 
 
 @check("tries")
-async def a_model_that_is_out_of_order_ends_the_run_at_its_deadline(place: Place) -> None:
+async def a_model_that_is_out_of_order_ends_the_run_at_its_deadline(
+    place: Place,
+) -> None:
     place.prepare((Fails(BROKEN),))
     seconds = 2.0 * place.agent.patience
     async with asyncio.timeout(seconds + 3 * SECONDS):
@@ -233,7 +268,9 @@ async def an_agent_that_is_killed_has_failed(place: Place) -> None:
 
 @check("usage")
 async def usage_of_each_round_is_added_up(place: Place) -> None:
-    place.prepare((Uses(100, 10, 0.02), Says("One.")), (Uses(50, 5, 0.01), DONE, Says("Two.")))
+    place.prepare(
+        (Uses(100, 10, 0.02), Says("One.")), (Uses(50, 5, 0.01), DONE, Says("Two."))
+    )
     ran = await place.run()
     assert ran.how == ("complete", "satisfied", 2), ran.outcome.message
     used = spent(place)
@@ -245,7 +282,10 @@ async def usage_of_each_round_is_added_up(place: Place) -> None:
 
 @check("cumulative")
 async def totals_of_a_session_are_counted_once(place: Place) -> None:
-    moves = ((Uses(100, 10, 0.02), Says("One.")), (Uses(50, 5, 0.01), DONE, Says("Two.")))
+    moves = (
+        (Uses(100, 10, 0.02), Says("One.")),
+        (Uses(50, 5, 0.01), DONE, Says("Two.")),
+    )
     place.prepare(*moves, cumulative=True)
     ended = place.goal("run", place.goal_file(max_iterations=1))
     assert ended.code == 1, ended
@@ -288,7 +328,9 @@ async def a_budget_ends_the_run_before_the_next_round(place: Place) -> None:
 @check()
 async def a_large_prompt_arrives_whole(place: Place) -> None:
     place.prepare((DONE, Says()))
-    objective = "Make the file done. " + "щ" * (LARGE // 2) + " The last word is halibut."
+    objective = (
+        "Make the file done. " + "щ" * (LARGE // 2) + " The last word is halibut."
+    )
     ran = await place.run(objective=objective)
     assert ran.how[0] == "complete", ran.outcome.message
     assert objective in place.told[0].prompt
@@ -299,7 +341,11 @@ async def every_process_is_gone_at_the_end_of_a_round(place: Place) -> None:
     ways = [way for way in every_way(place) if way.how != "child"]
     seen: list[list[int]] = []
     place.prepare(
-        (*ways, Says("One.")), (Runs(f"pgrep -f '^{place.called('')}'; test $? -eq 1 && touch done"), Says("Two."))
+        (*ways, Says("One.")),
+        (
+            Runs(f"pgrep -f '^{place.called('')}'; test $? -eq 1 && touch done"),
+            Says("Two."),
+        ),
     )
 
     def look(record: object) -> None:
@@ -320,7 +366,9 @@ async def a_child_in_its_own_group_is_gone_with_the_run(place: Place) -> None:
     place.prepare((DONE, Leaves(place.called("child"), "child"), Says()))
     ran = await place.run()
     assert ran.how == ("complete", "satisfied", 1), ran.outcome.message
-    await until(lambda: not living(place.called("child")) and not living(place.user), SECONDS)
+    await until(
+        lambda: not living(place.called("child")) and not living(place.user), SECONDS
+    )
 
 
 @check("leave")
@@ -339,10 +387,20 @@ async def what_it_leaves_changes_nothing_after_its_round(place: Place) -> None:
 @check("flood")
 async def floods_are_survived(place: Place) -> None:
     flood = [Floods("stderr", FLOOD), Floods("stdout", FLOOD), Floods("line", FLOOD)]
-    place.prepare((Runs("echo before"), *flood, Runs("echo after; touch done"), Says("It is done.")))
+    place.prepare(
+        (
+            Runs("echo before"),
+            *flood,
+            Runs("echo after; touch done"),
+            Says("It is done."),
+        )
+    )
     ran = await place.run()
     assert ran.how == ("complete", "satisfied", 1), ran.outcome.message
-    assert [item.command.split(";")[0] for item in ran.observations] == ["echo before", "echo after"]
+    assert [item.command.split(";")[0] for item in ran.observations] == [
+        "echo before",
+        "echo after",
+    ]
 
 
 @check("absent")

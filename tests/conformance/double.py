@@ -67,7 +67,9 @@ class Acp:
         emit({"jsonrpc": "2.0", "method": "session/update", "params": params})
 
     def text(self, text: str) -> None:
-        self.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": text})
+        self.update(
+            sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}
+        )
 
     def call(self, name: str, tool: str, command: str) -> None:
         self.update(
@@ -92,8 +94,17 @@ class Acp:
         tokens_in, tokens_out, total = grown(self.session, given, made, cost)
         if os.environ.get("CUMULATIVE"):
             given, made = tokens_in, tokens_out
-        self.usage = {"inputTokens": given, "outputTokens": made, "totalTokens": given + made}
-        self.update(sessionUpdate="usage_update", used=1, size=1000, cost={"amount": total, "currency": "USD"})
+        self.usage = {
+            "inputTokens": given,
+            "outputTokens": made,
+            "totalTokens": given + made,
+        }
+        self.update(
+            sessionUpdate="usage_update",
+            used=1,
+            size=1000,
+            cost={"amount": total, "currency": "USD"},
+        )
 
     def failed(self, message: str) -> None:
         self.error = message
@@ -103,7 +114,11 @@ def grown(session: str, given: int, made: int, cost: float) -> tuple[int, int, f
     """What the session used in all."""
     path = HOME / f"total-{session}"
     old: list[Any] = json.loads(path.read_text()) if path.exists() else [0, 0, 0.0]
-    tokens_in, tokens_out, dollars = int(old[0]) + given, int(old[1]) + made, round(float(old[2]) + cost, 6)
+    tokens_in, tokens_out, dollars = (
+        int(old[0]) + given,
+        int(old[1]) + made,
+        round(float(old[2]) + cost, 6),
+    )
     path.write_text(json.dumps([tokens_in, tokens_out, dollars]))
     return tokens_in, tokens_out, dollars
 
@@ -114,12 +129,24 @@ def begin(session: str, known: bool, prompt: str) -> tuple[int, list[dict[str, A
     number = int(path.read_text()) + 1 if path.exists() else 1
     path.write_text(str(number))
     with (HOME / "told.jsonl").open("a") as file:
-        file.write(json.dumps({"session": session, "resumed": known, "prompt": prompt, "pid": os.getpid()}) + "\n")
+        file.write(
+            json.dumps(
+                {
+                    "session": session,
+                    "resumed": known,
+                    "prompt": prompt,
+                    "pid": os.getpid(),
+                }
+            )
+            + "\n"
+        )
     script = json.loads((HOME / "script.json").read_text())
     return number, script[number - 1] if number <= len(script) else script[-1]
 
 
-def play(mouth: Stream | Acp, number: int, moves: list[dict[str, Any]], stop: threading.Event) -> None:
+def play(
+    mouth: Stream | Acp, number: int, moves: list[dict[str, Any]], stop: threading.Event
+) -> None:
     """One round."""
     for index, move in enumerate(moves):
         if stop.is_set():
@@ -135,7 +162,9 @@ def work(mouth: Stream | Acp, name: str, do: str, line: str, output: str = "") -
     mouth.call(name, "shell", line)
     code = 0
     if do == "run":
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["sh", "-c", line], capture_output=True, text=True, check=False
+        )
         output, code = done.stdout + done.stderr, done.returncode
     mouth.result(name, line, output, code)
 
@@ -191,7 +220,11 @@ os.execvp("sleep", [sys.argv[1], "1000"])
 
 def leave(how: str, name: str) -> None:
     """Leave a process behind that calls itself `name`, in one of the ways in which such a process escapes."""
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
     words = ["bash", "-c", f"exec -a {name} sleep 1000"]
     match how:
         case "child":
@@ -237,15 +270,26 @@ class Server:
             match message.get("method"):
                 case "initialize":
                     able = {"loadSession": True}
-                    self.answer(message, {"protocolVersion": 1, "agentCapabilities": able, "authMethods": []})
+                    self.answer(
+                        message,
+                        {
+                            "protocolVersion": 1,
+                            "agentCapabilities": able,
+                            "authMethods": [],
+                        },
+                    )
                 case "session/new":
-                    self.answer(message, {"sessionId": f"s-{os.getpid()}-{time.monotonic_ns()}"})
+                    self.answer(
+                        message, {"sessionId": f"s-{os.getpid()}-{time.monotonic_ns()}"}
+                    )
                 case "session/load":
                     self.known.add(params["sessionId"])
                     self.answer(message, {})
                 case "session/prompt":
                     self.stop.clear()
-                    self.worker = threading.Thread(target=self.round, args=(message,), daemon=True)
+                    self.worker = threading.Thread(
+                        target=self.round, args=(message,), daemon=True
+                    )
                     self.worker.start()
                 case "session/cancel":
                     self.stop.set()
@@ -263,7 +307,10 @@ class Server:
             emit({"jsonrpc": "2.0", "id": message["id"], "error": error})
             return
         reason = "cancelled" if self.stop.is_set() else "end_turn"
-        self.answer(message, {"stopReason": reason, **({"usage": mouth.usage} if mouth.usage else {})})
+        self.answer(
+            message,
+            {"stopReason": reason, **({"usage": mouth.usage} if mouth.usage else {})},
+        )
 
     def answer(self, message: dict[str, Any], result: dict[str, Any]) -> None:
         emit({"jsonrpc": "2.0", "id": message["id"], "result": result})

@@ -23,7 +23,12 @@ def places() -> list[Path]:
     if not root:
         return []
     patterns = ("bin", "node_modules/.bin", "*/bin", "*/node_modules/.bin")
-    return sorted(folder for pattern in patterns for folder in Path(root).glob(pattern) if folder.is_dir())
+    return sorted(
+        folder
+        for pattern in patterns
+        for folder in Path(root).glob(pattern)
+        if folder.is_dir()
+    )
 
 
 def search_path() -> str:
@@ -41,5 +46,7 @@ def missing(preset: Preset, protocol: Protocol) -> str:
 
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """No keys and settings of the user reach a program."""
-    for name in [one for one in os.environ if is_provider_key(one) or one.startswith("XDG_")]:
+    for name in [
+        one for one in os.environ if is_provider_key(one) or one.startswith("XDG_")
+    ]:
         monkeypatch.delenv(name)

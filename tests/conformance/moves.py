@@ -153,7 +153,9 @@ class AgentUnderTest(Protocol):
         """What a failure for want of a key ends with."""
         ...
 
-    def prepare(self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+    def prepare(
+        self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any
+    ) -> Prepared:
         """Make it ready to play `rounds`, the last one again and again. `user` is the HOME it will have, still empty.
 
         `settings` are those of doubles: `cumulative`, `silent` (it reports no usage), `program` (what is started).

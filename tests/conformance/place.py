@@ -40,12 +40,20 @@ class Ran(Ending):
     @property
     def observations(self) -> list[Observation]:
         """What tools gave, as it was recorded."""
-        return [item.event.observation for item in self.records if isinstance(item.event, events.ToolResultRecorded)]
+        return [
+            item.event.observation
+            for item in self.records
+            if isinstance(item.event, events.ToolResultRecorded)
+        ]
 
     @property
     def left(self) -> list[tuple[str, ...]]:
         """By round: the processes that were left."""
-        return [item.event.left for item in self.records if isinstance(item.event, events.RoundFinished)]
+        return [
+            item.event.left
+            for item in self.records
+            if isinstance(item.event, events.RoundFinished)
+        ]
 
 
 @dataclass
@@ -60,7 +68,11 @@ class Place:
     assembly: PreparedRun | None = None
 
     def __post_init__(self) -> None:
-        self.workspace, self.home, self._user = self.root / "work", self.root / "home", self.root / "user"
+        self.workspace, self.home, self._user = (
+            self.root / "work",
+            self.root / "home",
+            self.root / "user",
+        )
         self._mark = f"g{secrets.token_hex(4)}"
         for folder in (self.workspace, self._user):
             folder.mkdir(parents=True)
@@ -68,7 +80,9 @@ class Place:
     @property
     def environ(self) -> dict[str, str]:
         """A machine without keys and logins."""
-        path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+        path = os.pathsep.join(
+            [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+        )
         home = {"HOME": str(self._user), "GOAL_HOME": str(self.home)}
         return {"PATH": path, "LANG": "C.UTF-8", **home, **self._prepared.environ}
 
@@ -93,11 +107,17 @@ class Place:
 
     async def run(self, **goal: Any) -> Ran:
         """Run the goal in this process to its end; GREEN unless it says otherwise."""
-        keys: dict[str, Any] = {"objective": "Make the file done.", "max_iterations": 3, "validators": GREEN, **goal}
+        keys: dict[str, Any] = {
+            "objective": "Make the file done.",
+            "max_iterations": 3,
+            "validators": GREEN,
+            **goal,
+        }
         keys["agent"] = {**self._prepared.agent, **keys.get("agent", {})}
         keys["workspace"] = {"path": str(self.workspace), **self._prepared.workspace}
         self.assembly = prepare_run(
-            Goal.model_validate(keys), RunOptions(home=self.home, environ=self.environ, observers=[self])
+            Goal.model_validate(keys),
+            RunOptions(home=self.home, environ=self.environ, observers=[self]),
         )
         outcome = await drive_to_end(self.assembly)
         return Ran(outcome, tuple(self.records))
@@ -105,9 +125,16 @@ class Place:
     def goal_file(self, **changes: Any) -> Path:
         """The same goal as a file."""
         workspace = {"path": str(self.workspace), **self._prepared.workspace}
-        keys = {"objective": "Make the file done.", "validator": "test -e done", "max_iterations": 3, **changes}
+        keys = {
+            "objective": "Make the file done.",
+            "validator": "test -e done",
+            "max_iterations": 3,
+            **changes,
+        }
         path = self.root / "goal.toml"
-        path.write_text(f"{toml(keys)}\n[agent]\n{toml(self._prepared.agent)}\n[workspace]\n{toml(workspace)}\n")
+        path.write_text(
+            f"{toml(keys)}\n[agent]\n{toml(self._prepared.agent)}\n[workspace]\n{toml(workspace)}\n"
+        )
         return path
 
     def goal(self, *arguments: str | Path) -> Ended:
@@ -135,7 +162,10 @@ class Place:
 
 def toml(keys: Mapping[str, Any]) -> str:
     """Strings, numbers, truths and lists of them, a line each."""
-    return "\n".join(f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
+    return "\n".join(
+        f"{key} = {json.dumps(value, ensure_ascii=False)}"
+        for key, value in keys.items()
+    )
 
 
 def living(word: str) -> list[int]:
@@ -144,8 +174,14 @@ def living(word: str) -> list[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
-                words = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
-                if word.encode() in words and (folder / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
+                words = (folder / "cmdline").read_bytes() + (
+                    folder / "environ"
+                ).read_bytes()
+                if (
+                    word.encode() in words
+                    and (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                    not in "ZX"
+                ):
                     found.append(int(folder.name))
             except OSError:
                 continue

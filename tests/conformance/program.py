@@ -35,7 +35,17 @@ from tests.conformance.moves import (
     Uses,
 )
 from tests.conformance.prompts import last_prompt
-from tests.support.fake_provider import SETTINGS, Answer, FakeProvider, Request, Wire, command_tool, fail, run, say
+from tests.support.fake_provider import (
+    SETTINGS,
+    Answer,
+    FakeProvider,
+    Request,
+    Wire,
+    command_tool,
+    fail,
+    run,
+    say,
+)
 
 _AGAIN = 6
 """How often the last round is played again."""
@@ -60,14 +70,23 @@ class Stage(FakeProvider):
     def __init__(self, rounds: Sequence[Sequence[Move]], tools: Path) -> None:
         self._mark = secrets.token_hex(4)
         played = [*rounds, *[rounds[-1]] * _AGAIN]
-        scripts = [_answers(moves, f"({self._mark}-{number})", tools) for number, moves in enumerate(played)]
+        scripts = [
+            _answers(moves, f"({self._mark}-{number})", tools)
+            for number, moves in enumerate(played)
+        ]
         self._rounds = [number for number, script in enumerate(scripts) for _ in script]
         self._asked: list[tuple[int, Request]] = []
         self._one = threading.Lock()
-        failures = [move for moves in rounds for move in moves if isinstance(move, Fails)]
+        failures = [
+            move for moves in rounds for move in moves if isinstance(move, Fails)
+        ]
         # The script goes on although a conversation begins anew, or is cut.
-        super().__init__([answer for script in scripts for answer in script], fresh=True)
-        self.api_key = "another" if any(KEYLESS in one.message for one in failures) else None
+        super().__init__(
+            [answer for script in scripts for answer in script], fresh=True
+        )
+        self.api_key = (
+            "another" if any(KEYLESS in one.message for one in failures) else None
+        )
         self.advises = all(one.advised for one in failures)
 
     def answer(self, wire: Wire, request: Request) -> Answer:
@@ -79,7 +98,11 @@ class Stage(FakeProvider):
                 failed = found.status != 200
                 number = 0 if failed else self._rounds[place]
                 known = [(one, last_prompt(other)) for one, other in self._asked]
-                again = (number, last_prompt(request)) in known if failed else number in [one for one, _ in known]
+                again = (
+                    (number, last_prompt(request)) in known
+                    if failed
+                    else number in [one for one, _ in known]
+                )
                 if not again and command_tool(wire.tools(request)):
                     self._asked.append((number, request))
                 return found
@@ -91,7 +114,13 @@ class Stage(FakeProvider):
         for number, request in self._asked:
             whole = str(request.body)
             old = [one for one in range(number) if f"({self._mark}-{one})" in whole]
-            found.append(Told(last_prompt(request), f"since {old[0] if old else number}", bool(old)))
+            found.append(
+                Told(
+                    last_prompt(request),
+                    f"since {old[0] if old else number}",
+                    bool(old),
+                )
+            )
         return found
 
 
@@ -109,7 +138,10 @@ class Program:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.stage is not None:
             self.stage.stop()
@@ -117,7 +149,9 @@ class Program:
     @property
     def told_as(self) -> str:
         """How a test of it is named."""
-        return "-".join([self.name, self.protocol, *(["jailed"] if self.jailed else [])])
+        return "-".join(
+            [self.name, self.protocol, *(["jailed"] if self.jailed else [])]
+        )
 
     @property
     def preset(self) -> Preset:
@@ -143,7 +177,9 @@ class Program:
         """As its preset says."""
         return self.preset.sign_in
 
-    def prepare(self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any) -> Prepared:
+    def prepare(
+        self, user: Path, rounds: Sequence[Sequence[Move]], **settings: Any
+    ) -> Prepared:
         """A server that plays the rounds, and a machine on which the program asks that one."""
         if self.stage is not None:
             self.stage.stop()
@@ -159,10 +195,16 @@ class Program:
             (user / path).write_text(text)
         # The tests run in a place that is theirs alone; as root claude wants to be told so. In a sandbox it is.
         own = {} if self.jailed else {"IS_SANDBOX": "1"}
-        path = os.pathsep.join([str(Path(sys.executable).parent), str(tools), search_path()])
+        path = os.pathsep.join(
+            [str(Path(sys.executable).parent), str(tools), search_path()]
+        )
         environ = {**point.env, **own, "PATH": path}
         room = {"sandbox": "bwrap"} if self.jailed else {}
-        return Prepared({"use": self.name, "protocol": self.protocol, "args": list(point.args)}, environ, room)
+        return Prepared(
+            {"use": self.name, "protocol": self.protocol, "args": list(point.args)},
+            environ,
+            room,
+        )
 
     def told(self) -> list[Told]:
         """What came to its model."""
@@ -194,7 +236,9 @@ def _costing(answers: list[Answer], uses: Sequence[Uses]) -> list[Answer]:
     if not uses:
         return answers
     given, made = sum(one.given for one in uses), sum(one.made for one in uses)
-    first = replace(answers[0], usage=(given - len(answers) + 1, made - len(answers) + 1))
+    first = replace(
+        answers[0], usage=(given - len(answers) + 1, made - len(answers) + 1)
+    )
     return [first, *(replace(answer, usage=(1, 1)) for answer in answers[1:])]
 
 
@@ -202,7 +246,15 @@ def _line(move: Runs | Leaves | Hangs | Dies, tools: Path) -> str:
     if isinstance(move, Runs):
         return move.line
     if isinstance(move, Leaves):
-        return shlex.join([sys.executable, str(tools / DOUBLE.name), "leave", move.how, move.name])
+        return shlex.join(
+            [sys.executable, str(tools / DOUBLE.name), "leave", move.how, move.name]
+        )
     return shlex.join(
-        [sys.executable, "-c", _KILL % os.getpid() if isinstance(move, Dies) else "import time; time.sleep(1000)"]
+        [
+            sys.executable,
+            "-c",
+            _KILL % os.getpid()
+            if isinstance(move, Dies)
+            else "import time; time.sleep(1000)",
+        ]
     )

@@ -16,7 +16,11 @@ from tests.support.sandboxes import needs_sandbox
 
 pytestmark = pytest.mark.timeout(90)
 
-DOUBLES = [Double(protocol, jailed) for protocol in get_args(Protocol) for jailed in (False, True)]
+DOUBLES = [
+    Double(protocol, jailed)
+    for protocol in get_args(Protocol)
+    for jailed in (False, True)
+]
 
 IN_A_SANDBOX = (
     "two_rounds_in_one_conversation", "another_process_goes_on", "every_process_is_gone_at_the_end_of_a_round",

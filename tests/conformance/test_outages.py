@@ -49,7 +49,9 @@ class Attempt:
     root: Path
     environ: dict[str, str] = field(default_factory=dict)
 
-    def run(self, *script: Answer, environ: dict[str, str] | None = None, **keys: Any) -> Ended:
+    def run(
+        self, *script: Answer, environ: dict[str, str] | None = None, **keys: Any
+    ) -> Ended:
         """Run a goal of one file to its end."""
         workspace, user = self.root / "work", self.root / "user"
         workspace.mkdir()
@@ -60,11 +62,26 @@ class Attempt:
                 (user / path).write_text(text)
             few = FEW_TRIES[self.name]
             agent = {"use": self.name, "args": [*point.args, *few.get("args", ())]}
-            lines = {"objective": "Make the file done.", "validator": "test -e done", **keys}
-            (workspace / "goal.toml").write_text(f"{toml(lines)}\n[agent]\n{toml(agent)}\n")
+            lines = {
+                "objective": "Make the file done.",
+                "validator": "test -e done",
+                **keys,
+            }
+            (workspace / "goal.toml").write_text(
+                f"{toml(lines)}\n[agent]\n{toml(agent)}\n"
+            )
             path = os.pathsep.join([str(Path(sys.executable).parent), search_path()])
-            home = {"HOME": str(user), "GOAL_HOME": str(self.root / "home"), "PATH": path, "IS_SANDBOX": "1"}
-            return goal("run", cwd=workspace, env={**point.env, **few.get("env", {}), **home, **(environ or {})})
+            home = {
+                "HOME": str(user),
+                "GOAL_HOME": str(self.root / "home"),
+                "PATH": path,
+                "IS_SANDBOX": "1",
+            }
+            return goal(
+                "run",
+                cwd=workspace,
+                env={**point.env, **few.get("env", {}), **home, **(environ or {})},
+            )
 
     def events(self, *kinds: type[Any]) -> Sequence[Any]:
         """Events of these types in the log, which is in order."""
@@ -96,14 +113,18 @@ def test_a_run_waits_for_the_end_of_a_usage_limit(
     assert len(tried.events(events.RoundStarted)) == 1
 
 
-@pytest.mark.parametrize(("name", "status"), [("claude", 529), ("claude", 500), ("codex", 503)])
+@pytest.mark.parametrize(
+    ("name", "status"), [("claude", 529), ("claude", 500), ("codex", 503)]
+)
 def test_an_overload_is_tried_again_in_the_same_round(
     name: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = attempt(name, tmp_path, monkeypatch)
     ended = tried.run(fail(status, "Overloaded", times=1), *WORK)
     assert ended.code == 0, ended
-    assert [(wait.kind, wait.number) for wait in tried.events(events.WaitStarted)] == [("retry", 1)]
+    assert [(wait.kind, wait.number) for wait in tried.events(events.WaitStarted)] == [
+        ("retry", 1)
+    ]
     assert len(tried.events(events.RoundStarted)) == 1
 
 

@@ -40,7 +40,10 @@ ALWAYS = {
         "usage_of_each_round_is_added_up",
         "a_cancelled_run_leaves_no_process",
     },
-    "sandbox": {"two_rounds_in_one_conversation", "a_write_outside_of_its_room_is_refused"},
+    "sandbox": {
+        "two_rounds_in_one_conversation",
+        "a_write_outside_of_its_room_is_refused",
+    },
 }
 """What each program could do otherwise than its double. CI leaves out the others, which are `slow`.
 
@@ -59,16 +62,24 @@ ALL = [
 
 def _marks(program: Program, one: Check) -> list[pytest.MarkDecorator]:
     always = ALWAYS["sandbox" if program.jailed else program.protocol]
-    return [*([needs_sandbox] if program.jailed else []), *([] if one.name in always else [pytest.mark.slow])]
+    return [
+        *([needs_sandbox] if program.jailed else []),
+        *([] if one.name in always else [pytest.mark.slow]),
+    ]
 
 
 CASES = [
-    pytest.param(program, one, id=f"{program.told_as}-{one.name}", marks=_marks(program, one)) for program, one in ALL
+    pytest.param(
+        program, one, id=f"{program.told_as}-{one.name}", marks=_marks(program, one)
+    )
+    for program, one in ALL
 ]
 
 
 @pytest.mark.parametrize(("program", "one"), CASES)
-async def test_it_conforms(program: Program, one: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_conforms(
+    program: Program, one: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if why := missing(program.preset, program.protocol):
         pytest.skip(why)
     no_keys(monkeypatch)

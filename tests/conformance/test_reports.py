@@ -46,8 +46,18 @@ async def test_two_rounds_are_read_from_its_output_and_from_its_session(
         place = Place(tmp_path, program)
         cost = Uses(1000, 100, 0.0)
         place.prepare(
-            (cost, Says("I begin."), Runs("echo hi > a.txt; echo made; exit 3"), Says("First is done.")),
-            (cost, Says("Again."), Runs("cat a.txt; touch done"), Says("Second is done.")),
+            (
+                cost,
+                Says("I begin."),
+                Runs("echo hi > a.txt; echo made; exit 3"),
+                Says("First is done."),
+            ),
+            (
+                cost,
+                Says("Again."),
+                Runs("cat a.txt; touch done"),
+                Says("Second is done."),
+            ),
         )
         ran = await place.run()
     assert ran.how == ("complete", "satisfied", 2), ran.outcome.message
@@ -69,9 +79,17 @@ def _said_and_did(place: Place, ran: Ran) -> None:
     assert "hi" in _output(ran, read)
     assert {seen.reported_by for seen in (made, read)} == {place.agent.name}
     assert all(seen.before and seen.after is None for seen in (made, read))
-    opened = [item.event.session.id for item in ran.records if isinstance(item.event, events.SessionOpened)]
+    opened = [
+        item.event.session.id
+        for item in ran.records
+        if isinstance(item.event, events.SessionOpened)
+    ]
     assert len(set(opened)) == 1
-    endings = [item.event.ending for item in ran.records if isinstance(item.event, events.AgentRan)]
+    endings = [
+        item.event.ending
+        for item in ran.records
+        if isinstance(item.event, events.AgentRan)
+    ]
     assert endings == ["exit 0"] * 2
 
 
@@ -79,7 +97,11 @@ def _used(place: Place, ran: Ran) -> None:
     """Tokens and dollars are those of the rounds, although some programs report those of the session."""
     if "usage" in place.agent.can:
         assert (spent(place).input_tokens, spent(place).output_tokens) == (2000, 200)
-    used = [item.event.usage for item in ran.records if isinstance(item.event, events.UsageRecorded)]
+    used = [
+        item.event.usage
+        for item in ran.records
+        if isinstance(item.event, events.UsageRecorded)
+    ]
     dollars = [usage.cost_usd for usage in used if usage.cost_usd]
     if place.agent.name == "claude":
         first, second = dollars
@@ -94,13 +116,24 @@ def _saved(place: Place) -> None:
     """The session is read as a transcript, in which words are claims alone."""
     name = place.agent.name
     # Sessions of opencode are in a database. Gemini CLI goes on in a second file if another minute has begun.
-    session = _exported(place) if name == "opencode" else min((place.root / "user").glob(SAVED[name][1]))
+    session = (
+        _exported(place)
+        if name == "opencode"
+        else min((place.root / "user").glob(SAVED[name][1]))
+    )
     trail = read_transcript(session)
-    assert (trail.format, trail.partial) == (SAVED[name][0] if name in SAVED else name, "")
+    assert (trail.format, trail.partial) == (
+        SAVED[name][0] if name in SAVED else name,
+        "",
+    )
     seen = [item for item in trail.items if isinstance(item, Observation)]
     assert "echo hi > a.txt" in seen[0].command
     assert "made" in trail.read(seen[0])
-    assert any("First is done." in trail.read(item) for item in trail.items if isinstance(item, Claim))
+    assert any(
+        "First is done." in trail.read(item)
+        for item in trail.items
+        if isinstance(item, Claim)
+    )
     assert not any("is done." in trail.read(item) for item in seen)
 
 
@@ -108,9 +141,17 @@ def _exported(place: Place) -> Path:
     """What opencode prints of its only session."""
 
     def opencode(*arguments: str) -> str:
-        argv = [shutil.which("opencode", path=place.environ["PATH"]) or "opencode", *arguments]
+        argv = [
+            shutil.which("opencode", path=place.environ["PATH"]) or "opencode",
+            *arguments,
+        ]
         return subprocess.run(
-            argv, env=place.environ, cwd=place.workspace, capture_output=True, text=True, check=True
+            argv,
+            env=place.environ,
+            cwd=place.workspace,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
 
     (listed,) = json.loads(opencode("session", "list", "--format", "json"))
@@ -122,9 +163,17 @@ def _exported(place: Place) -> Path:
 def _said(ran: Ran) -> list[str]:
     lines = (Path(ran.outcome.run_path) / "transcript.jsonl").read_text().splitlines()
     messages = [json.loads(line) for line in lines]
-    return [str(one["content"]) for one in messages if one.get("role") == "assistant" and one.get("content")]
+    return [
+        str(one["content"])
+        for one in messages
+        if one.get("role") == "assistant" and one.get("content")
+    ]
 
 
 def _output(ran: Ran, seen: Observation) -> str:
     assert seen.output is not None
-    return ArtifactStore(Path(ran.outcome.run_path) / "artifacts", Redactor({})).read(seen.output).decode()
+    return (
+        ArtifactStore(Path(ran.outcome.run_path) / "artifacts", Redactor({}))
+        .read(seen.output)
+        .decode()
+    )

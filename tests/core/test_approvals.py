@@ -18,7 +18,14 @@ from goalrunner.core.events import RunRules
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.limits import completion_rule, expires_at, is_late, rule_for
 
-PATTERNS = ("git push*", "rm -rf *", "curl *", "pip install*", "touch *", "kubectl delete*")
+PATTERNS = (
+    "git push*",
+    "rm -rf *",
+    "curl *",
+    "pip install*",
+    "touch *",
+    "kubectl delete*",
+)
 
 
 def rule(command: str, *patterns: str) -> str:
@@ -60,7 +67,9 @@ def rule(command: str, *patterns: str) -> str:
     ],
 )
 def test_a_pattern_is_found_wherever_the_command_stands(command: str) -> None:
-    assert rule(command) in {f'[approvals] commands = ["{pattern}"]' for pattern in PATTERNS}
+    assert rule(command) in {
+        f'[approvals] commands = ["{pattern}"]' for pattern in PATTERNS
+    }
 
 
 @pytest.mark.parametrize(
@@ -123,9 +132,14 @@ def test_a_pattern_without_a_star_is_the_whole_command() -> None:
         "((ls) && (ls))",
     ],
 )
-def test_a_command_that_is_not_understood_needs_approval_where_commands_do(command: str) -> None:
+def test_a_command_that_is_not_understood_needs_approval_where_commands_do(
+    command: str,
+) -> None:
     assert "cannot be parsed" in rule(command, "git push*")
-    assert rule_for("shell", command, Approvals(require=("complete", "write")), "low") == ""
+    assert (
+        rule_for("shell", command, Approvals(require=("complete", "write")), "low")
+        == ""
+    )
 
 
 _UNPARSED = "((a=1)) <<<x; [ a == b ]"
@@ -150,17 +164,33 @@ _UNPARSED = "((a=1)) <<<x; [ a == b ]"
         "((touch pushed) && (ls))",
     ],
 )
-def test_a_command_cannot_hide_behind_the_end_of_a_line_or_a_redirection(command: str) -> None:
+def test_a_command_cannot_hide_behind_the_end_of_a_line_or_a_redirection(
+    command: str,
+) -> None:
     assert rule(command, "touch *").startswith("[approvals] commands = [")
 
 
 def test_kinds_and_risk_ask() -> None:
     command: tuple[Literal["shell"], str] = ("shell", "ls")
     file: tuple[Literal["write"], str] = ("write", "a.py")
-    assert rule_for(*command, Approvals(), "high") == rule_for(*file, Approvals(require=("shell",)), "low") == ""
-    assert rule_for(*command, Approvals(require=("shell",)), "low") == '[approvals] require = ["shell"]'
-    assert rule_for(*file, Approvals(require=("write",)), "low") == '[approvals] require = ["write"]'
-    assert rule_for(*command, Approvals(), "critical") == rule_for(*file, Approvals(), "critical") != ""
+    assert (
+        rule_for(*command, Approvals(), "high")
+        == rule_for(*file, Approvals(require=("shell",)), "low")
+        == ""
+    )
+    assert (
+        rule_for(*command, Approvals(require=("shell",)), "low")
+        == '[approvals] require = ["shell"]'
+    )
+    assert (
+        rule_for(*file, Approvals(require=("write",)), "low")
+        == '[approvals] require = ["write"]'
+    )
+    assert (
+        rule_for(*command, Approvals(), "critical")
+        == rule_for(*file, Approvals(), "critical")
+        != ""
+    )
     assert completion_rule(Approvals(), "medium") == ""
     assert completion_rule(Approvals(require=("complete",)), "low")
     assert completion_rule(Approvals(), "high")
@@ -175,7 +205,9 @@ def test_expiry_is_by_the_clock() -> None:
     assert not is_late(None, now)
 
 
-def test_a_run_of_before_that_asked_about_the_network_asks_about_every_command() -> None:
+def test_a_run_of_before_that_asked_about_the_network_asks_about_every_command() -> (
+    None
+):
     kept = {"require": ["network", "complete"], "commands": ["git push*"]}
     approvals = RunRules.model_validate({"approvals": kept}).approvals
     assert approvals.require == ("shell", "complete")
@@ -186,7 +218,13 @@ def test_a_run_of_before_that_asked_about_the_network_asks_about_every_command()
 @pytest.mark.bench
 def test_a_hostile_command_is_looked_at_in_time() -> None:
     began = time.thread_time()
-    for command in ("$(`" * 5000, "find -exec " * 3000, "sh -c '" * 3000, "nohup " * 3000, "<<A " * 2000 + "\n" * 3000):
+    for command in (
+        "$(`" * 5000,
+        "find -exec " * 3000,
+        "sh -c '" * 3000,
+        "nohup " * 3000,
+        "<<A " * 2000 + "\n" * 3000,
+    ):
         rule(command)
     assert time.thread_time() - began < 10
 
@@ -202,11 +240,20 @@ PIECES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_no_generated_line_runs_a_command_that_was_not_asked_about(tmp_path: Path, shell: str) -> None:
-    path, pushed, workspace = tmp_path / "bin", tmp_path / "pushed", tmp_path / "workspace"
+def test_no_generated_line_runs_a_command_that_was_not_asked_about(
+    tmp_path: Path, shell: str
+) -> None:
+    path, pushed, workspace = (
+        tmp_path / "bin",
+        tmp_path / "pushed",
+        tmp_path / "workspace",
+    )
     for folder in (path, workspace):
         folder.mkdir()
-    for name, script in {"git": f'[ "$1" = push ] && touch {pushed}', "x": "true"}.items():
+    for name, script in {
+        "git": f'[ "$1" = push ] && touch {pushed}',
+        "x": "true",
+    }.items():
         (path / name).write_text(f"#!/bin/sh\nPATH={os.environ['PATH']}\n{script}\n")
         (path / name).chmod(0o755)
     for name in ("sh", "env"):

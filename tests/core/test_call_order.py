@@ -16,13 +16,26 @@ def shell(line: str) -> tuple[str, dict[str, str]]:
     return "shell", {"command": line}
 
 
-def chat(*calls: tuple[str, dict[str, str]], together: bool = False) -> list[dict[str, Any]]:
+def chat(
+    *calls: tuple[str, dict[str, str]], together: bool = False
+) -> list[dict[str, Any]]:
     """Each call in a message of its own, or all in one message."""
     made = [
-        {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        {
+            "id": f"c{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(given)},
+        }
         for number, (name, given) in enumerate(calls)
     ]
-    results = [{"role": "tool", "tool_call_id": call["id"], "content": f"output of {call['id']}"} for call in made]
+    results = [
+        {
+            "role": "tool",
+            "tool_call_id": call["id"],
+            "content": f"output of {call['id']}",
+        }
+        for call in made
+    ]
     if together:
         return [{"role": "assistant", "content": "", "tool_calls": made}, *results]
     messages: list[dict[str, Any]] = []
@@ -35,8 +48,27 @@ def chat(*calls: tuple[str, dict[str, str]], together: bool = False) -> list[dic
     ("later", "path"),
     [
         (("write_file", {"path": "src/a.py", "content": "x"}), "src/a.py"),
-        (("str_replace_editor", {"command": "str_replace", "path": "a.py", "old_str": "x", "new_str": "y"}), "a.py"),
-        (("apply_patch", {"input": "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** End Patch"}), "a.py"),
+        (
+            (
+                "str_replace_editor",
+                {
+                    "command": "str_replace",
+                    "path": "a.py",
+                    "old_str": "x",
+                    "new_str": "y",
+                },
+            ),
+            "a.py",
+        ),
+        (
+            (
+                "apply_patch",
+                {
+                    "input": "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** End Patch"
+                },
+            ),
+            "a.py",
+        ),
         (shell("sed -i s/x/y/ a.py"), "a.py"),
         (shell("echo x > notes"), "notes"),
         (shell("cp /tmp/old a.py"), "a.py"),
@@ -56,7 +88,9 @@ def chat(*calls: tuple[str, dict[str, str]], together: bool = False) -> list[dic
         (("read_file", {"path": "a.py"}), ""),
     ],
 )
-def test_a_result_is_outdated_by_a_later_call_that_changes_a_file(later: tuple[str, dict[str, str]], path: str) -> None:
+def test_a_result_is_outdated_by_a_later_call_that_changes_a_file(
+    later: tuple[str, dict[str, str]], path: str
+) -> None:
     found = trail_of(chat(CHECK, later)).stale
     assert found == ({"o1": f"{path} changed after o1"} if path else {})
     assert "o2" not in trail_of(chat(later, CHECK)).stale
@@ -68,13 +102,17 @@ def test_a_file_tool_depends_on_its_own_file() -> None:
     assert trail_of(chat(read, write)).stale == {}
     assert trail_of(chat(write, read)).stale == {}
     edited = ("write_file", {"path": "/work/src/a.py", "content": "x"})
-    assert trail_of(chat(read, write, edited)).stale == {"o1": "/work/src/a.py changed after o1"}
+    assert trail_of(chat(read, write, edited)).stale == {
+        "o1": "/work/src/a.py changed after o1"
+    }
 
 
 def test_calls_of_one_message_are_in_their_order() -> None:
     write = ("write_file", {"path": "b.py", "content": "x"})
     assert trail_of(chat(write, CHECK, together=True)).stale == {}
-    assert trail_of(chat(CHECK, write, together=True)).stale == {"o1": "b.py changed after o1"}
+    assert trail_of(chat(CHECK, write, together=True)).stale == {
+        "o1": "b.py changed after o1"
+    }
 
 
 def test_a_response_depends_on_no_file() -> None:
@@ -84,7 +122,10 @@ def test_a_response_depends_on_no_file() -> None:
 
 def test_a_timestamp_is_a_time_before_the_tools_of_the_message() -> None:
     first, result = chat(CHECK)
-    for given, seconds in (("2026-11-27T02:11:10.5Z", 1795745470.5), (1795745470.5, 1795745470.5)):
+    for given, seconds in (
+        ("2026-11-27T02:11:10.5Z", 1795745470.5),
+        (1795745470.5, 1795745470.5),
+    ):
         (item,) = trail_of([{**first, "timestamp": given}, result]).items
         assert item.kind == "observation"
         assert item.started == int(seconds * 1_000) * 1_000_000 - 10_000_000

@@ -42,15 +42,23 @@ def snapshot(name: str) -> Snapshot:
 
 
 def worked(number: int = 1, name: str = "a") -> tuple[Event, Event]:
-    prompt = events.RoundStarted(round=number, prompt="first" if number == 1 else "retry")
+    prompt = events.RoundStarted(
+        round=number, prompt="first" if number == 1 else "retry"
+    )
     return prompt, events.RoundFinished(round=number, snapshot=snapshot(name))
 
 
-def result(name: str = "tests", *, passed: bool = True, hidden: bool = False) -> ValidatorResult:
-    return ValidatorResult(name=name, passed=passed, summary="exit 1", feedback="boom", hidden=hidden)
+def result(
+    name: str = "tests", *, passed: bool = True, hidden: bool = False
+) -> ValidatorResult:
+    return ValidatorResult(
+        name=name, passed=passed, summary="exit 1", feedback="boom", hidden=hidden
+    )
 
 
-def checked(number: int = 1, *, passed: bool = True, **more: Any) -> events.ValidatorsFinished:
+def checked(
+    number: int = 1, *, passed: bool = True, **more: Any
+) -> events.ValidatorsFinished:
     return events.ValidatorsFinished.model_validate(
         {"round": number, "results": (result(passed=passed),), **more}, strict=False
     )
@@ -66,11 +74,15 @@ def tampered(number: int = 1, key: str = "k1") -> events.ValidatorsFinished:
 
 
 def asked(number: int = 1, key: str = "k1") -> events.ApprovalRequested:
-    return events.ApprovalRequested(approval_id=f"a{number}", kind="checks", action="x", rule="r", snapshot=key)
+    return events.ApprovalRequested(
+        approval_id=f"a{number}", kind="checks", action="x", rule="r", snapshot=key
+    )
 
 
 def said(number: int, decision: str, **more: object) -> events.ApprovalRecorded:
-    return events.ApprovalRecorded.model_validate({"approval_id": f"a{number}", "decision": decision, **more})
+    return events.ApprovalRecorded.model_validate(
+        {"approval_id": f"a{number}", "decision": decision, **more}
+    )
 
 
 RESUMED = events.RunResumed(plan=ALONE, version="0")
@@ -90,7 +102,9 @@ def test_leaks_are_counted_by_round() -> None:
     leak = checked(leaked=("a.py",))
     red = state_after(ALONE, *worked(), leak, checked(passed=False), *worked(2))
     assert (red.leaked, red.leaks) == ((), 0)
-    assert decide(state_after(ALONE, *worked(), leak, checked(passed=False), *worked(2), leak)) == Validate(2)
+    assert decide(
+        state_after(ALONE, *worked(), leak, checked(passed=False), *worked(2), leak)
+    ) == Validate(2)
 
 
 def test_a_change_after_the_verdict_asks_validators_and_judge_again() -> None:
@@ -115,43 +129,68 @@ def test_without_validators_a_change_before_completion_asks_the_judge_again() ->
 
 
 @pytest.mark.parametrize("has_judge", [False, True])
-def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ever(has_judge: bool) -> None:
+def test_a_change_after_a_green_baseline_takes_the_baseline_again_and_not_for_ever(
+    has_judge: bool,
+) -> None:
     plan = RunRules(validators=("tests",), has_judge=has_judge, takes_baseline=True)
     baseline = events.BaselineTaken(standing="green", results=(result(),))
-    verdict = (events.VerdictRecorded(round=0, verdict=satisfied()),) if has_judge else ()
+    verdict = (
+        (events.VerdictRecorded(round=0, verdict=satisfied()),) if has_judge else ()
+    )
     moved = events.WorkspaceChanged(paths=("a.py",), snapshot=snapshot("b"))
     once = (baseline, *verdict, moved)
     assert decide(state_after(plan, *once)) == TakeBaseline()
     done = decide(state_after(plan, *once, baseline, *verdict))
     assert isinstance(done, RunEnded)
-    assert (done.stop_reason, done.message.endswith("of the baseline")) == (StopReason.SATISFIED, True)
+    assert (done.stop_reason, done.message.endswith("of the baseline")) == (
+        StopReason.SATISFIED,
+        True,
+    )
     stopped = decide(state_after(plan, *once, *once))
     assert isinstance(stopped, RunEnded)
     assert stopped.stop_reason is StopReason.EVIDENCE_UNSTABLE
 
 
 @pytest.mark.parametrize("has_judge", [False, True])
-def test_a_green_baseline_decides_nothing_where_a_round_is_needed(has_judge: bool) -> None:
-    plan = RunRules(validators=("tests",), has_judge=has_judge, takes_baseline=True, needs_round=True)
-    state = state_after(plan, events.BaselineTaken(standing="green", results=(result(),)))
+def test_a_green_baseline_decides_nothing_where_a_round_is_needed(
+    has_judge: bool,
+) -> None:
+    plan = RunRules(
+        validators=("tests",),
+        has_judge=has_judge,
+        takes_baseline=True,
+        needs_round=True,
+    )
+    state = state_after(
+        plan, events.BaselineTaken(standing="green", results=(result(),))
+    )
     step = decide(state)
     assert isinstance(step, RunRound)
     assert (step.kind, step.round, state.iterations) == ("first", 1, 0)
 
 
-def test_a_run_that_ended_for_leaks_checks_the_workspace_again_when_it_is_resumed() -> None:
+def test_a_run_that_ended_for_leaks_checks_the_workspace_again_when_it_is_resumed() -> (
+    None
+):
     ended = events.RunEnded(message="x", stop_reason=StopReason.EVIDENCE_UNSTABLE)
     leak = checked(leaked=("a.py",))
     state = state_after(ALONE, *worked(), leak, leak, ended, RESUMED)
     assert decide(state) == Validate(1)
-    assert decide(state_after(ALONE, *worked(), leak, leak, ended, RESUMED, leak)) == Validate(1)
-    assert decide(state_after(ALONE, *worked(), leak, leak, ended, RESUMED, checked())) == COMPLETE
+    assert decide(
+        state_after(ALONE, *worked(), leak, leak, ended, RESUMED, leak)
+    ) == Validate(1)
+    assert (
+        decide(state_after(ALONE, *worked(), leak, leak, ended, RESUMED, checked()))
+        == COMPLETE
+    )
 
 
 # -- the agent's versions of the checks ----------------------------------------------------------------------------------
 
 
-def test_checks_that_are_green_only_as_the_agent_changed_them_wait_for_a_person() -> None:
+def test_checks_that_are_green_only_as_the_agent_changed_them_wait_for_a_person() -> (
+    None
+):
     state = state_after(ALONE, *worked(), tampered())
     assert decide(state) == AskApproval(
         "checks changed: tests/test_a.py, pytest.ini",
@@ -159,22 +198,34 @@ def test_checks_that_are_green_only_as_the_agent_changed_them_wait_for_a_person(
         "checks",
     )
     assert not proven(state)
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False)
+    ]
 
 
 def test_what_a_person_accepts_counts_is_labelled_and_is_known_by_its_key() -> None:
-    state = state_after(ALONE, *worked(), tampered(), asked(), said(1, "approved", by="ada"))
+    state = state_after(
+        ALONE, *worked(), tampered(), asked(), said(1, "approved", by="ada")
+    )
     assert decide(state) == COMPLETE
     assert state.approved_checks == {"k1": ""}
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, True)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, True)
+    ]
     assert outcome_of(state).labels == ("checks changed: tests/test_a.py, pytest.ini",)
-    assert RunSummary.of(state).labels == ["checks changed: tests/test_a.py, pytest.ini"]
+    assert RunSummary.of(state).labels == [
+        "checks changed: tests/test_a.py, pytest.ini"
+    ]
 
 
 @pytest.mark.parametrize("on_deny", ["stop", "continue"])
 def test_what_a_person_denies_is_red_and_the_run_goes_on(on_deny: str) -> None:
-    plan = ALONE.model_copy(update={"approvals": Approvals.model_validate({"on_deny": on_deny})})
-    state = state_after(plan, *worked(), tampered(), asked(), said(1, "denied", reason="keep the case"))
+    plan = ALONE.model_copy(
+        update={"approvals": Approvals.model_validate({"on_deny": on_deny})}
+    )
+    state = state_after(
+        plan, *worked(), tampered(), asked(), said(1, "denied", reason="keep the case")
+    )
     step = decide(state)
     assert isinstance(step, RunRound)
     assert step == RunRound(
@@ -184,7 +235,9 @@ def test_what_a_person_denies_is_red_and_the_run_goes_on(on_deny: str) -> None:
         "Your changes to tests/test_a.py, pytest.ini were not accepted (keep the case).",
     )
     assert (state.approved_checks, state.memory.stop_reason) == ({}, None)
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False)
+    ]
 
 
 def test_a_question_that_expires_is_red_and_asked_again_in_a_later_round() -> None:
@@ -192,7 +245,9 @@ def test_a_question_that_expires_is_red_and_asked_again_in_a_later_round() -> No
     step = decide(state_after(ALONE, *expired))
     assert isinstance(step, RunRound)
     assert "were not accepted." in (step.feedback or "")
-    assert isinstance(decide(state_after(ALONE, *expired, *worked(2), tampered(2))), AskApproval)
+    assert isinstance(
+        decide(state_after(ALONE, *expired, *worked(2), tampered(2))), AskApproval
+    )
 
 
 def test_a_denial_holds_for_the_same_versions_and_for_no_others() -> None:
@@ -202,7 +257,9 @@ def test_a_denial_holds_for_the_same_versions_and_for_no_others() -> None:
     assert isinstance(step, RunRound)
     assert "were not accepted (no)" in (step.feedback or "")
     assert same.iterations == 2
-    assert isinstance(decide(state_after(ALONE, *denied, *worked(2), tampered(2, "k2"))), AskApproval)
+    assert isinstance(
+        decide(state_after(ALONE, *denied, *worked(2), tampered(2, "k2"))), AskApproval
+    )
 
 
 def test_a_denied_agent_that_changes_nothing_stalls() -> None:
@@ -215,10 +272,14 @@ def test_a_denied_agent_that_changes_nothing_stalls() -> None:
 
 
 def test_an_approval_counts_for_its_key_alone() -> None:
-    state = state_after(ALONE, *worked(), tampered(key="k2"), asked(1, "k1"), said(1, "approved"))
+    state = state_after(
+        ALONE, *worked(), tampered(key="k2"), asked(1, "k1"), said(1, "approved")
+    )
     assert isinstance(decide(state), AskApproval)
     assert not proven(state)
-    completion = events.ApprovalRequested(approval_id="a1", kind="complete", action="x", rule="r", snapshot="k1")
+    completion = events.ApprovalRequested(
+        approval_id="a1", kind="complete", action="x", rule="r", snapshot="k1"
+    )
     other = state_after(ALONE, *worked(), tampered(), completion, said(1, "approved"))
     assert isinstance(decide(other), AskApproval)
 
@@ -230,30 +291,47 @@ def test_with_a_judge_accepted_checks_run_again_and_lead_to_the_audit() -> None:
     state = state_after(JUDGED, *before)
     assert decide(state) == AskJudge(1)
     assert not proven(state)
-    done = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=satisfied()))
-    assert decide(done) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
-    assert [(attempt.attempt, attempt.passed) for attempt in done.attempts] == [(1, True)]
-    more = state_after(JUDGED, *before, events.VerdictRecorded(round=1, verdict=unsatisfied("more")))
+    done = state_after(
+        JUDGED, *before, events.VerdictRecorded(round=1, verdict=satisfied())
+    )
+    assert decide(done) == RunEnded(
+        stop_reason=StopReason.SATISFIED, message="verdict of round 1"
+    )
+    assert [(attempt.attempt, attempt.passed) for attempt in done.attempts] == [
+        (1, True)
+    ]
+    more = state_after(
+        JUDGED, *before, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
+    )
     assert decide(more) == RunRound("retry", 2, "more")
     assert more.iterations == 1
 
 
 def test_with_a_judge_denied_checks_ask_no_judge() -> None:
-    step = decide(state_after(JUDGED, *worked(), tampered(), asked(), said(1, "denied")))
+    step = decide(
+        state_after(JUDGED, *worked(), tampered(), asked(), said(1, "denied"))
+    )
     assert isinstance(step, RunRound)
     assert "were not accepted." in (step.feedback or "")
 
 
 @pytest.mark.parametrize(
     ("decision", "has_judge", "expected"),
-    [("approved", False, COMPLETE), ("approved", True, Validate(1)), ("denied", False, None), ("denied", True, None)],
+    [
+        ("approved", False, COMPLETE),
+        ("approved", True, Validate(1)),
+        ("denied", False, None),
+        ("denied", True, None),
+    ],
 )
 def test_a_decision_that_comes_while_the_run_rests_counts_when_it_is_resumed(
     decision: str, has_judge: bool, expected: object
 ) -> None:
     plan = JUDGED if has_judge else ALONE
     resumed = events.RunResumed(plan=plan, version="0")
-    state = state_after(plan, *worked(), tampered(), asked(), WAITED, said(1, decision), resumed)
+    state = state_after(
+        plan, *worked(), tampered(), asked(), WAITED, said(1, decision), resumed
+    )
     step = decide(state)
     if expected is None:
         assert isinstance(step, RunRound)
@@ -268,9 +346,15 @@ def test_without_a_decision_a_resumed_run_asks_again() -> None:
     assert [item.id for item in state.waiting] == ["a1"]
 
 
-def test_accepted_checks_on_other_files_are_checked_again_when_the_run_is_resumed() -> None:
-    moved = events.RunResumed(plan=ALONE, version="0", changed=("x",), snapshot=snapshot("c"))
-    state = state_after(ALONE, *worked(), tampered(), asked(), WAITED, said(1, "approved"), moved)
+def test_accepted_checks_on_other_files_are_checked_again_when_the_run_is_resumed() -> (
+    None
+):
+    moved = events.RunResumed(
+        plan=ALONE, version="0", changed=("x",), snapshot=snapshot("c")
+    )
+    state = state_after(
+        ALONE, *worked(), tampered(), asked(), WAITED, said(1, "approved"), moved
+    )
     assert decide(state) == Validate(1)
     assert state.approved_checks == {"k1": ""}
 
@@ -285,7 +369,12 @@ def test_an_agent_that_reports_itself_blocked_is_judged_after_a_denial_too() -> 
     start, end = worked()
     denied = (start, blocked, end, tampered(), asked(), said(1, "denied"))
     assert decide(state_after(JUDGED, *denied)) == AskJudge(1)
-    again = (events.RoundStarted(round=2, prompt="retry"), blocked, events.RoundFinished(round=2), tampered(2))
+    again = (
+        events.RoundStarted(round=2, prompt="retry"),
+        blocked,
+        events.RoundFinished(round=2),
+        tampered(2),
+    )
     assert decide(state_after(JUDGED, *denied, *again)) == AskJudge(2)
 
 
@@ -293,13 +382,20 @@ def test_an_agent_that_reports_itself_blocked_is_judged_after_a_denial_too() -> 
 
 REVIEWING = JUDGED.model_copy(update={"approvals": Approvals(checks="judge")})
 HINT = 'allow = ["tests/test_a.py"]'
-ACCEPTED = events.ReviewedChange(path=PATHS[0], change="@@ -1 +1 @@", quote="accept empty input", hunk="h1")
-REFUSED = events.ReviewedChange(path=PATHS[1], change="@@ -2 +2 @@", problem="no words ask for it", hunk="h2")
+ACCEPTED = events.ReviewedChange(
+    path=PATHS[0], change="@@ -1 +1 @@", quote="accept empty input", hunk="h1"
+)
+REFUSED = events.ReviewedChange(
+    path=PATHS[1], change="@@ -2 +2 @@", problem="no words ask for it", hunk="h2"
+)
 
 
-def reviewed(decision: str, *changes: events.ReviewedChange, key: str = "k1", **more: Any) -> events.ChecksReviewed:
+def reviewed(
+    decision: str, *changes: events.ReviewedChange, key: str = "k1", **more: Any
+) -> events.ChecksReviewed:
     return events.ChecksReviewed.model_validate(
-        {"round": 1, "key": key, "decision": decision, "changes": changes, **more}, strict=False
+        {"round": 1, "key": key, "decision": decision, "changes": changes, **more},
+        strict=False,
     )
 
 
@@ -312,15 +408,22 @@ def test_the_judge_reviews_changed_checks_where_the_goal_says_so() -> None:
 
 
 def test_accepted_changes_run_again_and_are_labelled_with_the_reviewer() -> None:
-    state = state_after(REVIEWING, *worked(), tampered(), reviewed("accepted", ACCEPTED))
+    state = state_after(
+        REVIEWING, *worked(), tampered(), reviewed("accepted", ACCEPTED)
+    )
     assert decide(state) == Validate(1)
     assert state.approved_checks == {"k1": events.REVIEWED}
-    assert changed().label(events.REVIEWED) == "checks changed: tests/test_a.py, pytest.ini (reviewed by the judge)"
+    assert (
+        changed().label(events.REVIEWED)
+        == "checks changed: tests/test_a.py, pytest.ini (reviewed by the judge)"
+    )
     assert not proven(state)
 
 
 def test_refused_changes_go_back_with_the_files_to_restore() -> None:
-    state = state_after(REVIEWING, *worked(), tampered(), reviewed("refused", ACCEPTED, REFUSED))
+    state = state_after(
+        REVIEWING, *worked(), tampered(), reviewed("refused", ACCEPTED, REFUSED)
+    )
     step = decide(state)
     assert isinstance(step, RunRound)
     assert (step.feedback or "").endswith(
@@ -333,7 +436,9 @@ def test_refused_changes_go_back_with_the_files_to_restore() -> None:
 def test_of_a_file_of_which_a_part_is_refused_only_that_part_goes_back() -> None:
     other = REFUSED.model_copy(update={"path": PATHS[0]})
     feedback = reviewed("refused", ACCEPTED, other).feedback
-    assert feedback.startswith("- undo these changes in tests/test_a.py: nothing in the goal asks for this change")
+    assert feedback.startswith(
+        "- undo these changes in tests/test_a.py: nothing in the goal asks for this change"
+    )
     assert "@@ -1 +1 @@" not in feedback
 
 
@@ -349,7 +454,10 @@ def test_green_results_of_refused_versions_prove_nothing() -> None:
     """A checker may record the results of the agent's versions; the judge is not asked for a verdict on them."""
     offered = checked(passed=True, changed_checks=changed())
     state = state_after(REVIEWING, *worked(), offered, reviewed("refused", REFUSED))
-    assert (state.validators_green, isinstance(decide(state), RunRound)) == (False, True)
+    assert (state.validators_green, isinstance(decide(state), RunRound)) == (
+        False,
+        True,
+    )
 
 
 def test_what_the_judge_cannot_decide_waits_for_a_person() -> None:
@@ -358,7 +466,9 @@ def test_what_the_judge_cannot_decide_waits_for_a_person() -> None:
     step = decide(state)
     assert isinstance(step, AskApproval)
     assert step.rule.endswith("; the judge did not decide: the diff is too long")
-    accepted = state_after(REVIEWING, *worked(), tampered(), undecided, asked(), said(1, "approved"))
+    accepted = state_after(
+        REVIEWING, *worked(), tampered(), undecided, asked(), said(1, "approved")
+    )
     assert (decide(accepted), accepted.approved_checks) == (Validate(1), {"k1": ""})
 
 
@@ -367,20 +477,32 @@ def test_a_goal_that_refuses_changed_checks_sends_the_agent_back_at_once() -> No
         refusing = plan.model_copy(update={"approvals": Approvals(checks="refuse")})
         step = decide(state_after(refusing, *worked(), tampered()))
         assert isinstance(step, RunRound)
-        assert (step.feedback or "").endswith("- restore tests/test_a.py\n- restore pytest.ini")
+        assert (step.feedback or "").endswith(
+            "- restore tests/test_a.py\n- restore pytest.ini"
+        )
 
 
 def test_an_end_that_changed_checks_caused_names_the_line_that_allows_them() -> None:
     offered = changed().model_copy(update={"hint": HINT})
     line = f"write under [workspace]: {HINT}"
-    refusing = ALONE.model_copy(update={"approvals": Approvals(checks="refuse"), "max_iterations": 1})
-    capped = decide(state_after(refusing, *worked(), checked(passed=False, changed_checks=offered)))
-    waiting = state_after(ALONE, *worked(), checked(passed=False, changed_checks=offered), asked())
+    refusing = ALONE.model_copy(
+        update={"approvals": Approvals(checks="refuse"), "max_iterations": 1}
+    )
+    capped = decide(
+        state_after(refusing, *worked(), checked(passed=False, changed_checks=offered))
+    )
+    waiting = state_after(
+        ALONE, *worked(), checked(passed=False, changed_checks=offered), asked()
+    )
     for step in (capped, awaiting_approval(waiting)):
         assert isinstance(step, RunEnded)
         assert line in step.message
     assert "goal approve r" in awaiting_approval(waiting).message
-    strict = decide(state_after(refusing, *worked(), checked(passed=False, differing=("tests/test_a.py",))))
+    strict = decide(
+        state_after(
+            refusing, *worked(), checked(passed=False, differing=("tests/test_a.py",))
+        )
+    )
     assert isinstance(strict, RunEnded)
     assert line in strict.message
     red = decide(state_after(refusing, *worked(), checked(passed=False)))
@@ -392,7 +514,10 @@ def test_a_review_that_was_interrupted_starts_again() -> None:
     begun = events.ChecksReviewStarted(round=1, key="k1")
     resumed = events.RunResumed(plan=REVIEWING, version="0")
     state = state_after(REVIEWING, *worked(), tampered(), begun, resumed)
-    assert (decide(state), state.memory.current_step) == (ReviewChecks(1), "review_checks-1")
+    assert (decide(state), state.memory.current_step) == (
+        ReviewChecks(1),
+        "review_checks-1",
+    )
 
 
 # -- labels that a goal lets be reviewed ----------------------------------------------------------------------------------
@@ -402,7 +527,9 @@ RESTS = "rests on changed files: data/x.json"
 
 def labelled(number: int = 1) -> events.ValidatorsFinished:
     """Green, with a label that the goal lets be reviewed."""
-    offered = changed().model_copy(update={"labels": (RESTS,), "paths": ("data/x.json",)})
+    offered = changed().model_copy(
+        update={"labels": (RESTS,), "paths": ("data/x.json",)}
+    )
     return checked(number, labels=(RESTS, "flaky: tests"), changed_checks=offered)
 
 
@@ -412,19 +539,30 @@ def test_green_results_with_such_a_label_wait_for_a_person() -> None:
     assert isinstance(step, AskApproval)
     assert (step.action, step.kind) == (RESTS, "checks")
     assert (proven(state), state.validators_green) == (False, False)
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False)
+    ]
     accepted = state_after(ALONE, *worked(), labelled(), asked(), said(1, "approved"))
     assert decide(accepted) == COMPLETE
     assert outcome_of(accepted).labels == (RESTS, "flaky: tests")
-    assert [(attempt.attempt, attempt.passed) for attempt in accepted.attempts] == [(1, True)]
+    assert [(attempt.attempt, attempt.passed) for attempt in accepted.attempts] == [
+        (1, True)
+    ]
 
 
 def test_the_judge_accepts_such_a_label_without_another_check() -> None:
     assert decide(state_after(REVIEWING, *worked(), labelled())) == ReviewChecks(1)
-    state = state_after(REVIEWING, *worked(), labelled(), reviewed("accepted", ACCEPTED))
+    state = state_after(
+        REVIEWING, *worked(), labelled(), reviewed("accepted", ACCEPTED)
+    )
     assert decide(state) == AskJudge(1)
-    assert outcome_of(state).labels == (f"{RESTS} (reviewed by the judge)", "flaky: tests")
-    refused = state_after(REVIEWING, *worked(), labelled(), reviewed("refused", REFUSED))
+    assert outcome_of(state).labels == (
+        f"{RESTS} (reviewed by the judge)",
+        "flaky: tests",
+    )
+    refused = state_after(
+        REVIEWING, *worked(), labelled(), reviewed("refused", REFUSED)
+    )
     assert isinstance(decide(refused), RunRound)
 
 
@@ -440,10 +578,16 @@ def test_a_goal_that_refuses_such_a_label_sends_the_agent_back() -> None:
 HIDING = RunRules(validators=("tests",), hidden=("secret",), max_iterations=5)
 
 
-def both(*, visible: bool = True, hidden: bool | None = True) -> events.ValidatorsFinished:
-    results = [result(passed=visible)] + ([] if hidden is None else [result("secret", passed=hidden, hidden=True)])
+def both(
+    *, visible: bool = True, hidden: bool | None = True
+) -> events.ValidatorsFinished:
+    results = [result(passed=visible)] + (
+        [] if hidden is None else [result("secret", passed=hidden, hidden=True)]
+    )
     return events.ValidatorsFinished(
-        round=1, results=tuple(results), concealed=(Observation(id="o1", source="validator secret", round=1),)
+        round=1,
+        results=tuple(results),
+        concealed=(Observation(id="o1", source="validator secret", round=1),),
     )
 
 
@@ -454,7 +598,9 @@ def test_green_needs_the_hidden_validators_as_well() -> None:
 
 
 def test_of_a_red_hidden_validator_the_agent_reads_one_sentence() -> None:
-    assert decide(state_after(HIDING, *worked(), both(hidden=False))) == RunRound("retry", 2, HIDDEN)
+    assert decide(state_after(HIDING, *worked(), both(hidden=False))) == RunRound(
+        "retry", 2, HIDDEN
+    )
 
 
 def test_concealed_observations_are_numbered_and_counted() -> None:
@@ -464,7 +610,10 @@ def test_concealed_observations_are_numbered_and_counted() -> None:
 
 def test_a_refusal_is_red_the_agent_reads_it_and_not_the_hint() -> None:
     refused = events.ValidatorsFinished(
-        round=1, results=(), refusal="installed packages changed (x)", hint="allow = [...]"
+        round=1,
+        results=(),
+        refusal="installed packages changed (x)",
+        hint="allow = [...]",
     )
     state = state_after(ALONE, *worked(), refused)
     assert decide(state) == RunRound("retry", 2, "installed packages changed (x)")
@@ -475,13 +624,22 @@ def test_a_refusal_is_red_the_agent_reads_it_and_not_the_hint() -> None:
 
 def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
     started = events.RunStarted(
-        workspace="/w", version="0", labels=("self-judged",), check_environment="overlay", checks="overlay"
+        workspace="/w",
+        version="0",
+        labels=("self-judged",),
+        check_environment="overlay",
+        checks="overlay",
     )
     first = checked(passed=False, labels=("flaky: tests",))
     last = checked(
-        2, labels=("checks differ: a.py", "self-judged"), differing=("a.py",), protected_changes=("a.py (x)",)
+        2,
+        labels=("checks differ: a.py", "self-judged"),
+        differing=("a.py",),
+        protected_changes=("a.py (x)",),
     )
-    outcome = outcome_of(state_after(ALONE, started, *worked(), first, *worked(2), last))
+    outcome = outcome_of(
+        state_after(ALONE, started, *worked(), first, *worked(2), last)
+    )
     assert outcome.labels == ("self-judged", "checks differ: a.py")
     assert (outcome.differing, outcome.protected_changes) == (("a.py",), ("a.py (x)",))
     assert outcome.check_environment == "overlay"
@@ -492,7 +650,10 @@ def test_labels_of_the_last_results_are_labels_of_the_run() -> None:
 _CHECKS = st.builds(
     lambda passed, leaked, refusal, key, hidden: events.ValidatorsFinished(
         round=1,
-        results=(result(passed=passed), *([] if hidden is None else [result("secret", passed=hidden, hidden=True)])),
+        results=(
+            result(passed=passed),
+            *([] if hidden is None else [result("secret", passed=hidden, hidden=True)]),
+        ),
         leaked=leaked,
         refusal=refusal,
         changed_checks=changed(key) if key and not passed else None,
@@ -506,12 +667,17 @@ _CHECKS = st.builds(
 
 
 @given(st.lists(_CHECKS, min_size=1, max_size=5))
-def test_nothing_completes_but_green_results_that_count(checks: list[events.ValidatorsFinished]) -> None:
+def test_nothing_completes_but_green_results_that_count(
+    checks: list[events.ValidatorsFinished],
+) -> None:
     state = state_after(HIDING, *worked(), *checks)
     last = checks[-1]
     names = tuple(item.name for item in last.results)
     green = names == ("tests", "secret") and all(item.passed for item in last.results)
-    completes = isinstance(step := decide(state), RunEnded) and step.status is GoalStatus.COMPLETE
+    completes = (
+        isinstance(step := decide(state), RunEnded)
+        and step.status is GoalStatus.COMPLETE
+    )
     if completes:
         assert green
         assert not last.leaked

@@ -18,7 +18,14 @@ from goalrunner.core.critic import (
     critique_of,
     last_line_critique,
 )
-from goalrunner.core.decision import AskJudge, RunRound, ScoreRound, Validate, decide, proven
+from goalrunner.core.decision import (
+    AskJudge,
+    RunRound,
+    ScoreRound,
+    Validate,
+    decide,
+    proven,
+)
 from goalrunner.core.events import CriticRule, Event, RunRules
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Snapshot
@@ -37,32 +44,61 @@ WORKED = (ROUND, events.RoundFinished(round=1))
 LOW = events.CritiqueFinished(round=1, score=0.4, feedback="name the units")
 HIGH = events.CritiqueFinished(round=1, score=0.7, feedback="fine")
 BROKEN = events.CritiqueFinished(round=1, problem="exit 1")
-REFINED = (LOW, events.RefinementStarted(round=1, number=1), events.RoundFinished(round=1))
-GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
+REFINED = (
+    LOW,
+    events.RefinementStarted(round=1, number=1),
+    events.RoundFinished(round=1),
+)
+GREEN = events.ValidatorsFinished(
+    round=1, results=(ValidatorResult(name="tests", passed=True),)
+)
 
-REFINEMENT = RunRound("refine", 1, RULE.prompt(Critique(score=0.4, feedback="name the units")))
+REFINEMENT = RunRound(
+    "refine", 1, RULE.prompt(Critique(score=0.4, feedback="name the units"))
+)
 
 
 @pytest.mark.parametrize(
     ("plan", "happened", "step"),
     [
         pytest.param(BOTH, WORKED, ScoreRound(1), id="a round has ended"),
-        pytest.param(BOTH, (*WORKED, events.CritiqueStarted(round=1)), ScoreRound(1), id="a critique was interrupted"),
+        pytest.param(
+            BOTH,
+            (*WORKED, events.CritiqueStarted(round=1)),
+            ScoreRound(1),
+            id="a critique was interrupted",
+        ),
         pytest.param(BOTH, (*WORKED, LOW), REFINEMENT, id="below the threshold"),
         pytest.param(BOTH, (*WORKED, HIGH), Validate(1), id="at the threshold"),
         pytest.param(JUDGED, (*WORKED, HIGH), AskJudge(1), id="without validators"),
         pytest.param(BOTH, (*WORKED, BROKEN), Validate(1), id="no usable score"),
-        pytest.param(BOTH, (*WORKED, LOW, REFINED[1]), REFINEMENT, id="a refinement whose prompt was not sent"),
-        pytest.param(BOTH, (*WORKED, *REFINED), ScoreRound(1), id="a refinement has ended"),
-        pytest.param(BOTH, (*WORKED, *REFINED, LOW), Validate(1), id="the refinements are used up"),
         pytest.param(
-            BOTH.model_copy(update={"critic": RULE.model_copy(update={"max_refinements": 2})}),
+            BOTH,
+            (*WORKED, LOW, REFINED[1]),
+            REFINEMENT,
+            id="a refinement whose prompt was not sent",
+        ),
+        pytest.param(
+            BOTH, (*WORKED, *REFINED), ScoreRound(1), id="a refinement has ended"
+        ),
+        pytest.param(
+            BOTH,
+            (*WORKED, *REFINED, LOW),
+            Validate(1),
+            id="the refinements are used up",
+        ),
+        pytest.param(
+            BOTH.model_copy(
+                update={"critic": RULE.model_copy(update={"max_refinements": 2})}
+            ),
             (*WORKED, *REFINED, LOW),
             REFINEMENT,
             id="a second refinement",
         ),
         pytest.param(
-            BOTH.model_copy(update={"critic": RULE.model_copy(update={"max_refinements": 0})}),
+            BOTH.model_copy(
+                update={"critic": RULE.model_copy(update={"max_refinements": 0})}
+            ),
             (*WORKED, LOW),
             Validate(1),
             id="no refinement is allowed",
@@ -75,28 +111,48 @@ REFINEMENT = RunRound("refine", 1, RULE.prompt(Critique(score=0.4, feedback="nam
         ),
         pytest.param(
             BOTH.model_copy(update={"tokens": 10}),
-            (*WORKED, events.UsageRecorded(account="agent", usage=Usage(input_tokens=20))),
+            (
+                *WORKED,
+                events.UsageRecorded(account="agent", usage=Usage(input_tokens=20)),
+            ),
             Validate(1),
             id="a spent budget ends no round before its checks",
         ),
-        pytest.param(BOTH, (*WORKED, HIGH, GREEN), AskJudge(1), id="the validators are green"),
+        pytest.param(
+            BOTH, (*WORKED, HIGH, GREEN), AskJudge(1), id="the validators are green"
+        ),
     ],
 )
-def test_what_follows(plan: RunRules, happened: tuple[Event, ...], step: object) -> None:
+def test_what_follows(
+    plan: RunRules, happened: tuple[Event, ...], step: object
+) -> None:
     assert decide(state_after(plan, *happened)) == step
 
 
 def test_the_next_round_is_scored_again() -> None:
-    red = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=False),))
-    second = (events.RoundStarted(round=2, prompt="retry"), events.RoundFinished(round=2))
+    red = events.ValidatorsFinished(
+        round=1, results=(ValidatorResult(name="tests", passed=False),)
+    )
+    second = (
+        events.RoundStarted(round=2, prompt="retry"),
+        events.RoundFinished(round=2),
+    )
     state = state_after(BOTH, *WORKED, *REFINED, LOW, red, *second)
-    assert (decide(state), state.refinements, state.critique) == (ScoreRound(2), 0, None)
+    assert (decide(state), state.refinements, state.critique) == (
+        ScoreRound(2),
+        0,
+        None,
+    )
 
 
 def test_a_round_that_is_checked_again_is_not_scored_again() -> None:
-    changed = events.WorkspaceChanged(paths=("a",), snapshot=Snapshot(id="b" * 64, tree="b" * 64))
+    changed = events.WorkspaceChanged(
+        paths=("a",), snapshot=Snapshot(id="b" * 64, tree="b" * 64)
+    )
     missing = events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
-    assert decide(state_after(BOTH, *WORKED, HIGH, GREEN, missing, changed)) == Validate(1)
+    assert decide(
+        state_after(BOTH, *WORKED, HIGH, GREEN, missing, changed)
+    ) == Validate(1)
 
 
 def test_a_score_proves_nothing() -> None:
@@ -113,10 +169,14 @@ def test_a_refinement_belongs_to_its_round() -> None:
     assert "critique-1" in state.memory.completed_steps
 
 
-def test_an_interrupted_call_is_attributed_to_the_critic_only_if_it_is_a_model() -> None:
+def test_an_interrupted_call_is_attributed_to_the_critic_only_if_it_is_a_model() -> (
+    None
+):
     def awaiting(**models: str) -> str | None:
         started = events.RunStarted(workspace="/w", version="0", models=models)
-        state: RunState = state_after(BOTH, started, *WORKED, events.CritiqueStarted(round=1))
+        state: RunState = state_after(
+            BOTH, started, *WORKED, events.CritiqueStarted(round=1)
+        )
         return state.awaiting
 
     assert awaiting(agent="a", critic="b") == "critic"
@@ -129,9 +189,15 @@ def test_an_interrupted_call_is_attributed_to_the_critic_only_if_it_is_a_model()
         (0, Critique(score=0.0)),
         (0.25, Critique(score=0.25)),
         (1, Critique(score=1.0)),
-        ({"score": 0.4, "feedback": " name the units\n"}, Critique(score=0.4, feedback="name the units")),
+        (
+            {"score": 0.4, "feedback": " name the units\n"},
+            Critique(score=0.4, feedback="name the units"),
+        ),
         ({"score": 0.4, "feedback": None}, Critique(score=0.4)),
-        (SimpleNamespace(score=0.4, feedback="more"), Critique(score=0.4, feedback="more")),
+        (
+            SimpleNamespace(score=0.4, feedback="more"),
+            Critique(score=0.4, feedback="more"),
+        ),
     ],
 )
 def test_answers_that_are_scores(value: object, critique: Critique) -> None:
@@ -141,7 +207,20 @@ def test_answers_that_are_scores(value: object, critique: Critique) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        *(None, True, "0.9", "good", -0.1, 1.1, float("nan"), float("inf"), 10**400, [0.5], {}, object()),
+        *(
+            None,
+            True,
+            "0.9",
+            "good",
+            -0.1,
+            1.1,
+            float("nan"),
+            float("inf"),
+            10**400,
+            [0.5],
+            {},
+            object(),
+        ),
         {"feedback": "x"},
         {"score": "0.9"},
         {"score": True},
@@ -155,7 +234,9 @@ def test_answers_that_are_none(value: object) -> None:
 
 
 def test_long_feedback_is_shortened_in_the_middle() -> None:
-    said = critique_of({"score": 0.1, "feedback": "a" * LONGEST_FEEDBACK + "b" * LONGEST_FEEDBACK}).feedback
+    said = critique_of(
+        {"score": 0.1, "feedback": "a" * LONGEST_FEEDBACK + "b" * LONGEST_FEEDBACK}
+    ).feedback
     assert said.startswith("aaa")
     assert said.endswith("bbb")
     assert f"[... {LONGEST_FEEDBACK:,} characters left out ...]" in said
@@ -165,14 +246,21 @@ def test_long_feedback_is_shortened_in_the_middle() -> None:
     ("output", "critique"),
     [
         ("0.5\n", Critique(score=0.5)),
-        ('checking ...\n0.9\n{"score": 0.4, "feedback": "x"}\n\n', Critique(score=0.4, feedback="x")),
+        (
+            'checking ...\n0.9\n{"score": 0.4, "feedback": "x"}\n\n',
+            Critique(score=0.4, feedback="x"),
+        ),
     ],
 )
-def test_the_last_line_of_an_output_is_the_score(output: str, critique: Critique) -> None:
+def test_the_last_line_of_an_output_is_the_score(
+    output: str, critique: Critique
+) -> None:
     assert last_line_critique(output) == critique
 
 
-@pytest.mark.parametrize("output", ["", "\n", "0.9\ndone\n", "score: 0.9", "NaN", "{", '"0.9"', "[" * 5_000])
+@pytest.mark.parametrize(
+    "output", ["", "\n", "0.9\ndone\n", "score: 0.9", "NaN", "{", '"0.9"', "[" * 5_000]
+)
 def test_an_output_without_a_score_is_no_critique(output: str) -> None:
     with pytest.raises(UnusableCritiqueError):
         last_line_critique(output)
@@ -182,7 +270,11 @@ def test_an_output_without_a_score_is_no_critique(output: str) -> None:
     "table",
     [
         "openai/gpt-5-mini",
-        {"model": "openai/gpt-5-mini", "api_base": "http://localhost:1", "params": {"seed": 1}},
+        {
+            "model": "openai/gpt-5-mini",
+            "api_base": "http://localhost:1",
+            "params": {"seed": 1},
+        },
         {"run": "./critic.sh", "threshold": 0, "max_refinements": 3},
         {"python": "checks:score"},
         {},
@@ -196,7 +288,10 @@ def test_tables_that_are_accepted(table: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"model": "a/b", "run": "x"}, "one of model, run and python; remove model or run"),
+        (
+            {"model": "a/b", "run": "x"},
+            "one of model, run and python; remove model or run",
+        ),
         ({"run": "x", "python": "a:b"}, "one of model, run and python"),
         ({"threshold": 0.5}, "a critic needs model"),
         ({"run": "x", "api_base": "http://localhost:1"}, "api_base is for a model"),

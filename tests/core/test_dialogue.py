@@ -18,10 +18,16 @@ Message = dict[str, Any]
 def call(identifier: str, name: str, arguments: object) -> Message:
     """A tool call of an assistant message."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-    return {"id": identifier, "type": "function", "function": {"name": name, "arguments": text}}
+    return {
+        "id": identifier,
+        "type": "function",
+        "function": {"name": name, "arguments": text},
+    }
 
 
-def shown(messages: list[Message], deliverable: Literal["workspace", "response"] = "workspace") -> list[str]:
+def shown(
+    messages: list[Message], deliverable: Literal["workspace", "response"] = "workspace"
+) -> list[str]:
     """Each item of the trail in one line."""
     trail = trail_of(messages, deliverable=deliverable)
     return [
@@ -43,11 +49,25 @@ CHAT: list[Message] = [
             call("b", "write_file", {"path": "x.py", "content": "1"}),
         ],
     },
-    {"role": "tool", "tool_call_id": "b", "content": [{"type": "text", "text": "written"}, {"text": "whole"}]},
+    {
+        "role": "tool",
+        "tool_call_id": "b",
+        "content": [{"type": "text", "text": "written"}, {"text": "whole"}],
+    },
     {"role": "tool", "tool_call_id": "a", "content": "2 failed"},
     {"role": "user", "content": "Go on."},
-    {"role": "assistant", "content": [{"type": "text", "text": "Done."}, {"type": "image_url", "image_url": {}}]},
-    {"role": "assistant", "content": None, "tool_calls": [call("c", "search", {"query": "x"})]},
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "text", "text": "Done."},
+            {"type": "image_url", "image_url": {}},
+        ],
+    },
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call("c", "search", {"query": "x"})],
+    },
     {"role": "tool", "tool_call_id": "c", "name": "search", "content": ""},
 ]
 
@@ -61,9 +81,18 @@ def test_a_result_of_calls_with_the_same_id_is_of_no_known_command() -> None:
                 call("a", "shell", {"command": "pytest -q"}),
             ],
         },
-        *({"role": "tool", "tool_call_id": "a", "content": text} for text in ("43 passed", "1 failed", "7 passed")),
-        {"role": "assistant", "tool_calls": [call("a", "shell", {"command": "cat r.txt"})]},
-        *({"role": "tool", "tool_call_id": "a", "content": "43 passed"} for _ in range(2)),
+        *(
+            {"role": "tool", "tool_call_id": "a", "content": text}
+            for text in ("43 passed", "1 failed", "7 passed")
+        ),
+        {
+            "role": "assistant",
+            "tool_calls": [call("a", "shell", {"command": "cat r.txt"})],
+        },
+        *(
+            {"role": "tool", "tool_call_id": "a", "content": "43 passed"}
+            for _ in range(2)
+        ),
         {"role": "assistant", "tool_calls": [call("a", "shell", {"command": "ls"})]},
         {"role": "tool", "tool_call_id": "a", "content": "r.txt"},
     ]
@@ -98,7 +127,11 @@ def test_the_last_words_are_the_response_where_that_is_the_deliverable() -> None
 def test_the_old_function_messages_are_understood() -> None:
     messages: list[Message] = [
         {"role": "user", "content": "Go."},
-        {"role": "assistant", "content": None, "function_call": {"name": "bash", "arguments": '{"cmd": "ls"}'}},
+        {
+            "role": "assistant",
+            "content": None,
+            "function_call": {"name": "bash", "arguments": '{"cmd": "ls"}'},
+        },
         {"role": "function", "name": "bash", "content": "a.txt"},
         {"role": "function", "name": "late", "content": "b.txt"},
     ]
@@ -108,8 +141,14 @@ def test_the_old_function_messages_are_understood() -> None:
 
 @pytest.mark.parametrize("name", ["task", "delegate", "TaskOutput"])
 @pytest.mark.parametrize("text", ["", "done: 4 orders"])
-def test_a_program_may_name_its_tools_as_other_agents_name_their_sub_agents(name: str, text: str) -> None:
-    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+def test_a_program_may_name_its_tools_as_other_agents_name_their_sub_agents(
+    name: str, text: str
+) -> None:
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": name, "arguments": "{}"},
+    }
     chat: list[dict[str, Any]] = [
         {"role": "assistant", "content": "", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": text},
@@ -122,7 +161,11 @@ def test_a_program_may_name_its_tools_as_other_agents_name_their_sub_agents(name
 def test_a_tool_that_hands_back_what_the_agent_gave_it_observes_nothing() -> None:
     messages: list[Message] = [
         {"role": "user", "content": "Go."},
-        {"role": "assistant", "content": "", "tool_calls": [call("a", "finish", {"message": "43 tests passed."})]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [call("a", "finish", {"message": "43 tests passed."})],
+        },
         {"role": "tool", "tool_call_id": "a", "content": "43 tests passed.\n"},
     ]
     assert shown(messages) == ["claim round 1 > 43 tests passed.\n"]
@@ -160,12 +203,17 @@ def test_a_tool_name_can_not_forge_a_heading(name: str, heading: str) -> None:
         ("not json", "not json"),
         ('{"command": 3}', '{"command": 3}'),
         ('{"command": "view", "path": "/a"}', "view /a"),
-        ('{"path": "/a", "old": "1", "new": "2"}', '{"path": "/a", "old": "1", "new": "2"}'),
+        (
+            '{"path": "/a", "old": "1", "new": "2"}',
+            '{"path": "/a", "old": "1", "new": "2"}',
+        ),
         ("[1]", "[1]"),
         ("", ""),
     ],
 )
-def test_the_command_is_the_line_the_path_or_the_arguments(arguments: str, command: str) -> None:
+def test_the_command_is_the_line_the_path_or_the_arguments(
+    arguments: str, command: str
+) -> None:
     messages: list[Message] = [
         {"role": "assistant", "tool_calls": [call("a", "tool", arguments)]},
         {"role": "tool", "tool_call_id": "a", "content": "ok"},
@@ -180,16 +228,24 @@ values = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["text", "name", "arguments", "function", "id", "command"]), inner, max_size=3
+            st.sampled_from(["text", "name", "arguments", "function", "id", "command"]),
+            inner,
+            max_size=3,
         )
     ),
     max_leaves=6,
 )
-roles = st.sampled_from(["system", "user", "assistant", "tool", "function", "developer", "other"])
-keys = st.sampled_from(["content", "tool_calls", "function_call", "tool_call_id", "name"])
+roles = st.sampled_from(
+    ["system", "user", "assistant", "tool", "function", "developer", "other"]
+)
+keys = st.sampled_from(
+    ["content", "tool_calls", "function_call", "tool_call_id", "name"]
+)
 
 
-@given(st.lists(st.tuples(roles, st.dictionaries(keys, values)), max_size=8), st.booleans())
+@given(
+    st.lists(st.tuples(roles, st.dictionaries(keys, values)), max_size=8), st.booleans()
+)
 def test_whatever_is_in_the_messages_only_tools_are_observed(
     messages: list[tuple[str, dict[str, Any]]],
     answer: bool,
@@ -197,7 +253,9 @@ def test_whatever_is_in_the_messages_only_tools_are_observed(
     chat = [rest | {"role": role} for role, rest in messages]
     trail = trail_of(chat, deliverable="response" if answer else "workspace")
     observed = [item for item in trail.items if isinstance(item, Observation)]
-    assert {item.id for item in observed} == {f"o{number}" for number in range(1, len(observed) + 1)}
+    assert {item.id for item in observed} == {
+        f"o{number}" for number in range(1, len(observed) + 1)
+    }
     results = sum(role in {"tool", "function"} for role, _ in messages)
     assert sum(item.source != "response" for item in observed) <= results
     assert sum(item.source == "response" for item in observed) <= answer

@@ -5,7 +5,12 @@ from __future__ import annotations
 from goalrunner.core import events
 from goalrunner.core.observation import EvidenceRow, Observation, Snapshot
 from goalrunner.core.summary import EvidenceIndex, evidence_of
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    ValidatorResult,
+)
 from tests.support import told_run
 from tests.support.told_run import numbered
 
@@ -21,14 +26,27 @@ def table(
 ) -> tuple[EvidenceRow, ...]:
     index = EvidenceIndex()
     index.observations, index.stale = known, stale
-    index.history.ends = {number: Snapshot(id=name, tree="0" * 40) for number, name in (ends or {}).items()}
+    index.history.ends = {
+        number: Snapshot(id=name, tree="0" * 40)
+        for number, name in (ends or {}).items()
+    }
     return index.table(verdict, results)
 
 
 def seen(
-    number: int, source: str = "shell", facts: tuple[str, ...] = ("exit 0",), command: str = "pytest -q"
+    number: int,
+    source: str = "shell",
+    facts: tuple[str, ...] = ("exit 0",),
+    command: str = "pytest -q",
 ) -> Observation:
-    return Observation(id=f"o{number}", source=source, facts=facts, command=command, round=1, after=SNAPSHOT)
+    return Observation(
+        id=f"o{number}",
+        source=source,
+        facts=facts,
+        command=command,
+        round=1,
+        after=SNAPSHOT,
+    )
 
 
 def verdict(*criteria: CriterionVerdict) -> GoalVerdict:
@@ -78,7 +96,9 @@ def test_each_citation_is_a_row_with_what_the_runner_knows_of_it() -> None:
 
 
 def test_a_criterion_without_evidence_has_one_row_and_what_is_missing() -> None:
-    open_ = CriterionVerdict(criterion="it is fast", satisfied=False, missing="no measurement")
+    open_ = CriterionVerdict(
+        criterion="it is fast", satisfied=False, missing="no measurement"
+    )
     assert table(verdict(open_), {}, {}) == (
         EvidenceRow(criterion="it is fast", satisfied=False, missing="no measurement"),
     )
@@ -86,15 +106,27 @@ def test_a_criterion_without_evidence_has_one_row_and_what_is_missing() -> None:
 
 def test_what_is_cited_and_is_nowhere_is_not_fresh() -> None:
     criterion = CriterionVerdict(
-        criterion="x", satisfied=False, evidence=(Citation(observation="the tests", quote="green"),)
+        criterion="x",
+        satisfied=False,
+        evidence=(Citation(observation="the tests", quote="green"),),
     )
     (row,) = table(verdict(criterion), {}, {})
-    assert (row.observation, row.known, row.fresh, row.snapshot) == ("the tests", False, False, "")
+    assert (row.observation, row.known, row.fresh, row.snapshot) == (
+        "the tests",
+        False,
+        False,
+        "",
+    )
 
 
 def test_validators_have_a_row_each() -> None:
     result = ValidatorResult(
-        name="tests", passed=False, command="pytest -q", exit_code=1, summary="1 failed", observation="o5"
+        name="tests",
+        passed=False,
+        command="pytest -q",
+        exit_code=1,
+        summary="1 failed",
+        observation="o5",
     )
     red = seen(5, "validator tests", ("exit 1", "red"))
     (row,) = table(verdict(), {"o5": red}, {}, (result,))
@@ -118,7 +150,10 @@ def test_only_what_is_cited_is_kept_of_what_is_stale() -> None:
     criterion = CriterionVerdict(
         criterion="x",
         satisfied=True,
-        evidence=(Citation(observation="[o2]", quote="a"), Citation(observation="o2", quote="b")),
+        evidence=(
+            Citation(observation="[o2]", quote="a"),
+            Citation(observation="o2", quote="b"),
+        ),
     )
     assert verdict(criterion).cited == ("o2",)
 
@@ -138,12 +173,20 @@ def test_the_table_of_a_run_is_that_of_its_last_verdict() -> None:
 def test_the_index_knows_observations_of_every_kind_and_the_last_staleness() -> None:
     index = EvidenceIndex()
     happened = (
-        events.BaselineTaken(standing="red", results=(), observations=(seen(1),), concealed=(seen(6),)),
+        events.BaselineTaken(
+            standing="red", results=(), observations=(seen(1),), concealed=(seen(6),)
+        ),
         told_run.tool_result("shell", "ls", "exit 0", number=2),
         events.RoundFinished(round=1, response=seen(3, "response")),
-        events.ValidatorsFinished(round=1, results=(), observations=(seen(4),), concealed=(seen(5),)),
-        events.VerdictRecorded(round=1, verdict=verdict(), stale={"o2": "a changed after o2"}),
-        events.VerdictRecorded(round=2, verdict=verdict(), stale={"o4": "b changed after o4"}),
+        events.ValidatorsFinished(
+            round=1, results=(), observations=(seen(4),), concealed=(seen(5),)
+        ),
+        events.VerdictRecorded(
+            round=1, verdict=verdict(), stale={"o2": "a changed after o2"}
+        ),
+        events.VerdictRecorded(
+            round=2, verdict=verdict(), stale={"o4": "b changed after o4"}
+        ),
     )
     for record in numbered(*happened):
         index.add(record)

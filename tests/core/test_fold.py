@@ -22,8 +22,12 @@ from tests.support.folding import state_after
 from tests.support.memory import MemoryLog
 
 CREATED = events.GoalCreated(
-    goal=events.GoalRecord(goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"),
-    plan=events.RunRules(validators=("tests",), has_judge=True, critic=events.CriticRule(name="critic")),
+    goal=events.GoalRecord(
+        goal_id="g", run_id="r", description="d", created_at="t0", updated_at="t0"
+    ),
+    plan=events.RunRules(
+        validators=("tests",), has_judge=True, critic=events.CriticRule(name="critic")
+    ),
 )
 
 
@@ -47,13 +51,21 @@ def fold(*happened: Event) -> RunState:
 def tool(number: int) -> events.ToolResultRecorded:
     """A tool result that became observation o<number>."""
     observation = Observation(id=f"o{number}", source="shell", round=1)
-    return events.ToolResultRecorded(tool_call_id=f"call_{number}", evidence_ref=f"o{number}", observation=observation)
+    return events.ToolResultRecorded(
+        tool_call_id=f"call_{number}",
+        evidence_ref=f"o{number}",
+        observation=observation,
+    )
 
 
 GREEN = ValidatorResult(name="tests", passed=True)
 RED = ValidatorResult(name="tests", passed=False)
 WORK_FAILED = events.WorkFailed(
-    account="agent", kind="limit", reason="limit", stop_reason=StopReason.AGENT_FAILED, message="it failed"
+    account="agent",
+    kind="limit",
+    reason="limit",
+    stop_reason=StopReason.AGENT_FAILED,
+    message="it failed",
 )
 OTHER = Snapshot(id="b" * 64, tree="b" * 64)
 
@@ -62,41 +74,72 @@ SOME = st.lists(
         [
             events.RoundStarted(round=1, prompt="first"),
             tool(1),
-            events.UsageRecorded(account="agent", usage=Usage(input_tokens=3, output_tokens=4)),
+            events.UsageRecorded(
+                account="agent", usage=Usage(input_tokens=3, output_tokens=4)
+            ),
             events.RoundFinished(round=1),
             events.CritiqueStarted(round=1),
             events.CritiqueFinished(round=1, score=0.4, feedback="more"),
             events.CritiqueFinished(round=1, problem="exit 1"),
             events.RefinementStarted(round=1, number=1),
             events.ValidatorsFinished(round=1, results=(GREEN,)),
-            events.ValidatorsFinished(round=1, results=(RED,), labels=("flaky: tests",), refusal="refused"),
-            events.ValidatorsFinished(round=1, results=(GREEN,), leaked=("a.py",), snapshot=OTHER),
+            events.ValidatorsFinished(
+                round=1, results=(RED,), labels=("flaky: tests",), refusal="refused"
+            ),
+            events.ValidatorsFinished(
+                round=1, results=(GREEN,), leaked=("a.py",), snapshot=OTHER
+            ),
             events.ValidatorsFinished(
                 round=1,
                 results=(RED,),
-                changed_checks=events.ChangedChecks(key="k", paths=("t.py",), results=(GREEN,)),
+                changed_checks=events.ChangedChecks(
+                    key="k", paths=("t.py",), results=(GREEN,)
+                ),
                 differing=("t.py",),
             ),
-            events.ApprovalRequested(approval_id="a1", kind="checks", action="x", rule="r", snapshot="k"),
+            events.ApprovalRequested(
+                approval_id="a1", kind="checks", action="x", rule="r", snapshot="k"
+            ),
             events.ApprovalRecorded(approval_id="a1", decision="approved"),
             events.ApprovalRecorded(approval_id="a1", decision="denied"),
             events.ChecksReviewStarted(round=1, key="k"),
             events.ChecksReviewed(round=1, key="k", decision="refused"),
-            events.ChecksReviewed(round=1, key="k", decision="undecided", reason="too long"),
+            events.ChecksReviewed(
+                round=1, key="k", decision="undecided", reason="too long"
+            ),
             events.WorkspaceChanged(paths=("a.py",), snapshot=OTHER),
             events.BaselineTaken(standing="green", results=(GREEN,)),
-            events.RunResumed(plan=CREATED.plan, version="0", changed=("a.py",), snapshot=OTHER),
+            events.RunResumed(
+                plan=CREATED.plan, version="0", changed=("a.py",), snapshot=OTHER
+            ),
             events.AuditStarted(round=1),
             events.AuditFailed(round=1, kind="parse", detail="no JSON"),
             events.AuditFailed(round=1, kind="transport", detail="no answer"),
             events.VerdictRecorded(round=1, verdict=unsatisfied("more")),
             events.QuestionOpened(question="which?"),
-            *(WORK_FAILED.model_copy(update={"account": account}) for account in ("agent", "judge", "critic")),
-            events.WaitStarted(account="agent", kind="limit", reason="limit", until="2026-01-01T01:00:00+00:00"),
-            events.WaitStarted(account="judge", kind="retry", reason="529", until="2026-01-01T00:00:02+00:00"),
+            *(
+                WORK_FAILED.model_copy(update={"account": account})
+                for account in ("agent", "judge", "critic")
+            ),
+            events.WaitStarted(
+                account="agent",
+                kind="limit",
+                reason="limit",
+                until="2026-01-01T01:00:00+00:00",
+            ),
+            events.WaitStarted(
+                account="judge",
+                kind="retry",
+                reason="529",
+                until="2026-01-01T00:00:02+00:00",
+            ),
             events.WaitEnded(deadline_at="2026-01-01T02:00:00+00:00"),
-            events.AgentSwitched(round=1, index=1, agent="codex", before="claude", reason="limit"),
-            events.LimitReached(end=events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late")),
+            events.AgentSwitched(
+                round=1, index=1, agent="codex", before="claude", reason="limit"
+            ),
+            events.LimitReached(
+                end=events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late")
+            ),
             events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late"),
         ]
     ),
@@ -117,13 +160,21 @@ def test_a_round_is_counted_once(happened: list[Event]) -> None:
     state: RunState | None = None
     for record in records(*happened):
         state = apply(state, record)
-        assert state.iterations == len(state.attempts) == state.memory.budget_state.iteration_count
+        assert (
+            state.iterations
+            == len(state.attempts)
+            == state.memory.budget_state.iteration_count
+        )
         assert state.iterations <= state.round + 1
-        assert [attempt.attempt for attempt in state.attempts] == list(range(1, state.iterations + 1))
+        assert [attempt.attempt for attempt in state.attempts] == list(
+            range(1, state.iterations + 1)
+        )
 
 
 @given(SOME)
-def test_what_counts_has_not_leaked_and_waits_for_no_decision(happened: list[Event]) -> None:
+def test_what_counts_has_not_leaked_and_waits_for_no_decision(
+    happened: list[Event],
+) -> None:
     state = fold(*happened)
     if state.validators_green:
         assert not state.leaked
@@ -134,17 +185,25 @@ def test_what_counts_has_not_leaked_and_waits_for_no_decision(happened: list[Eve
 
 
 @given(SOME)
-def test_a_critic_asks_for_no_more_refinements_than_its_rule_allows(happened: list[Event]) -> None:
+def test_a_critic_asks_for_no_more_refinements_than_its_rule_allows(
+    happened: list[Event],
+) -> None:
     state = fold(*happened)
     step = decide(state)
-    if isinstance(step, RunRound) and step.kind == "refine" and state.phase is Phase.WORKED:
+    if (
+        isinstance(step, RunRound)
+        and step.kind == "refine"
+        and state.phase is Phase.WORKED
+    ):
         assert state.refinements == 0
     if isinstance(step, ScoreRound):
         assert state.critique is None
 
 
 @given(SOME)
-def test_a_wait_follows_a_failure_and_both_are_over_together(happened: list[Event]) -> None:
+def test_a_wait_follows_a_failure_and_both_are_over_together(
+    happened: list[Event],
+) -> None:
     state = fold(*happened)
     if happened and isinstance(happened[-1], events.WaitEnded):
         assert (state.wait, state.failure) == (None, None)
@@ -177,7 +236,9 @@ def test_steps_move_from_pending_to_current_to_completed() -> None:
         ("critique-1", "validate-1", "audit-1"),
         (),
     )
-    green = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
+    green = events.ValidatorsFinished(
+        round=1, results=(ValidatorResult(name="tests", passed=True),)
+    )
     later = fold(
         events.RoundStarted(round=1, prompt="first"),
         events.RoundFinished(round=1),
@@ -205,8 +266,13 @@ def test_the_state_keeps_the_newest_references_and_counts_all() -> None:
 
 def test_spending_is_counted_by_account_and_together() -> None:
     state = fold(
-        events.UsageRecorded(account="agent", usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.25)),
-        events.UsageRecorded(account="judge", usage=Usage(input_tokens=5, output_tokens=1, cost_usd=0.05)),
+        events.UsageRecorded(
+            account="agent",
+            usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.25),
+        ),
+        events.UsageRecorded(
+            account="judge", usage=Usage(input_tokens=5, output_tokens=1, cost_usd=0.05)
+        ),
     )
     assert state.usage["agent"].tokens == 12
     assert state.memory.budget_state.token_estimate == 18
@@ -222,12 +288,17 @@ def test_one_unknown_price_makes_the_sum_unknown() -> None:
 
 
 def test_criteria_that_the_judge_derived_stay_and_later_audits_may_only_add() -> None:
-    first = events.VerdictRecorded(round=1, verdict=unsatisfied("more", criterion="first"))
+    first = events.VerdictRecorded(
+        round=1, verdict=unsatisfied("more", criterion="first")
+    )
     second = events.VerdictRecorded(round=2, verdict=satisfied(criterion="another"))
     assert fold(first, second, first).criteria == ("first", "another")
 
 
-@pytest.mark.parametrize(("decision", "stop"), [("approved", None), ("denied", "blocked"), ("expired", "blocked")])
+@pytest.mark.parametrize(
+    ("decision", "stop"),
+    [("approved", None), ("denied", "blocked"), ("expired", "blocked")],
+)
 def test_an_approval_that_is_not_given_stops(
     decision: Literal["approved", "denied", "expired"], stop: str | None
 ) -> None:
@@ -236,7 +307,9 @@ def test_an_approval_that_is_not_given_stops(
 
 
 def test_the_deadline_is_part_of_the_budget() -> None:
-    started = events.RunStarted(workspace="/w", version="0", deadline_at="2026-01-01T00:30:00+00:00")
+    started = events.RunStarted(
+        workspace="/w", version="0", deadline_at="2026-01-01T00:30:00+00:00"
+    )
     assert fold(started).memory.budget_state.deadline_at == "2026-01-01T00:30:00+00:00"
 
 
@@ -244,7 +317,8 @@ def test_questions_are_opened_and_answered() -> None:
     asked = fold(events.QuestionOpened(question="which?"))
     assert asked.memory.open_questions == ("which?",)
     answered = fold(
-        events.QuestionOpened(question="which?"), events.QuestionAnswered(question="which?", evidence_ref="person:1")
+        events.QuestionOpened(question="which?"),
+        events.QuestionAnswered(question="which?", evidence_ref="person:1"),
     )
     assert answered.memory.open_questions == ()
     assert answered.memory.evidence_refs == ("person:1",)
@@ -253,7 +327,12 @@ def test_questions_are_opened_and_answered() -> None:
 @pytest.mark.parametrize(
     ("event", "status", "goal", "memory"),
     [
-        (events.RunEnded(stop_reason=StopReason.SATISFIED, message="r"), GoalStatus.COMPLETE, "completed", "success"),
+        (
+            events.RunEnded(stop_reason=StopReason.SATISFIED, message="r"),
+            GoalStatus.COMPLETE,
+            "completed",
+            "success",
+        ),
         (
             events.RunEnded(stop_reason=StopReason.TIMEOUT, message="x"),
             GoalStatus.CAPPED,
@@ -266,8 +345,18 @@ def test_questions_are_opened_and_answered() -> None:
             "cancelled",
             "cancelled",
         ),
-        (events.RunEnded(stop_reason=StopReason.JUDGE_FAILED, message="x"), GoalStatus.FAILED, "failed", "failed"),
-        (events.RunEnded(stop_reason=StopReason.DENIED), GoalStatus.BLOCKED, "blocked", "blocked"),
+        (
+            events.RunEnded(stop_reason=StopReason.JUDGE_FAILED, message="x"),
+            GoalStatus.FAILED,
+            "failed",
+            "failed",
+        ),
+        (
+            events.RunEnded(stop_reason=StopReason.DENIED),
+            GoalStatus.BLOCKED,
+            "blocked",
+            "blocked",
+        ),
         (
             events.RunEnded(stop_reason=StopReason.APPROVAL_REQUIRED),
             GoalStatus.BLOCKED,
@@ -276,9 +365,15 @@ def test_questions_are_opened_and_answered() -> None:
         ),
     ],
 )
-def test_an_ending_sets_the_words_of_goals_and_state(event: Event, status: GoalStatus, goal: str, memory: str) -> None:
+def test_an_ending_sets_the_words_of_goals_and_state(
+    event: Event, status: GoalStatus, goal: str, memory: str
+) -> None:
     state = fold(event)
-    assert (state.status, state.goal.status, state.memory.stop_reason) == (status, goal, memory)
+    assert (state.status, state.goal.status, state.memory.stop_reason) == (
+        status,
+        goal,
+        memory,
+    )
 
 
 STATUSES = {
@@ -309,28 +404,47 @@ STATUSES = {
 
 def test_every_stop_reason_has_one_status() -> None:
     assert {
-        status: {str(reason) for reason in StopReason if reason.status is status} for status in STATUSES
+        status: {str(reason) for reason in StopReason if reason.status is status}
+        for status in STATUSES
     } == STATUSES
 
 
 @pytest.mark.parametrize("kind", ["transport", "authentication"])
-def test_a_round_whose_judge_cannot_be_reached_counts(kind: Literal["transport", "authentication"]) -> None:
+def test_a_round_whose_judge_cannot_be_reached_counts(
+    kind: Literal["transport", "authentication"],
+) -> None:
     state = fold(
         events.RoundStarted(round=1, prompt="first"),
         events.AuditStarted(round=1),
         events.AuditFailed(round=1, kind=kind, detail="no answer"),
         events.RunEnded(stop_reason=StopReason.JUDGE_FAILED, message="no answer"),
     )
-    assert (state.iterations, state.memory.budget_state.iteration_count, state.verdict) == (1, 1, None)
-    assert [(attempt.attempt, attempt.passed, attempt.feedback) for attempt in state.attempts] == [(1, False, None)]
+    assert (
+        state.iterations,
+        state.memory.budget_state.iteration_count,
+        state.verdict,
+    ) == (1, 1, None)
+    assert [
+        (attempt.attempt, attempt.passed, attempt.feedback)
+        for attempt in state.attempts
+    ] == [(1, False, None)]
 
 
 def test_a_round_whose_judge_is_asked_again_is_counted_by_its_verdict_alone() -> None:
     unreadable = events.AuditFailed(round=1, kind="parse", detail="no JSON")
-    started = (events.RoundStarted(round=1, prompt="first"), events.AuditStarted(round=1), unreadable)
+    started = (
+        events.RoundStarted(round=1, prompt="first"),
+        events.AuditStarted(round=1),
+        unreadable,
+    )
     state = fold(*started)
     assert (state.iterations, state.attempts) == (0, ())
-    assert fold(*started, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))).iterations == 1
+    assert (
+        fold(
+            *started, events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
+        ).iterations
+        == 1
+    )
 
 
 CHECKED = events.ValidatorsFinished(round=1, results=(RED,))
@@ -342,12 +456,22 @@ NOT_YET = events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
     "checks",
     [
         pytest.param((CHECKED, CHECKED), id="checked twice"),
-        pytest.param((events.ValidatorsFinished(round=1, results=(GREEN,)), NOT_YET, NOT_YET), id="audited twice"),
         pytest.param(
-            (CHECKED, events.WorkspaceChanged(paths=("a",), snapshot=OTHER), CHECKED), id="checked after a change"
+            (events.ValidatorsFinished(round=1, results=(GREEN,)), NOT_YET, NOT_YET),
+            id="audited twice",
         ),
         pytest.param(
-            (CHECKED, events.RunResumed(plan=CREATED.plan, version="0", changed=("a",), snapshot=OTHER), CHECKED),
+            (CHECKED, events.WorkspaceChanged(paths=("a",), snapshot=OTHER), CHECKED),
+            id="checked after a change",
+        ),
+        pytest.param(
+            (
+                CHECKED,
+                events.RunResumed(
+                    plan=CREATED.plan, version="0", changed=("a",), snapshot=OTHER
+                ),
+                CHECKED,
+            ),
             id="checked by two processes",
         ),
         pytest.param(
@@ -356,11 +480,18 @@ NOT_YET = events.VerdictRecorded(round=1, verdict=unsatisfied("more"))
         ),
     ],
 )
-def test_a_round_counts_once_however_often_it_is_checked(checks: tuple[Event, ...]) -> None:
+def test_a_round_counts_once_however_often_it_is_checked(
+    checks: tuple[Event, ...],
+) -> None:
     once = fold(*ROUND, *checks)
     assert (once.iterations, [attempt.attempt for attempt in once.attempts]) == (1, [1])
     second = events.ValidatorsFinished(round=2, results=(RED,))
-    assert fold(*ROUND, *checks, events.RoundStarted(round=2, prompt="retry"), second).iterations == 2
+    assert (
+        fold(
+            *ROUND, *checks, events.RoundStarted(round=2, prompt="retry"), second
+        ).iterations
+        == 2
+    )
 
 
 def test_the_last_check_of_a_round_says_whether_it_passed() -> None:
@@ -372,14 +503,29 @@ def test_the_last_check_of_a_round_says_whether_it_passed() -> None:
 
 
 def test_a_baseline_counts_only_if_it_decides_the_run() -> None:
-    alone, judged = events.RunRules(validators=("tests",)), events.RunRules(validators=("tests",), has_judge=True)
+    alone, judged = (
+        events.RunRules(validators=("tests",)),
+        events.RunRules(validators=("tests",), has_judge=True),
+    )
     green = events.BaselineTaken(standing="green", results=(GREEN,))
     assert state_after(alone, green).iterations == 1
-    assert state_after(alone, events.BaselineTaken(standing="red", results=(RED,))).iterations == 0
+    assert (
+        state_after(
+            alone, events.BaselineTaken(standing="red", results=(RED,))
+        ).iterations
+        == 0
+    )
     refused = events.VerdictRecorded(round=0, verdict=unsatisfied("more"))
     assert state_after(judged, green, refused).iterations == 0
-    assert state_after(judged, green, events.AuditFailed(round=0, kind="transport", detail="x")).iterations == 0
+    assert (
+        state_after(
+            judged, green, events.AuditFailed(round=0, kind="transport", detail="x")
+        ).iterations
+        == 0
+    )
     accepted = events.VerdictRecorded(round=0, verdict=satisfied())
     assert state_after(judged, green, accepted).iterations == 1
     after = state_after(judged, green, refused, *ROUND, CHECKED)
-    assert [(attempt.attempt, attempt.passed) for attempt in after.attempts] == [(1, False)]
+    assert [(attempt.attempt, attempt.passed) for attempt in after.attempts] == [
+        (1, False)
+    ]

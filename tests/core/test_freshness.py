@@ -16,7 +16,15 @@ COARSE = 4_000_000_000
 
 def seen(command: str = "pytest -q", **more: object) -> Observation:
     return Observation.model_validate(
-        {"id": "o1", "source": "shell", "round": 1, "command": command, "started": START, "ended": END, **more}
+        {
+            "id": "o1",
+            "source": "shell",
+            "round": 1,
+            "command": command,
+            "started": START,
+            "ended": END,
+            **more,
+        }
     )
 
 
@@ -61,18 +69,36 @@ UNTIMED = seen(reported_by="claude", started=None, ended=None)
         (REPORTED, {OTHERS: LATER}, [], ("other files",)),
         (REPORTED, {OTHERS: BEFORE}, [], ()),
         # What validators write, and the reports of suites.
-        (REPORTED, {"out/page.html": LATER, "sub/coverage.xml": LATER, "junit-1.xml": LATER}, [], ()),
-        (seen(), {"out/page.html": DURING, "coverage.xml": DURING}, ["out/page.html"], ()),
+        (
+            REPORTED,
+            {"out/page.html": LATER, "sub/coverage.xml": LATER, "junit-1.xml": LATER},
+            [],
+            (),
+        ),
+        (
+            seen(),
+            {"out/page.html": DURING, "coverage.xml": DURING},
+            ["out/page.html"],
+            (),
+        ),
         # A repository counts only for git, and only after the command.
         (REPORTED, {".git": LATER}, [".git"], ()),
-        (seen("git log -1", reported_by="claude"), {".git": LATER}, [".git"], (".git",)),
+        (
+            seen("git log -1", reported_by="claude"),
+            {".git": LATER},
+            [".git"],
+            (".git",),
+        ),
         (seen("git commit -m x", reported_by="claude"), {".git": DURING}, [".git"], ()),
         (seen("git status", reported_by="claude"), {".git": LATER}, [], ()),
         (seen("git commit -m x"), {".git": DURING}, [".git"], ()),
     ],
 )
 def test_what_changed_after_a_tool_was_started(
-    item: Observation, times: Mapping[str, int] | None, differing: Sequence[str], found: Sequence[str]
+    item: Observation,
+    times: Mapping[str, int] | None,
+    differing: Sequence[str],
+    found: Sequence[str],
 ) -> None:
     assert changed_after_start(item, times, differing, {"out/page.html"}) == found
 

@@ -15,19 +15,30 @@ from goalrunner.goalfile.loading import dump_goal, load_goal_text
 
 def test_the_short_forms_of_a_goal_file_work_in_python() -> None:
     goal = Goal(
-        objective="x", validator="pytest -q", judge="a/b", model="c/d", timeout="30m", max_iterations=float("inf")
+        objective="x",
+        validator="pytest -q",
+        judge="a/b",
+        model="c/d",
+        timeout="30m",
+        max_iterations=float("inf"),
     )
     assert goal.validators == (ValidatorSpec(name="pytest", run="pytest -q"),)
     assert (goal.judge, goal.agent) == (JudgeConfig("a/b"), AgentConfig(model="c/d"))
     assert (goal.timeout, goal.max_iterations) == (1800, None)
-    assert Goal(objective="x", agent="claude", model="opus").agent == AgentConfig(use="claude", model="opus")
-    assert Goal(objective="x", agent=AgentConfig(max_steps=3), model="c/d").agent == AgentConfig(
-        model="c/d", max_steps=3
+    assert Goal(objective="x", agent="claude", model="opus").agent == AgentConfig(
+        use="claude", model="opus"
     )
+    assert Goal(
+        objective="x", agent=AgentConfig(max_steps=3), model="c/d"
+    ).agent == AgentConfig(model="c/d", max_steps=3)
 
 
 def test_a_goal_is_the_same_after_validation_of_its_own_values() -> None:
-    goal = Goal(objective="x", validator=["a", "a"], agent={"use": "command", "command": "./work.sh < {prompt_file}"})
+    goal = Goal(
+        objective="x",
+        validator=["a", "a"],
+        agent={"use": "command", "command": "./work.sh < {prompt_file}"},
+    )
     assert goal.agent.command == ("./work.sh < {prompt_file}",)
     assert [validator.name for validator in goal.validators] == ["a", "a-2"]
     assert Goal.model_validate(goal.model_dump()) == goal
@@ -41,11 +52,16 @@ def test_a_goal_is_the_same_after_validation_of_its_own_values() -> None:
         ({"validator": "a", "validators": [{"run": "b"}]}, "remove the others"),
         ({"model": "a/b", "agent": {"model": "c/d"}}, "remove one of the two"),
         ({"agent": {"params": {"api_key": "x"}}}, "api_key is not for params"),
-        ({"workspace": {"setup": "make", "check": "checkout"}}, 'has no "checkout" any more'),
+        (
+            {"workspace": {"setup": "make", "check": "checkout"}},
+            'has no "checkout" any more',
+        ),
         ({"validators": [{"run": "a", "cwd": "/tmp"}]}, "leaves the workspace"),
     ],
 )
-def test_wrong_values_are_refused_as_in_a_goal_file(fields: dict[str, Any], message: str) -> None:
+def test_wrong_values_are_refused_as_in_a_goal_file(
+    fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
         Goal.model_validate({"objective": "x", **fields})
 

@@ -20,21 +20,35 @@ REPORTED = events.ToolResultRecorded(
     evidence_ref="o1",
     observation=Observation(id="o1", source="shell", round=1, reported_by="claude"),
 )
-USED = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, calls=1))
+USED = events.UsageRecorded(
+    account="agent",
+    usage=Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, calls=1),
+)
 TIMEOUT = events.RunEnded(stop_reason=StopReason.TIMEOUT, message="late")
-ASKED = events.ApprovalRequested(approval_id="a1", kind="shell", action="rm -r x", rule='require = ["shell"]')
+ASKED = events.ApprovalRequested(
+    approval_id="a1", kind="shell", action="rm -r x", rule='require = ["shell"]'
+)
 
 
 def fold(command: str, *happened: events.Event) -> RunState:
     started = events.RunStarted(workspace="/w", version="1", agent_command=command)
-    return state_after(PLAN, started, events.RoundStarted(round=1, prompt="first"), *happened)
+    return state_after(
+        PLAN, started, events.RoundStarted(round=1, prompt="first"), *happened
+    )
 
 
-@pytest.mark.parametrize("cut_after", [(PROMPT,), (PROMPT, CALLED), (PROMPT, CALLED, REPORTED), (PROMPT, ASKED)])
-def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(cut_after: tuple[events.Event, ...]) -> None:
+@pytest.mark.parametrize(
+    "cut_after",
+    [(PROMPT,), (PROMPT, CALLED), (PROMPT, CALLED, REPORTED), (PROMPT, ASKED)],
+)
+def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(
+    cut_after: tuple[events.Event, ...],
+) -> None:
     state = fold("claude · claude -p", *cut_after)
     unknown = Usage(cost_usd=None, uncounted_calls=1)
-    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {"agent": unknown}
+    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
+        "agent": unknown
+    }
     assert state.accounts() == {}
     over = fold("claude · claude -p", *cut_after, TIMEOUT)
     assert over.accounts() == {"agent": Usage.unknown()}
@@ -47,17 +61,27 @@ def test_once_it_has_said_what_it_used_nothing_is_estimated() -> None:
 
 
 def test_what_it_does_after_such_a_report_is_estimated_by_it() -> None:
-    state = fold("opencode · opencode run", PROMPT, CALLED, REPORTED, USED, CALLED, REPORTED)
-    assert cut_calls(state, []) == {"agent": Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36)}
+    state = fold(
+        "opencode · opencode run", PROMPT, CALLED, REPORTED, USED, CALLED, REPORTED
+    )
+    assert cut_calls(state, []) == {
+        "agent": Usage(
+            input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36
+        )
+    }
 
 
 def test_a_round_that_is_over_has_no_call_in_flight() -> None:
-    state = fold("claude · claude -p", PROMPT, CALLED, REPORTED, events.RoundFinished(round=1))
+    state = fold(
+        "claude · claude -p", PROMPT, CALLED, REPORTED, events.RoundFinished(round=1)
+    )
     assert cut_calls(state, []) == {}
 
 
 @pytest.mark.parametrize("last", [CALLED, ASKED])
-def test_while_a_tool_of_the_built_in_agent_runs_no_model_is_asked(last: events.Event) -> None:
+def test_while_a_tool_of_the_built_in_agent_runs_no_model_is_asked(
+    last: events.Event,
+) -> None:
     assert cut_calls(fold("", PROMPT, last), []) == {}
 
 
@@ -68,23 +92,33 @@ def test_of_a_first_call_of_the_built_in_agent_what_was_sent_is_estimated() -> N
     }
 
 
-TOKENS = events.UsageRecorded(account="agent", usage=Usage(input_tokens=30, output_tokens=6, calls=1))
+TOKENS = events.UsageRecorded(
+    account="agent", usage=Usage(input_tokens=30, output_tokens=6, calls=1)
+)
 DOLLARS = events.UsageRecorded(account="agent", usage=Usage(cost_usd=0.5))
-AGAIN = (events.RoundFinished(round=1), events.RoundStarted(round=2, prompt="retry"), PROMPT)
+AGAIN = (
+    events.RoundFinished(round=1),
+    events.RoundStarted(round=2, prompt="retry"),
+    PROMPT,
+)
 
 
 def test_tokens_and_dollars_that_were_told_apart_are_estimated_together() -> None:
     state = fold("claude · claude -p", PROMPT, TOKENS, DOLLARS, *AGAIN)
     told = Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36)
     assert cut_calls(state, []) == {"agent": told}
-    assert cut_calls(state, [], frozenset({"cost_usd"})) == {"agent": told}  # a total that is lost with its process
+    assert cut_calls(state, [], frozenset({"cost_usd"})) == {
+        "agent": told
+    }  # a total that is lost with its process
 
 
 def test_tokens_that_the_next_total_holds_are_not_counted_twice() -> None:
     state = fold("codex · codex exec", PROMPT, TOKENS, *AGAIN)
     assert cut_calls(state, [], frozenset({"tokens"})) == {"agent": Usage()}
     first = fold("codex · codex exec", PROMPT)
-    assert cut_calls(first, [], frozenset({"tokens"})) == {"agent": Usage(cost_usd=None)}
+    assert cut_calls(first, [], frozenset({"tokens"})) == {
+        "agent": Usage(cost_usd=None)
+    }
 
 
 def test_a_turn_after_one_of_which_nothing_was_told_is_as_unknown() -> None:
@@ -99,4 +133,7 @@ def test_a_turn_after_one_of_which_nothing_was_told_is_as_unknown() -> None:
         events.RunResumed(plan=PLAN, version="1", in_flight=cut_calls(state, [])),
     )
     assert resumed.total.uncounted_calls == 2
-    assert (resumed.memory.budget_state.token_estimate, resumed.memory.budget_state.cost_cents) == (None, None)
+    assert (
+        resumed.memory.budget_state.token_estimate,
+        resumed.memory.budget_state.cost_cents,
+    ) == (None, None)

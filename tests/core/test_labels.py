@@ -14,7 +14,9 @@ def test_the_page_has_the_row_of_each_label() -> None:
     expected = []
     for label in Label:
         meaning, cure, names = EXPLANATIONS[label]
-        expected.append(f"| `{label.about(names) if names else label}` | {meaning} | {cure} |")
+        expected.append(
+            f"| `{label.about(names) if names else label}` | {meaning} | {cure} |"
+        )
     assert rows == expected
 
 

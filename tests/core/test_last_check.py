@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.core.decision import AskApproval, AskJudge, RunRound, Step, Validate, decide
+from goalrunner.core.decision import (
+    AskApproval,
+    AskJudge,
+    RunRound,
+    Step,
+    Validate,
+    decide,
+)
 from goalrunner.core.events import (
     ApprovalRecorded,
     ApprovalRequested,
@@ -32,18 +39,32 @@ from tests.support.folding import state_after
 BOTH = RunRules(validators=("tests",), has_judge=True, tokens=100)
 ALONE = RunRules(validators=("tests",))
 JUDGE = RunRules(has_judge=True)
-REACHED = RunEnded(stop_reason=StopReason.TIMEOUT, message="the time limit of 30 s was reached")
+REACHED = RunEnded(
+    stop_reason=StopReason.TIMEOUT, message="the time limit of 30 s was reached"
+)
 CUT = (
     RoundStarted(round=1, prompt="first"),
     RoundFinished(round=1, reason="interrupted", ending="the time limit of 30 s"),
     LimitReached(end=REACHED),
 )
-SPENT = UsageRecorded(account="agent", usage=Usage(calls=1, input_tokens=100, output_tokens=1, cost_usd=0.0))
+SPENT = UsageRecorded(
+    account="agent",
+    usage=Usage(calls=1, input_tokens=100, output_tokens=1, cost_usd=0.0),
+)
 
 
-def checked(*, passed: bool = True, changed: ChangedChecks | None = None, leaked: tuple[str, ...] = ()) -> Event:
-    result = ValidatorResult(name="tests", passed=passed, summary="exit 1", feedback="boom")
-    return ValidatorsFinished(round=1, results=(result,), changed_checks=changed, leaked=leaked)
+def checked(
+    *,
+    passed: bool = True,
+    changed: ChangedChecks | None = None,
+    leaked: tuple[str, ...] = (),
+) -> Event:
+    result = ValidatorResult(
+        name="tests", passed=passed, summary="exit 1", feedback="boom"
+    )
+    return ValidatorsFinished(
+        round=1, results=(result,), changed_checks=changed, leaked=leaked
+    )
 
 
 def verdict(*, complete: bool) -> tuple[Event, Event]:
@@ -61,7 +82,11 @@ CHANGED = ChangedChecks(key="k", paths=("Makefile",), results=())
         (BOTH, (), Validate(1)),
         (JUDGE, (), AskJudge(1)),
         (ALONE, (checked(passed=False),), REACHED),
-        (ALONE, (checked(),), RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")),
+        (
+            ALONE,
+            (checked(),),
+            RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1"),
+        ),
         (BOTH, (checked(),), AskJudge(1)),
         (BOTH, (checked(passed=False),), REACHED),
         (BOTH, (SPENT, checked()), REACHED),
@@ -69,7 +94,9 @@ CHANGED = ChangedChecks(key="k", paths=("Makefile",), results=())
         (ALONE, (checked(leaked=("a.py",)),), REACHED),
     ],
 )
-def test_what_a_limit_cut_is_checked_once(plan: RunRules, happened: tuple[Event, ...], step: Step) -> None:
+def test_what_a_limit_cut_is_checked_once(
+    plan: RunRules, happened: tuple[Event, ...], step: Step
+) -> None:
     assert decide(state_after(plan, *CUT, *happened)) == step
 
 
@@ -83,26 +110,44 @@ def test_a_review_by_a_person_is_named_at_the_end() -> None:
 
 
 def test_a_refused_completion_begins_no_round_after_a_limit() -> None:
-    guarded = ALONE.model_copy(update={"approvals": Approvals(require=("complete",), on_deny="continue")})
-    asked = ApprovalRequested(approval_id="a1", kind="complete", action="complete: x", rule="r")
-    denied = ApprovalRecorded(approval_id="a1", decision="denied", by="ann", reason="no")
+    guarded = ALONE.model_copy(
+        update={"approvals": Approvals(require=("complete",), on_deny="continue")}
+    )
+    asked = ApprovalRequested(
+        approval_id="a1", kind="complete", action="complete: x", rule="r"
+    )
+    denied = ApprovalRecorded(
+        approval_id="a1", decision="denied", by="ann", reason="no"
+    )
     assert isinstance(decide(state_after(guarded, *CUT, checked())), AskApproval)
     assert decide(state_after(guarded, *CUT, checked(), asked, denied)) == REACHED
 
 
-def test_a_run_that_is_resumed_after_a_limit_begins_a_round_whose_prompt_names_the_cut() -> None:
+def test_a_run_that_is_resumed_after_a_limit_begins_a_round_whose_prompt_names_the_cut() -> (
+    None
+):
     ended = state_after(ALONE, *CUT, checked(passed=False), REACHED)
-    again = state_after(ALONE, *CUT, checked(passed=False), REACHED, RunResumed(plan=ALONE, version="1"))
+    again = state_after(
+        ALONE, *CUT, checked(passed=False), REACHED, RunResumed(plan=ALONE, version="1")
+    )
     assert (ended.status, again.limit) == ("capped", None)
     step = decide(again)
     assert isinstance(step, RunRound)
-    assert (step.kind, step.round, step.ending) == ("retry", 2, "the time limit of 30 s")
+    assert (step.kind, step.round, step.ending) == (
+        "retry",
+        2,
+        "the time limit of 30 s",
+    )
 
 
-def test_green_validators_without_an_audit_have_a_label_until_the_judge_is_asked() -> None:
+def test_green_validators_without_an_audit_have_a_label_until_the_judge_is_asked() -> (
+    None
+):
     events = (*CUT, SPENT, checked(), REACHED)
     assert outcome_of(state_after(BOTH, *events)).labels == (Label.NOT_AUDITED,)
     more = BOTH.model_copy(update={"tokens": 1_000})
     resumed = state_after(BOTH, *events, RunResumed(plan=more, version="1"))
     assert (decide(resumed), outcome_of(resumed).labels) == (AskJudge(1), ())
-    assert outcome_of(state_after(BOTH, *CUT, checked(passed=False), REACHED)).labels == ()
+    assert (
+        outcome_of(state_after(BOTH, *CUT, checked(passed=False), REACHED)).labels == ()
+    )

@@ -52,7 +52,10 @@ def test_an_activity_gets_a_warning_with_a_better_form(objective: str) -> None:
     warning = activity_warning(Goal(objective=objective))
     assert warning is not None
     assert "write what is true at the end" in warning
-    assert activity_warning(Goal(objective=objective, success_criteria=["pytest passes"])) is None
+    assert (
+        activity_warning(Goal(objective=objective, success_criteria=["pytest passes"]))
+        is None
+    )
 
 
 @pytest.mark.parametrize("objective", RESULTS)

@@ -28,7 +28,9 @@ def test_a_status_that_passes_is_an_outage(status: int, kind: str, reason: str) 
     assert (outage.kind, outage.reason) == (kind, reason)
 
 
-@pytest.mark.parametrize("status", [200, 400, 401, 402, 403, 404, 413, 422, 600, None, True, "429", 429.0])
+@pytest.mark.parametrize(
+    "status", [200, 400, 401, 402, 403, 404, 413, 422, 600, None, True, "429", 429.0]
+)
 def test_another_status_is_none(status: object) -> None:
     assert outage_of(status) is None
 
@@ -57,7 +59,9 @@ def test_another_status_is_none(status: object) -> None:
         ),
     ],
 )
-def test_headers_name_the_time_of_the_reset(headers: dict[str, str], seconds: float) -> None:
+def test_headers_name_the_time_of_the_reset(
+    headers: dict[str, str], seconds: float
+) -> None:
     assert reset_time(headers, NOW) == NOW + timedelta(seconds=seconds)
 
 
@@ -83,12 +87,20 @@ def test_limits_count_for_a_refusal_by_a_limit_only() -> None:
     assert reset_time({"x-ratelimit-reset-tokens": "1h"}, NOW, limited=False) is None
 
 
-@given(st.dictionaries(st.sampled_from(["retry-after", "x-ratelimit-reset", "a-ratelimit-remaining"]), st.text()))
+@given(
+    st.dictionaries(
+        st.sampled_from(["retry-after", "x-ratelimit-reset", "a-ratelimit-remaining"]),
+        st.text(),
+    )
+)
 def test_no_header_does_harm(headers: dict[str, str]) -> None:
     time = reset_time(headers, NOW)
     assert time is None or time > NOW
 
 
-@pytest.mark.parametrize("value", [None, "1795759200", True, 0, -1, 1e8, 1e300, float("nan"), float("inf"), 10**400])
+@pytest.mark.parametrize(
+    "value",
+    [None, "1795759200", True, 0, -1, 1e8, 1e300, float("nan"), float("inf"), 10**400],
+)
 def test_what_is_no_epoch_is_no_time(value: object) -> None:
     assert time_of_epoch(value) is None

@@ -13,7 +13,9 @@ from goalrunner.core.summary import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after
 
-GREEN = events.ValidatorsFinished(round=1, results=(ValidatorResult(name="tests", passed=True),))
+GREEN = events.ValidatorsFinished(
+    round=1, results=(ValidatorResult(name="tests", passed=True),)
+)
 
 
 BOTH = Approvals(require=("complete", "shell"))
@@ -21,17 +23,30 @@ BOTH = Approvals(require=("complete", "shell"))
 
 def fold(*happened: Event, approvals: Approvals = BOTH) -> RunState:
     """The state of a run with one validator after these events."""
-    return state_after(events.RunRules(validators=("tests",), approvals=approvals), *happened)
-
-
-def requested(number: int, call: str = "", kind: ApprovalKind = "shell", about: str = "") -> events.ApprovalRequested:
-    return events.ApprovalRequested(
-        approval_id=f"a{number}", kind=kind, action="rm x", rule="r", tool_call_id=call, snapshot=about
+    return state_after(
+        events.RunRules(validators=("tests",), approvals=approvals), *happened
     )
 
 
-def said(number: int, decision: str = "approved", **more: object) -> events.ApprovalRecorded:
-    return events.ApprovalRecorded.model_validate({"approval_id": f"a{number}", "decision": decision, **more})
+def requested(
+    number: int, call: str = "", kind: ApprovalKind = "shell", about: str = ""
+) -> events.ApprovalRequested:
+    return events.ApprovalRequested(
+        approval_id=f"a{number}",
+        kind=kind,
+        action="rm x",
+        rule="r",
+        tool_call_id=call,
+        snapshot=about,
+    )
+
+
+def said(
+    number: int, decision: str = "approved", **more: object
+) -> events.ApprovalRecorded:
+    return events.ApprovalRecorded.model_validate(
+        {"approval_id": f"a{number}", "decision": decision, **more}
+    )
 
 
 def working() -> events.RoundStarted:
@@ -54,19 +69,40 @@ def test_an_approval_permits_one_call_and_none_after_it() -> None:
     call = events.ToolCalled(tool_call_id="c1", tool="shell", summary="rm x")
     before = fold(working(), requested(1, "c1"), said(1))
     assert before.newest_approval(_is_unused) is not None
-    assert fold(working(), requested(1, "c1"), said(1), call).newest_approval(_is_unused) is None
+    assert (
+        fold(working(), requested(1, "c1"), said(1), call).newest_approval(_is_unused)
+        is None
+    )
 
 
 def test_a_decision_counts_once_and_only_for_what_is_known() -> None:
-    state = fold(working(), requested(1, "c1"), said(1, "denied", by="ada"), said(1, "approved", by="bob"), said(7))
+    state = fold(
+        working(),
+        requested(1, "c1"),
+        said(1, "denied", by="ada"),
+        said(1, "approved", by="bob"),
+        said(7),
+    )
     assert [(item.decision, item.by) for item in state.approvals] == [("denied", "ada")]
 
 
 def test_an_action_that_is_no_longer_possible_does_not_wait() -> None:
     assert fold(working(), requested(1, "c1")).waiting
-    assert fold(working(), requested(1, "c1"), events.RoundFinished(round=1)).waiting == ()
-    assert fold(*worked(), GREEN, requested(1, kind="complete", about="a" * 64), working()).waiting == ()
-    two = fold(*worked(), GREEN, requested(1, kind="complete", about="b" * 64), requested(2, kind="complete"))
+    assert (
+        fold(working(), requested(1, "c1"), events.RoundFinished(round=1)).waiting == ()
+    )
+    assert (
+        fold(
+            *worked(), GREEN, requested(1, kind="complete", about="a" * 64), working()
+        ).waiting
+        == ()
+    )
+    two = fold(
+        *worked(),
+        GREEN,
+        requested(1, kind="complete", about="b" * 64),
+        requested(2, kind="complete"),
+    )
     assert [item.id for item in two.waiting] == ["a2"]
 
 
@@ -90,21 +126,35 @@ def test_files_that_changed_while_a_completion_waited_are_checked_again() -> Non
 def test_one_approved_response_does_not_approve_the_next() -> None:
     def response(sha: str) -> events.RoundFinished:
         output = ArtifactRef(sha256=sha * 64, size=1)
-        return events.RoundFinished(round=1, response=Observation(id="o1", source="response", round=1, output=output))
+        return events.RoundFinished(
+            round=1,
+            response=Observation(id="o1", source="response", round=1, output=output),
+        )
 
     asked = requested(1, kind="complete", about="a" * 64)
-    assert isinstance(decide(fold(working(), response("a"), GREEN, asked, said(1))), RunEnded)
-    assert isinstance(decide(fold(working(), response("a"), GREEN, asked, said(1), response("b"), GREEN)), AskApproval)
+    assert isinstance(
+        decide(fold(working(), response("a"), GREEN, asked, said(1))), RunEnded
+    )
+    assert isinstance(
+        decide(
+            fold(working(), response("a"), GREEN, asked, said(1), response("b"), GREEN)
+        ),
+        AskApproval,
+    )
 
 
 def test_a_denied_completion_never_completes_even_when_it_is_proven_again() -> None:
     asked = requested(1, kind="complete", about="a" * 64)
     going = Approvals(require=("complete",), on_deny="continue")
-    denied = fold(*worked(), GREEN, asked, said(1, "denied", reason="ugly"), approvals=going)
+    denied = fold(
+        *worked(), GREEN, asked, said(1, "denied", reason="ugly"), approvals=going
+    )
     step = decide(denied)
     assert isinstance(step, RunRound)
     assert "ugly" in (step.feedback or "")
-    again = fold(*worked(), GREEN, asked, said(1, "denied"), *worked(), GREEN, approvals=going)
+    again = fold(
+        *worked(), GREEN, asked, said(1, "denied"), *worked(), GREEN, approvals=going
+    )
     assert isinstance(decide(again), RunRound)
     assert not again.attempts[-1].passed
     stopped = decide(fold(*worked(), GREEN, asked, said(1, "denied")))
@@ -114,9 +164,18 @@ def test_a_denied_completion_never_completes_even_when_it_is_proven_again() -> N
 
 def test_a_run_ends_for_a_denial_once_and_a_resume_goes_on() -> None:
     asked = requested(1, kind="complete", about="a" * 64)
-    plan = events.RunRules(validators=("tests",), approvals=Approvals(require=("complete",)))
+    plan = events.RunRules(
+        validators=("tests",), approvals=Approvals(require=("complete",))
+    )
     ended = events.RunEnded(message="denied", stop_reason=StopReason.DENIED)
-    state = fold(*worked(), GREEN, asked, said(1, "denied"), ended, events.RunResumed(plan=plan, version="0"))
+    state = fold(
+        *worked(),
+        GREEN,
+        asked,
+        said(1, "denied"),
+        ended,
+        events.RunResumed(plan=plan, version="0"),
+    )
     assert isinstance(decide(state), RunRound)
 
 
@@ -127,9 +186,13 @@ def test_nothing_completes_while_something_waits() -> None:
 
 
 def test_a_word_from_elsewhere_leaves_how_the_run_ended_and_when() -> None:
-    ended = events.RunEnded(message="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED)
+    ended = events.RunEnded(
+        message="a1 waits", stop_reason=StopReason.APPROVAL_REQUIRED
+    )
     before = outcome_of(fold(working(), requested(1, "c1"), ended))
-    after = outcome_of(fold(working(), requested(1, "c1"), ended, said(1, by="ada", guarded=False)))
+    after = outcome_of(
+        fold(working(), requested(1, "c1"), ended, said(1, by="ada", guarded=False))
+    )
     assert (after.status, after.stop_reason, after.finished_at) == (
         before.status,
         before.stop_reason,
@@ -137,4 +200,7 @@ def test_a_word_from_elsewhere_leaves_how_the_run_ended_and_when() -> None:
     )
     assert after.message == "a1 was approved by ada\ngoal resume r goes on"
     assert after.labels == ("unguarded approval",)
-    assert (before.approvals[0].decision, after.approvals[0].decision) == ("waiting", "approved")
+    assert (before.approvals[0].decision, after.approvals[0].decision) == (
+        "waiting",
+        "approved",
+    )

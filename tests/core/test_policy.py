@@ -8,7 +8,11 @@ from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.decision import AskJudge, RunRound, Validate, decide, proven
-from goalrunner.core.errors import AuthenticationFailed, ModelNotFound, ProviderUnavailable
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    ModelNotFound,
+    ProviderUnavailable,
+)
 from goalrunner.core.events import (
     AuditFailed,
     AuditStarted,
@@ -26,7 +30,13 @@ from goalrunner.core.events import (
 from goalrunner.core.limits import end_by_error, out_of_budget, shortfall, timed_out
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, UnreadAnswer, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    UnreadAnswer,
+    ValidatorResult,
+)
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
@@ -39,7 +49,8 @@ def worked(number: int = 1) -> tuple[Event, Event]:
 def checked(number: int = 1, **results: bool) -> ValidatorsFinished:
     """Validators by name, green or red."""
     each = [
-        ValidatorResult(name=name, passed=passed, summary="exit 1", feedback="boom") for name, passed in results.items()
+        ValidatorResult(name=name, passed=passed, summary="exit 1", feedback="boom")
+        for name, passed in results.items()
     ]
     return ValidatorsFinished(round=number, results=tuple(each))
 
@@ -66,11 +77,18 @@ def test_a_red_validator_skips_the_judge_and_its_output_is_the_feedback() -> Non
     assert state.iterations == 1
 
 
-def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_state() -> None:
+def test_the_agent_reads_which_protected_files_validators_saw_in_their_original_state() -> (
+    None
+):
     changed = ("conftest.py (new; new configuration of existing checks)",)
-    note = "The validators ran with the original content of these files, not as you changed them:\n- " + changed[0]
+    note = (
+        "The validators ran with the original content of these files, not as you changed them:\n- "
+        + changed[0]
+    )
     ran = checked(tests=False).model_copy(update={"protected_changes": changed})
-    assert decide(state_after(BOTH, *worked(), ran)) == RunRound("retry", 2, f"validator tests: exit 1\nboom\n\n{note}")
+    assert decide(state_after(BOTH, *worked(), ran)) == RunRound(
+        "retry", 2, f"validator tests: exit 1\nboom\n\n{note}"
+    )
     green = checked(tests=True).model_copy(update={"protected_changes": changed})
     more = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
     judged = state_after(BOTH, *worked(), green, AuditStarted(round=1), more)
@@ -85,22 +103,37 @@ def test_green_validators_lead_to_the_judge() -> None:
 
 def test_green_validators_without_a_judge_complete() -> None:
     state = state_after(ALONE, *worked(), checked(tests=True))
-    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
+    assert decide(state) == RunEnded(
+        stop_reason=StopReason.SATISFIED, message="validators of round 1"
+    )
 
 
 def test_the_judges_missing_goes_back() -> None:
     verdict = VerdictRecorded(round=1, verdict=unsatisfied("show parse('')"))
-    state = state_after(BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict)
+    state = state_after(
+        BOTH, *worked(), checked(tests=True), AuditStarted(round=1), verdict
+    )
     assert decide(state) == RunRound("retry", 2, "show parse('')")
 
 
-FALLBACK = GoalVerdict(score=0.0, complete=False, source="fallback", missing="no answer")
+FALLBACK = GoalVerdict(
+    score=0.0, complete=False, source="fallback", missing="no answer"
+)
 
 
 def unread(number: int, audits: int) -> list[Event]:
     """Audits of one round that gave no answer that can be read."""
-    failure = AuditFailed(round=number, kind="parse", detail="The answer is no JSON.", answer="It looks\nfine to me.")
-    audit = (AuditStarted(round=number), failure, VerdictRecorded(round=number, verdict=FALLBACK))
+    failure = AuditFailed(
+        round=number,
+        kind="parse",
+        detail="The answer is no JSON.",
+        answer="It looks\nfine to me.",
+    )
+    audit = (
+        AuditStarted(round=number),
+        failure,
+        VerdictRecorded(round=number, verdict=FALLBACK),
+    )
     return [*worked(number), checked(number, tests=True), *(audit * audits)]
 
 
@@ -108,7 +141,9 @@ def test_an_unreadable_judge_is_asked_again_alone() -> None:
     state = state_after(BOTH, *unread(1, 2))
     assert decide(state) == AskJudge(1)
     assert (state.iterations, len(state.attempts), state.stall) == (1, 1, Stall())
-    assert state.unread_answer == UnreadAnswer(reason="The answer is no JSON.", text="It looks\nfine to me.")
+    assert state.unread_answer == UnreadAnswer(
+        reason="The answer is no JSON.", text="It looks\nfine to me."
+    )
 
 
 def test_a_budget_that_is_spent_ends_the_run_before_the_judge_is_asked_again() -> None:
@@ -141,7 +176,9 @@ def test_a_judge_whose_answers_are_unreadable_ends_the_run_with_what_it_said() -
 
 def test_a_resumed_run_asks_an_unreadable_judge_again_and_not_the_agent() -> None:
     resumed = RunResumed(plan=BOTH, version="1")
-    state = state_after(BOTH, *unread(1, 3), RunEnded(stop_reason=StopReason.JUDGE_FAILED), resumed)
+    state = state_after(
+        BOTH, *unread(1, 3), RunEnded(stop_reason=StopReason.JUDGE_FAILED), resumed
+    )
     assert decide(state) == AskJudge(1)
     assert state.unread == 0
     changed = resumed.model_copy(update={"changed": ("src/a.py",)})
@@ -150,46 +187,92 @@ def test_a_resumed_run_asks_an_unreadable_judge_again_and_not_the_agent() -> Non
 
 
 def test_a_proven_verdict_completes() -> None:
-    state = state_after(BOTH, *worked(), checked(tests=True), VerdictRecorded(round=1, verdict=satisfied()))
-    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 1")
+    state = state_after(
+        BOTH,
+        *worked(),
+        checked(tests=True),
+        VerdictRecorded(round=1, verdict=satisfied()),
+    )
+    assert decide(state) == RunEnded(
+        stop_reason=StopReason.SATISFIED, message="verdict of round 1"
+    )
 
 
 def test_the_cap_counts_decided_rounds() -> None:
-    state = state_after(BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False))
-    assert decide(state) == RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 2 rounds")
+    state = state_after(
+        BOTH, *worked(), checked(tests=False), *worked(2), checked(2, tests=False)
+    )
+    assert decide(state) == RunEnded(
+        stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 2 rounds"
+    )
 
 
 def test_a_completion_in_the_last_round_counts() -> None:
-    state = state_after(ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True))
-    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 2")
+    state = state_after(
+        ALONE, *worked(), checked(tests=False), *worked(2), checked(2, tests=True)
+    )
+    assert decide(state) == RunEnded(
+        stop_reason=StopReason.SATISFIED, message="validators of round 2"
+    )
 
 
 def test_without_a_cap_the_loop_goes_on() -> None:
-    state = state_after(RunRules(validators=("tests",)), *worked(), checked(tests=False))
+    state = state_after(
+        RunRules(validators=("tests",)), *worked(), checked(tests=False)
+    )
     assert isinstance(decide(state), RunRound)
 
 
-def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_validators() -> None:
+def test_a_spent_budget_stops_before_the_next_model_call_but_not_the_free_validators() -> (
+    None
+):
     plan = RunRules(validators=("tests",), has_judge=True, tokens=100)
-    spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
-    state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1))
+    spent = UsageRecorded(
+        account="agent", usage=Usage(input_tokens=90, output_tokens=10)
+    )
+    state = state_after(
+        plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1)
+    )
     assert decide(state) == Validate(1)
-    green = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
+    green = state_after(
+        plan,
+        RoundStarted(round=1, prompt="first"),
+        spent,
+        RoundFinished(round=1),
+        checked(tests=True),
+    )
     ended = decide(green)
-    assert ended == RunEnded(stop_reason=StopReason.BUDGET_EXHAUSTED, message="100 of 100 tokens are spent")
+    assert ended == RunEnded(
+        stop_reason=StopReason.BUDGET_EXHAUSTED, message="100 of 100 tokens are spent"
+    )
 
 
 def test_a_proof_held_completes_although_the_budget_is_spent() -> None:
     plan = RunRules(validators=("tests",), tokens=10)
-    spent = UsageRecorded(account="agent", usage=Usage(input_tokens=90, output_tokens=10))
-    state = state_after(plan, RoundStarted(round=1, prompt="first"), spent, RoundFinished(round=1), checked(tests=True))
-    assert decide(state) == RunEnded(stop_reason=StopReason.SATISFIED, message="validators of round 1")
+    spent = UsageRecorded(
+        account="agent", usage=Usage(input_tokens=90, output_tokens=10)
+    )
+    state = state_after(
+        plan,
+        RoundStarted(round=1, prompt="first"),
+        spent,
+        RoundFinished(round=1),
+        checked(tests=True),
+    )
+    assert decide(state) == RunEnded(
+        stop_reason=StopReason.SATISFIED, message="validators of round 1"
+    )
 
 
 @pytest.mark.parametrize(("tokens", "stops"), [(101, False), (100, True), (99, True)])
 def test_the_token_budget_is_exact_at_its_boundary(tokens: int, stops: bool) -> None:
-    spent = UsageRecorded(account="judge", usage=Usage(input_tokens=60, output_tokens=40))
-    assert bool(shortfall(state_after(RunRules(has_judge=True, tokens=tokens), spent))) is stops
+    spent = UsageRecorded(
+        account="judge", usage=Usage(input_tokens=60, output_tokens=40)
+    )
+    assert (
+        bool(shortfall(state_after(RunRules(has_judge=True, tokens=tokens), spent)))
+        is stops
+    )
 
 
 def test_an_unknown_price_never_counts_as_free() -> None:
@@ -202,11 +285,19 @@ def test_an_unknown_price_never_counts_as_free() -> None:
 
 @pytest.mark.parametrize("name", ["tokens", "cost_usd"])
 @pytest.mark.parametrize("unenforced", [False, True])
-def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenforced: bool) -> None:
+def test_what_an_agent_did_not_tell_never_counts_as_free(
+    name: BudgetName, unenforced: bool
+) -> None:
     limits = {"tokens": 100} if name == "tokens" else {"cost_usd": 1.0}
-    plan = RunRules.model_validate({"has_judge": True, **limits, "unenforced": (name,) if unenforced else ()})
-    started = RunStarted(workspace="/w", version="1", agent_command="x", models={"agent": "x"})
-    told = UsageRecorded(account="agent", usage=Usage(input_tokens=40, cost_usd=0.5, calls=1))
+    plan = RunRules.model_validate(
+        {"has_judge": True, **limits, "unenforced": (name,) if unenforced else ()}
+    )
+    started = RunStarted(
+        workspace="/w", version="1", agent_command="x", models={"agent": "x"}
+    )
+    told = UsageRecorded(
+        account="agent", usage=Usage(input_tokens=40, cost_usd=0.5, calls=1)
+    )
     nothing = UsageRecorded(account="agent", usage=Usage.unknown())
     partly = state_after(plan, started, told, nothing)
     found = shortfall(partly)
@@ -222,7 +313,9 @@ def test_what_an_agent_did_not_tell_never_counts_as_free(name: BudgetName, unenf
 
 def test_an_ended_run_stays_ended() -> None:
     ended = timed_out(state_after(RunRules(has_judge=True, timeout=5.0)))
-    assert ended == RunEnded(stop_reason=StopReason.TIMEOUT, message="the time limit of 5 s was reached")
+    assert ended == RunEnded(
+        stop_reason=StopReason.TIMEOUT, message="the time limit of 5 s was reached"
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,10 +327,21 @@ def test_an_ended_run_stays_ended() -> None:
         (ProviderUnavailable("503"), True, StopReason.JUDGE_FAILED),
     ],
 )
-def test_a_failure_says_who_failed(error: Exception, judging: bool, reason: StopReason) -> None:
-    happened: tuple[Event, ...] = (AuditStarted(round=1),) if judging else (RoundStarted(round=1, prompt="first"),)
+def test_a_failure_says_who_failed(
+    error: Exception, judging: bool, reason: StopReason
+) -> None:
+    happened: tuple[Event, ...] = (
+        (AuditStarted(round=1),)
+        if judging
+        else (RoundStarted(round=1, prompt="first"),)
+    )
     assert isinstance(error, AuthenticationFailed | ModelNotFound | ProviderUnavailable)
-    assert end_by_error(state_after(RunRules(has_judge=True), *happened), error).stop_reason is reason
+    assert (
+        end_by_error(
+            state_after(RunRules(has_judge=True), *happened), error
+        ).stop_reason
+        is reason
+    )
 
 
 _CRITERIA = st.lists(
@@ -259,16 +363,27 @@ _CRITERIA = st.lists(
     green=st.booleans(),
 )
 def test_no_verdict_completes_without_every_part_of_the_proof(
-    criteria: tuple[CriterionVerdict, ...], score: float, minimum: float, source: str, green: bool
+    criteria: tuple[CriterionVerdict, ...],
+    score: float,
+    minimum: float,
+    source: str,
+    green: bool,
 ) -> None:
     whole = all(item.satisfied for item in criteria)
     verdict = GoalVerdict.model_validate(
-        {"score": score, "complete": whole, "criteria": criteria, "source": source}, strict=False
+        {"score": score, "complete": whole, "criteria": criteria, "source": source},
+        strict=False,
     )
     plan = RunRules(validators=("tests",), has_judge=True, minimum_score=minimum)
-    state = state_after(plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict))
-    evidenced = bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
-    assert proven(state) is (green and source == "judge" and score >= minimum and evidenced)
+    state = state_after(
+        plan, *worked(), checked(tests=green), VerdictRecorded(round=1, verdict=verdict)
+    )
+    evidenced = bool(criteria) and all(
+        item.satisfied and item.evidence for item in criteria
+    )
+    assert proven(state) is (
+        green and source == "judge" and score >= minimum and evidenced
+    )
 
 
 def test_a_validator_that_did_not_run_is_not_green() -> None:
@@ -277,4 +392,8 @@ def test_a_validator_that_did_not_run_is_not_green() -> None:
 
 
 def test_a_run_without_validator_and_judge_is_never_complete() -> None:
-    assert not proven(state_after(RunRules(), *worked(), VerdictRecorded(round=1, verdict=satisfied())))
+    assert not proven(
+        state_after(
+            RunRules(), *worked(), VerdictRecorded(round=1, verdict=satisfied())
+        )
+    )

@@ -19,7 +19,9 @@ JSON = st.recursive(
 
 
 def test_what_is_written_is_read_as_it_was() -> None:
-    ended = events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 2 rounds")
+    ended = events.RunEnded(
+        stop_reason=StopReason.MAX_ITERATIONS, message="not complete after 2 rounds"
+    )
     for state in (state_of(), state_of(ended)):
         summary = RunSummary.of(state)
         assert RunSummary.read(json.loads(json.dumps(summary.values()))) == summary
@@ -27,7 +29,11 @@ def test_what_is_written_is_read_as_it_was() -> None:
 
 def test_a_lost_run_has_no_exit_code_of_its_own() -> None:
     summary = RunSummary.of(state_of(), lost=True)
-    assert (summary.status, summary.exit_code, summary.process_exit_code) == (LOST, None, NOT_ENDED)
+    assert (summary.status, summary.exit_code, summary.process_exit_code) == (
+        LOST,
+        None,
+        NOT_ENDED,
+    )
 
 
 def test_a_run_that_ended_at_its_baseline_has_checked_no_round() -> None:

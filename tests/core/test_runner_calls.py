@@ -36,7 +36,11 @@ from goalrunner.core.shell_lines import Lost
         ("yarn jest", "jest", ()),
         ("pnpm exec jest", "jest", ()),
         ("npm exec -- jest", "jest", ()),
-        ("NODE_ENV=test node --experimental-vm-modules node_modules/jest/bin/jest.js", "jest", ()),
+        (
+            "NODE_ENV=test node --experimental-vm-modules node_modules/jest/bin/jest.js",
+            "jest",
+            (),
+        ),
         ("npx vitest run", "vitest", ("run",)),
         ("node_modules/.bin/vitest", "vitest", ()),
         ("go test ./... -race", "go test", ("./...", "-race")),
@@ -44,7 +48,9 @@ from goalrunner.core.shell_lines import Lost
         ("ruff check . && cargo t", "cargo test", ()),
     ],
 )
-def test_a_direct_call_is_recognised(line: str, runner: str, arguments: tuple[str, ...]) -> None:
+def test_a_direct_call_is_recognised(
+    line: str, runner: str, arguments: tuple[str, ...]
+) -> None:
     found = [(call.runner.name, call.arguments) for call in calls(line)]
     assert found == [(runner, arguments)]
 
@@ -79,7 +85,10 @@ def test_what_calls_none_or_only_in_turn_is_not(line: str) -> None:
 
 
 def test_several_calls_are_all_found() -> None:
-    assert [call.runner.name for call in calls("pytest a; npx jest && go test || cargo test")] == [
+    assert [
+        call.runner.name
+        for call in calls("pytest a; npx jest && go test || cargo test")
+    ] == [
         "pytest",
         "jest",
         "go test",
@@ -89,7 +98,13 @@ def test_several_calls_are_all_found() -> None:
 
 def test_listing_tests_is_no_run_of_them() -> None:
     assert [
-        calls(line)[0].tests for line in ("pytest --co -q", "pytest --version", "cargo test --no-run", "pytest -q")
+        calls(line)[0].tests
+        for line in (
+            "pytest --co -q",
+            "pytest --version",
+            "cargo test --no-run",
+            "pytest -q",
+        )
     ] == [
         False,
         False,
@@ -117,9 +132,18 @@ def test_a_cleared_environment_is_known() -> None:
         ("pytest -q", [("pytest -q", "pytest")]),
         ("ruff check . && pytest -q", [("ruff check .", ""), ("pytest -q", "pytest")]),
         ("cd x && pytest", [("cd x && pytest", "pytest")]),
-        (". ./env && set -e && export A=1 && npx jest", [(". ./env && set -e && export A=1 && npx jest", "jest")]),
-        ("cd x && ruff check && pytest", [("cd x && ruff check", ""), ("pytest", "pytest")]),
-        ("pytest && render | diff - golden", [("pytest", "pytest"), ("render | diff - golden", "")]),
+        (
+            ". ./env && set -e && export A=1 && npx jest",
+            [(". ./env && set -e && export A=1 && npx jest", "jest")],
+        ),
+        (
+            "cd x && ruff check && pytest",
+            [("cd x && ruff check", ""), ("pytest", "pytest")],
+        ),
+        (
+            "pytest && render | diff - golden",
+            [("pytest", "pytest"), ("render | diff - golden", "")],
+        ),
         ("pytest | tee log && true", [("pytest | tee log", ""), ("true", "")]),
         ("! pytest && true", [("! pytest", ""), ("true", "")]),
         ("a && b || c", [("a && b || c", "")]),
@@ -132,8 +156,12 @@ def test_a_cleared_environment_is_known() -> None:
         ("a && 'unclosed", [("a && 'unclosed", "")]),
     ],
 )
-def test_a_line_is_split_where_programs_follow_each_other(line: str, parts: list[tuple[str, str]]) -> None:
-    assert [(part.text, part.runner.name if part.runner else "") for part in parts_of(line)] == parts
+def test_a_line_is_split_where_programs_follow_each_other(
+    line: str, parts: list[tuple[str, str]]
+) -> None:
+    assert [
+        (part.text, part.runner.name if part.runner else "") for part in parts_of(line)
+    ] == parts
 
 
 @pytest.mark.parametrize(
@@ -145,8 +173,14 @@ def test_a_line_is_split_where_programs_follow_each_other(line: str, parts: list
         ("npx jest --reporters=jest-junit", ""),
         ("make test", ""),
         ("npx jest", "needs the names of tests, and jest prints only their number"),
-        ("npx vitest run", "needs the names of tests, and vitest prints only their number"),
-        ("python -m unittest", "needs the names of tests, and unittest prints only their number"),
+        (
+            "npx vitest run",
+            "needs the names of tests, and vitest prints only their number",
+        ),
+        (
+            "python -m unittest",
+            "needs the names of tests, and unittest prints only their number",
+        ),
         ("ruff check && pytest", "needs a command that only runs tests"),
     ],
 )

@@ -33,19 +33,27 @@ WORDS: dict[str, list[str]] = {
     "f() { a; }; f": ["a", "f"],
     "case $1 in\n x) a;;\n y)\n  b\nesac\nc": ["a", "b", "c"],
     "[ -f x ] && export A=1 B; unset C": ["[ -f x ]", "export A=1 B", "unset C"],
-    "arr=(a b); echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))": ["", "echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))"],
+    "arr=(a b); echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))": [
+        "",
+        "echo ${arr[@]} ${X:-${Y:-z}} $((1 + 2))",
+    ],
     "> log curl x 2>&1": ["curl x"],
     "make 2>&1 test -k | tee log": ["make test -k", "tee log"],
     "cat <<E | b && c\nx\nE\nd": ["cat", "b", "c", "d"],
     "a; cat <<'E F'; b\nit's $(x)\nE F\nc": ["a", "cat", "b", "c"],
     "cat <<A <<-B; ls\n1\nA\n\t2\n\tB\npwd": ["cat", "ls", "pwd"],
-    "écho a\u00a0b 'ü $x' {\U00031860 && ö=1 > ß": ["écho a\u00a0b ü $x {\U00031860", "ö=1"],
+    "écho a\u00a0b 'ü $x' {\U00031860 && ö=1 > ß": [
+        "écho a\u00a0b ü $x {\U00031860",
+        "ö=1",
+    ],
 }
 
 
 @pytest.mark.parametrize("line", WORDS)
 def test_a_line_is_split_into_its_commands(line: str) -> None:
-    assert [" ".join(command.words) for command in read_line(line).commands] == WORDS[line]
+    assert [" ".join(command.words) for command in read_line(line).commands] == WORDS[
+        line
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +102,10 @@ def test_a_line_that_is_not_read_is_an_error(line: str) -> None:
         ("cat <<E\nx\\\nE\nE", True),
         ("cat <<'E'\n$(a) `b`\nE", False),
         ("echo '$(a)' \\$\\(b\\) \"\\`\"", False),
-        ('git commit -m "$(cat <<\'EOF\'\nit\'s `x`, and $(y)\n\nA "b"\nEOF\n)" && git log', False),
+        (
+            'git commit -m "$(cat <<\'EOF\'\nit\'s `x`, and $(y)\n\nA "b"\nEOF\n)" && git log',
+            False,
+        ),
         ("git commit -m \"$(cat <<'EOF'\nx\nEOF\na\nEOF\n)\"", True),
     ],
 )
@@ -144,34 +155,61 @@ def test_what_takes_the_place_of_an_exit_code_is_known(line: str) -> None:
     ],
 )
 def test_positions_are_known(line: str, flags: str) -> None:
-    command = next(command for command in read_line(line).commands if command.words == ("pytest",))
+    command = next(
+        command for command in read_line(line).commands if command.words == ("pytest",)
+    )
     names = ("negated", "fallback", "optional", "last")
     assert [name for name in names if getattr(command, name)] == flags.split()
 
 
-@given(st.text(alphabet=" \t\n\\'\"`$(){}<>|&;!#=abif", max_size=60) | st.text(max_size=80))
+@given(
+    st.text(alphabet=" \t\n\\'\"`$(){}<>|&;!#=abif", max_size=60) | st.text(max_size=80)
+)
 def test_every_text_is_read_or_refused(line: str) -> None:
     with contextlib.suppress(UnreadableError):
         assert all(isinstance(command, Command) for command in read_line(line).commands)
 
 
-@given(st.lists(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1), max_size=5))
+@given(
+    st.lists(
+        st.text(
+            alphabet=st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1
+        ),
+        max_size=5,
+    )
+)
 def test_quoted_words_come_back_as_they_were(words: list[str]) -> None:
     (command,) = read_line(shlex.join(["run", *words])).commands
     assert command.words == ("run", *words)
 
 
 @pytest.mark.parametrize(
-    "line", ["printf '<%s>' a'b'\"c d\"\\ e", "printf '<%s>' \"x\\\"y\\\\z\\q\" 'a\\b'", "printf '<%s>' a#b # c"]
+    "line",
+    [
+        "printf '<%s>' a'b'\"c d\"\\ e",
+        "printf '<%s>' \"x\\\"y\\\\z\\q\" 'a\\b'",
+        "printf '<%s>' a#b # c",
+    ],
 )
 def test_words_are_those_of_sh(line: str) -> None:
-    shown = subprocess.run(["sh", "-c", line], capture_output=True, check=True, text=True).stdout
-    assert "".join(f"<{word}>" for word in read_line(line).commands[0].words[2:]) == shown
+    shown = subprocess.run(
+        ["sh", "-c", line], capture_output=True, check=True, text=True
+    ).stdout
+    assert (
+        "".join(f"<{word}>" for word in read_line(line).commands[0].words[2:]) == shown
+    )
 
 
 @pytest.mark.parametrize(
     "line",
-    ["( " * 9_000, "a; " * 60_000, "a && " * 15_000, "$(" * 5_000, '"$(`' * 5_000, "<<A " * 2_000 + "\n" * 3_000],
+    [
+        "( " * 9_000,
+        "a; " * 60_000,
+        "a && " * 15_000,
+        "$(" * 5_000,
+        '"$(`' * 5_000,
+        "<<A " * 2_000 + "\n" * 3_000,
+    ],
 )
 def test_a_very_deep_or_long_line_is_refused_in_time(line: str) -> None:
     began = time.thread_time()

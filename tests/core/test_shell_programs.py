@@ -130,7 +130,10 @@ NOT_UNDERSTOOD = (
 
 
 def starts_git_push(line: str) -> bool:
-    return any((one.name, *one.words[1:2]) == ("git", "push") for one in started_programs(line)[0])
+    return any(
+        (one.name, *one.words[1:2]) == ("git", "push")
+        for one in started_programs(line)[0]
+    )
 
 
 @pytest.mark.parametrize("line", THROUGH_OTHERS)
@@ -196,9 +199,15 @@ def test_validators_see_the_innermost_programs_alone() -> None:
     def names(line: str) -> list[tuple[str, tuple[str, ...]]]:
         return [(one.name, one.through) for one in programs(line)]
 
-    assert names("cd x && uv run coverage run -m pytest -q") == [("cd", ()), ("pytest", ("uv", "coverage"))]
+    assert names("cd x && uv run coverage run -m pytest -q") == [
+        ("cd", ()),
+        ("pytest", ("uv", "coverage")),
+    ]
     assert names("sh -c 'a; b' | c") == [("a", ("sh",)), ("b", ("sh",)), ("c", ())]
-    assert names("find . -name x | xargs pytest") == [("find", ()), ("pytest", ("xargs",))]
+    assert names("find . -name x | xargs pytest") == [
+        ("find", ()),
+        ("pytest", ("xargs",)),
+    ]
     assert names("echo $(pytest)") == [("echo", ())]
     assert names("f() { pytest; }; f") == [("pytest", ()), ("f", ())]
     assert names("sudo") == [("sudo", ())]
@@ -238,7 +247,24 @@ def test_a_line_is_named_after_its_check(line: str, name: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([*WRAPPERS, "sh", "-c", "-u", "--", "find", "-exec", "$X", "A=1", "eval", "x", ";", "|", "'"])
+        st.sampled_from(
+            [
+                *WRAPPERS,
+                "sh",
+                "-c",
+                "-u",
+                "--",
+                "find",
+                "-exec",
+                "$X",
+                "A=1",
+                "eval",
+                "x",
+                ";",
+                "|",
+                "'",
+            ]
+        )
     )
 )
 def test_any_wrappers_are_read(words: list[str]) -> None:
@@ -248,13 +274,36 @@ def test_any_wrappers_are_read(words: list[str]) -> None:
     label(line)
 
 
-@given(st.lists(st.text(alphabet=st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1), max_size=4))
+@given(
+    st.lists(
+        st.text(
+            alphabet=st.characters(min_codepoint=32, max_codepoint=0x2FFF), min_size=1
+        ),
+        max_size=4,
+    )
+)
 def test_quoted_words_reach_the_inner_command(words: list[str]) -> None:
     inner = shlex.join(["run", *words])
-    for line in (f"timeout 5 {inner}", shlex.join(["sh", "-c", inner]), shlex.join(["sudo", "sh", "-c", inner])):
+    for line in (
+        f"timeout 5 {inner}",
+        shlex.join(["sh", "-c", inner]),
+        shlex.join(["sudo", "sh", "-c", inner]),
+    ):
         assert started_programs(line)[0][-1].words == ("run", *words)
 
 
-@pytest.mark.parametrize("part", ["find . -exec ", "xargs ", "eval ", "sudo env ", "a && ", "a | ", "sh -c '", "$(a "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "find . -exec ",
+        "xargs ",
+        "eval ",
+        "sudo env ",
+        "a && ",
+        "a | ",
+        "sh -c '",
+        "$(a ",
+    ],
+)
 def test_a_line_of_many_commands_takes_no_exponential_time(part: str) -> None:
     started_programs(part * 1_000)

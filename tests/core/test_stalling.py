@@ -18,16 +18,24 @@ JUDGED = RunRules(max_iterations=None, has_judge=True, stall_rounds=3)
 def round_of(number: int, said: str, content: str = "a") -> list[Event]:
     """A round whose validator is red, on a content named by one hexadecimal digit."""
     snapshot = Snapshot(id=content * 64, tree=content * 40)
-    result = ValidatorResult(name="tests", passed=False, feedback=said, summary=said.partition("\n")[0])
+    result = ValidatorResult(
+        name="tests", passed=False, feedback=said, summary=said.partition("\n")[0]
+    )
     return [
         events.RoundStarted(round=number, prompt="retry"),
-        events.RoundFinished(round=number, reason="answered", steps=1, snapshot=snapshot),
+        events.RoundFinished(
+            round=number, reason="answered", steps=1, snapshot=snapshot
+        ),
         events.ValidatorsFinished(round=number, results=(result,)),
     ]
 
 
 def rounds_of(*rounds: tuple[str, str]) -> int:
-    log = [event for number, (said, content) in enumerate(rounds, 1) for event in round_of(number, said, content)]
+    log = [
+        event
+        for number, (said, content) in enumerate(rounds, 1)
+        for event in round_of(number, said, content)
+    ]
     return state_after(ALONE, *log).stall.rounds
 
 
@@ -45,7 +53,10 @@ def rounds_of(*rounds: tuple[str, str]) -> int:
         ("see report-20261122-201447.json", "see report-20261122-201501.json"),
         ("open /tmp/pytest-of-a/pytest-1/x.txt: no", "open /tmp/tmpq8d_1/x.txt: no"),
         ("<A object at 0x7f00aa>", "<A object at 0x7f11bb>"),
-        ("id 123e4567-e89b-12d3-a456-426614174000", "id 923e4567-e89b-12d3-a456-426614174999"),
+        (
+            "id 123e4567-e89b-12d3-a456-426614174000",
+            "id 923e4567-e89b-12d3-a456-426614174999",
+        ),
         ("commit 3f9a2c1d", "commit 77aa01bc"),
         ("pid 12: dead", "pid 99: dead"),
         ("refused 127.0.0.1:4001", "refused 127.0.0.1:53121"),
@@ -76,7 +87,14 @@ def test_a_normalised_text_is_normal(text: str) -> None:
 
 
 def test_rounds_that_differ_in_durations_alone_are_a_stall() -> None:
-    assert rounds_of(("1 failed in 0.03s", "a"), ("1 failed in 0.04s", "a"), ("1 failed in 0.05s", "a")) == 3
+    assert (
+        rounds_of(
+            ("1 failed in 0.03s", "a"),
+            ("1 failed in 0.04s", "a"),
+            ("1 failed in 0.05s", "a"),
+        )
+        == 3
+    )
 
 
 def test_other_files_are_no_stall_although_the_output_is_the_same() -> None:
@@ -94,7 +112,16 @@ def test_a_third_state_begins_anew() -> None:
 def test_the_words_of_a_judge_are_no_progress() -> None:
     def judged(number: int, said: str) -> list[Event]:
         started, finished, _ = round_of(number, "")
-        return [started, finished, events.VerdictRecorded(round=number, verdict=unsatisfied(said))]
+        return [
+            started,
+            finished,
+            events.VerdictRecorded(round=number, verdict=unsatisfied(said)),
+        ]
 
-    state = state_after(JUDGED, *judged(1, "show it"), *judged(2, "it is not shown"), *judged(3, "no evidence"))
+    state = state_after(
+        JUDGED,
+        *judged(1, "show it"),
+        *judged(2, "it is not shown"),
+        *judged(3, "no evidence"),
+    )
     assert state.stall.rounds == 3

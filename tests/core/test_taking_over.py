@@ -22,28 +22,45 @@ DAY = 24 * 3600.0  # every event here happens at the beginning of 2026
 
 def failed(**changes: Any) -> events.WorkFailed:
     """The agent is signed out."""
-    fields = {"account": "agent", "kind": "permanent", "reason": "the agent a is signed out", "message": "sign in"}
-    return events.WorkFailed(**{**fields, "stop_reason": StopReason.AUTHENTICATION, **changes})
+    fields = {
+        "account": "agent",
+        "kind": "permanent",
+        "reason": "the agent a is signed out",
+        "message": "sign in",
+    }
+    return events.WorkFailed(
+        **{**fields, "stop_reason": StopReason.AUTHENTICATION, **changes}
+    )
 
 
 def heard() -> events.MessageRecorded:
     """The agent at work has its prompt."""
-    return events.MessageRecorded(role="user", text=TranscriptRef(offset=0, length=1, sha256="0" * 64))
+    return events.MessageRecorded(
+        role="user", text=TranscriptRef(offset=0, length=1, sha256="0" * 64)
+    )
 
 
 def used(tokens: int) -> events.UsageRecorded:
-    return events.UsageRecorded(account="agent", usage=Usage(input_tokens=tokens, calls=1))
+    return events.UsageRecorded(
+        account="agent", usage=Usage(input_tokens=tokens, calls=1)
+    )
 
 
 def switched(index: int, number: int = 1) -> events.AgentSwitched:
     before, agent = "abc"[index - 1], "abc"[index]
-    return events.AgentSwitched(round=number, index=index, agent=agent, before=before, reason="signed out")
+    return events.AgentSwitched(
+        round=number, index=index, agent=agent, before=before, reason="signed out"
+    )
 
 
-def run_of(*happened: Event, agents: tuple[str, ...] = ("a", "b"), **rules: Any) -> RunState:
+def run_of(
+    *happened: Event, agents: tuple[str, ...] = ("a", "b"), **rules: Any
+) -> RunState:
     """A run whose first agent has its prompt, and then that happened."""
     plan = RunRules(**{"validators": ("tests",), "agents": agents, **rules})
-    return state_after(plan, events.RoundStarted(round=1, prompt="first"), heard(), *happened)
+    return state_after(
+        plan, events.RoundStarted(round=1, prompt="first"), heard(), *happened
+    )
 
 
 LATER = {"kind": "limit", "resets_at": "2026-01-02T00:00:00+00:00"}
@@ -65,7 +82,9 @@ LATER = {"kind": "limit", "resets_at": "2026-01-02T00:00:00+00:00"}
         (failed(account="judge"), {}, events.RunEnded),
     ],
 )
-def test_what_cannot_be_waited_for_is_left_to_the_next_agent(failure: Event, rules: dict[str, Any], step: type) -> None:
+def test_what_cannot_be_waited_for_is_left_to_the_next_agent(
+    failure: Event, rules: dict[str, Any], step: type
+) -> None:
     assert type(decide(run_of(failure, **rules))) is step
 
 
@@ -83,21 +102,43 @@ def test_at_most_one_agent_takes_over_in_a_round() -> None:
     taken = (failed(), switched(1), heard())
     three = ("a", "b", "c")
     assert isinstance(decide(run_of(*taken, failed(), agents=three)), events.RunEnded)
-    next_round = (events.RoundFinished(round=1), events.RoundStarted(round=2, prompt="retry"), heard())
-    assert isinstance(decide(run_of(*taken, *next_round, failed(), agents=three)), SwitchAgent)
+    next_round = (
+        events.RoundFinished(round=1),
+        events.RoundStarted(round=2, prompt="retry"),
+        heard(),
+    )
+    assert isinstance(
+        decide(run_of(*taken, *next_round, failed(), agents=three)), SwitchAgent
+    )
 
 
 def test_a_run_that_is_resumed_after_its_end_may_go_on_with_the_third() -> None:
     rules = RunRules(validators=("tests",), agents=("a", "b", "c"))
-    ended = (failed(), switched(1), heard(), failed(), events.RunEnded(stop_reason=StopReason.AUTHENTICATION))
+    ended = (
+        failed(),
+        switched(1),
+        heard(),
+        failed(),
+        events.RunEnded(stop_reason=StopReason.AUTHENTICATION),
+    )
     resumed = events.RunResumed(plan=rules, version="0")
-    assert isinstance(decide(run_of(*ended, resumed, heard(), failed(), agents=rules.agents)), SwitchAgent)
+    assert isinstance(
+        decide(run_of(*ended, resumed, heard(), failed(), agents=rules.agents)),
+        SwitchAgent,
+    )
     killed = (failed(), switched(1), heard(), resumed, failed())
     assert isinstance(decide(run_of(*killed, agents=rules.agents)), events.RunEnded)
 
 
 def test_the_end_names_all_agents_that_could_not_go_on_and_why() -> None:
-    end = decide(run_of(failed(), switched(1), heard(), failed(message="the agent b is used up\nwait for it")))
+    end = decide(
+        run_of(
+            failed(),
+            switched(1),
+            heard(),
+            failed(message="the agent b is used up\nwait for it"),
+        )
+    )
     assert isinstance(end, events.RunEnded)
     assert end.message.splitlines() == [
         "the agent b is used up",
@@ -109,18 +150,25 @@ def test_the_end_names_all_agents_that_could_not_go_on_and_why() -> None:
 def test_usage_is_counted_for_the_agent_at_work() -> None:
     state = run_of(used(5), failed(), switched(1), heard(), used(7))
     outcome = outcome_of(state)
-    assert {name: usage.tokens for name, usage in outcome.agent_usage.items()} == {"a": 5, "b": 7}
+    assert {name: usage.tokens for name, usage in outcome.agent_usage.items()} == {
+        "a": 5,
+        "b": 7,
+    }
     assert outcome.usage["agent"].tokens == 12
     assert outcome_of(run_of(used(5))).agent_usage == {}
 
 
-def test_the_usage_of_an_interrupted_turn_is_unknown_for_the_agent_at_work_alone() -> None:
+def test_the_usage_of_an_interrupted_turn_is_unknown_for_the_agent_at_work_alone() -> (
+    None
+):
     state = run_of(used(5), failed(), switched(1), heard()).replace(external=True)
     usage = outcome_of(state, lost=True).agent_usage
     assert (usage["a"].uncounted_calls, usage["b"].uncounted_calls) == (0, 1)
 
 
-def test_an_interrupted_first_turn_of_the_next_agent_is_not_estimated_from_turns_of_the_one_before() -> None:
+def test_an_interrupted_first_turn_of_the_next_agent_is_not_estimated_from_turns_of_the_one_before() -> (
+    None
+):
     before = run_of(used(5)).replace(external=True)
     assert cut_calls(before.replace(awaiting="agent"), ())["agent"].tokens == 5
     after = run_of(used(5), failed(), switched(1), heard()).replace(external=True)
@@ -131,10 +179,20 @@ def test_the_label_names_the_agents_in_the_order_of_their_work() -> None:
     assert run_of().labels == ()
     once = run_of(failed(), switched(1))
     assert once.labels == ("agents: a, b",)
-    again = (failed(), switched(1), events.RoundStarted(round=2, prompt="retry"), switched(2, 2))
+    again = (
+        failed(),
+        switched(1),
+        events.RoundStarted(round=2, prompt="retry"),
+        switched(2, 2),
+    )
     assert run_of(*again, agents=("a", "b", "c")).labels == ("agents: a, b, c",)
 
 
-@pytest.mark.parametrize(("judge", "labels"), [("a", ["agents: a, b"]), ("b", ["agents: a, b", "self-judged"])])
-def test_an_agent_that_is_the_judge_as_well_is_labelled_once_it_works(judge: str, labels: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("judge", "labels"),
+    [("a", ["agents: a, b"]), ("b", ["agents: a, b", "self-judged"])],
+)
+def test_an_agent_that_is_the_judge_as_well_is_labelled_once_it_works(
+    judge: str, labels: list[str]
+) -> None:
     assert list(run_of(failed(), switched(1), self_judging=(judge,)).labels) == labels

@@ -17,23 +17,43 @@ from goalrunner.core.trail_builder import trail_of
 from goalrunner.core.user_messages import LONGEST_USER_TEXT, persons_text
 from goalrunner.engine.prompts import Prompts
 
-GOAL = Goal(objective="Make parse() accept empty input.", validators=(ValidatorSpec(name="tests", run="pytest -q"),))
+GOAL = Goal(
+    objective="Make parse() accept empty input.",
+    validators=(ValidatorSpec(name="tests", run="pytest -q"),),
+)
 
 
 @pytest.mark.parametrize("kind", get_args(PromptKind))
 @pytest.mark.parametrize("keeps", [True, False])
-def test_the_prompts_of_a_run_are_not_what_a_person_wrote(kind: PromptKind, keeps: bool) -> None:
+def test_the_prompts_of_a_run_are_not_what_a_person_wrote(
+    kind: PromptKind, keeps: bool
+) -> None:
     goal = GOAL.model_copy(update={"preserve_context": keeps})
-    prompt = Prompts(goal).render(RunRound(kind, 2, "1 failed", Interruption(note="Look again.")))
-    if kind != "refine":  # the words of the critic and the objective alone: known because they were sent
+    prompt = Prompts(goal).render(
+        RunRound(kind, 2, "1 failed", Interruption(note="Look again."))
+    )
+    if (
+        kind != "refine"
+    ):  # the words of the critic and the objective alone: known because they were sent
         assert persons_text(prompt) == ""
     assert persons_text(prompt, [prompt]) == ""
     assert persons_text(f"[goal hook]: {prompt}", [prompt]) == ""
 
 
 def test_other_prompts_of_the_program_are_not_what_a_person_wrote() -> None:
-    history = with_history([{"role": "user", "content": "Fix it."}, {"role": "assistant", "content": "Done."}], "Go.")
-    for prompt in (GO_ON, history, default_resume_prompt(None), default_resume_prompt("1 failed")):
+    history = with_history(
+        [
+            {"role": "user", "content": "Fix it."},
+            {"role": "assistant", "content": "Done."},
+        ],
+        "Go.",
+    )
+    for prompt in (
+        GO_ON,
+        history,
+        default_resume_prompt(None),
+        default_resume_prompt("1 failed"),
+    ):
         assert persons_text(prompt) == ""
 
 
@@ -78,7 +98,13 @@ def test_a_chat_keeps_what_a_person_wrote_apart_from_results() -> None:
         {"role": "system", "content": "You are a coder."},
         {"role": "user", "content": "Errors must be in German."},
         {"role": "assistant", "content": "Yes."},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "ok"}, {"text": "Go on"}]},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "1", "content": "ok"},
+                {"text": "Go on"},
+            ],
+        },
         {"role": "tool", "tool_call_id": "c1", "content": "a result"},
         {"role": "user", "content": [{"type": "text", "text": "And in French."}]},
     ]

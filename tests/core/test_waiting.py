@@ -26,12 +26,23 @@ def later(**after: float) -> str:
 
 def failed(**changes: Any) -> events.WorkFailed:
     """A usage limit of the agent whose end is not known."""
-    fields = {"account": "agent", "kind": "limit", "reason": "usage limit", "message": "the agent failed"}
-    return events.WorkFailed(**{**fields, "stop_reason": StopReason.AGENT_FAILED, **changes})
+    fields = {
+        "account": "agent",
+        "kind": "limit",
+        "reason": "usage limit",
+        "message": "the agent failed",
+    }
+    return events.WorkFailed(
+        **{**fields, "stop_reason": StopReason.AGENT_FAILED, **changes}
+    )
 
 
 def failure(number: int = 1, **changes: Any) -> Failure:
-    return Failure(**failed(**changes).model_dump(exclude={"type"}), at=NOW.isoformat(), number=number)
+    return Failure(
+        **failed(**changes).model_dump(exclude={"type"}),
+        at=NOW.isoformat(),
+        number=number,
+    )
 
 
 def plan(**rules: Any) -> RunRules:
@@ -46,7 +57,11 @@ def working(rules: RunRules, *happened: Event) -> RunState:
 def seconds_waited(number: int, **changes: Any) -> tuple[str, float] | None:
     """The kind and the seconds of the wait after that many failures in a row; None for the end of the run."""
     step = after_failure(working(plan()), failure(number, **changes))
-    return (step.kind, (step.until - NOW).total_seconds()) if isinstance(step, Wait) else None
+    return (
+        (step.kind, (step.until - NOW).total_seconds())
+        if isinstance(step, Wait)
+        else None
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,17 +95,29 @@ def seconds_waited(number: int, **changes: Any) -> tuple[str, float] | None:
         ({"kind": "permanent", "resets_at": later(hours=1)}, 1, None),
     ],
 )
-def test_how_long_a_failure_is_waited_for(changes: dict[str, Any], number: int, wait: tuple[str, float] | None) -> None:
+def test_how_long_a_failure_is_waited_for(
+    changes: dict[str, Any], number: int, wait: tuple[str, float] | None
+) -> None:
     assert seconds_waited(number, **changes) == wait
 
 
 @pytest.mark.parametrize(
     ("wait", "waited", "waits"),
-    [(6 * HOUR, 0.0, True), (6 * HOUR, 5 * HOUR, True), (6 * HOUR, 5.5 * HOUR, False), (0.0, 0.0, False)],
+    [
+        (6 * HOUR, 0.0, True),
+        (6 * HOUR, 5 * HOUR, True),
+        (6 * HOUR, 5.5 * HOUR, False),
+        (0.0, 0.0, False),
+    ],
 )
-def test_the_goal_bounds_the_sum_of_all_waits(wait: float, waited: float, *, waits: bool) -> None:
+def test_the_goal_bounds_the_sum_of_all_waits(
+    wait: float, waited: float, *, waits: bool
+) -> None:
     state = working(plan(wait=wait)).replace(waited=waited)
-    assert isinstance(after_failure(state, failure(resets_at=later(hours=1))), Wait) == waits
+    assert (
+        isinstance(after_failure(state, failure(resets_at=later(hours=1))), Wait)
+        == waits
+    )
 
 
 def test_without_a_bound_a_run_waits_for_any_limit() -> None:
@@ -101,7 +128,9 @@ def test_without_a_bound_a_run_waits_for_any_limit() -> None:
 def test_an_overload_is_tried_again_even_if_the_run_does_not_wait() -> None:
     state = working(plan(wait=0.0))
     assert isinstance(after_failure(state, failure(kind="overload")), Wait)
-    assert isinstance(after_failure(state, failure(6, kind="overload")), events.RunEnded)
+    assert isinstance(
+        after_failure(state, failure(6, kind="overload")), events.RunEnded
+    )
 
 
 def test_the_end_of_a_run_that_does_not_wait_names_the_time() -> None:
@@ -111,32 +140,53 @@ def test_the_end_of_a_run_that_does_not_wait_names_the_time() -> None:
         message="the agent failed\nthe limit resets at 2026-01-01 02:00:00 UTC",
     )
     unknown = after_failure(working(plan(wait=0.0)), failure())
-    assert unknown == events.RunEnded(stop_reason=StopReason.AGENT_FAILED, message="the agent failed")
+    assert unknown == events.RunEnded(
+        stop_reason=StopReason.AGENT_FAILED, message="the agent failed"
+    )
 
 
 def test_another_agent_takes_over_once_in_a_round() -> None:
     state = working(plan(agents=("claude", "codex", "qwen")))
-    assert after_failure(state, failure(kind="permanent")) == SwitchAgent(1, "codex", "claude", "usage limit")
+    assert after_failure(state, failure(kind="permanent")) == SwitchAgent(
+        1, "codex", "claude", "usage limit"
+    )
     assert isinstance(after_failure(state, failure(resets_at=later(hours=1))), Wait)
-    assert isinstance(after_failure(state.replace(switched=True), failure(kind="permanent")), events.RunEnded)
-    assert isinstance(after_failure(state.replace(agent=2), failure(kind="permanent")), events.RunEnded)
-    assert isinstance(after_failure(state, failure(kind="permanent", account="judge")), events.RunEnded)
+    assert isinstance(
+        after_failure(state.replace(switched=True), failure(kind="permanent")),
+        events.RunEnded,
+    )
+    assert isinstance(
+        after_failure(state.replace(agent=2), failure(kind="permanent")),
+        events.RunEnded,
+    )
+    assert isinstance(
+        after_failure(state, failure(kind="permanent", account="judge")),
+        events.RunEnded,
+    )
 
 
 def test_a_round_whose_critic_cannot_be_asked_is_checked_as_it_is() -> None:
     rules = plan(critic=events.CriticRule(name="critic"), wait=0.0)
     failing = failed(account="critic", message="no answer\ntry again")
-    state = working(rules, events.RoundFinished(round=1), events.CritiqueStarted(round=1), failing)
+    state = working(
+        rules, events.RoundFinished(round=1), events.CritiqueStarted(round=1), failing
+    )
     assert decide(state) == ScoreRound(1, problem="no answer")
 
 
-WAITS = events.WaitStarted(account="agent", kind="limit", reason="usage limit", until=later(hours=2))
+WAITS = events.WaitStarted(
+    account="agent", kind="limit", reason="usage limit", until=later(hours=2)
+)
 
 
 def test_a_wait_goes_on_until_its_end_and_the_work_is_tried_again() -> None:
-    prompted = events.MessageRecorded(role="user", text=TranscriptRef(offset=0, length=1, sha256="0" * 64))
+    prompted = events.MessageRecorded(
+        role="user", text=TranscriptRef(offset=0, length=1, sha256="0" * 64)
+    )
     waiting = working(plan(), prompted, failed(), WAITS)
-    assert decide(waiting) == Wait("agent", "limit", "usage limit", NOW + timedelta(hours=2), 1, begun=True)
+    assert decide(waiting) == Wait(
+        "agent", "limit", "usage limit", NOW + timedelta(hours=2), 1, begun=True
+    )
     assert (resume_at(waiting), waiting.awaiting) == (WAITS.until, None)
     again = working(plan(), prompted, failed(), WAITS, events.WaitEnded())
     assert decide(again) == RunRound("resumed", 1)
@@ -145,20 +195,28 @@ def test_a_wait_goes_on_until_its_end_and_the_work_is_tried_again() -> None:
 
 def resumed(rules: RunRules, *before: Event) -> RunState:
     """A run that waits, in which that happened before it was resumed with these rules."""
-    return working(plan(), failed(), WAITS, *before, events.RunResumed(plan=rules, version="0"))
+    return working(
+        plan(), failed(), WAITS, *before, events.RunResumed(plan=rules, version="0")
+    )
 
 
 INTERRUPTED = events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="interrupted")
 
 
 @pytest.mark.parametrize("before", [(), (INTERRUPTED,)])
-def test_a_run_that_is_resumed_during_its_wait_waits_on(before: tuple[Event, ...]) -> None:
+def test_a_run_that_is_resumed_during_its_wait_waits_on(
+    before: tuple[Event, ...],
+) -> None:
     state = resumed(plan(), *before)
-    assert decide(state) == Wait("agent", "limit", "usage limit", NOW + timedelta(hours=2), 1, begun=True)
+    assert decide(state) == Wait(
+        "agent", "limit", "usage limit", NOW + timedelta(hours=2), 1, begun=True
+    )
 
 
 @pytest.mark.parametrize("before", [(), (INTERRUPTED,)])
-def test_a_run_that_is_resumed_without_a_wait_tries_at_once(before: tuple[Event, ...]) -> None:
+def test_a_run_that_is_resumed_without_a_wait_tries_at_once(
+    before: tuple[Event, ...],
+) -> None:
     state = resumed(plan(wait=0.0), *before)
     assert isinstance(decide(state), RunRound)
     assert (state.failure, state.failures, state.wait) == (None, {}, None)
@@ -168,13 +226,17 @@ def test_the_sum_of_the_waits_begins_again_when_a_person_resumes_an_ended_run() 
     before = (failed(), WAITS, events.WaitEnded(), failed())
     killed = working(plan(), *before).replace(waited=4 * HOUR)
     assert killed.waited == 4 * HOUR
-    ended = working(plan(), *before, INTERRUPTED, events.RunResumed(plan=plan(), version="0"))
+    ended = working(
+        plan(), *before, INTERRUPTED, events.RunResumed(plan=plan(), version="0")
+    )
     assert (ended.waited, ended.failure) == (0.0, None)
 
 
 def test_a_limit_that_ended_the_run_is_named() -> None:
     known = failed(resets_at=later(hours=9))
-    ended = events.RunEnded(stop_reason=StopReason.AGENT_FAILED, message="the agent failed")
+    ended = events.RunEnded(
+        stop_reason=StopReason.AGENT_FAILED, message="the agent failed"
+    )
     assert resume_at(working(plan(), known, ended)) == later(hours=9)
     assert resume_at(working(plan(), failed(), ended)) == ""
 
@@ -184,4 +246,8 @@ def test_a_limit_after_overloads_is_the_first_limit() -> None:
     state = working(plan(), *overloads, failed(resets_at=later(hours=1)))
     step = decide(state)
     assert isinstance(step, Wait)
-    assert (step.kind, step.number, step.until) == ("limit", 1, NOW + timedelta(hours=1))
+    assert (step.kind, step.number, step.until) == (
+        "limit",
+        1,
+        NOW + timedelta(hours=1),
+    )

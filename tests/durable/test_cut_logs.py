@@ -41,7 +41,9 @@ def takeable(chat: Sequence[Message]) -> None:
     assert due == []
 
 
-def cut_at(finished: FinishedRun, number: int, *, fresh_rounds: bool) -> tuple[RunState, Resumption]:
+def cut_at(
+    finished: FinishedRun, number: int, *, fresh_rounds: bool
+) -> tuple[RunState, Resumption]:
     state: RunState | None = None
     reader = Resumption(fresh_rounds=fresh_rounds)
     records: list[Record] = list(read_records(finished.folder.events))
@@ -60,7 +62,9 @@ async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
 ) -> None:
     state, reader = cut_at(finished, number, fresh_rounds=fresh_rounds)
     artifacts = ArtifactStore(finished.folder.artifacts, Redactor({}))
-    left = reader.read(lambda ref: read_message(finished.folder.transcript, ref), artifacts)
+    left = reader.read(
+        lambda ref: read_message(finished.folder.transcript, ref), artifacts
+    )
     decide(state)
     cut_calls(state, left.chat)
     takeable([*left.chat, *answers_due(left.chat)])
@@ -68,9 +72,16 @@ async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
     model, recorder = ScriptedModel(said("ok"), said("ok")), MemoryRecorder(tmp_path)
     conversation = ChatConversation(model)
     conversation.load(left.chat, left.unfinished, recorder)
-    await conversation.resume_turn("go on" if state.prompted else "", left.unfinished, recorder)
+    await conversation.resume_turn(
+        "go on" if state.prompted else "", left.unfinished, recorder
+    )
     for request in model.requests:
         takeable(request)
     results = {result.tool_call_id for result in recorder.results}
     assert results.isdisjoint(left.unfinished.results)
-    assert not any(call in line for call in left.unfinished.cut for line in recorder.trail if line.startswith("called"))
+    assert not any(
+        call in line
+        for call in left.unfinished.cut
+        for line in recorder.trail
+        if line.startswith("called")
+    )

@@ -40,7 +40,13 @@ reports = {{ tokens = "turn", cost_usd = "turn" }}
 denied = ["run double login"]
 env = {{ STATE = "{state}" }}
 """
-SWITCHED_AND_AFTER = ("agent_switched", "message", "session_opened", "tool_called", "tool_result_recorded")
+SWITCHED_AND_AFTER = (
+    "agent_switched",
+    "message",
+    "session_opened",
+    "tool_called",
+    "tool_result_recorded",
+)
 
 
 @pytest.fixture
@@ -53,7 +59,9 @@ def chain(goal: Goal) -> Goal:
         argv = list(program(folder, body))
         assert argv[0] == sys.executable
         resume = [*argv, "--resume", "{session}"]
-        text += AGENT.format(name=name, argv=json.dumps(argv), resume=json.dumps(resume), state=folder)
+        text += AGENT.format(
+            name=name, argv=json.dumps(argv), resume=json.dumps(resume), state=folder
+        )
     goal.write(text)
     return goal
 
@@ -66,14 +74,20 @@ def turns(goal: Goal, name: str) -> int:
 
 def turn(goal: Goal, number: int) -> dict[str, Any]:
     """What the second agent was given at one of its starts."""
-    given: dict[str, Any] = json.loads((goal.root / "second" / f"turn-{number}.json").read_text())
+    given: dict[str, Any] = json.loads(
+        (goal.root / "second" / f"turn-{number}.json").read_text()
+    )
     return given
 
 
-def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(chain: Goal) -> None:
+def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(
+    chain: Goal,
+) -> None:
     assert chain.run(env=WITH_PLAIN).code == 0
     records = chain.records()
-    began = next(record.seq for record in records if record.event.type == "agent_switched")
+    began = next(
+        record.seq for record in records if record.event.type == "agent_switched"
+    )
     kinds: list[str] = [record.event.type for record in records if record.seq >= began]
     places = [began + kinds.index(kind) for kind in SWITCHED_AND_AFTER]
     for place, kind in zip(places, SWITCHED_AND_AFTER, strict=True):
@@ -86,7 +100,9 @@ def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(chain: Goal)
         assert turns(chain, "first") == before[0] + 1, kind
         number = turns(chain, "second")
         own_session = kinds.index(kind) >= kinds.index("session_opened")
-        assert turn(chain, number)["asked"] == (["--resume", "s-second"] if own_session else []), kind
+        assert turn(chain, number)["asked"] == (
+            ["--resume", "s-second"] if own_session else []
+        ), kind
         if not own_session:
             assert "I have looked around." in turn(chain, number)["prompt"], kind
         outcome = chain.outcome()
@@ -96,11 +112,15 @@ def test_a_run_that_is_killed_goes_on_with_the_agent_that_took_over(chain: Goal)
         assert chain.command("verify").code == 0
 
 
-def test_the_screen_names_the_agents_who_took_over_and_what_each_used(chain: Goal) -> None:
+def test_the_screen_names_the_agents_who_took_over_and_what_each_used(
+    chain: Goal,
+) -> None:
     ended = chain.run(env=WITH_PLAIN)
     lines = [" ".join(line.split()) for line in (ended.out + ended.err).splitlines()]
     assert any(line.startswith("agent first, then second") for line in lines), lines
     (taken,) = [line for line in lines if "takes over" in line]
-    assert "agent second takes over (first: has no valid key or login" in taken.replace("! ", "")
+    assert "agent second takes over (first: has no valid key or login" in taken.replace(
+        "! ", ""
+    )
     assert any(line == "agents first · 100 tokens · $0.25" for line in lines), lines
     assert any(line == "second · 10 tokens · $0.50" for line in lines), lines

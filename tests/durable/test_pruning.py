@@ -26,7 +26,13 @@ def aged(folder: Path, **values: str | None) -> str:
 
 def run_of(goal: Goal, *commands: str) -> Path:
     """A run in which the agent does these and is not done; gives its folder."""
-    goal.write(PLAIN, agent("", *map(shell, commands)), agent("no"), agent("", shell("touch done")), agent("yes"))
+    goal.write(
+        PLAIN,
+        agent("", *map(shell, commands)),
+        agent("no"),
+        agent("", shell("touch done")),
+        agent("yes"),
+    )
     goal.run()
     return goal.folder
 
@@ -38,13 +44,27 @@ def store(goal: Goal) -> Path:
 
 def snapshots(goal: Goal) -> set[str]:
     """What the store keeps."""
-    words = ["git", f"--git-dir={store(goal)}", "for-each-ref", "--format=%(refname:lstrip=2)", "refs/snapshots/"]
-    return set(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split())
+    words = [
+        "git",
+        f"--git-dir={store(goal)}",
+        "for-each-ref",
+        "--format=%(refname:lstrip=2)",
+        "refs/snapshots/",
+    ]
+    return set(
+        subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+    )
 
 
 def has(goal: Goal, text: str) -> bool:
     """Whether that content is kept in the store."""
-    made = subprocess.run(["git", "hash-object", "--stdin"], input=text, capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        ["git", "hash-object", "--stdin"],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     look = ["git", f"--git-dir={store(goal)}", "cat-file", "-e", made.stdout.strip()]
     return subprocess.run(look, check=False, capture_output=True).returncode == 0
 
@@ -57,7 +77,10 @@ def test_a_store_shrinks_to_what_the_runs_that_stay_name(goal: Goal) -> None:
     name = aged(old)
     done = goal.command("prune", "--older-than", "30d", "--yes")
     assert done.code == 0, done
-    assert f"removed  {name}  capped, max_iterations; could be resumed  {goal.work}  make done\n" in done.out
+    assert (
+        f"removed  {name}  capped, max_iterations; could be resumed  {goal.work}  make done\n"
+        in done.out
+    )
     assert "snapshots in other stores, which no run needs" in done.out
     assert snapshots(goal) < before
     assert not has(goal, "only the first\n")
@@ -111,7 +134,9 @@ def test_a_store_in_which_a_run_works_is_left_alone(goal: Goal) -> None:
     assert before <= snapshots(goal)
 
 
-def test_lost_runs_and_those_that_cannot_be_read_are_named_before_they_go(goal: Goal) -> None:
+def test_lost_runs_and_those_that_cannot_be_read_are_named_before_they_go(
+    goal: Goal,
+) -> None:
     goal.write(PLAIN, agent("", shell("echo hi")), agent("no"))
     goal.run(kill=("after", 12))
     lost = aged(goal.folder, finished_at=None)
@@ -138,14 +163,20 @@ def test_no_snapshot_goes_while_a_run_may_be_of_any_workspace(goal: Goal) -> Non
     unknown.mkdir()
     (unknown / "events.jsonl").write_text("no log at all\n")
     done = goal.command("prune", "--older-than", "30d", "--yes")
-    assert "run zzzz-unknown does not name its workspace, so no snapshot was removed" in done.err
+    assert (
+        "run zzzz-unknown does not name its workspace, so no snapshot was removed"
+        in done.err
+    )
     assert snapshots(goal) == before
 
 
 def test_what_a_killed_prune_left_goes_with_the_next(goal: Goal) -> None:
     folder = run_of(goal, "echo one > a")
     runs, stores = folder.parent, store(goal).parent
-    left, store_left = runs / f".{folder.name}-0123abcd", stores / f".{store(goal).name}-89ab0123"
+    left, store_left = (
+        runs / f".{folder.name}-0123abcd",
+        stores / f".{store(goal).name}-89ab0123",
+    )
     for path in (left, store_left):
         (path / "artifacts").mkdir(parents=True)
         (path / "artifacts" / "x").write_text("x")
@@ -154,7 +185,10 @@ def test_what_a_killed_prune_left_goes_with_the_next(goal: Goal) -> None:
     others[1].mkdir()
     others[2].symlink_to(folder)
     seen = goal.command("prune", "--older-than", "30d", "--dry-run")
-    assert "would remove  what an interrupted goal prune or goal check left: 2 folders\n" in seen.out
+    assert (
+        "would remove  what an interrupted goal prune or goal check left: 2 folders\n"
+        in seen.out
+    )
     assert left.is_dir()
     done = goal.command("prune", "--older-than", "30d", "--yes", "--json")
     assert json.loads(done.out)["half_removed"] == 2
@@ -163,7 +197,9 @@ def test_what_a_killed_prune_left_goes_with_the_next(goal: Goal) -> None:
     assert all(path.exists() for path in (folder, *others))
 
 
-def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(goal: Goal) -> None:
+def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(
+    goal: Goal,
+) -> None:
     aged(run_of(goal, "echo one > a"))
     runs = goal.folder.parent
     body = f"""

@@ -16,7 +16,9 @@ PLAIN = 'objective = "make done"\nmodel = "MODEL"\nvalidator = "test -e done"\n'
 JUDGED = 'objective = "greet"\nsuccess_criteria = ["it greets"]\nmodel = "MODEL"\njudge = "MODEL"\n'
 
 
-def test_a_round_that_begins_afresh_begins_afresh_in_another_process_too(goal: Goal) -> None:
+def test_a_round_that_begins_afresh_begins_afresh_in_another_process_too(
+    goal: Goal,
+) -> None:
     replies = [
         agent("", shell("echo first")),
         agent("no"),
@@ -33,7 +35,9 @@ def test_a_round_that_begins_afresh_begins_afresh_in_another_process_too(goal: G
     assert goal.resume(kill=("after", 8)).code == -9
     assert goal.resume().code == 0
     chat = goal.chat()
-    assert [message["role"] for message in chat] == [message["role"] for message in whole]
+    assert [message["role"] for message in chat] == [
+        message["role"] for message in whole
+    ]
     assert [message["content"] for message in chat if message["role"] == "user"] == [
         message["content"] for message in whole if message["role"] == "user"
     ]
@@ -42,7 +46,11 @@ def test_a_round_that_begins_afresh_begins_afresh_in_another_process_too(goal: G
 
 def test_a_response_is_judged_as_it_was_given(goal: Goal) -> None:
     text = JUDGED + 'deliverable = "response"\n'
-    goal.write(text, agent("hello, friend"), judge(("it greets", [quote("o1", "hello, friend")])))
+    goal.write(
+        text,
+        agent("hello, friend"),
+        judge(("it greets", [quote("o1", "hello, friend")])),
+    )
     goal.run()
     last = goal.number_of("audit_started")
     for place in range(goal.number_of("round_started"), last + 1):
@@ -62,7 +70,10 @@ def test_the_agents_own_model_judges_on(goal: Goal) -> None:
     for kind, place in places.items():
         goal.run_anew(("after", place))
         done = goal.resume()
-        assert (done.code, goal.outcome()["models"]["judge"]) == (0, goal.outcome()["models"]["agent"]), (kind, done)
+        assert (done.code, goal.outcome()["models"]["judge"]) == (
+            0,
+            goal.outcome()["models"]["agent"],
+        ), (kind, done)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +84,19 @@ def test_the_agents_own_model_judges_on(goal: Goal) -> None:
         ("verdict_recorded", "validators_finished"),
     ],
 )
-def test_what_changed_between_sessions_is_checked_again(goal: Goal, kind: str, again: str) -> None:
+def test_what_changed_between_sessions_is_checked_again(
+    goal: Goal, kind: str, again: str
+) -> None:
     """At each phase: what was seen on other files proves nothing, and agent and judge are told."""
     text = JUDGED + 'validator = "cat hi"\nmax_iterations = 3\n'
     replies = [
         agent("", shell("echo hello > hi; cat hi")),
         agent("ok"),
-        *([] if kind in ("round_finished", "validators_finished") else [judge(("it greets", [quote("o3", "hello")]))]),
+        *(
+            []
+            if kind in ("round_finished", "validators_finished")
+            else [judge(("it greets", [quote("o3", "hello")]))]
+        ),
         judge(("it greets", []), missing="say goodbye as well"),
         agent("", shell("cat hi")),
         agent("look"),
@@ -98,10 +115,14 @@ def test_what_changed_between_sessions_is_checked_again(goal: Goal, kind: str, a
     resumed = next(event for event in happened if event.type == "run_resumed")
     assert resumed.changed == ("hi",)
     kinds = [str(event.type) for event in happened]
-    assert kinds.index(again) < kinds.index("verdict_recorded" if "verdict_recorded" in kinds else "round_started")
+    assert kinds.index(again) < kinds.index(
+        "verdict_recorded" if "verdict_recorded" in kinds else "round_started"
+    )
     assert "run_ended" not in kinds[: kinds.index(again)]
     told = [message["content"] for message in goal.chat() if message["role"] == "user"]
-    assert any("These files have changed" in content and "- hi" in content for content in told)
+    assert any(
+        "These files have changed" in content and "- hi" in content for content in told
+    )
 
 
 def test_the_judge_is_told_of_changes_from_outside(goal: Goal) -> None:
@@ -126,9 +147,15 @@ def test_the_judge_is_told_of_changes_from_outside(goal: Goal) -> None:
 def test_a_wrong_key_that_was_mended_is_no_end(goal: Goal) -> None:
     from tests.support.model_server import ModelServer, call, say
 
-    with ModelServer([call("shell", command="touch done"), say("yes")], api_key="right") as server:
-        agent_table = f'[agent]\nmodel = "openai/agent"\napi_base = "{server.base_url}"\n'
-        goal.write(f'objective = "make done"\nvalidator = "test -e done"\n{agent_table}')
+    with ModelServer(
+        [call("shell", command="touch done"), say("yes")], api_key="right"
+    ) as server:
+        agent_table = (
+            f'[agent]\nmodel = "openai/agent"\napi_base = "{server.base_url}"\n'
+        )
+        goal.write(
+            f'objective = "make done"\nvalidator = "test -e done"\n{agent_table}'
+        )
         assert goal.run(env={"OPENAI_API_KEY": "wrong"}).code == 4
         assert goal.outcome()["stop_reason"] == "authentication"
         done = goal.resume(env={"OPENAI_API_KEY": "right"})
@@ -136,25 +163,44 @@ def test_a_wrong_key_that_was_mended_is_no_end(goal: Goal) -> None:
 
 
 def test_a_stalled_run_goes_on(goal: Goal) -> None:
-    replies = [agent("no"), agent("no"), agent("no"), agent("", shell("touch done")), agent("yes")]
+    replies = [
+        agent("no"),
+        agent("no"),
+        agent("no"),
+        agent("", shell("touch done")),
+        agent("yes"),
+    ]
     goal.write(PLAIN + "stall_rounds = 2\n", *replies)
     assert goal.run().code == 3
     assert goal.outcome()["stop_reason"] == "stalled"
     assert goal.resume("--note", "touch it").code == 0
 
 
-def test_fewer_tests_than_at_the_start_are_refused_by_a_resumed_run_too(goal: Goal) -> None:
-    (goal.work / "test_it.py").write_text("def test_one():\n    pass\n\ndef test_two():\n    assert False\n")
+def test_fewer_tests_than_at_the_start_are_refused_by_a_resumed_run_too(
+    goal: Goal,
+) -> None:
+    (goal.work / "test_it.py").write_text(
+        "def test_one():\n    pass\n\ndef test_two():\n    assert False\n"
+    )
     text = 'objective = "make it green"\nmodel = "MODEL"\nvalidator = "python -m pytest -q"\nmax_iterations = 1\n'
-    fewer = write_file("conftest.py", "def pytest_collection_modifyitems(items):\n    del items[1:]\n")
-    goal.write(text, agent("", fewer), agent("green"), workspace='protect = ["test_*.py"]\nallow = ["conftest.py"]\n')
+    fewer = write_file(
+        "conftest.py", "def pytest_collection_modifyitems(items):\n    del items[1:]\n"
+    )
+    goal.write(
+        text,
+        agent("", fewer),
+        agent("green"),
+        workspace='protect = ["test_*.py"]\nallow = ["conftest.py"]\n',
+    )
     assert goal.run(kill=("after", 14)).code == -9
     ended = goal.resume()
     assert ended.code == 1, ended
     assert "test_two" in goal.outcome()["verdict"]["missing"]
 
 
-def test_ignored_files_have_the_content_of_the_start_in_a_resumed_run_too(goal: Goal) -> None:
+def test_ignored_files_have_the_content_of_the_start_in_a_resumed_run_too(
+    goal: Goal,
+) -> None:
     (goal.work / "libs").mkdir()
     (goal.work / "libs" / "rule.txt").write_text("strict\n")
     (goal.work / ".gitignore").write_text("libs/\n")
@@ -169,7 +215,9 @@ def test_ignored_files_have_the_content_of_the_start_in_a_resumed_run_too(goal: 
 
 
 def test_a_python_validator_goes_on(goal: Goal) -> None:
-    (goal.work / "checks.py").write_text("import os\n\ndef done(*_):\n    return os.path.exists('done')\n")
+    (goal.work / "checks.py").write_text(
+        "import os\n\ndef done(*_):\n    return os.path.exists('done')\n"
+    )
     text = 'objective = "x"\nmodel = "MODEL"\n[[validators]]\npython = "checks:done"\n'
     goal.write(text, agent("", shell("touch done")), agent("yes"))
     whole = goal.run()
@@ -183,11 +231,17 @@ def test_a_python_validator_goes_on(goal: Goal) -> None:
 
 
 def test_a_new_goal_goes_on_with_the_conversation_of_a_run(goal: Goal) -> None:
-    goal.write(PLAIN, agent("", shell("echo the password is swordfish")), agent("I know it"))
+    goal.write(
+        PLAIN, agent("", shell("echo the password is swordfish")), agent("I know it")
+    )
     goal.run("--max-iterations", "1")
     first = goal.folder.name
     said = goal.chat()
-    goal.write(PLAIN.replace("make done", "now make done"), agent("", shell("touch done")), agent("yes"))
+    goal.write(
+        PLAIN.replace("make done", "now make done"),
+        agent("", shell("touch done")),
+        agent("yes"),
+    )
     done = goal.run("--continue-from", first)
     assert done.code == 0, done
     assert f"continues  the conversation of {first}" in done.out
@@ -213,20 +267,29 @@ def test_what_cannot_be_continued_says_why(goal: Goal) -> None:
     assert (living.code, "is still active" in living.err) == (2, True), living
     process.terminate()
     process.communicate()
-    (goal.root / "goal.toml").write_text("preserve_context = false\n" + (goal.root / "goal.toml").read_text())
+    (goal.root / "goal.toml").write_text(
+        "preserve_context = false\n" + (goal.root / "goal.toml").read_text()
+    )
     afresh = goal.run("--continue-from", goal.folder.name)
     assert (afresh.code, "preserve_context" in afresh.err) == (2, True), afresh
 
 
 def test_outcome_of_an_earlier_life_is_not_taken_for_the_runs(goal: Goal) -> None:
-    goal.write(PLAIN + "max_iterations = 1", agent("no"), agent("", shell("touch done")), agent("yes"))
+    goal.write(
+        PLAIN + "max_iterations = 1",
+        agent("no"),
+        agent("", shell("touch done")),
+        agent("yes"),
+    )
     goal.run()
     assert goal.outcome()["status"] == "capped"
     number = len(goal.records())
     assert goal.resume("--max-iterations", "3", kill=("after", 5)).code == -9
     assert len(goal.records()) > number
     assert not (goal.folder / "outcome.json").exists()
-    earlier = goal.folder / "outcome.earlier.json"  # it stays until a new one is written: the disk may be full
+    earlier = (
+        goal.folder / "outcome.earlier.json"
+    )  # it stays until a new one is written: the disk may be full
     assert json.loads(earlier.read_text())["status"] == "capped"
     assert goal.command("verify").code == 0
     summary = json.loads((goal.folder / "summary.json").read_text())
@@ -241,7 +304,11 @@ def test_outcome_of_an_earlier_life_is_not_taken_for_the_runs(goal: Goal) -> Non
     ("retries", "code", "said"),
     [
         ("", 0, "flaky: v"),  # a third run decides
-        ("retries = 0\n", 1, "flaky: passed now, failed in the baseline on the same files"),
+        (
+            "retries = 0\n",
+            1,
+            "flaky: passed now, failed in the baseline on the same files",
+        ),
     ],
     ids=["a third run", "retries = 0"],
 )
@@ -262,7 +329,8 @@ def test_a_check_that_contradicts_itself_in_another_process_is_flaky_too(
 
 def test_a_report_that_checks_write_anew_each_round_hides_no_stall(goal: Goal) -> None:
     text = (
-        PLAIN.replace("test -e done", "date +%N > report.xml; test -e done") + "stall_rounds = 2\nmax_iterations = 9\n"
+        PLAIN.replace("test -e done", "date +%N > report.xml; test -e done")
+        + "stall_rounds = 2\nmax_iterations = 9\n"
     )
     replies = [agent(f"no {number}") for number in range(9)]
     goal.write(text, *replies, workspace='outputs = ["report.xml"]\n')
@@ -273,7 +341,11 @@ def test_a_report_that_checks_write_anew_each_round_hides_no_stall(goal: Goal) -
 
 def test_an_agent_that_writes_into_outputs_makes_progress(goal: Goal) -> None:
     text = PLAIN + "stall_rounds = 2\nmax_iterations = 6\n"
-    work = [item for number in range(6) for item in (agent("", shell(f"echo {number} > report.xml")), agent("more"))]
+    work = [
+        item
+        for number in range(6)
+        for item in (agent("", shell(f"echo {number} > report.xml")), agent("more"))
+    ]
     goal.write(text, *work, workspace='outputs = ["report.xml"]\n')
     assert goal.run().code == 1
     assert goal.outcome()["stop_reason"] == "max_iterations"

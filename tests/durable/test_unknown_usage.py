@@ -29,7 +29,11 @@ def agents(telling: Telling) -> tuple[Any, ...]:
     """The same of the agent in the outcome."""
     usage = telling.outcome["usage"]["agent"]
     assert (usage["input_tokens"] is None) == (usage["output_tokens"] is None)
-    known = None if usage["input_tokens"] is None else usage["input_tokens"] + usage["output_tokens"]
+    known = (
+        None
+        if usage["input_tokens"] is None
+        else usage["input_tokens"] + usage["output_tokens"]
+    )
     return (known, *(usage[key] for key in KEYS[1:]))
 
 
@@ -42,13 +46,27 @@ def agents(telling: Telling) -> tuple[Any, ...]:
             "165 tokens · $0.50",
             "165 $0.50",
         ),
-        ([[SAID], [SAID, "done"]], (None, 2, None, 0.0, 0), "tokens unknown · cost unknown", "unknown unknown"),
-        ([[*TOLD], [SAID, "done"]], (110, 1, None, 0.25, 0), "at least 110 tokens · at least $0.25", ">= 110 >= $0.25"),
+        (
+            [[SAID], [SAID, "done"]],
+            (None, 2, None, 0.0, 0),
+            "tokens unknown · cost unknown",
+            "unknown unknown",
+        ),
+        (
+            [[*TOLD], [SAID, "done"]],
+            (110, 1, None, 0.25, 0),
+            "at least 110 tokens · at least $0.25",
+            ">= 110 >= $0.25",
+        ),
     ],
     ids=["known", "unknown", "partial"],
 )
 def test_every_output_names_the_same_usage(
-    telling: Telling, rounds: list[list[Any]], usage: tuple[Any, ...], words: str, row: str
+    telling: Telling,
+    rounds: list[list[Any]],
+    usage: tuple[Any, ...],
+    words: str,
+    row: str,
 ) -> None:
     telling.write(*rounds)
     ended = telling.goal("run", "goal.toml")
@@ -57,7 +75,10 @@ def test_every_output_names_the_same_usage(
     assert spent(telling.json("status")) == spent(telling.json("list")[0]) == usage
     shown = telling.json("show")
     assert (spent(shown["summary"]), shown["outcome"]) == (usage, telling.outcome)
-    assert telling.json("show", "--state")["memory"]["budget_state"]["token_estimate"] == usage[0]
+    assert (
+        telling.json("show", "--state")["memory"]["budget_state"]["token_estimate"]
+        == usage[0]
+    )
     for told in (ended, telling.goal("status"), telling.goal("show")):
         assert f" s · {words}" in told.out
     assert f"spent      {words}\n" in telling.goal("show", "--state").out
@@ -95,7 +116,10 @@ def test_a_budget_that_a_cut_turn_leaves_open_is_named_with_what_lifts_it(
         ended = telling.goal("run", "goal.toml")
         assert ended.code == 1, ended
         assert agents(telling) == (None, 1, None, 0.0, 0)
-        assert telling.json("show", "--state")["memory"]["budget_state"]["token_estimate"] is None
+        assert (
+            telling.json("show", "--state")["memory"]["budget_state"]["token_estimate"]
+            is None
+        )
     more = ("--timeout", "60") if how == "timeout" else ()
     events = telling.home / "runs" / telling.run / "events.jsonl"
     before = events.read_bytes()
@@ -114,8 +138,12 @@ def test_a_budget_that_a_cut_turn_leaves_open_is_named_with_what_lifts_it(
     assert agents(telling) == (110, 1, None, 0.25, 0)
 
 
-@pytest.mark.parametrize("lifted", [("--cost", "inf"), ("--allow-unenforced", "cost_usd")])
-def test_what_is_known_still_ends_a_run_that_goes_on_so(telling: Telling, lifted: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "lifted", [("--cost", "inf"), ("--allow-unenforced", "cost_usd")]
+)
+def test_what_is_known_still_ends_a_run_that_goes_on_so(
+    telling: Telling, lifted: tuple[str, ...]
+) -> None:
     rounds = [[tokens(10, 1), dollars(amount), SAID] for amount in (0.2, 0.4, 0.6)]
     telling.write(["hang"], *rounds, [*TOLD, "done"], budget="cost_usd = 0.5")
     telling.killed("run", "goal.toml")
@@ -123,22 +151,39 @@ def test_what_is_known_still_ends_a_run_that_goes_on_so(telling: Telling, lifted
     if lifted[1] == "inf":
         assert ended.code == 0, ended
     else:
-        assert (ended.code, telling.outcome["stop_reason"], telling.outcome["iterations"]) == (1, "budget_exhausted", 3)
+        assert (
+            ended.code,
+            telling.outcome["stop_reason"],
+            telling.outcome["iterations"],
+        ) == (1, "budget_exhausted", 3)
 
 
 def test_a_goal_may_allow_it_from_the_start(telling: Telling) -> None:
-    telling.write(["hang"], [*TOLD, "done"], budget='cost_usd = 5\nallow_unenforced = ["cost_usd"]')
+    telling.write(
+        ["hang"],
+        [*TOLD, "done"],
+        budget='cost_usd = 5\nallow_unenforced = ["cost_usd"]',
+    )
     telling.killed("run", "goal.toml")
     assert telling.goal("resume").code == 0
 
 
-def test_a_later_turn_that_was_killed_counts_as_the_one_before_it_tokens_and_dollars(telling: Telling) -> None:
-    telling.write([*TOLD], ["hang"], [tokens(7, 1), dollars(0.5), SAID, "done"], budget="cost_usd = 5\ntokens = 500")
+def test_a_later_turn_that_was_killed_counts_as_the_one_before_it_tokens_and_dollars(
+    telling: Telling,
+) -> None:
+    telling.write(
+        [*TOLD],
+        ["hang"],
+        [tokens(7, 1), dollars(0.5), SAID, "done"],
+        budget="cost_usd = 5\ntokens = 500",
+    )
     telling.killed("run", "goal.toml")
     assert spent(telling.json("status")) == (110, 1, None, 0.25, 0)
     ended = telling.goal("resume")
     assert ended.code == 0, ended
-    assert "agent: the interrupted call is estimated at 110 tokens and $0.25" in ended.out
+    assert (
+        "agent: the interrupted call is estimated at 110 tokens and $0.25" in ended.out
+    )
     assert agents(telling) == (228, 0, 0.75, 0.75, 110)
 
 
@@ -147,15 +192,28 @@ def test_tokens_that_are_totals_of_a_session_are_counted_once_although_a_turn_wa
     telling: Telling, cut: int
 ) -> None:
     told = [[tokens(100, 10), SAID]] if cut == 2 else []
-    telling.write(*told, ["hang"], [tokens(300, 30), SAID, "done"], totals=True, budget="tokens = 500")
+    telling.write(
+        *told,
+        ["hang"],
+        [tokens(300, 30), SAID, "done"],
+        totals=True,
+        budget="tokens = 500",
+    )
     telling.killed("run", "goal.toml")
     ended = telling.goal("resume")
     assert ended.code == 0, ended
     assert agents(telling) == (330, 0, None, 0.0, 0)
 
 
-def test_what_an_agent_used_that_died_is_unknown_until_it_is_estimated(telling: Telling) -> None:
-    telling.write([*TOLD], ["die"], [tokens(7, 1), dollars(0.5), SAID, "done"], budget="cost_usd = 5")
+def test_what_an_agent_used_that_died_is_unknown_until_it_is_estimated(
+    telling: Telling,
+) -> None:
+    telling.write(
+        [*TOLD],
+        ["die"],
+        [tokens(7, 1), dollars(0.5), SAID, "done"],
+        budget="cost_usd = 5",
+    )
     ended = telling.goal("run", "goal.toml")
     assert (ended.code, telling.outcome["status"]) == (4, "failed"), ended
     assert agents(telling) == (110, 1, None, 0.25, 0)
@@ -179,4 +237,7 @@ def test_a_flood_of_reports_does_not_flood_the_log(telling: Telling) -> None:
     assert telling.goal("run", "goal.toml").code == 0
     assert agents(telling) == (2 * many, 0, 0.5, 0.5, 0)
     log = list(read_records(telling.home / "runs" / telling.run / "events.jsonl"))
-    assert sum(record.event.type in ("usage_recorded", "session_opened") for record in log) < 20
+    assert (
+        sum(record.event.type in ("usage_recorded", "session_opened") for record in log)
+        < 20
+    )

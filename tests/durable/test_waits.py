@@ -55,7 +55,9 @@ def limited(goal: Goal) -> Goal:
     """A goal whose agent is used up in its first turn, and does the work in its second."""
     argv = list(program(goal.root, AGENT))
     resume = [*argv, "--resume", "{session}"]
-    goal.write(FILE.format(argv=json.dumps(argv), resume=json.dumps(resume), state=goal.root))
+    goal.write(
+        FILE.format(argv=json.dumps(argv), resume=json.dumps(resume), state=goal.root)
+    )
     return goal
 
 
@@ -71,7 +73,9 @@ def turn(goal: Goal, number: int) -> dict[str, Any]:
 
 def events(goal: Goal) -> list[str]:
     about = ("work_failed", "wait_started", "wait_ended", "run_resumed", "run_ended")
-    return [record.event.type for record in goal.records() if record.event.type in about]
+    return [
+        record.event.type for record in goal.records() if record.event.type in about
+    ]
 
 
 def test_a_run_waits_until_the_limit_resets(limited: Goal) -> None:
@@ -95,9 +99,21 @@ def test_a_run_that_is_killed_while_it_waits_waits_on(limited: Goal) -> None:
     assert died.code == -9
     ended = limited.resume()
     assert ended.code == 0, ended
-    assert events(limited) == ["work_failed", "wait_started", "run_resumed", "wait_ended", "run_ended"]
-    until = next(record.event.until for record in limited.records() if record.event.type == "wait_started")
-    over = next(record.at for record in limited.records() if record.event.type == "wait_ended")
+    assert events(limited) == [
+        "work_failed",
+        "wait_started",
+        "run_resumed",
+        "wait_ended",
+        "run_ended",
+    ]
+    until = next(
+        record.event.until
+        for record in limited.records()
+        if record.event.type == "wait_started"
+    )
+    over = next(
+        record.at for record in limited.records() if record.event.type == "wait_ended"
+    )
     assert datetime.fromisoformat(over) >= datetime.fromisoformat(until)
     assert limited.outcome()["waited"] > 1
 
@@ -113,19 +129,27 @@ def wait_began(goal: Goal) -> int:
     return place
 
 
-def test_the_usage_of_a_run_that_is_killed_while_it_waits_is_known(limited: Goal) -> None:
+def test_the_usage_of_a_run_that_is_killed_while_it_waits_is_known(
+    limited: Goal,
+) -> None:
     process = waiting(limited, HOUR)
     process.kill()
     process.communicate()
     lost = json.loads(limited.command("status", "--json").out)
-    assert (lost["status"], lost["cost_usd"], lost["uncounted_calls"]) == ("lost", 0.0, 0)
+    assert (lost["status"], lost["cost_usd"], lost["uncounted_calls"]) == (
+        "lost",
+        0.0,
+        0,
+    )
     assert "waiting" not in limited.command("list").out
 
 
 def waiting(goal: Goal, seconds: float) -> subprocess.Popen[str]:
     """Return a real `goal run` that waits."""
     resets_after(goal, seconds)
-    process = start("run", "goal.toml", cwd=goal.root, env={"GOAL_HOME": str(goal.home)})
+    process = start(
+        "run", "goal.toml", cwd=goal.root, env={"GOAL_HOME": str(goal.home)}
+    )
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for summary in (goal.home / "runs").glob("*/summary.json"):
@@ -138,7 +162,10 @@ def waiting(goal: Goal, seconds: float) -> subprocess.Popen[str]:
 def test_a_wait_is_shown_and_can_be_interrupted_and_skipped(limited: Goal) -> None:
     process = waiting(limited, 5 * HOUR)
     shown = json.loads(limited.command("status", "--json").out)
-    assert (shown["status"], shown["waits_for"]) == ("running", "usage limit, five hours")
+    assert (shown["status"], shown["waits_for"]) == (
+        "running",
+        "usage limit, five hours",
+    )
     assert datetime.fromisoformat(shown["resume_at"]) > datetime.now(UTC)
     assert "waiting: usage limit, five hours, until " in limited.command("status").out
     assert "waiting" in limited.command("list").out
@@ -163,7 +190,9 @@ def test_a_run_that_waits_can_be_cancelled_from_another_terminal(limited: Goal) 
     assert limited.resume().code == 2
 
 
-def test_a_run_that_does_not_wait_ends_and_says_when_to_try_again(limited: Goal) -> None:
+def test_a_run_that_does_not_wait_ends_and_says_when_to_try_again(
+    limited: Goal,
+) -> None:
     resets_after(limited, 5 * HOUR)
     ended = limited.run("--wait", "0")
     assert ended.code == 4

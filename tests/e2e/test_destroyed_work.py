@@ -20,22 +20,41 @@ validator = "grep -q hello hello.txt"
 max_iterations = 1
 """
 
-STARTED = {"a.py": b"- mine\n", "new file.txt": b"- draft\n", "sub/note.md": b"- note\n"}
+STARTED = {
+    "a.py": b"- mine\n",
+    "new file.txt": b"- draft\n",
+    "sub/note.md": b"- note\n",
+}
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with a changed file, two untracked ones, a clean one and an ignored one."""
-    folder = make_repository(tmp_path / "work", {"a.py": "old\n", "clean.py": "same\n", ".gitignore": "*.log\n"})
-    write(folder, {"a.py": "mine\n", "new file.txt": "draft\n", "sub/note.md": "note\n", "x.log": "log\n"})
+    folder = make_repository(
+        tmp_path / "work",
+        {"a.py": "old\n", "clean.py": "same\n", ".gitignore": "*.log\n"},
+    )
+    write(
+        folder,
+        {
+            "a.py": "mine\n",
+            "new file.txt": "draft\n",
+            "sub/note.md": "note\n",
+            "x.log": "log\n",
+        },
+    )
     monkeypatch.chdir(folder)
     return folder
 
 
 def run(tmp_path: Path, *commands: str) -> tuple[str, int]:
     """Run the goal with an agent that runs these commands; return the id of the run and its exit code."""
-    model = recording(tmp_path / "models.jsonl", agent("", *map(shell, commands)), agent("Done."))
-    (tmp_path / "goal.toml").write_text(GOAL.format(model=model) + f'[workspace]\npath = "{tmp_path / "work"}"\n')
+    model = recording(
+        tmp_path / "models.jsonl", agent("", *map(shell, commands)), agent("Done.")
+    )
+    (tmp_path / "goal.toml").write_text(
+        GOAL.format(model=model) + f'[workspace]\npath = "{tmp_path / "work"}"\n'
+    )
     code = main(["run", str(tmp_path / "goal.toml")])
     [folder] = (tmp_path / "home" / "runs").iterdir()
     return folder.name, code
@@ -62,14 +81,20 @@ def test_it_is_named_in_the_round_and_at_the_end_and_can_be_restored(
 ) -> None:
     config = "git -c user.name=n -c user.email=e@x"
     name, code = run(
-        tmp_path, command.replace("git", config, 1) if ".git" not in command else command, "echo hello > hello.txt"
+        tmp_path,
+        command.replace("git", config, 1) if ".git" not in command else command,
+        "echo hello > hello.txt",
     )
     printed = capsys.readouterr().out
     assert code == 0, printed
     named = "gone or reverted since the start, and not committed then: a.py, new file.txt, sub/note.md"
-    restoring = f"goal restore {name} 0 --path a.py --path 'new file.txt' --path sub/note.md"
+    restoring = (
+        f"goal restore {name} 0 --path a.py --path 'new file.txt' --path sub/note.md"
+    )
     assert printed.count(named) == printed.count(restoring) == 2
-    outcome = json.loads((tmp_path / "home" / "runs" / name / "outcome.json").read_text())
+    outcome = json.loads(
+        (tmp_path / "home" / "runs" / name / "outcome.json").read_text()
+    )
     assert outcome["gone_or_reverted"] == ["a.py", "new file.txt", "sub/note.md"]
     assert main(["status", name]) == 0
     assert restoring in capsys.readouterr().out
@@ -100,11 +125,15 @@ def test_ordinary_work_is_not_named(
     printed = capsys.readouterr().out
     assert code == 0, printed
     assert "gone or reverted" not in printed
-    outcome = json.loads(RunFolder(tmp_path / "home" / "runs" / name).outcome.read_text())
+    outcome = json.loads(
+        RunFolder(tmp_path / "home" / "runs" / name).outcome.read_text()
+    )
     assert outcome["gone_or_reverted"] == []
 
 
-def test_many_paths_are_counted(tmp_path: Path, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_many_paths_are_counted(
+    tmp_path: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write(workspace, {f"draft{number}": "x" * number for number in range(1, 9)})
     name, _ = run(tmp_path, "rm draft*", "echo hello > hello.txt")
     printed = capsys.readouterr().out

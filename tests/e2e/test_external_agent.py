@@ -45,9 +45,13 @@ echo '{"type": "text", "text": "It is done."}'
 """
 
 
-def test_a_judge_may_cite_what_is_reported_once_nothing_changed_in_its_round(place: Path, own_home: Path) -> None:
+def test_a_judge_may_cite_what_is_reported_once_nothing_changed_in_its_round(
+    place: Path, own_home: Path
+) -> None:
     path = prepare(place, REPORTING)
-    replies = [judge(("it is shown", [quote(f"o{n}", f"it shows done {n}")])) for n in (1, 2)]
+    replies = [
+        judge(("it is shown", [quote(f"o{n}", f"it shows done {n}")])) for n in (1, 2)
+    ]
     model = recording(place.parent / "r.jsonl", *replies)
     path.write_text(
         f"""objective = "make done"
@@ -66,6 +70,12 @@ stream = "plain"
     assert outcome_of(own_home)["iterations"] == 2
     assert "reported" in ended.out
     recorded = path.read_text()
-    path.write_text(recorded.replace(f'judge = "{model}"', f'judge = {{ model = "{model}", require = "runner" }}'))
-    refused = goal("run", path, cwd=place, env={"STATE": str(place.parent), **WITH_PLAIN})
+    path.write_text(
+        recorded.replace(
+            f'judge = "{model}"', f'judge = {{ model = "{model}", require = "runner" }}'
+        )
+    )
+    refused = goal(
+        "run", path, cwd=place, env={"STATE": str(place.parent), **WITH_PLAIN}
+    )
     assert (refused.code, "validator" in refused.err) == (2, True), refused

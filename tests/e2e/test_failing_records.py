@@ -17,9 +17,21 @@ HURTS = {
 
 
 @pytest.mark.parametrize("hurt", HURTS.values(), ids=HURTS.keys())
-def test_the_outcome_is_handed_over_from_memory(tmp_path: Path, own_home: Path, hurt: str) -> None:
+def test_the_outcome_is_handed_over_from_memory(
+    tmp_path: Path, own_home: Path, hurt: str
+) -> None:
     model = recording(tmp_path / "r.jsonl", agent("", shell(hurt)), agent("done"))
-    options = ["--objective", "x", "--model", model, "--validator", "test -e never", "--json", "--output", "out.json"]
+    options = [
+        "--objective",
+        "x",
+        "--model",
+        model,
+        "--validator",
+        "test -e never",
+        "--json",
+        "--output",
+        "out.json",
+    ]
     ended = goal("run", *options, cwd=tmp_path, env={"GOAL_HOME": str(own_home)})
     assert ended.code == 4, ended
     printed = json.loads(ended.out)
@@ -32,7 +44,9 @@ def test_the_outcome_is_handed_over_from_memory(tmp_path: Path, own_home: Path, 
     assert ("outcome.json" in ended.err) == bool(written)
 
 
-def test_a_recording_that_is_not_there_is_2_and_nothing_is_run(tmp_path: Path, own_home: Path) -> None:
+def test_a_recording_that_is_not_there_is_2_and_nothing_is_run(
+    tmp_path: Path, own_home: Path
+) -> None:
     options = ["--objective", "x", "--model", "scripted/nofile", "--validator", "true"]
     for more in ([], ["--json", "--output", "out.json"], ["--dry-run"]):
         ended = goal("run", *options, *more, cwd=tmp_path)

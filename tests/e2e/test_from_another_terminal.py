@@ -18,7 +18,9 @@ from tests.support.terminal import Terminal
 
 def sleeping_goal(place: Path, command: str = "touch began; sleep 60") -> Path:
     """A goal whose agent sleeps for a minute; its validator wants the file `done`."""
-    model = recording(place.parent / "r.jsonl", agent("", shell(command)), agent("made it"))
+    model = recording(
+        place.parent / "r.jsonl", agent("", shell(command)), agent("made it")
+    )
     path = place / "goal.toml"
     path.write_text(
         f'objective = "make done"\nmodel = "{model}"\nvalidator = "test -e done"\n[workspace]\npath = "."\n'
@@ -34,7 +36,9 @@ def await_file(path: Path, timeout: float = 20) -> None:
         time.sleep(0.02)
 
 
-def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: Path, own_home: Path) -> None:
+def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(
+    place: Path, own_home: Path
+) -> None:
     running = start("run", sleeping_goal(place, "touch began; sleep 61"), cwd=place)
     await_file(place / "began")
     began = time.time()
@@ -44,7 +48,9 @@ def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: P
     out, _ = running.communicate(timeout=20)
 
     outcome = json.loads((only_run(own_home) / "outcome.json").read_text())
-    last = json.loads((only_run(own_home) / "events.jsonl").read_text().splitlines()[-1])
+    last = json.loads(
+        (only_run(own_home) / "events.jsonl").read_text().splitlines()[-1]
+    )
     assert (cancelled.code, running.returncode) == (0, 130), (cancelled, out)
     assert (outcome["status"], outcome["stop_reason"]) == ("cancelled", "cancelled")
     assert outcome["message"].startswith("cancelled by ")
@@ -53,12 +59,17 @@ def test_a_living_run_is_cancelled_within_two_seconds_and_never_goes_on(place: P
     assert not _alive("sleep 61"), "the command of the agent goes on"
 
     resumed = goal("resume", cwd=place)
-    assert (resumed.code, "was cancelled, which is final" in resumed.err) == (2, True), resumed
+    assert (resumed.code, "was cancelled, which is final" in resumed.err) == (
+        2,
+        True,
+    ), resumed
     again = goal("cancel", cwd=place)
     assert (again.code, again.out == cancelled.out) == (0, True), again
 
 
-def test_a_run_whose_process_is_gone_is_cancelled_as_well(place: Path, own_home: Path) -> None:
+def test_a_run_whose_process_is_gone_is_cancelled_as_well(
+    place: Path, own_home: Path
+) -> None:
     running = start("run", sleeping_goal(place, "touch began; sleep 3"), cwd=place)
     await_file(place / "began")
     running.send_signal(signal.SIGKILL)
@@ -71,8 +82,12 @@ def test_a_run_whose_process_is_gone_is_cancelled_as_well(place: Path, own_home:
     assert goal("verify", cwd=place).code == 0
 
 
-def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(place: Path, own_home: Path) -> None:
-    capped = goal("run", sleeping_goal(place, "touch began"), "--max-iterations", "1", cwd=place)
+def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(
+    place: Path, own_home: Path
+) -> None:
+    capped = goal(
+        "run", sleeping_goal(place, "touch began"), "--max-iterations", "1", cwd=place
+    )
     frozen = only_run(own_home) / "goal.toml"
     frozen.write_text(frozen.read_text().replace("test -e done", "true"))
     resumed = goal("resume", "--max-iterations", "5", cwd=place)
@@ -82,7 +97,9 @@ def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(place: Path
 
 
 def test_a_run_is_watched_to_its_end(place: Path, own_home: Path) -> None:
-    running = start("run", sleeping_goal(place, "touch began; sleep 1; touch done"), cwd=place)
+    running = start(
+        "run", sleeping_goal(place, "touch began; sleep 1; touch done"), cwd=place
+    )
     await_file(place / "began")
     watched = goal("watch", cwd=place)
     running.communicate(timeout=20)
@@ -91,8 +108,14 @@ def test_a_run_is_watched_to_its_end(place: Path, own_home: Path) -> None:
     assert watched.out.count("complete") == 1, watched.out
 
 
-def test_at_a_terminal_the_output_of_the_running_command_is_watched(place: Path, own_home: Path) -> None:
-    running = start("run", sleeping_goal(place, "echo compiling; touch began; sleep 3; touch done"), cwd=place)
+def test_at_a_terminal_the_output_of_the_running_command_is_watched(
+    place: Path, own_home: Path
+) -> None:
+    running = start(
+        "run",
+        sleeping_goal(place, "echo compiling; touch began; sleep 3; touch done"),
+        cwd=place,
+    )
     await_file(place / "began")
     with Terminal("watch", cwd=place) as terminal:
         terminal.wait_for("             compiling\n")
@@ -112,8 +135,12 @@ def test_watching_a_run_whose_process_dies_says_so(place: Path, own_home: Path) 
     assert "lost: its process has ended unexpectedly" in out
 
 
-def test_a_detached_run_goes_on_without_its_terminal_and_waits_for_a_decision(place: Path, own_home: Path) -> None:
-    path = sleeping_goal(place, "touch began; while [ ! -e on ]; do sleep 0.1; done; touch done")
+def test_a_detached_run_goes_on_without_its_terminal_and_waits_for_a_decision(
+    place: Path, own_home: Path
+) -> None:
+    path = sleeping_goal(
+        place, "touch began; while [ ! -e on ]; do sleep 0.1; done; touch done"
+    )
     path.write_text(path.read_text() + '[approvals]\nrequire = ["complete"]\n')
     with Terminal("run", "--detach", cwd=place) as terminal:
         assert terminal.end() == 0, terminal.shown
@@ -136,23 +163,43 @@ def test_a_detached_run_goes_on_without_its_terminal_and_waits_for_a_decision(pl
     assert (goal("status", cwd=place).code, list(own_home.glob("*.log"))) == (0, [])
 
 
-def test_a_detached_run_that_does_not_begin_says_why(place: Path, own_home: Path) -> None:
+def test_a_detached_run_that_does_not_begin_says_why(
+    place: Path, own_home: Path
+) -> None:
     ended = start("run", "missing.toml", "--detach", cwd=place)
     out, err = ended.communicate(timeout=20)
     assert (ended.returncode, out, "missing.toml" in err) == (2, "", True), err
     assert list(own_home.glob("*.log")) == []
 
 
-def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(place: Path, own_home: Path) -> None:
-    old, waiting, fresh = (_finished(own_home, name) for name in ("old1-a", "wait-b", "new1-c"))
+def test_old_runs_are_pruned_but_no_living_and_no_waiting_one(
+    place: Path, own_home: Path
+) -> None:
+    old, waiting, fresh = (
+        _finished(own_home, name) for name in ("old1-a", "wait-b", "new1-c")
+    )
     _change(old, finished_at="2020-01-01T00:00:00+00:00")
-    _change(waiting, finished_at="2020-01-01T00:00:00+00:00", stop_reason="approval_required")
+    _change(
+        waiting,
+        finished_at="2020-01-01T00:00:00+00:00",
+        stop_reason="approval_required",
+    )
     running = start("run", sleeping_goal(place), cwd=place)
     await_file(place / "began")
-    living = next(path for path in (own_home / "runs").iterdir() if path not in (old, waiting, fresh))
-    _change(living, started_at="2020-01-01T00:00:00+00:00", updated_at="2020-01-01T00:00:00+00:00")
+    living = next(
+        path
+        for path in (own_home / "runs").iterdir()
+        if path not in (old, waiting, fresh)
+    )
+    _change(
+        living,
+        started_at="2020-01-01T00:00:00+00:00",
+        updated_at="2020-01-01T00:00:00+00:00",
+    )
 
-    assert goal("prune", "--older-than", "30d", cwd=place).code == 2  # there is no terminal to ask at
+    assert (
+        goal("prune", "--older-than", "30d", cwd=place).code == 2
+    )  # there is no terminal to ask at
     seen = goal("prune", "--older-than", "30d", "--dry-run", cwd=place)
     assert (seen.out, old.exists()) == ("would remove  old1-a  complete\n", True)
     pruned = goal("prune", "--older-than", "30d", "--yes", "--json", cwd=place)
@@ -178,7 +225,9 @@ def _finished(home: Path, name: str) -> Path:
         "stop_reason": "satisfied",
         "started_at": "2026-11-01T00:00:00+00:00",
     }
-    (folder / "summary.json").write_text(json.dumps({**values, "finished_at": "2999-01-01T00:00:00+00:00"}))
+    (folder / "summary.json").write_text(
+        json.dumps({**values, "finished_at": "2999-01-01T00:00:00+00:00"})
+    )
     return folder
 
 
@@ -194,4 +243,6 @@ def _seconds_since(at: str, began: float) -> float:
 
 
 def _alive(command: str) -> bool:
-    return command in (line.replace("\0", " ").strip() for _, line in processes.command_lines())
+    return command in (
+        line.replace("\0", " ").strip() for _, line in processes.command_lines()
+    )

@@ -9,7 +9,16 @@ import pytest
 from tests.support.forking import goal
 from tests.support.recordings import agent, recording
 
-GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/replies.jsonl", "--workspace")
+GOAL = (
+    "run",
+    "--objective",
+    "x",
+    "--validator",
+    "true",
+    "--model",
+    "scripted/replies.jsonl",
+    "--workspace",
+)
 
 
 @pytest.mark.parametrize("more", [(), ("--dry-run",)])
@@ -22,12 +31,16 @@ GOAL = ("run", "--objective", "x", "--validator", "true", "--model", "scripted/r
         ("home", "home/tmp/ws", "where goal keeps temporary files"),
     ],
 )
-def test_one_in_the_other_is_2(tmp_path: Path, home: str, workspace: str, said: str, more: tuple[str, ...]) -> None:
+def test_one_in_the_other_is_2(
+    tmp_path: Path, home: str, workspace: str, said: str, more: tuple[str, ...]
+) -> None:
     (tmp_path / workspace).mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / workspace / "kept")
     (tmp_path / "replies.jsonl").write_text("")
     before = sorted(tmp_path.rglob("*"))
-    ended = goal(*GOAL, workspace, *more, cwd=tmp_path, env={"GOAL_HOME": str(tmp_path / home)})
+    ended = goal(
+        *GOAL, workspace, *more, cwd=tmp_path, env={"GOAL_HOME": str(tmp_path / home)}
+    )
     assert (ended.code, ended.out) == (2, ""), ended
     first, second = ended.err.splitlines()
     assert said in first
@@ -36,12 +49,16 @@ def test_one_in_the_other_is_2(tmp_path: Path, home: str, workspace: str, said: 
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_without_checks_of_the_workspace_the_home_may_be_anywhere(tmp_path: Path) -> None:
+def test_without_checks_of_the_workspace_the_home_may_be_anywhere(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "goal.toml").write_text(
         'objective = "x"\nvalidator = "true"\nmodel = "scripted/r"\ndeliverable = "response"\n'
     )
     (tmp_path / "r").write_text('{"text": "done"}\n')
-    ended = goal("run", "goal.toml", cwd=tmp_path, env={"GOAL_HOME": str(tmp_path / ".goal")})
+    ended = goal(
+        "run", "goal.toml", cwd=tmp_path, env={"GOAL_HOME": str(tmp_path / ".goal")}
+    )
     assert (ended.code, ended.err) == (0, ""), ended
 
 

@@ -41,7 +41,9 @@ class Night:
     def new(cls, place: Path, home: Path) -> Night:
         """The project is green once `calc.py` adds."""
         (place / "calc.py").write_text("def add(a, b):\n    return a - b\n")
-        (place / "test_calc.py").write_text("from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n")
+        (place / "test_calc.py").write_text(
+            "from calc import add\n\n\ndef test_add():\n    assert add(2, 3) == 5\n"
+        )
         return cls(place, home, Programs.new(place.parent / "machine"))
 
     def agent(self, *turns: Turn, name: str = "claude") -> UnluckyAgent:
@@ -87,14 +89,20 @@ class Night:
     @property
     def outcome(self) -> dict[str, Any]:
         """Of the only run."""
-        result: dict[str, Any] = json.loads((only_run(self.home) / "outcome.json").read_text())
+        result: dict[str, Any] = json.loads(
+            (only_run(self.home) / "outcome.json").read_text()
+        )
         return result
 
     @property
     def how(self) -> tuple[str, str, int]:
         """Its status, stop reason and rounds; the log is in order."""
         assert not any(faults(self.log)), [fault for fault in faults(self.log) if fault]
-        return (self.outcome["status"], self.outcome["stop_reason"], self.outcome["iterations"])
+        return (
+            self.outcome["status"],
+            self.outcome["stop_reason"],
+            self.outcome["iterations"],
+        )
 
 
 @pytest.fixture
@@ -103,7 +111,9 @@ def night(place: Path, own_home: Path) -> Night:
     return Night.new(place, own_home)
 
 
-def test_a_run_waits_until_a_usage_limit_resets_and_completes_its_round(night: Night) -> None:
+def test_a_run_waits_until_a_usage_limit_resets_and_completes_its_round(
+    night: Night,
+) -> None:
     claude = night.agent([limit(3)], [FIX, FIXED])
     night.write('timeout = "1m"')
     ended = night.goal("run")
@@ -114,7 +124,9 @@ def test_a_run_waits_until_a_usage_limit_resets_and_completes_its_round(night: N
     assert len(claude.asked) == 2
     assert claude.asked[0]["prompt"] == claude.asked[1]["prompt"]
     assert claude.asked[1]["at"] - claude.asked[0]["at"] > 2
-    assert "waiting                            usage limit, five hours, until" in ended.out
+    assert (
+        "waiting                            usage limit, five hours, until" in ended.out
+    )
     _waited(night, 1.5)
 
 
@@ -124,7 +136,10 @@ def test_an_overload_is_tried_again_within_the_round(night: Night) -> None:
     ended = night.goal("run")
     assert ended.code == 0, ended
     assert night.how == ("complete", "satisfied", 1)
-    assert [(wait.kind, wait.number) for wait in night.events(events.WaitStarted)] == [("retry", 1), ("retry", 2)]
+    assert [(wait.kind, wait.number) for wait in night.events(events.WaitStarted)] == [
+        ("retry", 1),
+        ("retry", 2),
+    ]
     assert len(claude.asked) == 3
     assert "retry 2 after 5 s (529 overloaded)" in ended.out
 
@@ -142,7 +157,9 @@ def test_a_turn_that_ends_early_is_checked(night: Night, early: Any) -> None:
 
 
 def test_the_next_prompt_says_why_the_turn_before_it_ended(night: Night) -> None:
-    claude = night.agent([work("echo note > notes.txt"), ending("max_turns")], [FIX, FIXED])
+    claude = night.agent(
+        [work("echo note > notes.txt"), ending("max_turns")], [FIX, FIXED]
+    )
     night.write()
     ended = night.goal("run")
     assert ended.code == 0, ended
@@ -151,7 +168,9 @@ def test_the_next_prompt_says_why_the_turn_before_it_ended(night: Night) -> None
     assert first.ending in claude.asked[1]["prompt"]
 
 
-def test_an_agent_that_falls_silent_after_its_work_completes_within_idle_timeout(night: Night) -> None:
+def test_an_agent_that_falls_silent_after_its_work_completes_within_idle_timeout(
+    night: Night,
+) -> None:
     night.agent([FIX, ending("silent")])
     night.write(agent='[agent]\nuse = "claude"\nidle_timeout = "2s"')
     began = time.monotonic()
@@ -161,7 +180,9 @@ def test_an_agent_that_falls_silent_after_its_work_completes_within_idle_timeout
     assert time.monotonic() - began < 20
 
 
-def test_a_limit_beyond_the_longest_wait_ends_the_run_with_its_time_and_what_to_type(night: Night) -> None:
+def test_a_limit_beyond_the_longest_wait_ends_the_run_with_its_time_and_what_to_type(
+    night: Night,
+) -> None:
     claude = night.agent([limit(WEEK, "seven_day")])
     night.write()
     ended = night.goal("run")
@@ -179,7 +200,9 @@ def test_a_limit_beyond_the_longest_wait_ends_the_run_with_its_time_and_what_to_
         (ending("no_credit"), "Credit balance is too low"),
     ],
 )
-def test_work_that_is_done_when_an_agent_cannot_go_on_is_checked(night: Night, obstacle: Any, words: str) -> None:
+def test_work_that_is_done_when_an_agent_cannot_go_on_is_checked(
+    night: Night, obstacle: Any, words: str
+) -> None:
     claude = night.agent([FIX, obstacle])
     night.write()
     ended = night.goal("run")
@@ -189,8 +212,12 @@ def test_work_that_is_done_when_an_agent_cannot_go_on_is_checked(night: Night, o
     assert words in night.events(events.RoundFinished)[0].ending
 
 
-def test_work_that_is_not_done_when_a_long_limit_is_reached_can_be_continued(night: Night) -> None:
-    claude = night.agent([work("echo note > notes.txt"), limit(WEEK, "seven_day")], [FIX, FIXED])
+def test_work_that_is_not_done_when_a_long_limit_is_reached_can_be_continued(
+    night: Night,
+) -> None:
+    claude = night.agent(
+        [work("echo note > notes.txt"), limit(WEEK, "seven_day")], [FIX, FIXED]
+    )
     night.write()
     ended = night.goal("run")
     assert ended.code == 4, ended
@@ -222,8 +249,12 @@ def test_a_signed_out_agent_ends_the_run_without_a_wait(night: Night) -> None:
     assert (len(claude.asked), night.events(events.WaitStarted)) == (1, [])
 
 
-@pytest.mark.parametrize("reason", [limit(WEEK, "seven_day"), ending("signed_out"), ending("no_credit")])
-def test_the_next_agent_takes_over_where_waiting_cannot_help(night: Night, reason: Any) -> None:
+@pytest.mark.parametrize(
+    "reason", [limit(WEEK, "seven_day"), ending("signed_out"), ending("no_credit")]
+)
+def test_the_next_agent_takes_over_where_waiting_cannot_help(
+    night: Night, reason: Any
+) -> None:
     claude = night.agent([reason])
     codex = night.agent([FIX, FIXED], name="codex")
     night.write(agent='agent = ["claude", "codex"]')
@@ -247,7 +278,9 @@ def test_the_agent_that_took_over_waits_for_its_own_limit(night: Night) -> None:
     assert len(codex.asked) == 2
 
 
-def test_a_run_killed_while_it_waits_waits_on_and_counts_nothing_twice(night: Night) -> None:
+def test_a_run_killed_while_it_waits_waits_on_and_counts_nothing_twice(
+    night: Night,
+) -> None:
     claude = night.agent([limit(8)], [FIX, FIXED])
     night.write('timeout = "1m"', agent='agent = "claude"\n[budget]\ntokens = 500')
     running = night.start("run")
@@ -264,7 +297,11 @@ def test_a_run_killed_while_it_waits_waits_on_and_counts_nothing_twice(night: Ni
     assert night.how == ("complete", "satisfied", 1)
     assert len(claude.asked) == 2
     assert claude.asked[1]["at"] - claude.asked[0]["at"] > 6.5
-    assert len(night.events(events.WaitStarted)) == len(night.events(events.WaitEnded)) == 1
+    assert (
+        len(night.events(events.WaitStarted))
+        == len(night.events(events.WaitEnded))
+        == 1
+    )
     assert len(night.events(events.RoundStarted)) == 1
     _waited(night, 6)
 
@@ -288,7 +325,9 @@ def test_an_interrupted_wait_is_cancelled_and_can_be_resumed(night: Night) -> No
 def _waited(night: Night, seconds: float) -> None:
     """The run waited at least so long; its active time is what is left, and its usage that of one turn."""
     began, ended = night.log[0].at, night.log[-1].at
-    whole = (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    whole = (
+        datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+    ).total_seconds()
     outcome = night.outcome
     assert outcome["waited"] > seconds
     assert outcome["duration"] <= whole - seconds

@@ -10,7 +10,10 @@ from tests.e2e.test_streams import line
 from tests.support.recordings import agent, judge, quote, recording, shell
 
 
-@pytest.mark.parametrize("more", ["", "--record rec.jsonl", "> log.txt", "--json 2> log.txt", "--quiet &> log.txt"])
+@pytest.mark.parametrize(
+    "more",
+    ["", "--record rec.jsonl", "> log.txt", "--json 2> log.txt", "--quiet &> log.txt"],
+)
 def test_what_the_run_writes_itself_is_no_change(tmp_path: Path, more: str) -> None:
     place = tmp_path / "place"
     place.mkdir()
@@ -26,4 +29,7 @@ def test_what_the_run_writes_itself_is_no_change(tmp_path: Path, more: str) -> N
         'validator = "test -e done"\nmax_iterations = 1\n'
     )
     ended = line(place, f"goal run goal.toml {more}")
-    assert ended.code == 0, (ended, (place / "log.txt").read_text() if "log" in more else "")
+    assert ended.code == 0, (
+        ended,
+        (place / "log.txt").read_text() if "log" in more else "",
+    )

@@ -23,7 +23,13 @@ from tests.support.workspaces import git
 """Beside the default run, which tries the sandbox itself and what it is for."""
 
 
-def goal_file(place: Path, model: str, workspace: str, validator: str = "test -e done", extra: str = "") -> Path:
+def goal_file(
+    place: Path,
+    model: str,
+    workspace: str,
+    validator: str = "test -e done",
+    extra: str = "",
+) -> Path:
     path = place.parent / "goal.toml"
     path.write_text(
         f"objective = \"make done\"\nmodel = \"{model}\"\nvalidator = '''{validator}'''\nmax_iterations = 1\n"
@@ -32,24 +38,37 @@ def goal_file(place: Path, model: str, workspace: str, validator: str = "test -e
     return path
 
 
-def drive(place: Path, *commands: str, workspace: str = 'sandbox = "bwrap"', **more: str) -> Ended:
+def drive(
+    place: Path, *commands: str, workspace: str = 'sandbox = "bwrap"', **more: str
+) -> Ended:
     """A run whose agent runs these commands, one after another."""
     env = {name: more.pop(name) for name in list(more) if name.isupper()}
     replies = (*(agent("", shell(command)) for command in commands), agent("made it"))
     return goal(
-        "run", goal_file(place, recording(place.parent / "r.jsonl", *replies), workspace, **more), cwd=place, env=env
+        "run",
+        goal_file(
+            place, recording(place.parent / "r.jsonl", *replies), workspace, **more
+        ),
+        cwd=place,
+        env=env,
     )
 
 
 def started(home: Path) -> RunStarted:
     return next(
-        record.event for record in read_records(only_run(home) / "events.jsonl") if isinstance(record.event, RunStarted)
+        record.event
+        for record in read_records(only_run(home) / "events.jsonl")
+        if isinstance(record.event, RunStarted)
     )
 
 
 def outputs(home: Path) -> str:
     """Everything that commands printed."""
-    return "".join(path.read_text() for path in sorted((only_run(home) / "artifacts").rglob("*")) if path.is_file())
+    return "".join(
+        path.read_text()
+        for path in sorted((only_run(home) / "artifacts").rglob("*"))
+        if path.is_file()
+    )
 
 
 @needs_sandbox
@@ -58,7 +77,13 @@ def test_an_honest_run_is_proven_in_the_sandbox(place: Path, own_home: Path) -> 
         "from pathlib import Path\n\ndef test_it(tmp_path):\n    assert Path('done').exists()\n"
     )
     validator = f"{sys.executable} -m pytest -q -p no:cacheprovider && test -r $GOAL_RESPONSE_FILE"
-    ended = drive(place, "echo x > /tmp/x", "mv /tmp/x done", workspace='sandbox = "auto"', validator=validator)
+    ended = drive(
+        place,
+        "echo x > /tmp/x",
+        "mv /tmp/x done",
+        workspace='sandbox = "auto"',
+        validator=validator,
+    )
     assert ended.code == 0, ended
     assert "sandbox: bwrap" in ended.out
     assert started(own_home).sandbox == "bwrap"
@@ -66,41 +91,73 @@ def test_an_honest_run_is_proven_in_the_sandbox(place: Path, own_home: Path) -> 
 
 
 @needs_sandbox
-def test_a_python_validator_and_a_pattern_work_in_the_sandbox(place: Path, own_home: Path) -> None:
+def test_a_python_validator_and_a_pattern_work_in_the_sandbox(
+    place: Path, own_home: Path
+) -> None:
     (place / "checks.py").write_text(
         "from pathlib import Path\ndef made(response, agent): return Path('done').exists()\n"
     )
     extra = '[[validators]]\npython = "checks:made"\n[[validators]]\nrun = "cat done"\nexpect = { output = "^o.e$" }\n'
     path = goal_file(
-        place, recording(place.parent / "r.jsonl", agent("", shell("echo one > done")), agent("made it")), ""
+        place,
+        recording(
+            place.parent / "r.jsonl",
+            agent("", shell("echo one > done")),
+            agent("made it"),
+        ),
+        "",
     )
     text = path.read_text().replace("validator = '''test -e done'''\n", "")
-    path.write_text(text.replace("[workspace]", '[workspace]\nsandbox = "bwrap"\nnetwork = false') + extra)
+    path.write_text(
+        text.replace("[workspace]", '[workspace]\nsandbox = "bwrap"\nnetwork = false')
+        + extra
+    )
     ended = goal("run", path, cwd=place)
     assert ended.code == 0, ended
     assert "no network" in ended.out
 
 
 @needs_sandbox
-def test_goal_approve_from_inside_does_not_reach_the_run(place: Path, own_home: Path) -> None:
+def test_goal_approve_from_inside_does_not_reach_the_run(
+    place: Path, own_home: Path
+) -> None:
     """A command that waits is approved by the one before it, in vain; what a person approves from outside is guarded."""
     words = " ".join(GOAL)
-    tries = [f"GOAL_HOME={own_home} {words} approve {way}; {words} list; ls {own_home}" for way in ("", "a1")]
-    replies = (agent("", *(shell(one) for one in tries)), agent("", shell("touch done")), agent("made it"))
+    tries = [
+        f"GOAL_HOME={own_home} {words} approve {way}; {words} list; ls {own_home}"
+        for way in ("", "a1")
+    ]
+    replies = (
+        agent("", *(shell(one) for one in tries)),
+        agent("", shell("touch done")),
+        agent("made it"),
+    )
     model = recording(place.parent / "r.jsonl", *replies)
-    path = goal_file(place, model, 'sandbox = "bwrap"', extra='[approvals]\ncommands = ["touch *"]')
+    path = goal_file(
+        place, model, 'sandbox = "bwrap"', extra='[approvals]\ncommands = ["touch *"]'
+    )
     ended = goal("run", path, cwd=place)
-    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (3, "approval_required"), ended
+    assert (ended.code, outcome_of(own_home)["stop_reason"]) == (
+        3,
+        "approval_required",
+    ), ended
     run = only_run(own_home).name
     assert run not in outputs(own_home)
     assert goal("approve", run, cwd=place).code == 0
     assert goal("resume", run, cwd=place).code == 0
     outcome = outcome_of(own_home)
-    assert ("unguarded approval" in outcome["labels"], outcome["approvals"][0]["guarded"]) == (False, True)
+    assert (
+        "unguarded approval" in outcome["labels"],
+        outcome["approvals"][0]["guarded"],
+    ) == (False, True)
 
 
-def test_without_a_sandbox_an_approval_from_elsewhere_stays_unguarded(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it"))
+def test_without_a_sandbox_an_approval_from_elsewhere_stays_unguarded(
+    place: Path, own_home: Path
+) -> None:
+    model = recording(
+        place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it")
+    )
     path = goal_file(place, model, "", extra='[approvals]\nrequire = ["shell"]')
     assert goal("run", path, cwd=place).code == 3
     assert goal("approve", only_run(own_home).name, cwd=place).code == 0
@@ -108,11 +165,18 @@ def test_without_a_sandbox_an_approval_from_elsewhere_stays_unguarded(place: Pat
 
 
 @needs_sandbox
-def test_a_run_that_was_once_outside_of_a_sandbox_is_unguarded(place: Path, own_home: Path) -> None:
+def test_a_run_that_was_once_outside_of_a_sandbox_is_unguarded(
+    place: Path, own_home: Path
+) -> None:
     model = recording(
-        place.parent / "r.jsonl", agent("", shell("true")), agent("", shell("touch done")), agent("made it")
+        place.parent / "r.jsonl",
+        agent("", shell("true")),
+        agent("", shell("touch done")),
+        agent("made it"),
     )
-    path = goal_file(place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]')
+    path = goal_file(
+        place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]'
+    )
     without = {"PATH": str(_programs_without_bwrap(place.parent))}
     assert goal("run", path, cwd=place, env=without).code == 3
     run = only_run(own_home).name
@@ -123,15 +187,23 @@ def test_a_run_that_was_once_outside_of_a_sandbox_is_unguarded(place: Path, own_
 
 
 @needs_sandbox
-def test_a_run_that_goes_on_without_its_sandbox_says_so(place: Path, own_home: Path) -> None:
-    model = recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it"))
-    path = goal_file(place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]')
+def test_a_run_that_goes_on_without_its_sandbox_says_so(
+    place: Path, own_home: Path
+) -> None:
+    model = recording(
+        place.parent / "r.jsonl", agent("", shell("touch done")), agent("made it")
+    )
+    path = goal_file(
+        place, model, 'sandbox = "auto"', extra='[approvals]\ncommands = ["touch *"]'
+    )
     assert goal("run", path, cwd=place).code == 3
     without = {"PATH": str(_programs_without_bwrap(place.parent))}
 
     ended = goal("resume", only_run(own_home).name, cwd=place, env=without)
 
-    assert (ended.code, "no sandbox: bwrap is not on PATH" in ended.out) == (3, True), ended
+    assert (ended.code, "no sandbox: bwrap is not on PATH" in ended.out) == (3, True), (
+        ended
+    )
 
 
 USERS_OWN = """
@@ -145,9 +217,16 @@ fields = { text = "message.text" }
 
 
 @needs_sandbox
-def test_neither_keys_nor_logins_nor_the_home_of_goal_are_seen(place: Path, own_home: Path, tmp_path: Path) -> None:
+def test_neither_keys_nor_logins_nor_the_home_of_goal_are_seen(
+    place: Path, own_home: Path, tmp_path: Path
+) -> None:
     user = tmp_path / "user"
-    for name in (".ssh/id_ed25519", ".claude.json", ".codex/auth.json", ".config/goal/agents/x.toml"):
+    for name in (
+        ".ssh/id_ed25519",
+        ".claude.json",
+        ".codex/auth.json",
+        ".config/goal/agents/x.toml",
+    ):
         (user / name).parent.mkdir(parents=True, exist_ok=True)
         (user / name).write_text(USERS_OWN if name.endswith("toml") else "the secret\n")
     look = f"cat ~/.ssh/* ~/.claude.json ~/.codex/* ~/.config/goal/agents/*; ls -AR {own_home} $HOME/.local/state/goal; env"
@@ -158,7 +237,12 @@ def test_neither_keys_nor_logins_nor_the_home_of_goal_are_seen(place: Path, own_
     )  # fmt: skip
     assert ended.code == 0, ended
     seen = outputs(own_home)
-    assert ("the secret" in seen, "sk-ant-the-key" in seen, "agent.9" in seen, "events" in seen) == (False,) * 4
+    assert (
+        "the secret" in seen,
+        "sk-ant-the-key" in seen,
+        "agent.9" in seen,
+        "events" in seen,
+    ) == (False,) * 4
 
 
 @needs_sandbox
@@ -169,18 +253,37 @@ def test_what_cannot_be_hidden_because_it_cannot_be_read_is_refused_before_anyth
     file.parent.mkdir(parents=True)
     file.write_text("argv = 'x'\n")
     ended = drive(place, "touch done", HOME=str(tmp_path / "user"), XDG_CONFIG_HOME="")
-    assert (ended.code, f"{file}:1:8  argv must be a list" in ended.err, "correct that file" in ended.err) == (
+    assert (
+        ended.code,
+        f"{file}:1:8  argv must be a list" in ended.err,
+        "correct that file" in ended.err,
+    ) == (
         2,
         True,
         True,
     )
     assert not (own_home / "runs").exists()
-    assert drive(place, "touch done", workspace="", HOME=str(tmp_path / "user"), XDG_CONFIG_HOME="").code == 0
+    assert (
+        drive(
+            place,
+            "touch done",
+            workspace="",
+            HOME=str(tmp_path / "user"),
+            XDG_CONFIG_HOME="",
+        ).code
+        == 0
+    )
 
 
 @needs_sandbox
-def test_the_agent_cannot_write_what_the_checks_have_as_tmp(place: Path, own_home: Path) -> None:
-    ended = drive(place, "echo planted > /tmp/planted; touch done", validator="test ! -e /tmp/planted && test -e done")
+def test_the_agent_cannot_write_what_the_checks_have_as_tmp(
+    place: Path, own_home: Path
+) -> None:
+    ended = drive(
+        place,
+        "echo planted > /tmp/planted; touch done",
+        validator="test ! -e /tmp/planted && test -e done",
+    )
     assert ended.code == 0, ended
 
 
@@ -188,7 +291,11 @@ def test_the_agent_cannot_write_what_the_checks_have_as_tmp(place: Path, own_hom
 def test_a_home_that_commands_would_write_has_no_sandbox(place: Path) -> None:
     env = {"HOME": str(place)}
     ended = drive(place, "touch done", workspace='sandbox = "bwrap"', **env)
-    assert (ended.code, "your home folder" in ended.err, "--workspace" in ended.err) == (2, True, True), ended
+    assert (
+        ended.code,
+        "your home folder" in ended.err,
+        "--workspace" in ended.err,
+    ) == (2, True, True), ended
     ended = drive(place, "touch done", workspace='sandbox = "auto"', **env)
     assert (ended.code, "no sandbox" in ended.out) == (0, True), ended
 
@@ -206,7 +313,9 @@ def _programs_without_bwrap(folder: Path) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is Linux's")
-def test_without_bwrap_auto_goes_on_and_says_so_and_what_insists_is_refused(place: Path, own_home: Path) -> None:
+def test_without_bwrap_auto_goes_on_and_says_so_and_what_insists_is_refused(
+    place: Path, own_home: Path
+) -> None:
     path = str(_programs_without_bwrap(place.parent))
     ended = goal(
         "run", goal_file(place, recording(place.parent / "r.jsonl", agent("", shell("touch done")), agent("done")), ""),
@@ -227,7 +336,9 @@ SANDBOXES = [pytest.param("bwrap", marks=needs_sandbox), "none"]
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_hooks_of_the_repository_never_run_for_the_runner(place: Path, own_home: Path, sandbox: str) -> None:
+def test_hooks_of_the_repository_never_run_for_the_runner(
+    place: Path, own_home: Path, sandbox: str
+) -> None:
     git(place, "init", "-q", "-b", "main")
     names = "pre-commit post-checkout post-index-change post-commit reference-transaction fsmonitor-watchman"
     plant = (
@@ -235,11 +346,15 @@ def test_hooks_of_the_repository_never_run_for_the_runner(place: Path, own_home:
         "git config core.hooksPath .git/hooks; git config core.fsmonitor .git/hooks/fsmonitor-watchman; touch done"
     )
     ended = drive(place, plant, workspace=f'sandbox = "{sandbox}"')
-    assert (ended.code, [path.name for path in place.glob("hooked-*")]) == (0, []), ended
+    assert (ended.code, [path.name for path in place.glob("hooked-*")]) == (0, []), (
+        ended
+    )
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_programs_of_the_workspace_are_never_the_runners(place: Path, own_home: Path, sandbox: str) -> None:
+def test_programs_of_the_workspace_are_never_the_runners(
+    place: Path, own_home: Path, sandbox: str
+) -> None:
     """PATH begins in the workspace, where the agent puts a sh, a git, a bwrap and a python3."""
     (place / "bin").mkdir()
     script = "'#!/bin/sh\\ntouch ../pwned '$PWD'/pwned\\nexit 0\\n'"
@@ -249,26 +364,41 @@ def test_programs_of_the_workspace_are_never_the_runners(place: Path, own_home: 
         PATH=f"{place / 'bin'}:./bin:{os.environ['PATH']}",
     )  # fmt: skip
     # The validator fails, because `done` was not made; a planted sh would have let it pass.
-    assert (ended.code, (place / "pwned").exists(), (place.parent / "pwned").exists()) == (1, False, False), ended
+    assert (
+        ended.code,
+        (place / "pwned").exists(),
+        (place.parent / "pwned").exists(),
+    ) == (1, False, False), ended
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_a_planted_env_file_never_redirects_the_runner(place: Path, own_home: Path, sandbox: str) -> None:
+def test_a_planted_env_file_never_redirects_the_runner(
+    place: Path, own_home: Path, sandbox: str
+) -> None:
     """The models' library would read a `.env` of the folder that it is started in."""
     plant = "printf 'OPENAI_BASE_URL=http://127.0.0.1:9\\nGOAL_MODEL=scripted/x\\nPLANTED=1\\n' > .env; touch done"
-    ended = drive(place, plant, workspace=f'sandbox = "{sandbox}"', validator='test -e done && test -z "$PLANTED"')
+    ended = drive(
+        place,
+        plant,
+        workspace=f'sandbox = "{sandbox}"',
+        validator='test -e done && test -z "$PLANTED"',
+    )
     assert ended.code == 0, ended
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
-def test_file_tools_follow_no_link_that_a_command_made(place: Path, own_home: Path, sandbox: str) -> None:
+def test_file_tools_follow_no_link_that_a_command_made(
+    place: Path, own_home: Path, sandbox: str
+) -> None:
     def call(name: str, **arguments: str) -> dict[str, Any]:
         return {"name": name, "arguments": arguments}
 
     secret = own_home / "secret"
     secret.write_text("the secret of goal\n")
     tools = (
-        shell(f"ln -s {own_home} home; ln -s {secret} file; ln -s /proc/self/root root; touch done"),
+        shell(
+            f"ln -s {own_home} home; ln -s {secret} file; ln -s /proc/self/root root; touch done"
+        ),
         call("read_file", path="home/secret"),
         call("read_file", path="file"),
         call("read_file", path=f"root{secret}"),
@@ -279,9 +409,14 @@ def test_file_tools_follow_no_link_that_a_command_made(place: Path, own_home: Pa
     model = recording(place.parent / "r.jsonl", agent("", *tools), agent("made it"))
     ended = goal("run", goal_file(place, model, f'sandbox = "{sandbox}"'), cwd=place)
     assert ended.code == 0, ended
-    assert (secret.read_text(), (own_home / "new").exists()) == ("the secret of goal\n", False)
+    assert (secret.read_text(), (own_home / "new").exists()) == (
+        "the secret of goal\n",
+        False,
+    )
     assert "the secret of goal" not in outputs(own_home)
-    assert "outside the workspace" in (only_run(own_home) / "transcript.jsonl").read_text()
+    assert (
+        "outside the workspace" in (only_run(own_home) / "transcript.jsonl").read_text()
+    )
 
 
 @needs_sandbox
@@ -290,9 +425,19 @@ def test_an_external_agent_has_a_home_of_its_own_with_its_login_alone(
 ) -> None:
     """It renews its login, keeps a file of its own from round to round, and sees nothing else of the user's."""
     user = tmp_path / "user"
-    for name in (".mine/login", ".claude.json", ".ssh/id_ed25519", "letters", "bin/helper"):
+    for name in (
+        ".mine/login",
+        ".claude.json",
+        ".ssh/id_ed25519",
+        "letters",
+        "bin/helper",
+    ):
         (user / name).parent.mkdir(parents=True, exist_ok=True)
-        (user / name).write_text("#!/bin/sh\necho helped\n" if name == "bin/helper" else f"of the user: {name}\n")
+        (user / name).write_text(
+            "#!/bin/sh\necho helped\n"
+            if name == "bin/helper"
+            else f"of the user: {name}\n"
+        )
     (user / "bin/helper").chmod(0o755)
     script = user / "bin" / "agent.sh"
     script.write_text(
@@ -305,35 +450,60 @@ def test_an_external_agent_has_a_home_of_its_own_with_its_login_alone(
         f'[agent]\nuse = "mine"\n[agents.mine]\nargv = ["sh", "{script}", "{{prompt_file}}"]\nhome = [".mine"]\n'
         f'[workspace]\npath = "{place}"\nsandbox = "bwrap"\n'
     )
-    env = {"HOME": str(user), "PATH": f"{user / 'bin'}:{os.environ['PATH']}", "ANTHROPIC_API_KEY": "sk-ant-the-key"}
+    env = {
+        "HOME": str(user),
+        "PATH": f"{user / 'bin'}:{os.environ['PATH']}",
+        "ANTHROPIC_API_KEY": "sk-ant-the-key",
+    }
     ended = goal("run", path, cwd=place, env=env)
     assert ended.code == 0, ended
     assert started(own_home).sandbox == "bwrap"
     said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert (user / ".mine" / "login").read_text() == "renewed\n"
     assert (user / "letters").read_text() == "of the user: letters\n"
-    assert ("make done" in said, "helped" in said, "kept" in said) == (True, True, True), said
-    assert ("of the user" in said, "sk-ant" in said, "events" in said) == (False, False, False), said
+    assert ("make done" in said, "helped" in said, "kept" in said) == (
+        True,
+        True,
+        True,
+    ), said
+    assert ("of the user" in said, "sk-ant" in said, "events" in said) == (
+        False,
+        False,
+        False,
+    ), said
 
 
 @needs_sandbox
-def test_an_agent_that_speaks_acp_is_in_the_sandbox(place: Path, own_home: Path, tmp_path: Path) -> None:
+def test_an_agent_that_speaks_acp_is_in_the_sandbox(
+    place: Path, own_home: Path, tmp_path: Path
+) -> None:
     user = tmp_path / "user"
     (user / ".ssh").mkdir(parents=True)
     (user / "letters").write_text("of the user\n")
     shutil.copy(PROGRAM, place / "agent.py")
     tries = f"cat ~/letters; ls -A ~ {own_home}; env; touch done"
-    (place / "script.json").write_text(json.dumps({"prompts": [[["shell", tries], ["say", "made it"]]]}))
+    (place / "script.json").write_text(
+        json.dumps({"prompts": [[["shell", tries], ["say", "made it"]]]})
+    )
     path = tmp_path / "goal.toml"
     path.write_text(
         f'objective = "make done"\nvalidator = "test -e done"\nmax_iterations = 1\n[agent]\nuse = "acp"\n'
         f'command = ["{sys.executable}", "agent.py", "script.json"]\n[workspace]\npath = "{place}"\nsandbox = "bwrap"\n'
     )
-    ended = goal("run", path, cwd=place, env={"HOME": str(user), "ANTHROPIC_API_KEY": "sk-ant-the-key"})
+    ended = goal(
+        "run",
+        path,
+        cwd=place,
+        env={"HOME": str(user), "ANTHROPIC_API_KEY": "sk-ant-the-key"},
+    )
     assert ended.code == 0, ended
     said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert "XDG_CACHE_HOME=/tmp/.cache" in said, said
-    assert ("of the user" in said, "sk-ant" in said, "events" in said) == (False, False, False), said
+    assert ("of the user" in said, "sk-ant" in said, "events" in said) == (
+        False,
+        False,
+        False,
+    ), said
 
 
 @needs_sandbox
@@ -348,11 +518,23 @@ def test_without_network_an_external_agent_keeps_it_and_that_is_said(
         f'[workspace]\npath = "{place}"\nsandbox = "bwrap"\nnetwork = false\n'
     )
     ended = goal("run", path, cwd=place)
-    assert (ended.code, "applies only to the validators: command must reach its model" in ended.out) == (0, True), ended
+    assert (
+        ended.code,
+        "applies only to the validators: command must reach its model" in ended.out,
+    ) == (0, True), ended
     own = str(Path("/proc/self/ns/net").readlink())
     said = outputs(own_home) + (only_run(own_home) / "transcript.jsonl").read_text()
     assert own in said
-    assert len({word for word in said.replace("\\n", " ").replace('"', " ").split() if word.startswith("net:[")}) > 1
+    assert (
+        len(
+            {
+                word
+                for word in said.replace("\\n", " ").replace('"', " ").split()
+                if word.startswith("net:[")
+            }
+        )
+        > 1
+    )
 
 
 @pytest.mark.parametrize("sandbox", SANDBOXES)
@@ -371,16 +553,16 @@ def test_an_agent_is_told_that_it_is_in_a_sandbox_where_it_is_in_one(
 
 
 @needs_sandbox
-@pytest.mark.parametrize("had", [True, False], ids=["there before", "made by the agent"])
+@pytest.mark.parametrize(
+    "had", [True, False], ids=["there before", "made by the agent"]
+)
 def test_a_program_in_the_home_of_an_agent_is_none_of_the_checks(
     place: Path, own_home: Path, tmp_path: Path, had: bool
 ) -> None:
     """PATH begins in ~/.local/bin, where the agent puts a grep that is content with everything."""
     user = tmp_path / "user"
     (user / ".local/bin" if had else user).mkdir(parents=True)
-    plant = (
-        "mkdir -p ~/.local/bin; printf '#!/bin/sh\\n' > ~/.local/bin/grep; chmod +x ~/.local/bin/grep; echo 1 > done"
-    )
+    plant = "mkdir -p ~/.local/bin; printf '#!/bin/sh\\n' > ~/.local/bin/grep; chmod +x ~/.local/bin/grep; echo 1 > done"
     path = tmp_path / "goal.toml"
     path.write_text(
         f'objective = "make done hold a 3"\nvalidator = "grep -q 3 done"\nmax_iterations = 1\n'

@@ -25,13 +25,17 @@ class Sleepers:
     """A line that starts three processes, two of them in sessions of their own, one without the mark of the run."""
 
     def __init__(self) -> None:
-        self.words = f"sleep 4{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"
+        self.words = (
+            f"sleep 4{secrets.randbelow(10**6):06}.{secrets.randbelow(10**6):06}"
+        )
         self.line = f"setsid {self.words} & env -i setsid {self.words} & {self.words}"
 
     @property
     def alive(self) -> int:
         """How many live; a zombie has no words."""
-        lines = [line.replace("\0", " ").strip() for _, line in processes.command_lines()]
+        lines = [
+            line.replace("\0", " ").strip() for _, line in processes.command_lines()
+        ]
         return lines.count(self.words)
 
     def until(self, number: int, seconds: float) -> None:
@@ -52,7 +56,9 @@ def _command(place: Path, line: str) -> str:
 
 def _acp(place: Path, line: str) -> str:
     shutil.copy(PROGRAM, place / "agent.py")
-    (place / "script.json").write_text(json.dumps({"prompts": [[["shell", line], ["say", "done"]]]}))
+    (place / "script.json").write_text(
+        json.dumps({"prompts": [[["shell", line], ["say", "done"]]]})
+    )
     return f'[agent]\nuse = "acp"\ncommand = ["{sys.executable}", "agent.py", "script.json"]'
 
 
@@ -96,10 +102,22 @@ def test_no_process_of_an_agent_in_a_sandbox_outlives_the_run(
     place: Path, own_home: Path, driven: Callable[[Path, str], str], end: str
 ) -> None:
     sleepers = Sleepers()
-    ended(goal_file(place, driven(place, sleepers.line), "test -e done", end), place, sleepers, end)
+    ended(
+        goal_file(place, driven(place, sleepers.line), "test -e done", end),
+        place,
+        sleepers,
+        end,
+    )
 
 
 @pytest.mark.parametrize("end", ["killed", "deadline"])
-def test_no_process_of_a_check_in_a_sandbox_outlives_the_run(place: Path, own_home: Path, end: str) -> None:
+def test_no_process_of_a_check_in_a_sandbox_outlives_the_run(
+    place: Path, own_home: Path, end: str
+) -> None:
     sleepers = Sleepers()
-    ended(goal_file(place, _builtin(place, "true"), sleepers.line, end), place, sleepers, end)
+    ended(
+        goal_file(place, _builtin(place, "true"), sleepers.line, end),
+        place,
+        sleepers,
+        end,
+    )

@@ -13,14 +13,20 @@ from tests.support.command_line import Ended, environment
 from tests.support.recordings import agent, recording, shell
 from tests.support.told_run import summary
 
-needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+needs_full = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="there is no /dev/full"
+)
 FULL = "Error: cannot write to stdout: No space left on device\n"
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    model = recording(tmp_path / "r.jsonl", agent("", shell("touch done")), agent("made"))
-    (tmp_path / "goal.toml").write_text(f'objective = "x"\nmodel = "{model}"\nvalidator = "test -e done"\n')
+    model = recording(
+        tmp_path / "r.jsonl", agent("", shell("touch done")), agent("made")
+    )
+    (tmp_path / "goal.toml").write_text(
+        f'objective = "x"\nmodel = "{model}"\nvalidator = "test -e done"\n'
+    )
     return tmp_path
 
 
@@ -28,16 +34,33 @@ def line(place: Path, words: str) -> Ended:
     """A command line as bash reads it; `goal` is the program."""
     script = f'goal() {{ "{sys.executable}" -m goalrunner "$@"; }}; {words}'
     done = subprocess.run(
-        ["bash", "-c", script], cwd=place, env=environment(), capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", script],
+        cwd=place,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
 @needs_full
 @pytest.mark.parametrize(
-    "words", ["list", "status --json", "show", "run --help", "--help", "--version", "run goal.toml --dry-run"]
+    "words",
+    [
+        "list",
+        "status --json",
+        "show",
+        "run --help",
+        "--help",
+        "--version",
+        "run goal.toml --dry-run",
+    ],
 )
-def test_a_full_stdout_is_one_line_and_4(place: Path, own_home: Path, words: str) -> None:
+def test_a_full_stdout_is_one_line_and_4(
+    place: Path, own_home: Path, words: str
+) -> None:
     folder = own_home / "runs" / "k3f9-one"
     folder.mkdir(parents=True)
     (folder / "events.jsonl").write_text("")
@@ -48,7 +71,10 @@ def test_a_full_stdout_is_one_line_and_4(place: Path, own_home: Path, words: str
 @needs_full
 def test_an_outcome_that_stdout_does_not_take_is_4(place: Path) -> None:
     ended = line(place, "goal run goal.toml --json --output out.json >/dev/full")
-    assert (ended.code, ended.err.endswith(f"outcome.json\n           out.json\n{FULL}")) == (4, True), ended
+    assert (
+        ended.code,
+        ended.err.endswith(f"outcome.json\n           out.json\n{FULL}"),
+    ) == (4, True), ended
     assert json.loads((place / "out.json").read_text())["status"] == "complete"
 
 
@@ -81,7 +107,8 @@ def test_a_reader_that_goes_away_changes_no_outcome(place: Path) -> None:
 
 def test_the_outcome_goes_into_a_pipe_of_the_shell(place: Path) -> None:
     ended = line(
-        place, "goal run goal.toml -q --output >(cat > piped; touch over); while ! test -e over; do sleep 0.05; done"
+        place,
+        "goal run goal.toml -q --output >(cat > piped; touch over); while ! test -e over; do sleep 0.05; done",
     )
     assert ended.code == 0
     assert json.loads((place / "piped").read_text())["status"] == "complete"

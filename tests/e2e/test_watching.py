@@ -24,7 +24,12 @@ def place(place: Path, tmp_path: Path) -> Path:
     (place / "a.txt").write_text("0")
     model = recording(
         tmp_path / "r.jsonl",
-        agent("", shell("echo compiling the parser; until [ -e seen ]; do sleep 0.1; done; rm seen")),
+        agent(
+            "",
+            shell(
+                "echo compiling the parser; until [ -e seen ]; do sleep 0.1; done; rm seen"
+            ),
+        ),
         agent("", write_file("a.txt", "1")),
         agent("made it"),
     )

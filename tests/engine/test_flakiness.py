@@ -12,10 +12,14 @@ from goalrunner.engine.snapshot_tracker import Flakiness
 
 
 def result(*, passed: bool, **more: Any) -> ValidatorResult:
-    return ValidatorResult.model_validate({"name": "t", "passed": passed, "steady": True, **more}, strict=False)
+    return ValidatorResult.model_validate(
+        {"name": "t", "passed": passed, "steady": True, **more}, strict=False
+    )
 
 
-def seen(flakiness: Flakiness, key: str, when: str, *, passed: bool, **more: Any) -> str:
+def seen(
+    flakiness: Flakiness, key: str, when: str, *, passed: bool, **more: Any
+) -> str:
     """One run of the validator on a content; when it had the other colour there before."""
     flakiness.begin(key, when)
     found = result(passed=passed, **more)
@@ -33,7 +37,9 @@ def test_the_other_colour_on_the_same_content_is_a_contradiction(first: bool) ->
 
 def test_one_colour_contradicts_nothing() -> None:
     flakiness = Flakiness()
-    assert [seen(flakiness, "a", f"round {number}", passed=True) for number in range(3)] == ["", "", ""]
+    assert [
+        seen(flakiness, "a", f"round {number}", passed=True) for number in range(3)
+    ] == ["", "", ""]
 
 
 def test_each_environment_has_results_of_its_own() -> None:
@@ -50,7 +56,9 @@ def test_each_environment_has_results_of_its_own() -> None:
     assert resumed.contradicted(result(passed=False), " in place") == "round 1"
 
 
-def test_another_content_may_have_another_colour_and_one_that_comes_back_is_known() -> None:
+def test_another_content_may_have_another_colour_and_one_that_comes_back_is_known() -> (
+    None
+):
     flakiness = Flakiness()
     assert seen(flakiness, "a", "round 1", passed=False) == ""
     assert seen(flakiness, "b", "round 2", passed=True) == ""
@@ -71,7 +79,9 @@ def test_validators_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("more", [{"steady": False}, {"reason": "not_found"}])
-def test_what_may_differ_and_what_did_not_run_say_nothing_about_the_content(more: dict[str, Any]) -> None:
+def test_what_may_differ_and_what_did_not_run_say_nothing_about_the_content(
+    more: dict[str, Any],
+) -> None:
     flakiness = Flakiness()
     assert seen(flakiness, "a", "round 1", passed=False, **more) == ""
     assert flakiness.content().said == ()
@@ -107,6 +117,9 @@ def test_another_process_goes_on_with_what_the_log_says() -> None:
 
 def test_what_was_recalled_keeps_its_first_time() -> None:
     after = Flakiness()
-    contents = [Content(key="a", when=f"round {number}", said=(Colour(name="t", passed=False),)) for number in (1, 2)]
+    contents = [
+        Content(key="a", when=f"round {number}", said=(Colour(name="t", passed=False),))
+        for number in (1, 2)
+    ]
     after.recall(contents)
     assert seen(after, "a", "round 3", passed=True) == "round 1"

@@ -24,7 +24,11 @@ def history(**ends: Snapshot | None) -> SnapshotHistory:
 
 async def changed(old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
     """From one to two a.py, from two to three four files."""
-    by_pair = {(ONE, TWO): ("a.py",), (TWO, THREE): ("a.py", "b.py", "c.py", "d.py"), (ONE, THREE): ("b.py",)}
+    by_pair = {
+        (ONE, TWO): ("a.py",),
+        (TWO, THREE): ("a.py", "b.py", "c.py", "d.py"),
+        (ONE, THREE): ("b.py",),
+    }
     return () if old is None or new is None else by_pair.get((old, new), ())
 
 
@@ -34,7 +38,12 @@ async def changed(old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]
         (THREE, THREE, None, ""),
         (None, THREE, None, ""),
         (TWO, TWO, None, "a.py, b.py, c.py and 1 more changed after o1"),
-        (ONE, TWO, None, "o1 itself changed a.py; run the check alone, after the change"),
+        (
+            ONE,
+            TWO,
+            None,
+            "o1 itself changed a.py; run the check alone, after the change",
+        ),
         (ONE, TWO, "a.py", "a.py changed after o1"),
         (ONE, TWO, "z.py", ""),
         (ONE, None, None, "it is not known on which files o1 was seen"),
@@ -44,13 +53,23 @@ async def test_what_an_observation_depends_on(
     before: Snapshot | None, after: Snapshot | None, path: str | None, said: str
 ) -> None:
     item = Observation(
-        id="o1", source="shell", before=before and before.id, after=after and after.id, path=path, round=1
+        id="o1",
+        source="shell",
+        before=before and before.id,
+        after=after and after.id,
+        path=path,
+        round=1,
     )
     assert await why_stale(item, history(), THREE, changed) == said
 
 
 async def test_a_response_is_seen_on_no_snapshot_and_never_stale() -> None:
-    assert await why_stale(Observation(id="o1", source="response", round=1), history(), THREE, changed) == ""
+    assert (
+        await why_stale(
+            Observation(id="o1", source="response", round=1), history(), THREE, changed
+        )
+        == ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,11 +86,20 @@ async def test_what_is_only_reported_rests_on_its_whole_round(
     start: Snapshot | None, end: Snapshot | None, said: str
 ) -> None:
     before = start and start.id
-    item = Observation(id="o1", source="shell", before=before, path="z.py", round=4, reported_by="claude")
+    item = Observation(
+        id="o1",
+        source="shell",
+        before=before,
+        path="z.py",
+        round=4,
+        reported_by="claude",
+    )
     assert await why_stale(item, history(round4=end), THREE, changed) == said
 
 
 @pytest.mark.parametrize("source", ["response", "owner"])
 async def test_no_name_exempts_what_is_only_reported(source: str) -> None:
-    item = Observation(id="o1", source=source, before=ONE.id, round=4, reported_by="claude")
+    item = Observation(
+        id="o1", source=source, before=ONE.id, round=4, reported_by="claude"
+    )
     assert await why_stale(item, history(round4=TWO), THREE, changed) != ""

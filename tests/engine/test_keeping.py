@@ -16,7 +16,12 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import OutputStore
-from goalrunner.testing import ScriptedConversation, ScriptedRound, ScriptedValidator, shell_result
+from goalrunner.testing import (
+    ScriptedConversation,
+    ScriptedRound,
+    ScriptedValidator,
+    shell_result,
+)
 from tests.engine.test_run import Bench
 from tests.support.memory import MemoryArtifacts
 
@@ -31,31 +36,43 @@ class PatientArtifacts(MemoryArtifacts):
         super().__init__()
         self.begun = threading.Event()
 
-    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+    def adopt(
+        self, path: Path, hurried: Callable[[], bool] = lambda: False
+    ) -> ArtifactRef:
         self.begun.set()
         while not hurried():
             threading.Event().wait(0.001)
         return super().adopt(path)
 
 
-async def kept(artifacts: MemoryArtifacts, paths: list[Path], refs: list[ArtifactRef | None]) -> None:
+async def kept(
+    artifacts: MemoryArtifacts, paths: list[Path], refs: list[ArtifactRef | None]
+) -> None:
     keeping = OutputStore(artifacts)
     refs += [await keeping.adopt(path) for path in paths]
     keeping.settle()
 
 
-async def test_files_are_kept_and_what_is_empty_or_not_there_is_nothing(tmp_path: Path) -> None:
+async def test_files_are_kept_and_what_is_empty_or_not_there_is_nothing(
+    tmp_path: Path,
+) -> None:
     for name, data in (("large", LARGE), ("small", b"x"), ("empty", b"")):
         (tmp_path / name).write_bytes(data)
     artifacts, refs = MemoryArtifacts(), list[ArtifactRef | None]()
 
-    await kept(artifacts, [tmp_path / name for name in ("large", "small", "empty", "none")], refs)
+    await kept(
+        artifacts,
+        [tmp_path / name for name in ("large", "small", "empty", "none")],
+        refs,
+    )
 
     assert [ref and ref.size for ref in refs] == [5_000_000, 1, None, None]
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_who_is_cancelled_meanwhile_hurries_and_still_writes_down_what_there_is(tmp_path: Path) -> None:
+async def test_who_is_cancelled_meanwhile_hurries_and_still_writes_down_what_there_is(
+    tmp_path: Path,
+) -> None:
     paths = [tmp_path / "output", tmp_path / "errors"]
     for path in paths:
         path.write_bytes(LARGE)
@@ -71,7 +88,9 @@ async def test_who_is_cancelled_meanwhile_hurries_and_still_writes_down_what_the
     assert [ref and ref.size for ref in refs] == [5_000_000, 5_000_000]
 
 
-async def test_who_is_cancelled_already_hurries_from_the_beginning(tmp_path: Path) -> None:
+async def test_who_is_cancelled_already_hurries_from_the_beginning(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "output").write_bytes(LARGE)
     refs = list[ArtifactRef | None]()
 
@@ -94,7 +113,9 @@ class LargeValidator(ScriptedValidator):
         super().__init__(True)
         self.output = folder / "large"
 
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+    async def validate(
+        self, context: ValidationContext
+    ) -> tuple[ValidatorResult, Path | None]:
         result, _ = await super().validate(context)
         self.output.write_bytes(LARGE)
         return result, self.output
@@ -123,7 +144,9 @@ async def test_a_deadline_is_seen_while_the_output_of_a_command_is_kept_and_the_
     tmp_path: Path,
 ) -> None:
     (tmp_path / "large").write_bytes(LARGE)
-    shell = dataclasses.replace(shell_result("c1", "cat large", ""), output=tmp_path / "large")
+    shell = dataclasses.replace(
+        shell_result("c1", "cat large", ""), output=tmp_path / "large"
+    )
     bench = Bench(
         tmp_path,
         ScriptedConversation(ScriptedRound(text="done", tools=(shell,))),
@@ -140,5 +163,7 @@ async def test_a_check_whose_output_is_empty_has_an_empty_one(tmp_path: Path) ->
     (tmp_path / "none").touch()
     ref = await OutputStore(MemoryArtifacts()).take(tmp_path / "none")
     assert ref.size == 0
-    with pytest.raises(OSError, match="none"):  # the double's; the real store says it as a RecordError
+    with pytest.raises(
+        OSError, match="none"
+    ):  # the double's; the real store says it as a RecordError
         await OutputStore(MemoryArtifacts()).take(tmp_path / "none")

@@ -26,9 +26,9 @@ def test_the_first_message_says_what_done_means_and_who_checks() -> None:
 
 
 def test_the_first_message_names_the_patterns_of_what_may_change() -> None:
-    prompt = Prompts(GOAL.model_copy(update={"workspace": WorkspaceConfig(editable=("src/**",))})).render(
-        RunRound("first", 1)
-    )
+    prompt = Prompts(
+        GOAL.model_copy(update={"workspace": WorkspaceConfig(editable=("src/**",))})
+    ).render(RunRound("first", 1))
     assert (
         "\n\nChange only files that match these patterns; your work is also checked without changes of others:\n- src/**\n\n"
         in prompt
@@ -52,13 +52,21 @@ def test_empty_feedback_has_a_form_of_its_own() -> None:
 
 
 def test_the_goals_template_is_filled_in() -> None:
-    goal = GOAL.model_copy(update={"resume_prompt": "{iteration}: {feedback} | {missing} | {objective}"})
-    assert Prompts(goal).render(RunRound("retry", 3, "no")) == "3: no | no | Make parse() accept empty input."
+    goal = GOAL.model_copy(
+        update={"resume_prompt": "{iteration}: {feedback} | {missing} | {objective}"}
+    )
+    assert (
+        Prompts(goal).render(RunRound("retry", 3, "no"))
+        == "3: no | no | Make parse() accept empty input."
+    )
 
 
 def test_a_template_without_feedback_says_so() -> None:
     goal = GOAL.model_copy(update={"resume_prompt": "{feedback}"})
-    assert Prompts(goal).render(RunRound("retry", 3)) == "the check did not say what is missing"
+    assert (
+        Prompts(goal).render(RunRound("retry", 3))
+        == "the check did not say what is missing"
+    )
 
 
 def test_a_callable_gets_the_feedback_or_none() -> None:
@@ -68,13 +76,21 @@ def test_a_callable_gets_the_feedback_or_none() -> None:
 
 
 def test_without_context_the_original_input_comes_along() -> None:
-    goal = Goal(objective="Explain rainbows.", preserve_context=False, deliverable="response")
+    goal = Goal(
+        objective="Explain rainbows.", preserve_context=False, deliverable="response"
+    )
     prompts = Prompts(goal, resume_prompt=lambda feedback: f"Not yet: {feedback}")
-    assert prompts.render(RunRound("retry", 2, "too long")) == "Explain rainbows.\n\nNot yet: too long"
+    assert (
+        prompts.render(RunRound("retry", 2, "too long"))
+        == "Explain rainbows.\n\nNot yet: too long"
+    )
 
 
 def test_the_callers_own_input_replaces_the_first_message() -> None:
-    prompts = Prompts(Goal(objective="at most three sentences", preserve_context=False), first="Explain rainbows.")
+    prompts = Prompts(
+        Goal(objective="at most three sentences", preserve_context=False),
+        first="Explain rainbows.",
+    )
     assert prompts.render(RunRound("first", 1)) == "Explain rainbows."
     assert prompts.render(RunRound("retry", 2, "too long")).startswith(
         "Explain rainbows.\n\nThe objective is not complete"
@@ -88,7 +104,9 @@ def test_an_unreadable_judge_is_not_mentioned() -> None:
 
 
 def test_an_external_agent_is_told_of_no_tool_that_it_does_not_have() -> None:
-    external = Goal(objective="Do it.", agent=AgentConfig(use="command", command=("x",)))
+    external = Goal(
+        objective="Do it.", agent=AgentConfig(use="command", command=("x",))
+    )
     told = Prompts(external).render(RunRound("stalled", 4, "it is red"))
     assert "say so." in told
     assert "report_blocked" not in told

@@ -22,7 +22,13 @@ def taken(snapshot: Snapshot) -> events.SnapshotTaken:
 
 
 def report(number: int, round_: int, before: Snapshot) -> Observation:
-    return Observation(id=f"o{number}", source="shell", round=round_, before=before.id, reported_by="claude")
+    return Observation(
+        id=f"o{number}",
+        source="shell",
+        round=round_,
+        before=before.id,
+        reported_by="claude",
+    )
 
 
 def watched(folder: Folder, *before: Event) -> SnapshotTracker:
@@ -51,7 +57,9 @@ CUT = (
         (TWO, THREE, "a.py changed in the round in which claude reported o2"),
     ],
 )
-async def test_a_round_that_was_cut_begins_where_it_began(meanwhile: Snapshot, final: Snapshot, said: str) -> None:
+async def test_a_round_that_was_cut_begins_where_it_began(
+    meanwhile: Snapshot, final: Snapshot, said: str
+) -> None:
     folder = Folder(meanwhile)
     watch = watched(folder, *CUT)
     await watch.take("resumed")
@@ -66,25 +74,42 @@ async def test_a_round_that_was_cut_begins_where_it_began(meanwhile: Snapshot, f
 
 
 async def test_a_report_of_a_round_that_ended_before_the_cut_still_counts() -> None:
-    quiet = (taken(ONE), events.RoundStarted(round=1, prompt="first"), events.RoundFinished(round=1, snapshot=ONE))
+    quiet = (
+        taken(ONE),
+        events.RoundStarted(round=1, prompt="first"),
+        events.RoundFinished(round=1, snapshot=ONE),
+    )
     folder = Folder(ONE)
     watch = watched(folder, *quiet)
     assert await watch.stale([report(1, 1, ONE)], ONE) == {}
     folder.now = TWO
     await watch.take("resumed")
-    assert await watch.stale([report(1, 1, ONE)], TWO) == {"o1": "a.py changed after o1"}
+    assert await watch.stale([report(1, 1, ONE)], TWO) == {
+        "o1": "a.py changed after o1"
+    }
 
 
 async def test_a_report_of_a_round_without_an_end_never_counts() -> None:
-    watch = watched(Folder(ONE), taken(ONE), events.RoundStarted(round=1, prompt="first"))
-    assert await watch.stale([report(1, 1, ONE)], ONE) == {"o1": "it is not known on which files o1 was seen"}
+    watch = watched(
+        Folder(ONE), taken(ONE), events.RoundStarted(round=1, prompt="first")
+    )
+    assert await watch.stale([report(1, 1, ONE)], ONE) == {
+        "o1": "it is not known on which files o1 was seen"
+    }
 
 
 def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
     asked = events.UsageRecorded(account="judge", usage=Usage(calls=1))
-    verdict = events.VerdictRecorded(round=1, verdict=GoalVerdict(score=1.0, complete=True, missing=""))
+    verdict = events.VerdictRecorded(
+        round=1, verdict=GoalVerdict(score=1.0, complete=True, missing="")
+    )
     log, reader = MemoryLog(), Resumption(fresh_rounds=False)
-    for event in (asked, events.RunResumed(plan=events.RunRules(validators=()), version="1"), asked, verdict):
+    for event in (
+        asked,
+        events.RunResumed(plan=events.RunRules(validators=()), version="1"),
+        asked,
+        verdict,
+    ):
         log.append(event)
     for record in log.records:
         reader.add(record)
@@ -94,7 +119,9 @@ def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
 def test_a_call_that_was_cut_is_known_with_its_tool_and_its_command() -> None:
     reader = Resumption(fresh_rounds=False)
     for number, name in enumerate(("c1", "c2"), start=1):
-        called = events.ToolCalled(tool_call_id=name, tool="shell", summary=f"make {name}")
+        called = events.ToolCalled(
+            tool_call_id=name, tool="shell", summary=f"make {name}"
+        )
         reader.add(Record(seq=number, at="", elapsed=0, event=called))
     left = reader.read(lambda _: {}, MemoryArtifacts()).unfinished
     assert left.cut == {"c2": ("shell", "make c2")}

@@ -29,7 +29,13 @@ from goalrunner.testing import (
     shell_result,
     unsatisfied,
 )
-from tests.support.memory import ManualClock, MemoryArtifacts, MemoryLog, MemoryTranscript, RecordingObserver
+from tests.support.memory import (
+    ManualClock,
+    MemoryArtifacts,
+    MemoryLog,
+    MemoryTranscript,
+    RecordingObserver,
+)
 
 
 class Bench:
@@ -64,10 +70,21 @@ class Bench:
             scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",
         )
         self.saves = 0
-        journal = RunJournal(parts.log, parts.transcript, parts.artifacts, (self.observer,), self._save)
-        self.run = Run(parts, journal, Prompts(self.goal).render, fresh_rounds=not self.goal.preserve_context)
+        journal = RunJournal(
+            parts.log, parts.transcript, parts.artifacts, (self.observer,), self._save
+        )
+        self.run = Run(
+            parts,
+            journal,
+            Prompts(self.goal).render,
+            fresh_rounds=not self.goal.preserve_context,
+        )
         record = events.GoalRecord(
-            goal_id="g", run_id="r", description=self.goal.objective, created_at="t0", updated_at="t0"
+            goal_id="g",
+            run_id="r",
+            description=self.goal.objective,
+            created_at="t0",
+            updated_at="t0",
         )
         self.plan = plan or events.RunRules(
             validators=tuple(validator.name for validator in validators),
@@ -77,7 +94,8 @@ class Bench:
             deliverable=self.goal.deliverable,
         )
         self.run.start(
-            events.GoalCreated(goal=record, plan=self.plan), events.RunStarted(workspace=str(tmp_path), version="0")
+            events.GoalCreated(goal=record, plan=self.plan),
+            events.RunStarted(workspace=str(tmp_path), version="0"),
         )
 
     def _save(self, state: object) -> None:
@@ -114,15 +132,34 @@ def test_text_streams_while_an_observer_shows_it() -> None:
 
 async def test_an_honest_run_is_a_trajectory_of_typed_events(tmp_path: Path) -> None:
     conversation = ScriptedConversation(
-        ScriptedRound(text="I fixed it", tools=(shell_result("c1", "pytest -q", "1 failed", 1),)),
-        ScriptedRound(text="now really", tools=(shell_result("c2", "pytest -q", "1 passed"),)),
+        ScriptedRound(
+            text="I fixed it", tools=(shell_result("c1", "pytest -q", "1 failed", 1),)
+        ),
+        ScriptedRound(
+            text="now really", tools=(shell_result("c2", "pytest -q", "1 passed"),)
+        ),
     )
     bench = Bench(
-        tmp_path, conversation, validators=[ScriptedValidator("assert 1 == 2", True)], judge=ScriptedJudge(satisfied())
+        tmp_path,
+        conversation,
+        validators=[ScriptedValidator("assert 1 == 2", True)],
+        judge=ScriptedJudge(satisfied()),
     )
     outcome = await bench.drive()
-    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (GoalStatus.COMPLETE, StopReason.SATISFIED, 2)
-    work = ["message", "tool_called", "tool_result_recorded", "message", "usage_recorded", "message", "round_finished"]
+    assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
+        GoalStatus.COMPLETE,
+        StopReason.SATISFIED,
+        2,
+    )
+    work = [
+        "message",
+        "tool_called",
+        "tool_result_recorded",
+        "message",
+        "usage_recorded",
+        "message",
+        "round_finished",
+    ]
     check = ["step_started", "validators_finished"]
     assert bench.log.types() == [
         "goal_created",
@@ -135,10 +172,14 @@ async def test_an_honest_run_is_a_trajectory_of_typed_events(tmp_path: Path) -> 
     assert [attempt.passed for attempt in outcome.attempts] == [False, True]
 
 
-async def test_the_red_output_goes_back_verbatim_as_a_user_message(tmp_path: Path) -> None:
+async def test_the_red_output_goes_back_verbatim_as_a_user_message(
+    tmp_path: Path,
+) -> None:
     conversation = ScriptedConversation("one", "two")
     feedback = "E   assert '{x}' == 'y'\nFAILED tests/test_a.py"
-    bench = Bench(tmp_path, conversation, validators=[ScriptedValidator(feedback, True)])
+    bench = Bench(
+        tmp_path, conversation, validators=[ScriptedValidator(feedback, True)]
+    )
     assert (await bench.drive()).passed
     assert feedback in conversation.prompts[1]
 
@@ -150,16 +191,24 @@ async def test_the_judges_missing_goes_back_verbatim(tmp_path: Path) -> None:
     assert "no evidence that parse('') works" in conversation.prompts[1]
 
 
-async def test_an_unreadable_judge_is_asked_again_and_the_agent_is_not(tmp_path: Path) -> None:
+async def test_an_unreadable_judge_is_asked_again_and_the_agent_is_not(
+    tmp_path: Path,
+) -> None:
     conversation = ScriptedConversation("one", "two")
     fallback = GoalVerdict(score=0.0, complete=False, source="fallback", missing="")
-    assert (await Bench(tmp_path, conversation, judge=ScriptedJudge(fallback, satisfied())).drive()).passed
+    assert (
+        await Bench(
+            tmp_path, conversation, judge=ScriptedJudge(fallback, satisfied())
+        ).drive()
+    ).passed
     assert len(conversation.prompts) == 1
 
 
 async def test_the_cap_ends_the_run_with_its_last_verdict(tmp_path: Path) -> None:
     bench = Bench(
-        tmp_path, ScriptedConversation("a", "b", "c"), validators=[ScriptedValidator(False, False, "still red")]
+        tmp_path,
+        ScriptedConversation("a", "b", "c"),
+        validators=[ScriptedValidator(False, False, "still red")],
     )
     outcome = await bench.drive()
     assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
@@ -172,7 +221,9 @@ async def test_the_cap_ends_the_run_with_its_last_verdict(tmp_path: Path) -> Non
     assert outcome.exit_code == 1
 
 
-async def test_validators_run_side_by_side_and_serial_ones_after_them(tmp_path: Path) -> None:
+async def test_validators_run_side_by_side_and_serial_ones_after_them(
+    tmp_path: Path,
+) -> None:
     running: list[str] = []
     trace: list[str] = []
 
@@ -190,21 +241,38 @@ async def test_validators_run_side_by_side_and_serial_ones_after_them(tmp_path: 
         Watched(True, name="b"),
         Watched(True, name="serial2", serial=True),
     ]
-    outcome = await Bench(tmp_path, ScriptedConversation("x"), validators=validators).drive()
+    outcome = await Bench(
+        tmp_path, ScriptedConversation("x"), validators=validators
+    ).drive()
     assert outcome.passed
     assert trace == ["a+b", "b", "serial1", "serial2"]
 
 
 async def test_the_deadline_cuts_a_round_in_mid_flight(tmp_path: Path) -> None:
     goal = Goal(objective="x", timeout=0.05)
-    bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(delay=30)), validators=[ScriptedValidator()], goal=goal)
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(delay=30)),
+        validators=[ScriptedValidator()],
+        goal=goal,
+    )
     outcome = await bench.drive()
-    assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.TIMEOUT)
-    assert outcome.message == "the time limit of 0.05 s was reached while the agent of round 1 ran"
+    assert (outcome.status, outcome.stop_reason) == (
+        GoalStatus.CAPPED,
+        StopReason.TIMEOUT,
+    )
+    assert (
+        outcome.message
+        == "the time limit of 0.05 s was reached while the agent of round 1 ran"
+    )
 
 
 async def test_a_signal_ends_as_cancelled_and_keeps_its_number(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(delay=30)), validators=[ScriptedValidator()])
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(delay=30)),
+        validators=[ScriptedValidator()],
+    )
     task = asyncio.create_task(bench.drive())
     await asyncio.sleep(0.01)
     bench.run.interrupt(15)
@@ -217,8 +285,14 @@ async def test_a_signal_ends_as_cancelled_and_keeps_its_number(tmp_path: Path) -
     )
 
 
-async def test_the_callers_own_cancellation_is_recorded_and_passed_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(delay=30)), validators=[ScriptedValidator()])
+async def test_the_callers_own_cancellation_is_recorded_and_passed_on(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(delay=30)),
+        validators=[ScriptedValidator()],
+    )
     task = asyncio.create_task(bench.drive())
     await asyncio.sleep(0.01)
     task.cancel()
@@ -227,9 +301,15 @@ async def test_the_callers_own_cancellation_is_recorded_and_passed_on(tmp_path: 
     assert bench.log.types()[-1] == "run_ended"
 
 
-async def test_a_wrong_key_fails_at_once_with_the_line_that_fixes_it(tmp_path: Path) -> None:
+async def test_a_wrong_key_fails_at_once_with_the_line_that_fixes_it(
+    tmp_path: Path,
+) -> None:
     error = AuthenticationFailed("openai refuses the key", "export OPENAI_API_KEY=...")
-    bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(error=error)), validators=[ScriptedValidator()])
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(error=error)),
+        validators=[ScriptedValidator()],
+    )
     outcome = await bench.drive()
     assert (outcome.status, outcome.stop_reason, outcome.iterations) == (
         GoalStatus.FAILED,
@@ -242,14 +322,28 @@ async def test_a_wrong_key_fails_at_once_with_the_line_that_fixes_it(tmp_path: P
 async def test_a_budget_cuts_between_model_calls(tmp_path: Path) -> None:
     plan = events.RunRules(has_judge=True, tokens=100)
     conversation = ScriptedConversation(ScriptedRound(usage=Usage(input_tokens=100)))
-    outcome = await Bench(tmp_path, conversation, judge=ScriptedJudge(), plan=plan).drive()
-    assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED)
+    outcome = await Bench(
+        tmp_path, conversation, judge=ScriptedJudge(), plan=plan
+    ).drive()
+    assert (outcome.status, outcome.stop_reason) == (
+        GoalStatus.CAPPED,
+        StopReason.BUDGET_EXHAUSTED,
+    )
 
 
-async def test_a_defect_of_a_part_fails_the_run_and_keeps_the_traceback(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, ScriptedConversation(ScriptedRound(error=ZeroDivisionError("oops"))), judge=ScriptedJudge())
+async def test_a_defect_of_a_part_fails_the_run_and_keeps_the_traceback(
+    tmp_path: Path,
+) -> None:
+    bench = Bench(
+        tmp_path,
+        ScriptedConversation(ScriptedRound(error=ZeroDivisionError("oops"))),
+        judge=ScriptedJudge(),
+    )
     outcome = await bench.drive()
-    assert (outcome.status, outcome.stop_reason) == (GoalStatus.FAILED, StopReason.INTERNAL_ERROR)
+    assert (outcome.status, outcome.stop_reason) == (
+        GoalStatus.FAILED,
+        StopReason.INTERNAL_ERROR,
+    )
     path = Path(outcome.message.splitlines()[1].removeprefix("the traceback is in "))
     assert "ZeroDivisionError: oops" in path.read_text()
 
@@ -257,11 +351,15 @@ async def test_a_defect_of_a_part_fails_the_run_and_keeps_the_traceback(tmp_path
 async def test_a_timeout_error_from_a_part_is_no_deadline(tmp_path: Path) -> None:
     goal = Goal(objective="x", timeout=60)
     conversation = ScriptedConversation(ScriptedRound(error=TimeoutError("socket")))
-    outcome = await Bench(tmp_path, conversation, judge=ScriptedJudge(), goal=goal).drive()
+    outcome = await Bench(
+        tmp_path, conversation, judge=ScriptedJudge(), goal=goal
+    ).drive()
     assert outcome.stop_reason is StopReason.INTERNAL_ERROR
 
 
-async def test_a_log_that_cannot_be_written_is_an_error_and_no_outcome(tmp_path: Path) -> None:
+async def test_a_log_that_cannot_be_written_is_an_error_and_no_outcome(
+    tmp_path: Path,
+) -> None:
     class FullDisk(MemoryLog):
         def append(self, event: events.Event) -> events.Record:
             if len(self.records) == 5:
@@ -269,10 +367,17 @@ async def test_a_log_that_cannot_be_written_is_an_error_and_no_outcome(tmp_path:
             return super().append(event)
 
     with pytest.raises(RecordError, match="no space left"):
-        await Bench(tmp_path, ScriptedConversation("x"), judge=ScriptedJudge(satisfied()), log=FullDisk()).drive()
+        await Bench(
+            tmp_path,
+            ScriptedConversation("x"),
+            judge=ScriptedJudge(satisfied()),
+            log=FullDisk(),
+        ).drive()
 
 
-async def test_a_second_driver_on_a_busy_conversation_is_refused(tmp_path: Path) -> None:
+async def test_a_second_driver_on_a_busy_conversation_is_refused(
+    tmp_path: Path,
+) -> None:
     conversation = ScriptedConversation(ScriptedRound(delay=30))
     first = Bench(tmp_path, conversation, judge=ScriptedJudge())
     task = asyncio.create_task(first.drive())
@@ -284,10 +389,17 @@ async def test_a_second_driver_on_a_busy_conversation_is_refused(tmp_path: Path)
         await task
 
 
-async def test_without_context_each_retry_sees_the_original_input_and_the_latest_feedback_alone(tmp_path: Path) -> None:
+async def test_without_context_each_retry_sees_the_original_input_and_the_latest_feedback_alone(
+    tmp_path: Path,
+) -> None:
     goal = Goal(objective="the original input", preserve_context=False)
     conversation = ScriptedConversation("a", "b", "c")
-    bench = Bench(tmp_path, conversation, validators=[ScriptedValidator("first red", "second red", True)], goal=goal)
+    bench = Bench(
+        tmp_path,
+        conversation,
+        validators=[ScriptedValidator("first red", "second red", True)],
+        goal=goal,
+    )
     assert (await bench.drive()).passed
     assert len(conversation.messages) == 2
     (prompt,) = conversation.prompts
@@ -296,10 +408,16 @@ async def test_without_context_each_retry_sees_the_original_input_and_the_latest
     assert "first red" not in prompt
 
 
-async def test_a_deliverable_response_is_an_observation_of_its_round(tmp_path: Path) -> None:
+async def test_a_deliverable_response_is_an_observation_of_its_round(
+    tmp_path: Path,
+) -> None:
     goal = Goal(objective="explain rainbows", deliverable="response")
-    judge = ScriptedJudge(unsatisfied("shorter"), satisfied(observation="o2", quote="short"))
-    outcome = await Bench(tmp_path, ScriptedConversation("long", "short"), judge=judge, goal=goal).drive()
+    judge = ScriptedJudge(
+        unsatisfied("shorter"), satisfied(observation="o2", quote="short")
+    )
+    outcome = await Bench(
+        tmp_path, ScriptedConversation("long", "short"), judge=judge, goal=goal
+    ).drive()
     assert outcome.passed
     trail = judge.requests[1].trail
     observation = trail.observation("o2")
@@ -309,17 +427,26 @@ async def test_a_deliverable_response_is_an_observation_of_its_round(tmp_path: P
 
 
 async def test_criteria_of_the_first_audit_bind_the_later_ones(tmp_path: Path) -> None:
-    judge = ScriptedJudge(unsatisfied("more", criterion="tests pass"), satisfied(criterion="tests pass"))
+    judge = ScriptedJudge(
+        unsatisfied("more", criterion="tests pass"), satisfied(criterion="tests pass")
+    )
     await Bench(tmp_path, ScriptedConversation("a", "b"), judge=judge).drive()
-    assert [request.success_criteria for request in judge.requests] == [(), ("tests pass",)]
+    assert [request.success_criteria for request in judge.requests] == [
+        (),
+        ("tests pass",),
+    ]
 
 
 async def test_claims_and_observations_reach_the_judge_in_order(tmp_path: Path) -> None:
     judge = ScriptedJudge(satisfied())
     conversation = ScriptedConversation(
-        ScriptedRound(text="all green", tools=(shell_result("c1", "pytest", "1 passed"),))
+        ScriptedRound(
+            text="all green", tools=(shell_result("c1", "pytest", "1 passed"),)
+        )
     )
-    await Bench(tmp_path, conversation, judge=judge, validators=[ScriptedValidator(True)]).drive()
+    await Bench(
+        tmp_path, conversation, judge=judge, validators=[ScriptedValidator(True)]
+    ).drive()
     trail = judge.requests[0].trail
     assert [(item.kind, trail.read(item)) for item in trail.items] == [
         ("observation", "1 passed"),
@@ -332,7 +459,9 @@ async def test_claims_and_observations_reach_the_judge_in_order(tmp_path: Path) 
     ]
 
 
-async def test_a_validator_that_leaves_or_interrupts_never_tears_down_the_loop(tmp_path: Path) -> None:
+async def test_a_validator_that_leaves_or_interrupts_never_tears_down_the_loop(
+    tmp_path: Path,
+) -> None:
     class Raising(ScriptedValidator):
         def __init__(self, error: BaseException) -> None:
             super().__init__()
@@ -341,11 +470,17 @@ async def test_a_validator_that_leaves_or_interrupts_never_tears_down_the_loop(t
         async def validate(self, context):  # type: ignore[no-untyped-def]
             raise self._error
 
-    left = Bench(tmp_path, ScriptedConversation("a", "b", "c"), validators=[Raising(SystemExit(0))])
+    left = Bench(
+        tmp_path,
+        ScriptedConversation("a", "b", "c"),
+        validators=[Raising(SystemExit(0))],
+    )
     outcome = await left.drive()
     assert (outcome.status, outcome.iterations) == (GoalStatus.CAPPED, 3)
     assert outcome.attempts[0].feedback == "validator check: SystemExit: 0"
-    interrupted = Bench(tmp_path, ScriptedConversation("a"), validators=[Raising(KeyboardInterrupt())])
+    interrupted = Bench(
+        tmp_path, ScriptedConversation("a"), validators=[Raising(KeyboardInterrupt())]
+    )
     outcome = await interrupted.drive()
     assert (outcome.status, outcome.stop_reason, outcome.exit_code) == (
         GoalStatus.CANCELLED,

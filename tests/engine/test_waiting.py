@@ -32,7 +32,9 @@ SOON = 0.3
 
 
 def limit(seconds: float | None = SOON, **more: Any) -> Outage:
-    resets_at = None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+    resets_at = (
+        None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+    )
     return Outage("limit", "usage limit", resets_at, **more)
 
 
@@ -44,7 +46,9 @@ class UsedUp(AgentError):
         self._seconds = seconds
 
     def __getattribute__(self, name: str) -> Any:
-        return limit(self._seconds) if name == "outage" else super().__getattribute__(name)
+        return (
+            limit(self._seconds) if name == "outage" else super().__getattribute__(name)
+        )
 
 
 def used_up(seconds: float = SOON) -> ScriptedRound:
@@ -53,7 +57,12 @@ def used_up(seconds: float = SOON) -> ScriptedRound:
 
 
 def rules(**changes: Any) -> events.RunRules:
-    fields = {"wait": 60.0, "max_iterations": 3, "timeout": 5.0, "validators": ("check",)}
+    fields = {
+        "wait": 60.0,
+        "max_iterations": 3,
+        "timeout": 5.0,
+        "validators": ("check",),
+    }
     return events.RunRules(**{**fields, **changes})
 
 
@@ -68,42 +77,76 @@ class Stopwatch(SystemClock):
         return time.monotonic() - self._began
 
 
-def bench(tmp_path: Path, conversation: Any, plan: events.RunRules | None = None, **more: Any) -> Bench:
+def bench(
+    tmp_path: Path, conversation: Any, plan: events.RunRules | None = None, **more: Any
+) -> Bench:
     more = {"validators": [ScriptedValidator(True)], **more}
     clock = Stopwatch()
-    return Bench(tmp_path, conversation, plan=plan or rules(), log=MemoryLog(clock), clock=clock, **more)
+    return Bench(
+        tmp_path,
+        conversation,
+        plan=plan or rules(),
+        log=MemoryLog(clock),
+        clock=clock,
+        **more,
+    )
 
 
 def waits(begun: Bench) -> list[events.Event]:
     """The events about failures and waits."""
     about = (events.WorkFailed, events.WaitStarted, events.WaitEnded)
-    return [record.event for record in begun.log.records if isinstance(record.event, about)]
+    return [
+        record.event for record in begun.log.records if isinstance(record.event, about)
+    ]
 
 
 async def test_a_run_waits_until_the_limit_resets_and_goes_on(tmp_path: Path) -> None:
     run = bench(tmp_path, ScriptedConversation(used_up(), "done"))
     outcome = await run.drive()
     assert (outcome.status, outcome.iterations) == (GoalStatus.COMPLETE, 1)
-    assert [event.type for event in waits(run)] == ["work_failed", "wait_started", "wait_ended"]
+    assert [event.type for event in waits(run)] == [
+        "work_failed",
+        "wait_started",
+        "wait_ended",
+    ]
     assert SOON / 2 < outcome.waited <= SOON
-    begun, over = (run.log.records[run.log.types().index(name)].elapsed for name in ("wait_started", "wait_ended"))
+    begun, over = (
+        run.log.records[run.log.types().index(name)].elapsed
+        for name in ("wait_started", "wait_ended")
+    )
     assert over - begun < SOON / 2
     assert outcome.resume_at == ""
 
 
-async def test_a_wait_does_not_reach_the_time_limit_and_moves_the_deadline(tmp_path: Path) -> None:
-    run = bench(tmp_path, ScriptedConversation(used_up(0.6), ScriptedRound(delay=0.1)), rules(timeout=0.5))
+async def test_a_wait_does_not_reach_the_time_limit_and_moves_the_deadline(
+    tmp_path: Path,
+) -> None:
+    run = bench(
+        tmp_path,
+        ScriptedConversation(used_up(0.6), ScriptedRound(delay=0.1)),
+        rules(timeout=0.5),
+    )
     outcome = await run.drive()
     assert outcome.passed
-    ended = next(record for record in run.log.records if isinstance(record.event, events.WaitEnded))
+    ended = next(
+        record
+        for record in run.log.records
+        if isinstance(record.event, events.WaitEnded)
+    )
     assert isinstance(ended.event, events.WaitEnded)
     assert ended.event.deadline_at is not None
-    left = datetime.fromisoformat(ended.event.deadline_at) - datetime.fromisoformat(ended.at)
+    left = datetime.fromisoformat(ended.event.deadline_at) - datetime.fromisoformat(
+        ended.at
+    )
     assert left.total_seconds() == pytest.approx(0.5 - ended.elapsed, abs=0.1)
 
 
 async def test_active_time_after_a_wait_counts(tmp_path: Path) -> None:
-    run = bench(tmp_path, ScriptedConversation(used_up(), ScriptedRound(delay=9)), rules(timeout=0.2))
+    run = bench(
+        tmp_path,
+        ScriptedConversation(used_up(), ScriptedRound(delay=9)),
+        rules(timeout=0.2),
+    )
     outcome = await run.drive()
     assert (outcome.stop_reason, outcome.iterations) == (StopReason.TIMEOUT, 0)
 
@@ -111,7 +154,11 @@ async def test_active_time_after_a_wait_counts(tmp_path: Path) -> None:
 async def test_without_a_wait_the_run_ends_and_names_the_time(tmp_path: Path) -> None:
     run = bench(tmp_path, ScriptedConversation(used_up(3600)), rules(wait=0.0))
     outcome = await run.drive()
-    assert (outcome.stop_reason, outcome.exit_code, outcome.waited) == (StopReason.AGENT_FAILED, 4, 0.0)
+    assert (outcome.stop_reason, outcome.exit_code, outcome.waited) == (
+        StopReason.AGENT_FAILED,
+        4,
+        0.0,
+    )
     assert outcome.message.startswith("it is used up\nthe limit resets at ")
     assert datetime.fromisoformat(outcome.resume_at) > datetime.now(UTC)
 
@@ -120,13 +167,20 @@ async def test_an_overload_is_tried_again_after_a_pause_that_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("goalrunner.core.waiting.RETRY_PAUSES", (0.1, 0.1))
-    overloaded = ScriptedRound(error=AgentError("529", outage=Outage("overload", "529 overloaded")))
-    run = bench(tmp_path, ScriptedConversation(overloaded, overloaded, "done"), rules(wait=0.0))
+    overloaded = ScriptedRound(
+        error=AgentError("529", outage=Outage("overload", "529 overloaded"))
+    )
+    run = bench(
+        tmp_path, ScriptedConversation(overloaded, overloaded, "done"), rules(wait=0.0)
+    )
     outcome = await run.drive()
     assert (outcome.status, outcome.waited) == (GoalStatus.COMPLETE, 0.0)
     assert outcome.duration >= 0.2
     started = [event for event in waits(run) if isinstance(event, events.WaitStarted)]
-    assert [(event.kind, event.number) for event in started] == [("retry", 1), ("retry", 2)]
+    assert [(event.kind, event.number) for event in started] == [
+        ("retry", 1),
+        ("retry", 2),
+    ]
 
 
 class SetBack(Stopwatch):
@@ -139,11 +193,18 @@ class SetBack(Stopwatch):
         return super().now() - self.behind
 
 
-async def test_a_clock_that_is_set_back_does_not_make_a_wait_longer(tmp_path: Path) -> None:
+async def test_a_clock_that_is_set_back_does_not_make_a_wait_longer(
+    tmp_path: Path,
+) -> None:
     clock = SetBack()
     conversation = ScriptedConversation(used_up(), "done")
     run = Bench(
-        tmp_path, conversation, plan=rules(), log=MemoryLog(clock), clock=clock, validators=[ScriptedValidator(True)]
+        tmp_path,
+        conversation,
+        plan=rules(),
+        log=MemoryLog(clock),
+        clock=clock,
+        validators=[ScriptedValidator(True)],
     )
     task = await started_waiting(run.run)
     clock.behind = timedelta(days=1)
@@ -151,7 +212,9 @@ async def test_a_clock_that_is_set_back_does_not_make_a_wait_longer(tmp_path: Pa
         assert (await task).passed
 
 
-async def test_a_conversation_that_cannot_resume_gets_the_same_prompt_again(tmp_path: Path) -> None:
+async def test_a_conversation_that_cannot_resume_gets_the_same_prompt_again(
+    tmp_path: Path,
+) -> None:
     conversation = ScriptedConversation(used_up(), "done")
     await bench(tmp_path, conversation).drive()
     first, second = conversation.prompts
@@ -172,7 +235,9 @@ class Resuming(ScriptedConversation):
     def adopt_history(self, messages: Any, recorder: Recorder) -> None:
         """Adopt nothing."""
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(
+        self, notice: str, left: Unfinished, recorder: Recorder
+    ) -> RoundReply:
         """Play the next round."""
         self.resumed.append((notice, left))
         return await self.send(notice or "go on", recorder)
@@ -182,7 +247,9 @@ class Resuming(ScriptedConversation):
         self.closed += 1
 
 
-async def test_a_conversation_that_can_resume_goes_on_with_its_turn(tmp_path: Path) -> None:
+async def test_a_conversation_that_can_resume_goes_on_with_its_turn(
+    tmp_path: Path,
+) -> None:
     conversation = Resuming(used_up(), "done")
     outcome = await bench(tmp_path, conversation).drive()
     assert outcome.passed
@@ -209,20 +276,40 @@ async def test_what_an_earlier_process_left_is_reported_once(tmp_path: Path) -> 
 
 async def test_the_judge_is_asked_again_after_a_wait(tmp_path: Path) -> None:
     judge = ScriptedJudge(UsedUp(SOON), satisfied())
-    conversation = ScriptedConversation(ScriptedRound(tools=(shell_result("c1", "pytest -q", "1 passed"),)))
+    conversation = ScriptedConversation(
+        ScriptedRound(tools=(shell_result("c1", "pytest -q", "1 passed"),))
+    )
     run = bench(tmp_path, conversation, rules(has_judge=True), judge=judge)
     outcome = await run.drive()
-    assert (outcome.status, outcome.iterations, len(judge.requests)) == (GoalStatus.COMPLETE, 1, 2)
-    assert [getattr(event, "account", "") for event in waits(run)] == ["judge", "judge", ""]
+    assert (outcome.status, outcome.iterations, len(judge.requests)) == (
+        GoalStatus.COMPLETE,
+        1,
+        2,
+    )
+    assert [getattr(event, "account", "") for event in waits(run)] == [
+        "judge",
+        "judge",
+        "",
+    ]
 
 
-async def test_a_judge_without_an_answer_ends_a_run_that_does_not_wait(tmp_path: Path) -> None:
-    unavailable = ProviderUnavailable("rate limit", outage=limit(None, was_retried=True))
+async def test_a_judge_without_an_answer_ends_a_run_that_does_not_wait(
+    tmp_path: Path,
+) -> None:
+    unavailable = ProviderUnavailable(
+        "rate limit", outage=limit(None, was_retried=True)
+    )
     run = bench(
-        tmp_path, ScriptedConversation("done"), rules(has_judge=True, wait=0.0), judge=ScriptedJudge(unavailable)
+        tmp_path,
+        ScriptedConversation("done"),
+        rules(has_judge=True, wait=0.0),
+        judge=ScriptedJudge(unavailable),
     )
     outcome = await run.drive()
-    assert (outcome.stop_reason, outcome.message) == (StopReason.JUDGE_FAILED, "rate limit")
+    assert (outcome.stop_reason, outcome.message) == (
+        StopReason.JUDGE_FAILED,
+        "rate limit",
+    )
 
 
 async def started_waiting(run: Run) -> asyncio.Task[Any]:
@@ -245,12 +332,18 @@ async def test_a_wait_can_be_interrupted(tmp_path: Path, ends: str) -> None:
     task.cancel()
     outcome = await task
     assert (outcome.status, outcome.stop_reason) == (GoalStatus.CANCELLED, ends)
-    assert datetime.fromisoformat(outcome.resume_at) > datetime.now(UTC) + timedelta(minutes=50)
+    assert datetime.fromisoformat(outcome.resume_at) > datetime.now(UTC) + timedelta(
+        minutes=50
+    )
     assert outcome.duration < 1
 
 
-async def test_the_chat_of_the_messages_is_as_without_the_failure(tmp_path: Path) -> None:
+async def test_the_chat_of_the_messages_is_as_without_the_failure(
+    tmp_path: Path,
+) -> None:
     conversation = Resuming(ScriptedRound(error=UsedUp(SOON)), "done")
     await bench(tmp_path, conversation).drive()
-    answers: list[Message] = [one for one in conversation.messages if one["role"] == "assistant"]
+    answers: list[Message] = [
+        one for one in conversation.messages if one["role"] == "assistant"
+    ]
     assert [one["content"] for one in answers] == ["done"]

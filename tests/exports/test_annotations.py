@@ -13,7 +13,12 @@ from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.exports.annotations import Annotation, github_text, gitlab_text, problems_of
+from goalrunner.exports.annotations import (
+    Annotation,
+    github_text,
+    gitlab_text,
+    problems_of,
+)
 from goalrunner.reports.figures import json_text, neutral
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
@@ -39,7 +44,10 @@ def commands(log: str) -> list[str]:
     The new form stands at the start of a line, after white space; the old form anywhere in a line.
     """
     known = "|".join(COMMANDS)
-    found = [re.match(rf"\s*::({known})( .*?)?::", line) for line in re.split(r"\r\n|\r|\n", log)]
+    found = [
+        re.match(rf"\s*::({known})( .*?)?::", line)
+        for line in re.split(r"\r\n|\r|\n", log)
+    ]
     old = re.findall(rf"##\[({known})[ \]]", log)
     return [match[1] for match in found if match] + old
 
@@ -63,7 +71,9 @@ ATTACKS = [
 def test_texts_of_agents_and_tests_are_no_commands_of_a_log(text: str) -> None:
     stream = io.StringIO()
     progress = Progress(stream, github=True)
-    red = ValidatorResult(name="tests", passed=False, summary=text, feedback=f"{text}\nmore\n{text}\n")
+    red = ValidatorResult(
+        name="tests", passed=False, summary=text, feedback=f"{text}\nmore\n{text}\n"
+    )
     for record in numbered(
         told_run.created(text),
         told_run.started(text),
@@ -94,7 +104,12 @@ def test_each_round_is_a_group_and_what_it_took_stands_between_the_groups() -> N
     progress.finish(told_run.outcome())
     lines = stream.getvalue().splitlines()
     marks = [line for line in lines if line.startswith("::")]
-    assert marks == ["::group::round 1", "::endgroup::", "::group::round 2", "::endgroup::"]
+    assert marks == [
+        "::group::round 1",
+        "::endgroup::",
+        "::group::round 2",
+        "::endgroup::",
+    ]
     assert lines[lines.index("::endgroup::") + 1].startswith("           round 1 took")
     assert lines.index("::group::round 2") == lines.index("::endgroup::") + 2
     assert "\x1b" not in stream.getvalue()
@@ -111,7 +126,10 @@ def test_a_run_that_stops_within_a_round_ends_its_group() -> None:
 
 
 def test_outside_of_github_and_with_quiet_there_are_no_groups() -> None:
-    for quiet, environ in ((False, {"CI": "true", "GITLAB_CI": "true"}), (True, {"GITHUB_ACTIONS": "true"})):
+    for quiet, environ in (
+        (False, {"CI": "true", "GITLAB_CI": "true"}),
+        (True, {"GITHUB_ACTIONS": "true"}),
+    ):
         stream = io.StringIO()
         progress = open_progress(stream, quiet=quiet, environ=environ)
         for record in told_run.two_rounds():
@@ -141,7 +159,9 @@ def repository(tmp_path: Path) -> Path:
 
 
 def red(feedback: str) -> ValidatorResult:
-    return ValidatorResult(name="tests", passed=False, summary="2 failed", feedback=feedback)
+    return ValidatorResult(
+        name="tests", passed=False, summary="2 failed", feedback=feedback
+    )
 
 
 PYTEST = """\
@@ -174,8 +194,18 @@ AssertionError: 1 != 2
         ("    a_test.go:9: got 1, want 2\n", "pkg/a_test.go", 9, "got 1, want 2"),
         ("src/a.ts(3,5): error TS2322: no\n", "pkg/src/a.ts", 3, "error TS2322: no"),
         ("tests/test_a.py:3:8: F401 unused\n", "pkg/tests/test_a.py", 3, "F401 unused"),
-        ("    at Object.<anonymous> (src/a.test.js:5:10)\n", "pkg/src/a.test.js", 5, "2 failed"),
-        ("    at file://{root}/pkg/src/a.test.js:5:10\n", "pkg/src/a.test.js", 5, "2 failed"),
+        (
+            "    at Object.<anonymous> (src/a.test.js:5:10)\n",
+            "pkg/src/a.test.js",
+            5,
+            "2 failed",
+        ),
+        (
+            "    at file://{root}/pkg/src/a.test.js:5:10\n",
+            "pkg/src/a.test.js",
+            5,
+            "2 failed",
+        ),
         ("thread 'x' panicked at src/lib.rs:10:5:\n", "pkg/src/lib.rs", 10, "2 failed"),
         ("error: unused\n --> src/lib.rs:7:1\n", "pkg/src/lib.rs", 7, "2 failed"),
     ],
@@ -185,14 +215,24 @@ def test_the_output_of_test_runners_names_places(
 ) -> None:
     environ = {"GITHUB_WORKSPACE": str(repository)}
     result = red(output.replace("{root}", str(repository)))
-    first, *places = problems_of(capped(repository / "pkg"), [result], str(repository / "goal.toml"), environ)
-    assert first == Annotation("goal: capped (max iterations)", "tests: 2 failed", "goal.toml")
+    first, *places = problems_of(
+        capped(repository / "pkg"), [result], str(repository / "goal.toml"), environ
+    )
+    assert first == Annotation(
+        "goal: capped (max iterations)", "tests: 2 failed", "goal.toml"
+    )
     assert places == [Annotation("tests", said, path, line)]
 
 
 @pytest.mark.parametrize(
     "output",
-    ["/etc/passwd:1: x\n", "../outside.py:1: x\n", "nothing.py:1: x\n", "tests:1: x\n", "10:30:00 tests/test_a.py\n"],
+    [
+        "/etc/passwd:1: x\n",
+        "../outside.py:1: x\n",
+        "nothing.py:1: x\n",
+        "tests:1: x\n",
+        "10:30:00 tests/test_a.py\n",
+    ],
 )
 def test_only_files_of_the_repository_are_places(repository: Path, output: str) -> None:
     (repository.parent / "outside.py").touch()
@@ -200,7 +240,9 @@ def test_only_files_of_the_repository_are_places(repository: Path, output: str) 
     assert problem.path == ""
 
 
-def test_at_most_ten_annotations_and_none_of_a_hidden_validator(repository: Path) -> None:
+def test_at_most_ten_annotations_and_none_of_a_hidden_validator(
+    repository: Path,
+) -> None:
     many = red("".join(f"tests/test_a.py:{number}: x\n" for number in range(1, 40)) * 2)
     assert len(problems_of(capped(repository / "pkg"), [many], "", {})) == 10
     hidden = many.model_copy(update={"hidden": True})
@@ -219,18 +261,25 @@ def test_a_complete_run_has_no_problem_and_its_labels_are_a_warning() -> None:
 def test_annotations_are_escaped_as_github_reads_them() -> None:
     problem = Annotation("a,b:c", "100 % ::error::\n##[add-mask]x\r", "src/a,b.py", 3)
     (line,) = github_text([problem]).splitlines()
-    assert line.startswith("::error title=a%2Cb%3Ac,file=src/a%2Cb.py,line=3::100 %25 ::error::")
+    assert line.startswith(
+        "::error title=a%2Cb%3Ac,file=src/a%2Cb.py,line=3::100 %25 ::error::"
+    )
     assert line.endswith("%0A##[add-mask]x%0D")
 
 
-def test_gitlab_gets_a_fingerprint_for_each_problem_and_a_path_even_if_none_is_known() -> None:
+def test_gitlab_gets_a_fingerprint_for_each_problem_and_a_path_even_if_none_is_known() -> (
+    None
+):
     problems = [
         Annotation("tests", "a", "src/a.py", 3),
         Annotation("tests", "a", "src/a.py", 4),
         Annotation("goal: failed", "no key"),
     ]
     values = json.loads(gitlab_text(problems))
-    assert [(value["location"]["path"], value["location"]["lines"]["begin"]) for value in values] == [
+    assert [
+        (value["location"]["path"], value["location"]["lines"]["begin"])
+        for value in values
+    ] == [
         ("src/a.py", 3),
         ("src/a.py", 4),
         (".", 1),

@@ -23,20 +23,27 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+def run(
+    kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> FinishedRun:
     """A copy of its records in GOAL_HOME; its workspace is the current folder."""
     monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
 
 
 def test_status_writes_the_files_of_a_finished_run(
-    run: FinishedRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: FinishedRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     step = tmp_path / "step.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     paths = {name: tmp_path / f"{name}.txt" for name in ("junit", "summary", "gitlab")}
-    options = [word for name, path in paths.items() for word in (f"--{name}", str(path))]
+    options = [
+        word for name, path in paths.items() for word in (f"--{name}", str(path))
+    ]
     assert main(["status", run.folder.run_id, *options]) == 0
     names = [case.get("name") for case in parse(paths["junit"]).iter("testcase")]
     assert names == ["complete", "test", CRITERION, "max_iterations"]
@@ -56,13 +63,20 @@ def test_a_file_of_a_run_whose_snapshots_are_gone_lists_no_files(
     assert "### Changed files" not in (tmp_path / "s.md").read_text()
 
 
-def test_what_cannot_be_written_is_refused_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "goal.toml").write_text('objective = "x"\nvalidator = "touch ran"\nmodel = "scripted/r"\n')
+def test_what_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "goal.toml").write_text(
+        'objective = "x"\nvalidator = "touch ran"\nmodel = "scripted/r"\n'
+    )
     arguments = ["run", str(tmp_path / "goal.toml")]
     assert main([*arguments, "--junit", str(tmp_path / "missing" / "j.xml")]) == 2
     assert main([*arguments, "--gitlab", str(tmp_path)]) == 2
     said = capsys.readouterr().err
-    assert f"Error: --junit {tmp_path}/missing/j.xml: {tmp_path}/missing is not a folder" in said
+    assert (
+        f"Error: --junit {tmp_path}/missing/j.xml: {tmp_path}/missing is not a folder"
+        in said
+    )
     assert f"Error: --gitlab {tmp_path}: is a directory" in said
     assert not (tmp_path / "ran").exists()
 
@@ -74,11 +88,24 @@ def test_a_step_of_github_gets_annotations_and_a_summary_and_its_children_no_fil
     place = tmp_path / "place"
     (place / "tests").mkdir(parents=True)
     (place / "tests" / "test_a.py").write_text("\n\n\n")
-    files = {name: tmp_path / name for name in ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")}
+    files = {
+        name: tmp_path / name
+        for name in (
+            "GITHUB_ENV",
+            "GITHUB_OUTPUT",
+            "GITHUB_PATH",
+            "GITHUB_STEP_SUMMARY",
+        )
+    }
     files["GITHUB_STEP_SUMMARY"].write_text("# An earlier step\n")
     model = recording(
         tmp_path / "r.jsonl",
-        agent("", shell(f"env | grep GITHUB_ > env.txt; echo {SECRET}; echo '::error::by the agent'")),
+        agent(
+            "",
+            shell(
+                f"env | grep GITHUB_ > env.txt; echo {SECRET}; echo '::error::by the agent'"
+            ),
+        ),
         agent("::set-output name=status::complete"),
     )
     check = f"echo 'tests/test_a.py:3: wrong {SECRET}'; echo '::add-mask::x'; env | grep ^GITHUB_; false"
@@ -89,7 +116,14 @@ def test_a_step_of_github_gets_annotations_and_a_summary_and_its_children_no_fil
     ended = goal(
         "run",
         "goal.toml",
-        *("--summary", tmp_path / "s.md", "--junit", tmp_path / "j.xml", "--gitlab", tmp_path / "g.json"),
+        *(
+            "--summary",
+            tmp_path / "s.md",
+            "--junit",
+            tmp_path / "j.xml",
+            "--gitlab",
+            tmp_path / "g.json",
+        ),
         cwd=place,
         env={
             **{name: str(path) for name, path in files.items()},
@@ -99,19 +133,26 @@ def test_a_step_of_github_gets_annotations_and_a_summary_and_its_children_no_fil
         },
     )
     assert ended.code == 1, ended
-    commands = [line for line in ended.out.splitlines() if line.lstrip().startswith("::")]
+    commands = [
+        line for line in ended.out.splitlines() if line.lstrip().startswith("::")
+    ]
     assert commands == [
         "::group::round 1",
         "::endgroup::",
         f"::error title=goal%3A capped (max iterations),file=goal.toml,line=1::tests: exit 1: GITHUB_WORKSPACE={place}",
         "::error title=tests,file=tests/test_a.py,line=3::wrong [redacted:MY_API_KEY]",
     ]
-    assert files["GITHUB_STEP_SUMMARY"].read_text() == "# An earlier step\n" + (tmp_path / "s.md").read_text()
+    assert (
+        files["GITHUB_STEP_SUMMARY"].read_text()
+        == "# An earlier step\n" + (tmp_path / "s.md").read_text()
+    )
     assert sorted((place / "env.txt").read_text().splitlines()) == [
         "GITHUB_ACTIONS=true",
         f"GITHUB_WORKSPACE={place}",
     ]
-    written = "".join(path.read_text() for path in tmp_path.glob("*.*") if path.name != "r.jsonl")
+    written = "".join(
+        path.read_text() for path in tmp_path.glob("*.*") if path.name != "r.jsonl"
+    )
     assert "[redacted:MY_API_KEY]" in written
     assert SECRET not in written + ended.out + ended.err
     assert json.loads((tmp_path / "g.json").read_text())[1]["location"] == {

@@ -44,13 +44,20 @@ def test_lines_beyond_the_limit_are_counted() -> None:
 
 @given(
     st.sampled_from(["py", "html", "md", "yml", "js", "toml", "none", "c"]),
-    st.lists(st.text(st.characters(exclude_characters="\n"), max_size=30), min_size=1, max_size=8),
+    st.lists(
+        st.text(st.characters(exclude_characters="\n"), max_size=30),
+        min_size=1,
+        max_size=8,
+    ),
 )
 def test_no_lexer_adds_or_removes_a_line(suffix: str, lines: list[str]) -> None:
     body = "".join(f"+{line}\n" for line in lines)
     patch = f"diff --git a/x.{suffix} b/x.{suffix}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
     ((file,), left_out) = files_of(patch, 100)
-    assert ([kind for kind, _ in diff_html(file)], left_out) == (["@"] + ["+"] * len(lines), 0)
+    assert ([kind for kind, _ in diff_html(file)], left_out) == (
+        ["@"] + ["+"] * len(lines),
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,11 @@ def test_no_lexer_adds_or_removes_a_line(suffix: str, lines: list[str]) -> None:
     ],
 )
 def test_the_path_of_a_file_is_that_of_its_change(written: str, path: str) -> None:
-    old, new = (written.replace('"', f'"{side}/', 1) if written[0] == '"' else f"{side}/{written}" for side in "ab")
+    old, new = (
+        written.replace('"', f'"{side}/', 1)
+        if written[0] == '"'
+        else f"{side}/{written}"
+        for side in "ab"
+    )
     patch = f"diff --git {old} {new}\nnew file mode 100644\nindex 0000000..e69de29\n"
     assert [file.path for file in files_of(patch)[0]] == [path]

@@ -46,7 +46,9 @@ IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
 def git(folder: Path, *arguments: str, stdin: bytes = b"") -> str:
     """What git prints there."""
     argv = ["git", "-C", str(folder), *IDENTITY, *arguments]
-    return subprocess.run(argv, input=stdin, capture_output=True, check=True).stdout.decode()
+    return subprocess.run(
+        argv, input=stdin, capture_output=True, check=True
+    ).stdout.decode()
 
 
 def written(folder: Path) -> Path:
@@ -75,7 +77,12 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def worked(
-    root: Path, workspace: Path, home: Path, work: str = WORK, validator: str = "test -e link", outputs: str = "[]"
+    root: Path,
+    workspace: Path,
+    home: Path,
+    work: str = WORK,
+    validator: str = "test -e link",
+    outputs: str = "[]",
 ) -> str:
     """The id of a run in which the agent runs one script; its workspace becomes the current folder."""
     model = recording(root / "models.jsonl", agent("", shell(work)), agent("Done."))
@@ -90,7 +97,11 @@ def worked(
 
 def without_caches(folder: Path) -> dict[str, object]:
     """The files of a workspace, but for what patches leave out."""
-    return {name: held for name, held in listing(folder).items() if not name.startswith((".git", "__pycache__"))}
+    return {
+        name: held
+        for name, held in listing(folder).items()
+        if not name.startswith((".git", "__pycache__"))
+    }
 
 
 def test_a_branch_has_the_change_and_leaves_everything_else_alone(
@@ -105,10 +116,19 @@ def test_a_branch_has_the_change_and_leaves_everything_else_alone(
         git(root, "rev-parse", "HEAD"),
     )
     assert main(["export", "--branch", "agent/tidy"]) == 0
-    after = (git(root, "status", "--porcelain"), (root / ".git" / "index").read_bytes(), git(root, "rev-parse", "HEAD"))
+    after = (
+        git(root, "status", "--porcelain"),
+        (root / ".git" / "index").read_bytes(),
+        git(root, "rev-parse", "HEAD"),
+    )
     assert after == before
-    assert git(root, "log", "--format=%an %ae %s", "main..agent/tidy") == "Ada ada@example.org Tidy up the files.\n"
-    assert f"Goal-Run: {run}\nGoal-Status: complete" in git(root, "log", "-1", "--format=%b", "agent/tidy")
+    assert (
+        git(root, "log", "--format=%an %ae %s", "main..agent/tidy")
+        == "Ada ada@example.org Tidy up the files.\n"
+    )
+    assert f"Goal-Run: {run}\nGoal-Status: complete" in git(
+        root, "log", "-1", "--format=%b", "agent/tidy"
+    )
     out = tmp_path / "out"
     git(root, "worktree", "add", "-q", str(out), "agent/tidy")
     assert without_caches(out / "packages" / "one") == without_caches(workspace)
@@ -117,12 +137,16 @@ def test_a_branch_has_the_change_and_leaves_everything_else_alone(
     assert "the branch agent/tidy exists already" in capsys.readouterr().err
 
 
-def test_a_folder_that_took_the_place_of_a_file_has_only_what_was_checked(tmp_path: Path, own_home: Path) -> None:
+def test_a_folder_that_took_the_place_of_a_file_has_only_what_was_checked(
+    tmp_path: Path, own_home: Path
+) -> None:
     workspace = committed(tmp_path / "work", tmp_path / "work")
     script = "rm place; mkdir place; cd place; for i in $(seq 600); do echo $i > $i; done; echo x > a.log"
     worked(tmp_path, workspace, own_home, script, "test -d place", '["*.log"]')
     assert main(["export", "--branch", "many"]) == 0
-    assert len(git(workspace, "ls-tree", "--name-only", "many:place").splitlines()) == 600
+    assert (
+        len(git(workspace, "ls-tree", "--name-only", "many:place").splitlines()) == 600
+    )
 
 
 def test_a_branch_names_files_that_were_not_committed_when_the_run_began(
@@ -167,13 +191,18 @@ def test_a_branch_never_has_files_that_the_agent_committed_and_removed_again(
     start = git(workspace, "rev-parse", "HEAD").strip()
     worked(tmp_path, workspace, own_home, COMMITS)
     assert main(["export", "--branch", "fix", "--base", "HEAD"]) == 2
-    assert "HEAD has files that the run did not check: .github/workflows/x.yml, evil.py" in capsys.readouterr().err
+    assert (
+        "HEAD has files that the run did not check: .github/workflows/x.yml, evil.py"
+        in capsys.readouterr().err
+    )
     assert "fix" not in git(workspace, "branch")
     assert main(["export", "--branch", "fix"]) == 0
     assert git(workspace, "diff", "--name-only", start, "fix") == "link\n"
 
 
-def test_a_branch_has_nothing_of_what_the_agent_committed_outside_of_its_change(tmp_path: Path, own_home: Path) -> None:
+def test_a_branch_has_nothing_of_what_the_agent_committed_outside_of_its_change(
+    tmp_path: Path, own_home: Path
+) -> None:
     root = tmp_path / "repo"
     workspace = committed(root, root / "sub")
     work = """
@@ -183,7 +212,9 @@ def test_a_branch_has_nothing_of_what_the_agent_committed_outside_of_its_change(
     worked(tmp_path, workspace, own_home, work)
     assert main(["export", "--branch", "fix"]) == 0
     assert git(root, "show", "fix:sub/keep.txt") == "kept\nmore\n"
-    assert git(root, "diff", "--name-only", "main~1", "fix") == "sub/keep.txt\nsub/link\n"
+    assert (
+        git(root, "diff", "--name-only", "main~1", "fix") == "sub/keep.txt\nsub/link\n"
+    )
 
 
 def test_a_repository_without_a_commit_has_no_base_for_a_branch(
@@ -191,7 +222,12 @@ def test_a_repository_without_a_commit_has_no_base_for_a_branch(
 ) -> None:
     workspace = written(tmp_path / "work")
     git(workspace, "init", "-q")
-    worked(tmp_path, workspace, own_home, "git add -A; git -c user.name=n -c user.email=e@x commit -qm x; : > link")
+    worked(
+        tmp_path,
+        workspace,
+        own_home,
+        "git add -A; git -c user.name=n -c user.email=e@x commit -qm x; : > link",
+    )
     assert main(["export", "--branch", "fix"]) == 2
     assert "had no commit when the run began" in capsys.readouterr().err
 
@@ -200,7 +236,9 @@ def test_a_snapshot_whose_content_was_replaced_is_not_exported(
     tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace = committed(tmp_path / "work", tmp_path / "work")
-    worked(tmp_path, workspace, own_home, "echo verified > keep.txt; ln -s keep.txt link")
+    worked(
+        tmp_path, workspace, own_home, "echo verified > keep.txt; ln -s keep.txt link"
+    )
     content = b"verified\n"
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     (kept,) = (own_home / "stores").glob(f"*/objects/{blob[:2]}/{blob[2:]}")
@@ -217,11 +255,26 @@ def test_submodules_and_outputs_are_no_content_that_the_run_did_not_check(
 ) -> None:
     inner = committed(tmp_path / "inner", tmp_path / "inner")
     workspace = committed(tmp_path / "work", tmp_path / "work")
-    git(workspace, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "inner")
+    git(
+        workspace,
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        str(inner),
+        "inner",
+    )
     (workspace / "report.txt").write_text("an output of the goal\n")
     git(workspace, "add", "-A")
     git(workspace, "commit", "-qm", "more")
-    worked(tmp_path, workspace, own_home, "echo new > report.txt; ln -s keep.txt link", outputs='["report.txt"]')
+    worked(
+        tmp_path,
+        workspace,
+        own_home,
+        "echo new > report.txt; ln -s keep.txt link",
+        outputs='["report.txt"]',
+    )
     assert main(["export", "--branch", "fix"]) == 0
     assert capsys.readouterr().err == ""
     assert git(workspace, "diff", "--name-only", "main", "fix") == "link\n"
@@ -250,24 +303,48 @@ def test_no_setting_of_the_repository_starts_a_program(
 
 @pytest.mark.parametrize("name", ["out", "folder/out"])
 def test_a_link_out_of_the_current_folder_is_not_written_through(
-    tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+    tmp_path: Path,
+    own_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
     workspace = written(tmp_path / "work")
-    worked(tmp_path, workspace, own_home, f"ln -s {tmp_path}/out out; ln -s {tmp_path} folder; ln -s keep.txt link")
+    worked(
+        tmp_path,
+        workspace,
+        own_home,
+        f"ln -s {tmp_path}/out out; ln -s {tmp_path} folder; ln -s keep.txt link",
+    )
     monkeypatch.chdir(workspace)
-    for option in (["export", "--comment", "-o"], ["status", "--junit"], ["status", "--summary"], ["report", "-o"]):
+    for option in (
+        ["export", "--comment", "-o"],
+        ["status", "--junit"],
+        ["status", "--summary"],
+        ["report", "-o"],
+    ):
         assert main([*option, name]) == 2
         assert "through a link" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", [["export", "--patch"], ["export", "--comment"], ["report"]])
+@pytest.mark.parametrize(
+    "command", [["export", "--patch"], ["export", "--comment"], ["report"]]
+)
 def test_a_link_in_the_workspace_is_not_written_through(
-    tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str], command: list[str]
+    tmp_path: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
 ) -> None:
     (tmp_path / "profile").write_text("mine\n")
     workspace = written(tmp_path / "work")
-    worked(tmp_path, workspace, own_home, f"ln -s {tmp_path}/profile out; ln -s keep.txt link")
+    worked(
+        tmp_path,
+        workspace,
+        own_home,
+        f"ln -s {tmp_path}/profile out; ln -s keep.txt link",
+    )
     assert main([*command, "-o", str(workspace / "out")]) == 2
     assert "through a link" in capsys.readouterr().err
     assert (tmp_path / "profile").read_text() == "mine\n"
@@ -286,7 +363,11 @@ def test_a_link_in_the_workspace_is_not_written_through(
     ],
 )
 def test_what_cannot_be_a_branch_is_refused(
-    arguments: list[str], said: str, tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    said: str,
+    tmp_path: Path,
+    own_home: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     worked(tmp_path, committed(tmp_path / "work", tmp_path / "work"), own_home)
     assert main(["export", *arguments]) == 2
@@ -316,7 +397,12 @@ def test_the_verified_files_are_exported_without_later_changes(
 def test_a_run_that_is_not_complete_is_refused_with_its_own_code(
     tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = worked(tmp_path, committed(tmp_path / "work", tmp_path / "work"), own_home, validator="test -e never")
+    run = worked(
+        tmp_path,
+        committed(tmp_path / "work", tmp_path / "work"),
+        own_home,
+        validator="test -e never",
+    )
     assert main(["export", "--patch"]) == 1
     shown = capsys.readouterr()
     assert not shown.out
@@ -324,10 +410,14 @@ def test_a_run_that_is_not_complete_is_refused_with_its_own_code(
     assert main(["export", "--patch", "--incomplete"]) == 0
     assert "rename" not in capsys.readouterr().out
     assert main(["export", "--branch", "half", "--incomplete"]) == 0
-    assert "Goal-Status: capped" in git(tmp_path / "work", "log", "-1", "--format=%b", "half")
+    assert "Goal-Status: capped" in git(
+        tmp_path / "work", "log", "-1", "--format=%b", "half"
+    )
 
 
-def test_the_comment_has_the_evidence_and_the_files(tmp_path: Path, own_home: Path) -> None:
+def test_the_comment_has_the_evidence_and_the_files(
+    tmp_path: Path, own_home: Path
+) -> None:
     run = worked(tmp_path, written(tmp_path / "work"), own_home)
     assert main(["export", "--comment", "-o", str(tmp_path / "pr.md")]) == 0
     text = (tmp_path / "pr.md").read_text()
@@ -340,6 +430,12 @@ def test_the_comment_has_the_evidence_and_the_files(tmp_path: Path, own_home: Pa
 def test_a_run_that_changed_nothing_has_no_patch(
     tmp_path: Path, own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worked(tmp_path, written(tmp_path / "work"), own_home, work="true", validator="test -e keep.txt")
+    worked(
+        tmp_path,
+        written(tmp_path / "work"),
+        own_home,
+        work="true",
+        validator="test -e keep.txt",
+    )
     assert main(["export", "--patch"]) == 2
     assert "changed no files" in capsys.readouterr().err

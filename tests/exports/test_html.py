@@ -15,7 +15,12 @@ from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import evidence_of, outcome_of
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    ValidatorResult,
+)
 from goalrunner.exports.html import Round, RunPage, page_text
 from tests.support.told_run import HASH, created, message, numbered, started
 
@@ -35,7 +40,9 @@ class Page(HTMLParser):
         self.feed(text)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+    def handle_starttag(
+        self, tag: str, attrs: Sequence[tuple[str, str | None]]
+    ) -> None:
         """Keep an element."""
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         self._in_style = tag == "style"
@@ -59,7 +66,11 @@ class Page(HTMLParser):
 
     def values(self, name: str, tag: str = "") -> list[str]:
         """The values of an attribute, of all elements or of one kind."""
-        return [found[name] for one, found in self.elements if name in found and tag in ("", one)]
+        return [
+            found[name]
+            for one, found in self.elements
+            if name in found and tag in ("", one)
+        ]
 
 
 def page(
@@ -92,7 +103,9 @@ def html(
     return page_text([run])
 
 
-def two_rounds(hidden: bool = False, size: int = REF.size, said: str = "2 failed, 41 passed") -> list[Record]:
+def two_rounds(
+    hidden: bool = False, size: int = REF.size, said: str = "2 failed, 41 passed"
+) -> list[Record]:
     """Round 1 fails a validator; in round 2 it passes, and the judge cites it and the agent's command."""
     ref = ArtifactRef(sha256=HASH, size=size)
 
@@ -101,33 +114,63 @@ def two_rounds(hidden: bool = False, size: int = REF.size, said: str = "2 failed
             name="tests", passed=passed, reason="passed" if passed else "red", command="pytest -q", duration=1.1,
             summary=said if not passed else "43 passed", tests_failed=0 if passed else 2, hidden=hidden, observation=identifier,
         )  # fmt: skip
-        seen = Observation(id=identifier, source="validator tests", command="pytest -q", round=number, output=ref)
+        seen = Observation(
+            id=identifier,
+            source="validator tests",
+            command="pytest -q",
+            round=number,
+            output=ref,
+        )
         return events.ValidatorsFinished(
             round=number,
             results=(result,),
             **{"concealed" if hidden else "observations": (seen,)},
         )
 
-    shell = Observation(id="o2", source="shell", facts=("exit 0",), command="cat parser.py", round=2, output=ref)
-    evidence = (Citation(observation="o3", quote="43 passed"), Citation(observation="[o2]", fact="exit 0"))
+    shell = Observation(
+        id="o2",
+        source="shell",
+        facts=("exit 0",),
+        command="cat parser.py",
+        round=2,
+        output=ref,
+    )
+    evidence = (
+        Citation(observation="o3", quote="43 passed"),
+        Citation(observation="[o2]", fact="exit 0"),
+    )
     verdict = GoalVerdict(
-        score=1.0, complete=True, criteria=(CriterionVerdict(criterion="it parses", satisfied=True, evidence=evidence),)
+        score=1.0,
+        complete=True,
+        criteria=(
+            CriterionVerdict(criterion="it parses", satisfied=True, evidence=evidence),
+        ),
     )
     return numbered(
         created(),
         started(),
         events.RoundStarted(round=1, prompt="first"),
         message(),
-        events.UsageRecorded(account="agent", usage=Usage(input_tokens=900, output_tokens=100, cost_usd=0.1, calls=1)),
+        events.UsageRecorded(
+            account="agent",
+            usage=Usage(input_tokens=900, output_tokens=100, cost_usd=0.1, calls=1),
+        ),
         events.RoundFinished(round=1, steps=1),
         checked(1, "o1", passed=False),
         events.RoundStarted(round=2, prompt="retry"),
         events.ToolResultRecorded(
-            tool_call_id="c", evidence_ref="o2", observation=shell, duration=0.1, summary="exit 0"
+            tool_call_id="c",
+            evidence_ref="o2",
+            observation=shell,
+            duration=0.1,
+            summary="exit 0",
         ),
         events.RoundFinished(round=2, steps=1),
         checked(2, "o3", passed=True),
-        events.UsageRecorded(account="judge", usage=Usage(input_tokens=90, output_tokens=10, cost_usd=0.02, calls=1)),
+        events.UsageRecorded(
+            account="judge",
+            usage=Usage(input_tokens=90, output_tokens=10, cost_usd=0.02, calls=1),
+        ),
         events.VerdictRecorded(round=2, verdict=verdict, citations_checked=2),
         events.RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 2"),
     )
@@ -135,8 +178,13 @@ def two_rounds(hidden: bool = False, size: int = REF.size, said: str = "2 failed
 
 def test_a_page_has_every_part_of_a_run() -> None:
     found = page(two_rounds())
-    assert "Complete after 2 rounds: 1 criterion is met, by 2 citations that the runner checked." in found.text
-    assert {"overview", "criteria", "rounds", "changes", "usage", "labels"} <= set(found.values("id"))
+    assert (
+        "Complete after 2 rounds: 1 criterion is met, by 2 citations that the runner checked."
+        in found.text
+    )
+    assert {"overview", "criteria", "rounds", "changes", "usage", "labels"} <= set(
+        found.values("id")
+    )
     assert "1 ✗failed: not complete 0.00 2 4.0 s 1,000 tokens · $0.10" in found.text
     assert "2 ✓passed: complete 1.00 0 6.0 s 100 tokens · $0.02" in found.text
     assert "agent 1 1,000 tokens 900 100 $0.10 91 %" in found.text
@@ -145,7 +193,11 @@ def test_a_page_has_every_part_of_a_run() -> None:
 
 def test_each_citation_is_a_link_to_its_observation_on_the_page() -> None:
     found = page(two_rounds())
-    assert [link for link in found.values("href") if link.startswith("#o") and link[2:].isdigit()] == [
+    assert [
+        link
+        for link in found.values("href")
+        if link.startswith("#o") and link[2:].isdigit()
+    ] == [
         "#o3",
         "#o2",
         "#o3",
@@ -157,10 +209,19 @@ def test_each_citation_is_a_link_to_its_observation_on_the_page() -> None:
 
 def test_a_citation_of_an_observation_that_does_not_exist_is_no_link() -> None:
     criterion = CriterionVerdict(
-        criterion="c", satisfied=False, evidence=(Citation(observation="javascript:alert(1)", quote="x"),)
+        criterion="c",
+        satisfied=False,
+        evidence=(Citation(observation="javascript:alert(1)", quote="x"),),
     )
     verdict = GoalVerdict(score=0, complete=False, missing="m", criteria=(criterion,))
-    found = page([*two_rounds()[:-2], *_after(two_rounds()[:-2], events.VerdictRecorded(round=2, verdict=verdict))])
+    found = page(
+        [
+            *two_rounds()[:-2],
+            *_after(
+                two_rounds()[:-2], events.VerdictRecorded(round=2, verdict=verdict)
+            ),
+        ]
+    )
     assert "javascript:alert(1) no such observation" in found.text
     assert not [link for link in found.values("href") if not link.startswith("#")]
 
@@ -171,14 +232,20 @@ def _after(records: Sequence[Record], event: Event) -> list[Record]:
 
 def test_charts_have_a_point_for_each_round() -> None:
     found = page(two_rounds())
-    assert found.values("points") == ["8.0,90.0 292.0,10.0 ", "8.0,23.3 292.0,10.0 ", "8.0,10.0 292.0,90.0 "]
+    assert found.values("points") == [
+        "8.0,90.0 292.0,10.0 ",
+        "8.0,23.3 292.0,10.0 ",
+        "8.0,10.0 292.0,90.0 ",
+    ]
     assert [label.partition(".")[0] for label in found.values("aria-label", "svg")] == [
         "Score, round 1: 0", "Cost, round 1: $0", "Failing tests, round 1: 2, round 2: 0",
     ]  # fmt: skip
 
 
 def test_a_run_in_which_no_person_decided_has_no_part_about_approvals() -> None:
-    asked = events.ApprovalRequested(approval_id="a1", kind="shell", action="deploy", rule="deploy*")
+    asked = events.ApprovalRequested(
+        approval_id="a1", kind="shell", action="deploy", rule="deploy*"
+    )
     found = page([*two_rounds()[:-1], *_after(two_rounds()[:-1], asked)])
     assert "approvals" in found.values("id")
     assert "#approvals" in found.values("href")
@@ -192,8 +259,15 @@ def test_without_a_judge_there_is_no_chart_of_scores() -> None:
         return started(judge="") if isinstance(event, events.RunStarted) else event
 
     told = [unjudged(record.event) for record in two_rounds()]
-    found = page(numbered(*(event for event in told if not isinstance(event, events.VerdictRecorded))))
-    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == ["Cost", "Failing tests"]
+    found = page(
+        numbered(
+            *(event for event in told if not isinstance(event, events.VerdictRecorded))
+        )
+    )
+    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == [
+        "Cost",
+        "Failing tests",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -206,7 +280,9 @@ def test_without_a_judge_there_is_no_chart_of_scores() -> None:
         ("exit 1", 1),
     ],
 )
-def test_failing_tests_are_those_that_the_test_runner_reports(summary: str, number: int) -> None:
+def test_failing_tests_are_those_that_the_test_runner_reports(
+    summary: str, number: int
+) -> None:
     red = ValidatorResult(name="tests", passed=False, summary=summary)
     green = ValidatorResult(name="lint", passed=True, summary="0 failed")
     assert Round(1, results=(red, green)).failing == number
@@ -214,19 +290,38 @@ def test_failing_tests_are_those_that_the_test_runner_reports(summary: str, numb
 
 def test_unknown_spend_is_not_drawn_as_nothing() -> None:
     def silent(event: Event) -> Event:
-        return event.model_copy(update={"usage": Usage.unknown()}) if isinstance(event, events.UsageRecorded) else event
+        return (
+            event.model_copy(update={"usage": Usage.unknown()})
+            if isinstance(event, events.UsageRecorded)
+            else event
+        )
 
-    found = page([record.model_copy(update={"event": silent(record.event)}) for record in two_rounds()])
-    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == ["Score", "Failing tests"]
+    found = page(
+        [
+            record.model_copy(update={"event": silent(record.event)})
+            for record in two_rounds()
+        ]
+    )
+    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == [
+        "Score",
+        "Failing tests",
+    ]
     assert "agent 1 tokens unknown unknown unknown cost unknown" in found.text
 
 
-def test_a_page_needs_nothing_from_elsewhere_and_allows_nothing_but_its_own_style() -> None:
+def test_a_page_needs_nothing_from_elsewhere_and_allows_nothing_but_its_own_style() -> (
+    None
+):
     found = page(two_rounds())
     digest = base64.b64encode(hashlib.sha256(found.style.encode()).digest()).decode()
     (policy,) = [value for value in found.values("content") if "default-src" in value]
-    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    assert not {"script", "link", "iframe", "img", "object", "base", "form"} & {tag for tag, _ in found.elements}
+    assert (
+        policy
+        == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    assert not {"script", "link", "iframe", "img", "object", "base", "form"} & {
+        tag for tag, _ in found.elements
+    }
     assert not found.values("style")
     assert not found.values("src")
     assert "url(" not in found.style
@@ -254,18 +349,35 @@ def hostile_run(text: str, instead: str | None = None) -> str:
     lines = "".join(f"+{line}\n" for line in said.split("\n"))
     patch = f"diff --git a/x.html b/x.html\n--- a/x.html\n+++ b/x.html\n@@ -0,0 +1,{lines.count('+')} @@\n{lines}"
     criterion = CriterionVerdict(
-        criterion=said, satisfied=False, missing=said, evidence=(Citation(observation="o1", quote=said),)
+        criterion=said,
+        satisfied=False,
+        missing=said,
+        evidence=(Citation(observation="o1", quote=said),),
     )
-    seen = Observation(id="o1", source="shell", facts=(said,), command=said, round=1, output=REF, reported_by=said)
+    seen = Observation(
+        id="o1",
+        source="shell",
+        facts=(said,),
+        command=said,
+        round=1,
+        output=REF,
+        reported_by=said,
+    )
     verdict = GoalVerdict(score=0, complete=False, missing=said, criteria=(criterion,))
     records = numbered(
         created(said),
         started(agent=said),
         events.RoundStarted(round=1, prompt="first"),
         message(),
-        events.ToolResultRecorded(tool_call_id="c", evidence_ref="o1", observation=seen, summary=said),
-        events.ApprovalRequested(approval_id="a1", kind="shell", action=said, rule=said),
-        events.ApprovalRecorded(approval_id="a1", decision="denied", by=said, reason=said),
+        events.ToolResultRecorded(
+            tool_call_id="c", evidence_ref="o1", observation=seen, summary=said
+        ),
+        events.ApprovalRequested(
+            approval_id="a1", kind="shell", action=said, rule=said
+        ),
+        events.ApprovalRecorded(
+            approval_id="a1", decision="denied", by=said, reason=said
+        ),
         events.RoundFinished(round=1, steps=1),
         events.VerdictRecorded(round=1, verdict=verdict, refusals=(said,)),
         events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=said),
@@ -277,7 +389,8 @@ def hostile_run(text: str, instead: str | None = None) -> str:
 def test_a_text_of_an_agent_is_only_text(text: str) -> None:
     tried, harmless = Page(hostile_run(text)), Page(hostile_run(text, "x" * len(text)))
     elements, expected = (
-        [(tag, sorted(found)) for tag, found in one.elements if tag != "i"] for one in (tried, harmless)
+        [(tag, sorted(found)) for tag, found in one.elements if tag != "i"]
+        for one in (tried, harmless)
     )
     assert elements == expected
     assert tried.style == harmless.style
@@ -290,26 +403,49 @@ def test_control_and_direction_characters_are_removed() -> None:
     assert not set(text) & set("\x1b\x00\x08\u202e\u2066")
 
 
-def test_the_middle_of_a_long_output_is_left_out_with_the_command_that_prints_it() -> None:
+def test_the_middle_of_a_long_output_is_left_out_with_the_command_that_prints_it() -> (
+    None
+):
     found = page(two_rounds(size=1_000_000), output="a" * 500_000 + "b" * 500_000)
-    assert found.text.count("992,000 bytes are left out here: goal show k3f9-make-parse o3") == 1
+    assert (
+        found.text.count(
+            "992,000 bytes are left out here: goal show k3f9-make-parse o3"
+        )
+        == 1
+    )
     assert len(found.text) < 40_000
 
 
 def test_the_output_of_a_hidden_validator_is_not_on_the_page() -> None:
     found = page(two_rounds(hidden=True), output="the hidden case\n")
     assert found.text.count("the hidden case") == 1  # of the agent's command
-    assert "The output of a hidden validator is not on this page: goal show k3f9-make-parse o1" in found.text
+    assert (
+        "The output of a hidden validator is not on this page: goal show k3f9-make-parse o1"
+        in found.text
+    )
     assert "the case of the feedback" not in found.text
     records = two_rounds(hidden=True, said="exit 1")[:7]
-    ended = page([*records, *_after(records, events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS))])
+    ended = page(
+        [
+            *records,
+            *_after(records, events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS)),
+        ]
+    )
     assert "the case of the feedback" not in ended.text
 
 
 def test_a_run_that_is_not_complete_says_what_is_missing_and_what_comes_next() -> None:
-    records = [*two_rounds()[:7], *_after(two_rounds()[:7], events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS))]
+    records = [
+        *two_rounds()[:7],
+        *_after(
+            two_rounds()[:7], events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS)
+        ),
+    ]
     found = page(records)
-    assert "Capped after 1 round (max iterations): validator tests: 2 failed, 41 passed" in found.text
+    assert (
+        "Capped after 1 round (max iterations): validator tests: 2 failed, 41 passed"
+        in found.text
+    )
     assert "goal resume k3f9-make-parse --max-iterations" in found.text
 
 
@@ -321,16 +457,33 @@ def test_a_run_that_has_not_ended_has_a_page() -> None:
 def compared() -> str:
     """The page of two runs."""
     both = (two_rounds(), two_rounds()[:7])
-    return page_text([RunPage(records, words=lambda _: "", ends=lambda *_: (b"", b"")) for records in both])
+    return page_text(
+        [
+            RunPage(records, words=lambda _: "", ends=lambda *_: (b"", b""))
+            for records in both
+        ]
+    )
 
 
 def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> None:
-    found = RunPage(iter(two_rounds()), words=lambda _: "", ends=lambda *_: (b"", b""), run_path="/runs/k3f9-one")
+    found = RunPage(
+        iter(two_rounds()),
+        words=lambda _: "",
+        ends=lambda *_: (b"", b""),
+        run_path="/runs/k3f9-one",
+    )
     state, rows = evidence_of(two_rounds())
     assert state is not None
-    assert found.outcome == outcome_of(state, "/runs/k3f9-one").model_copy(update={"evidence": rows})
+    assert found.outcome == outcome_of(state, "/runs/k3f9-one").model_copy(
+        update={"evidence": rows}
+    )
     with pytest.raises(UsageError, match="the log of run k3f9-one has no events"):
-        RunPage([], words=lambda _: "", ends=lambda *_: (b"", b""), run_path="/runs/k3f9-one")
+        RunPage(
+            [],
+            words=lambda _: "",
+            ends=lambda *_: (b"", b""),
+            run_path="/runs/k3f9-one",
+        )
 
 
 def test_two_runs_are_drawn_to_one_scale() -> None:

@@ -26,14 +26,30 @@ def browse(tmp_path: Path) -> Browse:
     """Return what the browser finds on a page."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     packages = Path(os.environ.get("GOAL_BROWSER_DIR", "")) / "node_modules"
-    if not chromium or not (packages / "axe-core").is_dir() or not (packages / "playwright-core").is_dir():
-        pytest.skip("needs chromium, and axe-core and playwright-core in $GOAL_BROWSER_DIR/node_modules")
+    if (
+        not chromium
+        or not (packages / "axe-core").is_dir()
+        or not (packages / "playwright-core").is_dir()
+    ):
+        pytest.skip(
+            "needs chromium, and axe-core and playwright-core in $GOAL_BROWSER_DIR/node_modules"
+        )
 
     def found(page: str) -> dict[str, Any]:
         path = tmp_path / "page.html"
         path.write_text(page, encoding="utf-8", errors="replace")
-        command, environ = ["node", str(SCRIPT), str(path)], {**os.environ, "GOAL_CHROMIUM": chromium}
-        ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=250, check=False)
+        command, environ = (
+            ["node", str(SCRIPT), str(path)],
+            {**os.environ, "GOAL_CHROMIUM": chromium},
+        )
+        ended = subprocess.run(
+            command,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=False,
+        )
         assert ended.returncode == 0, ended.stderr
         value: dict[str, Any] = json.loads(ended.stdout)
         assert all(url.startswith(path.as_uri()) for url in value["requests"])
@@ -43,9 +59,10 @@ def browse(tmp_path: Path) -> Browse:
 
 
 def _check(found: dict[str, Any]) -> None:
-    assert {look: (seen["violations"], seen["wide"]) for look, seen in found["looks"].items()} == {
-        look: ([], 0) for look in ("light", "dark", "phone", "dark phone")
-    }
+    assert {
+        look: (seen["violations"], seen["wide"])
+        for look, seen in found["looks"].items()
+    } == {look: ([], 0) for look in ("light", "dark", "phone", "dark phone")}
     assert all(seen["passes"] > 15 for seen in found["looks"].values())
     assert found["messages"] == []
     assert found["scripts"] == 0
@@ -59,8 +76,18 @@ def test_a_report_is_accessible_in_each_look(browse: Browse) -> None:
 
 
 def test_the_keyboard_reaches_everything_in_order(browse: Browse) -> None:
-    tabs = browse(html(two_rounds(), words="Done.\n\n- all of it", patches=[(1, PATCH)]))["tabs"]
-    parts = ["Overview", "Criteria", "Rounds", "Changes", "Approvals", "Usage", "Labels"]
+    tabs = browse(
+        html(two_rounds(), words="Done.\n\n- all of it", patches=[(1, PATCH)])
+    )["tabs"]
+    parts = [
+        "Overview",
+        "Criteria",
+        "Rounds",
+        "Changes",
+        "Approvals",
+        "Usage",
+        "Labels",
+    ]
     assert tabs[:8] == ["Skip to the content", *parts]
     assert tabs[8:13] == ["o3", "o2", "o3", "1", "2"]
     assert [tab.split(" ✗")[0].split(" ✓")[0] for tab in tabs[13:]] == [

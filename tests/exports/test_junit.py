@@ -14,11 +14,23 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.exports.junit import junit_text
 from tests.support.told_run import outcome
 
-GREEN = ValidatorResult(name="tests", passed=True, command="pytest -q", duration=1.25, summary="43 passed")
-RED = ValidatorResult(
-    name="lint", passed=False, summary="exit 1", feedback="src/a.py:3: unused\n", command="ruff check"
+GREEN = ValidatorResult(
+    name="tests", passed=True, command="pytest -q", duration=1.25, summary="43 passed"
 )
-HIDDEN = ValidatorResult(name="secret", passed=False, summary="exit 1", feedback="the case is ''", hidden=True)
+RED = ValidatorResult(
+    name="lint",
+    passed=False,
+    summary="exit 1",
+    feedback="src/a.py:3: unused\n",
+    command="ruff check",
+)
+HIDDEN = ValidatorResult(
+    name="secret",
+    passed=False,
+    summary="exit 1",
+    feedback="the case is ''",
+    hidden=True,
+)
 MET = EvidenceRow(
     criterion="the tests pass",
     satisfied=True,
@@ -29,7 +41,9 @@ MET = EvidenceRow(
     quote="43 passed",
     snapshot="a" * 64,
 )
-NOT_MET = EvidenceRow(criterion="it is documented", satisfied=False, missing="no README")
+NOT_MET = EvidenceRow(
+    criterion="it is documented", satisfied=False, missing="no README"
+)
 
 CHILDREN = {
     "testsuites": {"testsuite"},
@@ -53,10 +67,19 @@ ALLOWED = {
 
 
 def capped() -> GoalOutcome:
-    limits = {"max_iterations": 2.0, "timeout": 1_800.0, "tokens": None, "cost_usd": 5.0}
+    limits = {
+        "max_iterations": 2.0,
+        "timeout": 1_800.0,
+        "tokens": None,
+        "cost_usd": 5.0,
+    }
     ended = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
     return ended.model_copy(
-        update={"evidence": (MET, NOT_MET), "limits": limits, "started_at": "2026-11-21T10:00:00+00:00"}
+        update={
+            "evidence": (MET, NOT_MET),
+            "limits": limits,
+            "started_at": "2026-11-21T10:00:00+00:00",
+        }
     )
 
 
@@ -72,8 +95,16 @@ def assert_valid(element: Element) -> None:
     assert set(element.keys()) >= REQUIRED.get(element.tag, set()), element.tag
     assert {child.tag for child in element} <= CHILDREN.get(element.tag, set())
     assert re.fullmatch(r"\d+\.\d{3}", element.get("time", "0.000"))
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", element.get("timestamp", "2026-11-21T10:00:00"))
-    for name, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d",
+        element.get("timestamp", "2026-11-21T10:00:00"),
+    )
+    for name, tag in (
+        ("tests", "testcase"),
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ):
         if element.get(name) is not None:
             assert element.get(name) == str(len(list(element.iter(tag))))
     for child in element:
@@ -81,8 +112,15 @@ def assert_valid(element: Element) -> None:
 
 
 def test_there_is_a_case_for_the_run_each_validator_criterion_and_limit() -> None:
-    found = cases(junit_text(capped(), [GREEN, RED], ["the tests pass", "it is documented", "it is fast"]))
-    kinds = {name: next((child.tag for child in case if child.tag != "system-out"), "") for name, case in found.items()}
+    found = cases(
+        junit_text(
+            capped(), [GREEN, RED], ["the tests pass", "it is documented", "it is fast"]
+        )
+    )
+    kinds = {
+        name: next((child.tag for child in case if child.tag != "system-out"), "")
+        for name, case in found.items()
+    }
     assert kinds == {
         "goal.run: complete": "failure",
         "goal.validators: tests": "",
@@ -96,7 +134,9 @@ def test_there_is_a_case_for_the_run_each_validator_criterion_and_limit() -> Non
     }
     assert found["goal.validators: tests"].get("time") == "1.250"
     assert found["goal.validators: lint"].findtext("failure") == "src/a.py:3: unused\n"
-    assert "“43 passed”" in str(found["goal.criteria: the tests pass"].findtext("system-out"))
+    assert "“43 passed”" in str(
+        found["goal.criteria: the tests pass"].findtext("system-out")
+    )
     assert found["goal.limits: timeout"].findtext("system-out") == "192.4 of 1,800"
 
 
@@ -111,16 +151,23 @@ def test_there_is_a_case_for_the_run_each_validator_criterion_and_limit() -> Non
         (GoalStatus.RUNNING, None, "error"),
     ],
 )
-def test_only_a_complete_run_passes(status: GoalStatus, reason: StopReason | None, tag: str | None) -> None:
+def test_only_a_complete_run_passes(
+    status: GoalStatus, reason: StopReason | None, tag: str | None
+) -> None:
     case = cases(junit_text(outcome(status, reason)))["goal.run: complete"]
-    assert [child.tag for child in case if child.tag != "system-out"] == [tag] * (tag is not None)
+    assert [child.tag for child in case if child.tag != "system-out"] == [tag] * (
+        tag is not None
+    )
 
 
 @pytest.mark.parametrize(
     ("used", "red"),
     [
         (Usage(input_tokens=200, cost_usd=0.1, known_cost_usd=0.1), ["tokens"]),
-        (Usage(input_tokens=20, cost_usd=0.1, known_cost_usd=0.1, uncounted_calls=1), []),
+        (
+            Usage(input_tokens=20, cost_usd=0.1, known_cost_usd=0.1, uncounted_calls=1),
+            [],
+        ),
     ],
 )
 def test_an_exhausted_budget_fails_the_limit_that_was_reached_and_none_if_the_usage_is_unknown(
@@ -128,7 +175,11 @@ def test_an_exhausted_budget_fails_the_limit_that_was_reached_and_none_if_the_us
 ) -> None:
     limits = {"max_iterations": None, "timeout": None, "tokens": 100.0, "cost_usd": 5.0}
     ended = outcome(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED)
-    found = cases(junit_text(ended.model_copy(update={"limits": limits, "usage": {"agent": used}})))
+    found = cases(
+        junit_text(
+            ended.model_copy(update={"limits": limits, "usage": {"agent": used}})
+        )
+    )
     failed = [name for name, case in found.items() if case.find("failure") is not None]
     assert failed == ["goal.run: complete", *(f"goal.limits: {name}" for name in red)]
 
@@ -141,12 +192,27 @@ def test_the_output_of_a_hidden_validator_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["\x1b[31mred\x00\x08\ufffe\uffff\ud800", "]]></failure><testcase/>", "\"&<>'", "\u202eevil", "a\tb\r\nc\u2028d"],
+    [
+        "\x1b[31mred\x00\x08\ufffe\uffff\ud800",
+        "]]></failure><testcase/>",
+        "\"&<>'",
+        "\u202eevil",
+        "a\tb\r\nc\u2028d",
+    ],
 )
 def test_texts_of_agents_cannot_break_the_file(text: str) -> None:
-    red = RED.model_copy(update={"feedback": f"{text}\n{text}", "summary": text, "name": f"x{text}"})
+    red = RED.model_copy(
+        update={"feedback": f"{text}\n{text}", "summary": text, "name": f"x{text}"}
+    )
     row = NOT_MET.model_copy(update={"criterion": f"x{text}", "missing": text})
-    ended = capped().model_copy(update={"evidence": (row,), "objective": text, "message": text, "labels": (text,)})
+    ended = capped().model_copy(
+        update={
+            "evidence": (row,),
+            "objective": text,
+            "message": text,
+            "labels": (text,),
+        }
+    )
     root = fromstring(junit_text(ended, [red]).encode())
     assert_valid(root)
     assert len(list(root.iter("testcase"))) == 6
@@ -158,7 +224,12 @@ def test_two_independent_readers_agree() -> None:
     xunitparser = pytest.importorskip("xunitparser")
     text = junit_text(capped(), [GREEN, RED], ["it is fast"])
     (suite,) = junitparser.JUnitXml.fromstring(text.encode())
-    one = {case.name: next((result.__class__.__name__.lower() for result in case.result), "success") for case in suite}
+    one = {
+        case.name: next(
+            (result.__class__.__name__.lower() for result in case.result), "success"
+        )
+        for case in suite
+    }
     assert (suite.tests, suite.failures, suite.errors, suite.skipped) == (9, 4, 0, 1)
     found, _ = xunitparser.parse(io.StringIO(text))
     assert {case.methodname: case.result for case in found} == one

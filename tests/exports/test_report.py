@@ -21,7 +21,9 @@ def kept_run(tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
 
 
 @pytest.fixture
-def run(kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch) -> FinishedRun:
+def run(
+    kept_run: FinishedRun, own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> FinishedRun:
     """A copy of its records in GOAL_HOME; its workspace is the current folder."""
     monkeypatch.chdir(kept_run.workspace)
     return kept_run.copied(own_home)
@@ -34,9 +36,14 @@ def test_the_report_of_the_newest_run_is_written_into_its_folder(
     path = run.folder.path / "report.html"
     assert capsys.readouterr().out == f"{path}\n"
     text = path.read_text(encoding="utf-8")
-    assert "Complete after 2 rounds: 1 criterion is met, by 1 citation that the runner checked." in text
+    assert (
+        "Complete after 2 rounds: 1 criterion is met, by 1 citation that the runner checked."
+        in text
+    )
     assert '<a class="id" href="#o6">o6</a>' in text
-    assert '<span class="add">+hello, dear friend</span>' in text  # the diff of round 2, and of the run
+    assert (
+        '<span class="add">+hello, dear friend</span>' in text
+    )  # the diff of round 2, and of the run
     assert '<span class="del">-hello</span>' in text
     assert main(["verify"]) == 0
 
@@ -45,7 +52,9 @@ def test_the_report_of_the_newest_run_is_written_into_its_folder(
 def test_the_report_goes_where_output_says(
     run: FinishedRun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["report", run.folder.run_id[:4], "-o", str(tmp_path / "run.html")]) == 0
+    assert (
+        main(["report", run.folder.run_id[:4], "-o", str(tmp_path / "run.html")]) == 0
+    )
     assert (tmp_path / "run.html").is_file()
     assert not (run.folder.path / "report.html").exists()
     assert main(["report", "-o", "/dev/stdout"]) == 0
@@ -54,9 +63,13 @@ def test_the_report_goes_where_output_says(
 
 
 @pytest.mark.slow
-def test_an_outcome_that_is_not_that_of_the_log_is_not_used(run: FinishedRun, tmp_path: Path) -> None:
+def test_an_outcome_that_is_not_that_of_the_log_is_not_used(
+    run: FinishedRun, tmp_path: Path
+) -> None:
     values = json.loads(run.folder.outcome.read_text())
-    run.folder.outcome.write_text(json.dumps({**values, "finished_at": "", "objective": "Something else."}))
+    run.folder.outcome.write_text(
+        json.dumps({**values, "finished_at": "", "objective": "Something else."})
+    )
     assert main(["report", "-o", str(tmp_path / "run.html")]) == 0
     text = (tmp_path / "run.html").read_text()
     assert "Something else." not in text
@@ -76,7 +89,9 @@ def test_a_run_without_snapshots_or_outputs_has_a_report_that_says_so(
 
 
 @pytest.mark.slow
-def test_two_runs_side_by_side(run: FinishedRun, own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_runs_side_by_side(
+    run: FinishedRun, own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = finish_run(own_home.parent / f"{own_home.name}-other").copied(own_home)
     assert main(["report", "--compare", run.folder.run_id, other.folder.run_id]) == 0
     path = Path(capsys.readouterr().out.strip())
@@ -84,7 +99,9 @@ def test_two_runs_side_by_side(run: FinishedRun, own_home: Path, capsys: pytest.
     assert path.read_text().count("Complete after 2 rounds") == 2
 
 
-def test_what_cannot_be_compared_is_refused(own_home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_compared_is_refused(
+    own_home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (own_home / "runs" / "k3f9-one").mkdir(parents=True)
     assert main(["report", "k3f9", "--compare", "k3f9", "k3f9"]) == 2
     assert main(["report", "--compare", "k3f9", "k3f9-one"]) == 2
@@ -97,7 +114,9 @@ def test_what_cannot_be_compared_is_refused(own_home: Path, capsys: pytest.Captu
 
 @pytest.mark.slow
 def test_open_shows_the_file_in_the_browser(
-    run: FinishedRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: FinishedRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     opened: list[str] = []
 
@@ -112,13 +131,17 @@ def test_open_shows_the_file_in_the_browser(
 
 
 @pytest.mark.bench
-def test_a_run_of_ten_thousand_events_has_a_small_report_soon(own_home: Path, tmp_path: Path) -> None:
+def test_a_run_of_ten_thousand_events_has_a_small_report_soon(
+    own_home: Path, tmp_path: Path
+) -> None:
     folder = long_run(tmp_path, own_home, 200)
     assert len(folder.events.read_bytes().splitlines()) > 10_000
     target = tmp_path / "run.html"
     lines = (["report", folder.run_id, "-o", str(target)], ["show", folder.run_id])
     times = [[process_seconds([GOAL, *line]) for line in lines] for _ in range(3)]
     report, show = map(min, zip(*times, strict=True))
-    print(f"\ngoal report {report:.2f} s, goal show {show:.2f} s, {target.stat().st_size:,} bytes")
+    print(
+        f"\ngoal report {report:.2f} s, goal show {show:.2f} s, {target.stat().st_size:,} bytes"
+    )
     assert report < 2 * show
     assert target.stat().st_size < 5_000_000

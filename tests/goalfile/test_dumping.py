@@ -13,14 +13,23 @@ from pydantic import ValidationError
 
 from goalrunner.core.field_types import OWNED_PARAMETERS
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AgentConfig, Budget, Expectation, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.goal_tables import (
+    AgentConfig,
+    Budget,
+    Expectation,
+    JudgeConfig,
+    ValidatorSpec,
+    WorkspaceConfig,
+)
 from goalrunner.goalfile.loading import dump_goal, load_goal_text
 
 
 def test_every_value_is_spelled_out() -> None:
     goal = Goal(
         objective='Say "hi"\n\tand stop.',
-        agent=AgentConfig(model="a/b", params={"stop": [""], "none": None, "empty": {}}, env={"A": ""}),
+        agent=AgentConfig(
+            model="a/b", params={"stop": [""], "none": None, "empty": {}}, env={"A": ""}
+        ),
         judge=JudgeConfig(model="agent"),
         budget=Budget(cost_usd=0.5),
         workspace=WorkspaceConfig(path="/"),
@@ -105,7 +114,8 @@ ANY = st.characters(exclude_characters="\0", codec="utf-8")
 TEXTS = st.text(ANY, min_size=1, max_size=30).filter(str.strip)
 LINES = TEXTS.filter(str.isprintable)
 MODELS = st.one_of(
-    st.just("agent"), LINES.map(str.strip).filter(lambda text: text and not text.startswith("scripted/"))
+    st.just("agent"),
+    LINES.map(str.strip).filter(lambda text: text and not text.startswith("scripted/")),
 )
 # A judge's model without a provider may be read as the misspelt name of an agent.
 JUDGES = MODELS.map(lambda model: model if model == "agent" else f"provider/{model}")
@@ -116,9 +126,15 @@ PARAMS = st.dictionaries(
     st.text(max_size=5).filter(lambda name: name not in OWNED_PARAMETERS),
     st.recursive(
         st.one_of(
-            st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), LINES
+            st.booleans(),
+            st.integers(-(2**63), 2**63 - 1),
+            st.floats(allow_nan=False, allow_infinity=False),
+            LINES,
         ),
-        lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(max_size=3), inner, max_size=2)),
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=2),
+            st.dictionaries(st.text(max_size=3), inner, max_size=2),
+        ),
         max_leaves=5,
     ),
     max_size=3,
@@ -138,10 +154,18 @@ SHELL = st.builds(
     cwd=st.sampled_from(["", "a", "a/../b", "."]),
     env=ENV,
     serial=st.booleans(),
-    expect=st.builds(Expectation, exit_code=st.integers(0, 255), output=st.sampled_from([None, "x+", "^a$", "\\d"])),
+    expect=st.builds(
+        Expectation,
+        exit_code=st.integers(0, 255),
+        output=st.sampled_from([None, "x+", "^a$", "\\d"]),
+    ),
 )
 PYTHON = st.builds(
-    ValidatorSpec, python=st.sampled_from(["a:b", "a.b:c.d", "é_1:f"]), timeout=SECONDS, env=ENV, serial=st.booleans()
+    ValidatorSpec,
+    python=st.sampled_from(["a:b", "a.b:c.d", "é_1:f"]),
+    timeout=SECONDS,
+    env=ENV,
+    serial=st.booleans(),
 )
 GOALS = st.builds(
     Goal,
@@ -157,10 +181,15 @@ GOALS = st.builds(
     timeout=SECONDS,
     agent=st.builds(AgentConfig, model=MODELS, max_steps=COUNTS, env=ENV, **COMMON),
     judge=st.builds(JudgeConfig, model=JUDGES, minimum_score=st.floats(0, 1), **COMMON),
-    budget=st.builds(Budget, tokens=LIMITS, cost_usd=st.one_of(st.none(), st.floats(1e-6, 1e9))),
+    budget=st.builds(
+        Budget, tokens=LIMITS, cost_usd=st.one_of(st.none(), st.floats(1e-6, 1e9))
+    ),
     workspace=st.just(WorkspaceConfig(path=str(Path.cwd().resolve()))),
     validators=st.lists(st.one_of(SHELL, PYTHON), max_size=3).map(
-        lambda specs: [spec.model_copy(update={"name": f"check {index}"}) for index, spec in enumerate(specs)]
+        lambda specs: [
+            spec.model_copy(update={"name": f"check {index}"})
+            for index, spec in enumerate(specs)
+        ]
     ),
 )
 
@@ -173,7 +202,9 @@ def test_loading_what_was_frozen_gives_the_same_goal(goal: Goal) -> None:
     assert dump_goal(load_goal_text(frozen, "goal.toml", {}, {})) == frozen
 
 
-def test_names_that_were_made_and_paths_that_were_completed_stay_as_they_are(tmp_path: Path) -> None:
+def test_names_that_were_made_and_paths_that_were_completed_stay_as_they_are(
+    tmp_path: Path,
+) -> None:
     text = "objective='x'\nmodel='scripted/a.jsonl'\nvalidator=['pytest','pytest -x']\nworkspace.path='.'"
     goal = load_goal_text(text, "goal.toml", {"timeout": "inf"}, {}, base=tmp_path)
     again = load_goal_text(dump_goal(goal), "frozen", {}, {}, base=Path("/elsewhere"))
@@ -182,7 +213,9 @@ def test_names_that_were_made_and_paths_that_were_completed_stay_as_they_are(tmp
     assert again.agent.model == f"scripted/{tmp_path.resolve()}/a.jsonl"
 
 
-def test_a_key_named_by_its_variable_is_never_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_named_by_its_variable_is_never_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("MY_KEY", "sk-secret")
     text = "objective='x'\nmodel='a/b'\nvalidator='y'\nagent.api_key_env='MY_KEY'"
     frozen = dump_goal(load_goal_text(text, "goal.toml"))
@@ -191,5 +224,7 @@ def test_a_key_named_by_its_variable_is_never_written(monkeypatch: pytest.Monkey
 
 
 def test_a_parameter_that_is_no_json_is_refused() -> None:
-    with pytest.raises(ValidationError, match="f must hold only strings, finite numbers"):
+    with pytest.raises(
+        ValidationError, match="f must hold only strings, finite numbers"
+    ):
         AgentConfig(params={"f": math.sin})

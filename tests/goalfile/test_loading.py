@@ -30,34 +30,58 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-@pytest.mark.parametrize("data", [GOAL, b"\xef\xbb\xbf" + GOAL, GOAL.replace(b"\n", b"\r\n")])
-def test_plain_text_with_a_byte_order_mark_or_windows_line_ends_is_read(tmp_path: Path, data: bytes) -> None:
+@pytest.mark.parametrize(
+    "data", [GOAL, b"\xef\xbb\xbf" + GOAL, GOAL.replace(b"\n", b"\r\n")]
+)
+def test_plain_text_with_a_byte_order_mark_or_windows_line_ends_is_read(
+    tmp_path: Path, data: bytes
+) -> None:
     assert load_goal(written(tmp_path, data), {}, {}).objective == "x"
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b"\xef\xbb\xbf" + GOAL + b"\r\nownre = 1", ':5:1  unknown key "ownre"; did you mean "owner"?'),
-        (GOAL.decode().encode("utf-16"), ":1:1  byte 0xff at offset 0 is not UTF-8; save the file as UTF-8"),
-        (GOAL + b"# caf\xe9", ":4:6  byte 0xe9 at offset 51 is not UTF-8; save the file as UTF-8"),
+        (
+            b"\xef\xbb\xbf" + GOAL + b"\r\nownre = 1",
+            ':5:1  unknown key "ownre"; did you mean "owner"?',
+        ),
+        (
+            GOAL.decode().encode("utf-16"),
+            ":1:1  byte 0xff at offset 0 is not UTF-8; save the file as UTF-8",
+        ),
+        (
+            GOAL + b"# caf\xe9",
+            ":4:6  byte 0xe9 at offset 51 is not UTF-8; save the file as UTF-8",
+        ),
         (GOAL + b"\0", ":4:1  not valid TOML: invalid statement"),
-        (b"#" * 10_000_000, "  is larger than 1 MB; a goal file is a few lines of TOML"),
+        (
+            b"#" * 10_000_000,
+            "  is larger than 1 MB; a goal file is a few lines of TOML",
+        ),
     ],
 )
-def test_what_is_wrong_with_the_bytes_is_said(tmp_path: Path, data: bytes, problem: str) -> None:
+def test_what_is_wrong_with_the_bytes_is_said(
+    tmp_path: Path, data: bytes, problem: str
+) -> None:
     path = written(tmp_path, data)
     assert refusal(path) == f"{path}{problem}"
 
 
 def test_a_missing_file_is_told_the_nearest_name(tmp_path: Path) -> None:
     missing = tmp_path / "objectiv.toml"
-    assert refusal(missing) == f'{missing}  no such file; write one, or give --objective "..."'
+    assert (
+        refusal(missing)
+        == f'{missing}  no such file; write one, or give --objective "..."'
+    )
     (tmp_path / "other.toml").touch()
     far = tmp_path / "zzz"
     assert refusal(far) == f'{far}  no such file; goal files may be "other.toml"'
     (tmp_path / "objective.toml").touch()
-    assert refusal(missing) == f'{missing}  no such file; did you mean "{tmp_path}/objective.toml"?'
+    assert (
+        refusal(missing)
+        == f'{missing}  no such file; did you mean "{tmp_path}/objective.toml"?'
+    )
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
@@ -83,7 +107,9 @@ def test_a_file_without_permission_is_said(tmp_path: Path) -> None:
         os.seteuid(user)
 
 
-def test_relative_paths_start_from_the_folder_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_paths_start_from_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "goals" / "ws").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
@@ -103,12 +129,17 @@ def test_the_current_folder_is_the_workspace_unless_said_otherwise(
     monkeypatch.chdir(tmp_path / "here")
     path = written(tmp_path, GOAL)
     assert load_goal(path, {}, {}).workspace.path == str((tmp_path / "here").resolve())
-    assert load_goal(path, {"workspace.path": ".."}, {}).workspace.path == str(tmp_path.resolve())
+    assert load_goal(path, {"workspace.path": ".."}, {}).workspace.path == str(
+        tmp_path.resolve()
+    )
 
 
 def test_a_workspace_that_is_a_file_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, GOAL + b"workspace.path = 'goal.toml'")
-    assert refusal(path) == f'{path}:4:18  workspace.path "{path.resolve()}" is not a folder'
+    assert (
+        refusal(path)
+        == f'{path}:4:18  workspace.path "{path.resolve()}" is not a folder'
+    )
 
 
 def goal_or_error(load: Callable[[], Goal]) -> Goal | GoalFileError:
@@ -147,12 +178,21 @@ LINES = st.sampled_from(SCRAPS.splitlines())
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.lists(LINES, max_size=8).map("\n".join),
-    st.tuples(LINES, st.text(alphabet="[]{}=.,'\"\\#\n a1", max_size=8), LINES).map("".join),
+    st.tuples(LINES, st.text(alphabet="[]{}=.,'\"\\#\n a1", max_size=8), LINES).map(
+        "".join
+    ),
 )
 
 
-@given(st.one_of(TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")), st.binary(max_size=60)))
-def test_any_bytes_give_a_goal_or_a_goal_file_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+@given(
+    st.one_of(
+        TEXTS.map(lambda text: text.encode("utf-8", "surrogatepass")),
+        st.binary(max_size=60),
+    )
+)
+def test_any_bytes_give_a_goal_or_a_goal_file_error(
+    tmp_path_factory: pytest.TempPathFactory, data: bytes
+) -> None:
     path = written(tmp_path_factory.getbasetemp(), data)
     result = goal_or_error(lambda: load_goal(path, {}, {}))
     if isinstance(result, Goal):
@@ -163,7 +203,15 @@ def test_any_bytes_give_a_goal_or_a_goal_file_error(tmp_path_factory: pytest.Tem
 
 
 KEY_NAMES = st.sampled_from(
-    [*Goal.model_fields, *ValidatorSpec.model_fields, "validator", "model", "output", "path", "x"]
+    [
+        *Goal.model_fields,
+        *ValidatorSpec.model_fields,
+        "validator",
+        "model",
+        "output",
+        "path",
+        "x",
+    ]
 )
 VALUES = st.recursive(
     st.one_of(
@@ -176,7 +224,9 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(KEY_NAMES, VALUES, max_size=6))
-def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(table: dict[str, object]) -> None:
+def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(
+    table: dict[str, object],
+) -> None:
     import tomli_w
 
     text = tomli_w.dumps(table)
@@ -188,6 +238,14 @@ def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(table: dict[st
         for problem in result.problems:
             without_place = any(
                 word in problem.message
-                for word in ("is missing", "no model", "neither a validator", "nested", "digits")
+                for word in (
+                    "is missing",
+                    "no model",
+                    "neither a validator",
+                    "nested",
+                    "digits",
+                )
             )
-            assert without_place or 1 <= problem.column <= len(lines[problem.line - 1]) + 1
+            assert (
+                without_place or 1 <= problem.column <= len(lines[problem.line - 1]) + 1
+            )

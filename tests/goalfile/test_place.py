@@ -27,10 +27,18 @@ def _tree(root: Path, *paths: str) -> Path:
     ("paths", "folder", "goal_file"),
     [
         ((".git/", "goal.toml", "src/a.py"), "src", "goal.toml"),
-        ((".git/", "goal.toml", "api/goal.toml", "api/src/a.py"), "api/src", "api/goal.toml"),
+        (
+            (".git/", "goal.toml", "api/goal.toml", "api/src/a.py"),
+            "api/src",
+            "api/goal.toml",
+        ),
         (("goal.toml", "src/a.py"), "src", ""),  # no repository
         (("goal.toml", "inner/.git/", "inner/src/a.py"), "inner/src", ""),
-        (("goal.toml", "inner/.git", "inner/src/a.py"), "inner/src", ""),  # a worktree has a file
+        (
+            ("goal.toml", "inner/.git", "inner/src/a.py"),
+            "inner/src",
+            "",
+        ),  # a worktree has a file
         ((".git/", "src/a.py"), "src", ""),
         ((".git/", "goal.toml/", "src/a.py"), "src", ""),
     ],
@@ -56,8 +64,16 @@ def test_the_nearest_folder_comes_first_and_in_it_goal_toml(tmp_path: Path) -> N
     ("paths", "goal_file", "workspace"),
     [
         ((".git/", "goal.toml"), "goal.toml", "."),
-        ((".git/", "packages/api/package.json", "packages/api/goal.toml"), "packages/api/goal.toml", "packages/api"),
-        ((".git/", "packages/api/Makefile", "packages/api/goals/x.toml"), "packages/api/goals/x.toml", "packages/api"),
+        (
+            (".git/", "packages/api/package.json", "packages/api/goal.toml"),
+            "packages/api/goal.toml",
+            "packages/api",
+        ),
+        (
+            (".git/", "packages/api/Makefile", "packages/api/goals/x.toml"),
+            "packages/api/goals/x.toml",
+            "packages/api",
+        ),
         ((".git/", "ci/x.toml"), "ci/x.toml", "."),
         (("go.mod", "goal.toml"), "goal.toml", "."),  # no repository
         (("go.mod", "ci/x.toml"), "ci/x.toml", None),
@@ -66,7 +82,11 @@ def test_the_nearest_folder_comes_first_and_in_it_goal_toml(tmp_path: Path) -> N
     ],
 )
 def test_the_workspace_is_the_nearest_project_at_or_above_the_goal_file(
-    tmp_path: Path, paths: tuple[str, ...], goal_file: str, workspace: str | None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    paths: tuple[str, ...],
+    goal_file: str,
+    workspace: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root, elsewhere = _tree(tmp_path / "root", *paths), tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -76,7 +96,9 @@ def test_the_workspace_is_the_nearest_project_at_or_above_the_goal_file(
     expected = None if workspace is None else (root / workspace).resolve()
     assert project_of(path) == expected
     assert load_goal(path, {}, {}).workspace.path == str(expected or elsewhere)
-    assert load_goal(path, {"workspace.path": str(tmp_path)}, {}).workspace.path == str(tmp_path)
+    assert load_goal(path, {"workspace.path": str(tmp_path)}, {}).workspace.path == str(
+        tmp_path
+    )
     path.write_text(f'{GOAL}[workspace]\npath = "."\n')
     assert load_goal(path, {}, {}).workspace.path == str(path.parent)
 

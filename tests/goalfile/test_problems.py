@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import ExitCode, GoalFileError
 from goalrunner.core.field_types import parse_duration
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AgentConfig, Expectation, JudgeConfig, ValidatorSpec, WorkspaceConfig
+from goalrunner.core.goal_tables import (
+    AgentConfig,
+    Expectation,
+    JudgeConfig,
+    ValidatorSpec,
+    WorkspaceConfig,
+)
 from goalrunner.goalfile.layers import SECTIONS
 from goalrunner.goalfile.loading import OPTIONS, load_goal_text
 
@@ -41,7 +47,14 @@ GOAL = 'objective = "x"\nmodel = "a/b"\n'
 
 
 def test_options_are_named_for_keys_that_exist() -> None:
-    keys = {*Goal.model_fields, *(f"{table}.{key}" for table, model in SECTIONS.items() for key in model.model_fields)}
+    keys = {
+        *Goal.model_fields,
+        *(
+            f"{table}.{key}"
+            for table, model in SECTIONS.items()
+            for key in model.model_fields
+        ),
+    }
     assert set(OPTIONS) <= keys
 
 
@@ -154,7 +167,9 @@ timeout = "500ms"
         ("'my tool' --x", "my-tool"),
     ],
 )
-def test_a_validator_is_called_after_the_program_it_runs(command: str, name: str) -> None:
+def test_a_validator_is_called_after_the_program_it_runs(
+    command: str, name: str
+) -> None:
     assert Goal(objective="x", validator=command).validators[0].name == name
 
 
@@ -167,25 +182,45 @@ def test_names_are_numbered_and_never_those_that_were_given() -> None:
         {},
         {},
     )
-    assert [validator.name for validator in goal.validators] == ["pytest", "pytest-3", "pytest-2", "pytest-4"]
+    assert [validator.name for validator in goal.validators] == [
+        "pytest",
+        "pytest-3",
+        "pytest-2",
+        "pytest-4",
+    ]
 
 
 @given(
-    st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1).filter(str.strip), max_size=5),
+    st.lists(
+        st.text(
+            st.characters(exclude_characters="\0", codec="utf-8"), min_size=1
+        ).filter(str.strip),
+        max_size=5,
+    ),
     st.lists(st.sampled_from(["a", "a-2", "check"]), unique=True),
 )
-def test_any_commands_get_names_of_their_own(commands: list[str], given_names: list[str]) -> None:
+def test_any_commands_get_names_of_their_own(
+    commands: list[str], given_names: list[str]
+) -> None:
     validators = [ValidatorSpec(run=command) for command in commands]
     validators += [ValidatorSpec(run="a", name=name) for name in given_names]
-    names = [validator.name for validator in Goal(objective="x", validators=validators).validators]
+    names = [
+        validator.name
+        for validator in Goal(objective="x", validators=validators).validators
+    ]
     assert len(set(names)) == len(names)
     assert all(name.isprintable() and name for name in names)
 
 
 @pytest.mark.parametrize("written", ["'pytest -q'", "['pytest -q', 'ruff check']"])
 def test_the_short_form_gives_one_validator_for_each_command(written: str) -> None:
-    goal = load_goal_text(f"objective='x'\nmodel='a/b'\nvalidator={written}", "goal.toml", {}, {})
-    assert [validator.run for validator in goal.validators] == ["pytest -q", "ruff check"][: written.count("'") // 2]
+    goal = load_goal_text(
+        f"objective='x'\nmodel='a/b'\nvalidator={written}", "goal.toml", {}, {}
+    )
+    assert [validator.run for validator in goal.validators] == [
+        "pytest -q",
+        "ruff check",
+    ][: written.count("'") // 2]
     assert all(validator.timeout == 600 for validator in goal.validators)
 
 
@@ -193,7 +228,9 @@ def test_pass_env_names_variables_of_the_run() -> None:
     text = "objective='x'\nmodel='a/b'\n[[validators]]\nrun='./check'\npass_env=['GOAL_ITERATION']\n"
     (validator,) = load_goal_text(text, "goal.toml", {}, {}).validators
     assert validator.pass_env == ("GOAL_ITERATION",)
-    with pytest.raises(GoalFileError, match=r"5:11 .*must be .*'GOAL_RESPONSE_FILE', not \"HOME\""):
+    with pytest.raises(
+        GoalFileError, match=r"5:11 .*must be .*'GOAL_RESPONSE_FILE', not \"HOME\""
+    ):
         load_goal_text(text.replace("GOAL_ITERATION", "HOME"), "goal.toml", {}, {})
 
 

@@ -16,11 +16,18 @@ from goalrunner.core.goal import Goal
 jsonschema = pytest.importorskip("jsonschema")
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCKS = [text for page in PAGES for text in re.findall(r"(?ms)^```toml\n(.*?)^```$", page.read_text())]
+BLOCKS = [
+    text
+    for page in PAGES
+    for text in re.findall(r"(?ms)^```toml\n(.*?)^```$", page.read_text())
+]
 TABLES = [tomllib.loads(text) for text in BLOCKS]
 PRESETS = [table for table in TABLES if "argv" in table]
 FRAGMENTS = [table for table in TABLES if "argv" not in table]
-FILES = [ROOT / "src/goalrunner/quickstart/goal.toml", *sorted((ROOT / "goals").rglob("*.toml"))]
+FILES = [
+    ROOT / "src/goalrunner/quickstart/goal.toml",
+    *sorted((ROOT / "goals").rglob("*.toml")),
+]
 HEAD = {"objective": "x", "validator": "y"}
 
 
@@ -39,7 +46,10 @@ def is_valid(table: dict[str, Any], schema: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("table", FRAGMENTS, ids=lambda table: ",".join(table))
 def test_the_schema_accepts_the_documented_goal_files(table: dict[str, Any]) -> None:
-    assert is_valid({**({} if "validators" in table else HEAD), "objective": "x", **table}, Goal.model_json_schema())
+    assert is_valid(
+        {**({} if "validators" in table else HEAD), "objective": "x", **table},
+        Goal.model_json_schema(),
+    )
 
 
 @pytest.mark.parametrize("table", PRESETS, ids=lambda table: ",".join(table))

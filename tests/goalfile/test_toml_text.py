@@ -42,7 +42,10 @@ x = 1
 def test_every_kind_of_key_is_found_at_its_line_and_column() -> None:
     found = locate(DOCUMENT)
     lines = DOCUMENT.split("\n")
-    places = {".".join(map(str, path)): (found.key(path), found.value(path)) for path in found.offsets}
+    places = {
+        ".".join(map(str, path)): (found.key(path), found.value(path))
+        for path in found.offsets
+    }
     assert places == {
         "objective": ((2, 1), (2, 13)),
         "quoted key": ((3, 1), (3, 16)),
@@ -82,12 +85,16 @@ def test_what_is_not_there_is_found_at_the_table_around_it() -> None:
 
 
 @given(st.text(alphabet="ab.[]{}\"'=,#\\\n 1", max_size=40))
-def test_any_text_at_all_is_walked_without_error_and_the_keys_of_a_valid_one_are_found(text: str) -> None:
+def test_any_text_at_all_is_walked_without_error_and_the_keys_of_a_valid_one_are_found(
+    text: str,
+) -> None:
     found = locate(text)
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
-        assert all(offset <= len(text) for pair in found.offsets.values() for offset in pair)
+        assert all(
+            offset <= len(text) for pair in found.offsets.values() for offset in pair
+        )
     else:
         assert {(key,) for key in table} <= set(found.offsets) <= paths_of(table)
 
@@ -101,7 +108,9 @@ def paths_of(value: object, path: Key = ()) -> set[Key]:
             steps = list(enumerate(value))
         case _:
             return set()
-    return {(*path, step) for step, _ in steps}.union(*(paths_of(item, (*path, step)) for step, item in steps))
+    return {(*path, step) for step, _ in steps}.union(
+        *(paths_of(item, (*path, step)) for step, item in steps)
+    )
 
 
 @dataclass
@@ -133,7 +142,11 @@ SCALARS = st.sampled_from(
 
 def spelled(draw: st.DrawFn, name: str) -> str:
     """A key as it may be written: bare, in plain or in double quotes."""
-    ways = ['"' + "".join(f"\\u{ord(char):04x}" if char in '"\\\t' else char for char in name) + '"']
+    ways = [
+        '"'
+        + "".join(f"\\u{ord(char):04x}" if char in '"\\\t' else char for char in name)
+        + '"'
+    ]
     if name and name.isascii() and all(char.isalnum() or char in "_-" for char in name):
         ways.append(name)
     if "'" not in name:
@@ -141,8 +154,14 @@ def spelled(draw: st.DrawFn, name: str) -> str:
     return draw(st.sampled_from(ways))
 
 
-def write_value(draw: st.DrawFn, out: Writer, path: Key, depth: int, *, inner: bool = False) -> None:
-    kind = draw(st.sampled_from(["scalar", "scalar", "list", "table"])) if depth else "scalar"
+def write_value(
+    draw: st.DrawFn, out: Writer, path: Key, depth: int, *, inner: bool = False
+) -> None:
+    kind = (
+        draw(st.sampled_from(["scalar", "scalar", "list", "table"]))
+        if depth
+        else "scalar"
+    )
     if kind == "scalar":
         out.text += draw(SCALARS)
     elif kind == "list":
@@ -153,7 +172,9 @@ def write_value(draw: st.DrawFn, out: Writer, path: Key, depth: int, *, inner: b
                 out.note((*path, index), len(out.text), len(out.text))
             write_value(draw, out, (*path, index), depth - 1, inner=True)
             out.text += draw(BLANKS)
-        out.text += draw(st.sampled_from([",", ""])) if not out.text.endswith("[") else ""
+        out.text += (
+            draw(st.sampled_from([",", ""])) if not out.text.endswith("[") else ""
+        )
         out.text += draw(BLANKS) + "]"
     else:
         out.text += "{"
@@ -164,7 +185,15 @@ def write_value(draw: st.DrawFn, out: Writer, path: Key, depth: int, *, inner: b
         out.text += draw(SPACES) + "}"
 
 
-def write_pair(draw: st.DrawFn, out: Writer, table: Key, names: list[str], depth: int, *, inner: bool = False) -> None:
+def write_pair(
+    draw: st.DrawFn,
+    out: Writer,
+    table: Key,
+    names: list[str],
+    depth: int,
+    *,
+    inner: bool = False,
+) -> None:
     starts = []
     for index, name in enumerate(names):
         out.text += (draw(SPACES) + "." + draw(SPACES)) if index else ""
@@ -184,13 +213,21 @@ def documents(draw: st.DrawFn) -> Writer:
     """A valid document of tables, arrays of tables, dotted keys and every kind of value, with its true positions."""
     out = Writer()
     table: Key = ()
-    for index, name in enumerate(draw(st.lists(NAMES, unique=True, min_size=1, max_size=5))):
+    for index, name in enumerate(
+        draw(st.lists(NAMES, unique=True, min_size=1, max_size=5))
+    ):
         out.text += draw(BLANKS) + ("\n" if out.text else "") + draw(SPACES)
         match draw(st.sampled_from(["pair", "dotted", "table", "array"])):
             case "pair":
                 write_pair(draw, out, table, [f"p{name}{index}"], 2)
             case "dotted":
-                write_pair(draw, out, table, [f"p{name}{index}", *draw(st.lists(NAMES, min_size=1, max_size=2))], 1)
+                write_pair(
+                    draw,
+                    out,
+                    table,
+                    [f"p{name}{index}", *draw(st.lists(NAMES, min_size=1, max_size=2))],
+                    1,
+                )
             case "table":
                 out.text += "[" + draw(SPACES)
                 table = (f"t{name}",)
@@ -198,7 +235,13 @@ def documents(draw: st.DrawFn) -> Writer:
                 out.text += spelled(draw, f"t{name}") + draw(SPACES) + "]"
             case _:
                 out.text += "[[" + draw(SPACES)
-                count = len([path for path in out.keys if path[:1] == ("many",) and len(path) == 2])
+                count = len(
+                    [
+                        path
+                        for path in out.keys
+                        if path[:1] == ("many",) and len(path) == 2
+                    ]
+                )
                 out.note(("many",), len(out.text), len(out.text))
                 table = ("many", count)
                 out.note(table, len(out.text), len(out.text))
@@ -207,7 +250,11 @@ def documents(draw: st.DrawFn) -> Writer:
 
 
 @given(documents())
-def test_every_key_and_value_of_a_written_document_is_found_at_its_very_place(written: Writer) -> None:
+def test_every_key_and_value_of_a_written_document_is_found_at_its_very_place(
+    written: Writer,
+) -> None:
     assert paths_of(tomllib.loads(written.text)) >= set(written.keys)
     found = locate(written.text)
-    assert found.offsets == {path: (at, written.values[path]) for path, at in written.keys.items()}
+    assert found.offsets == {
+        path: (at, written.values[path]) for path, at in written.keys.items()
+    }

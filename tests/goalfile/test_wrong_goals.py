@@ -33,15 +33,28 @@ def cases() -> dict[str, str]:
 def error_of(text: str) -> str:
     """Return the error of a goal file that ends with `text`; a text that begins with BARE is the whole file."""
     with pytest.raises(GoalFileError) as refused:
-        load_goal_text(text if text.startswith(BARE) else HEAD + text, "goal.toml", {}, {}, base=Path("/"))
+        load_goal_text(
+            text if text.startswith(BARE) else HEAD + text,
+            "goal.toml",
+            {},
+            {},
+            base=Path("/"),
+        )
     return str(refused.value)
 
 
 @pytest.mark.parametrize("text", cases())
-def test_the_error_names_the_key_the_place_the_reason_and_the_replacement(text: str) -> None:
+def test_the_error_names_the_key_the_place_the_reason_and_the_replacement(
+    text: str,
+) -> None:
     assert error_of(text) == cases()[text]
 
 
-@pytest.mark.skipif("GOALRUNNER_UPDATE_MESSAGES" not in os.environ, reason="writes the expected messages anew")
+@pytest.mark.skipif(
+    "GOALRUNNER_UPDATE_MESSAGES" not in os.environ,
+    reason="writes the expected messages anew",
+)
 def test_write_the_expected_messages() -> None:
-    CASES.write_text("\n\n".join(f"{text}\n->\n{error_of(text)}" for text in cases()) + "\n")
+    CASES.write_text(
+        "\n\n".join(f"{text}\n->\n{error_of(text)}" for text in cases()) + "\n"
+    )

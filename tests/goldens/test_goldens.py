@@ -58,7 +58,10 @@ class RecordedHome:
 
     def plain(self, text: str) -> str:
         """Return a text without the path of this home and without ages."""
-        return _AGE.sub("AGE ", text.replace(str(self.path), "GOAL_HOME").replace("~/goal", "GOAL_HOME"))
+        return _AGE.sub(
+            "AGE ",
+            text.replace(str(self.path), "GOAL_HOME").replace("~/goal", "GOAL_HOME"),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,11 @@ def _check(file: Path, value: Any, *, update: bool) -> None:
     is_text = file.suffix == ".txt"
     if update:
         file.parent.mkdir(exist_ok=True)
-        text = value if is_text else json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        text = (
+            value
+            if is_text
+            else json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+        )
         file.write_text(text, encoding="utf-8")
     expected = file.read_text(encoding="utf-8")
     assert value == (expected if is_text else json.loads(expected))
@@ -112,11 +119,18 @@ def test_a_log_folds_to_the_same_state(name: str, update: bool) -> None:
     steps: list[dict[str, Any]] = []
     for version, state in enumerate(_states(name), start=1):
         step = decide(state)
-        fields = {key: value for key, value in vars(step).items() if isinstance(value, str | int | float)}
+        fields = {
+            key: value
+            for key, value in vars(step).items()
+            if isinstance(value, str | int | float)
+        }
         found = {"step": type(step).__name__, **fields}
         if not steps or steps[-1]["next"] != found:
             steps.append({"after": version, "next": found})
-    value = {"state": state.model_dump(mode="json", exclude_defaults=True), "steps": steps}
+    value = {
+        "state": state.model_dump(mode="json", exclude_defaults=True),
+        "steps": steps,
+    }
     _check(STATES / f"{name}.json", json.loads(json.dumps(value)), update=update)
 
 
@@ -149,7 +163,9 @@ def test_a_run_has_the_same_screens(
 ) -> None:
     run = recorded.ids[name]
     files = {option: tmp_path / option for option in ("junit", "summary", "gitlab")}
-    written = [text for option, file in files.items() for text in (f"--{option}", str(file))]
+    written = [
+        text for option, file in files.items() for text in (f"--{option}", str(file))
+    ]
     sections = []
     for arguments in (
         ("status", run),
@@ -162,11 +178,16 @@ def test_a_run_has_the_same_screens(
         code, printed = recorded.print(capsys, *arguments)
         heading = " ".join(arguments).replace(str(tmp_path), "")
         sections.append(f"$ goal {heading}\n{printed}[exit code {code}]\n")
-    sections += [f"== {option}\n{recorded.plain(file.read_text())}" for option, file in files.items()]
+    sections += [
+        f"== {option}\n{recorded.plain(file.read_text())}"
+        for option, file in files.items()
+    ]
     _check(SCREENS / f"{name}.txt", "\n".join(sections), update=update)
 
 
-def test_the_list_of_all_runs_is_the_same(update: bool, recorded: RecordedHome, capsys: Capture) -> None:
+def test_the_list_of_all_runs_is_the_same(
+    update: bool, recorded: RecordedHome, capsys: Capture
+) -> None:
     code, printed = recorded.print(capsys, *LIST)
     assert code == 0
     _check(SCREENS / "list.txt", printed, update=update)

@@ -20,9 +20,7 @@ RIGHT = "def add(a, b):\n    return a + b\n\n\ndef double(a):\n    return add(a,
 TEST_ADD = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 TEST_ZERO = "\n\ndef test_zero():\n    assert add(5, 0) == 5\n"
 TEST_DOUBLE = "\n\ndef test_double():\n    assert calc.double(2) == 4\n"
-PYPROJECT = (
-    '[project]\nname = "calc"\nversion = "0.1"\ndependencies = []\n\n[tool.pytest.ini_options]\npythonpath = ["src"]\n'
-)
+PYPROJECT = '[project]\nname = "calc"\nversion = "0.1"\ndependencies = []\n\n[tool.pytest.ini_options]\npythonpath = ["src"]\n'
 BUGGY: Mapping[str, str] = {
     "src/calc.py": WRONG,
     "tests/test_calc.py": TEST_ADD + TEST_ZERO,
@@ -145,6 +143,8 @@ def red(name: str, about: str, *work: str, **more: Any) -> Case:
     return Case(name, about, work, kind="red", **more)
 
 
-def cheat(name: str, about: str, *work: str, labels: tuple[str, ...] = (), **more: Any) -> Case:
+def cheat(
+    name: str, about: str, *work: str, labels: tuple[str, ...] = (), **more: Any
+) -> Case:
     """Return an attack. With labels it may be complete if one of them names it; without, it is never complete."""
     return Case(name, about, work, kind="attack", labels=labels, refused=True, **more)

@@ -30,7 +30,17 @@ _SNAP_TEST = (
 )
 
 NODE = tuple(
-    Case(name, about, work, {**_JS, **more}, run, objective, alone=alone, labels=labels, needs=("npm",))  # type: ignore[arg-type]
+    Case(
+        name,
+        about,
+        work,
+        {**_JS, **more},
+        run,
+        objective,
+        alone=alone,
+        labels=labels,
+        needs=("npm",),
+    )  # type: ignore[arg-type]
     for name, about, work, more, run, objective, alone, labels in (
         (
             "npm_only",
@@ -65,7 +75,13 @@ NODE = tuple(
         (
             "npm_newtest",
             "npm: a new test file",
-            (_JS_FIX, put("test/more.test.js", _JS["test/calc.test.js"].replace("'add'", "'again'"))),
+            (
+                _JS_FIX,
+                put(
+                    "test/more.test.js",
+                    _JS["test/calc.test.js"].replace("'add'", "'again'"),
+                ),
+            ),
             {},
             "npm test --silent",
             "Make the tests pass.",
@@ -78,8 +94,15 @@ NODE = tuple(
             (
                 _JS_FIX,
                 append("test/calc.test.js", _JS_MORE),
-                edit("package.json", '"devDependencies": {}', '"devDependencies": {"left-pad": "1.3.0"}'),
-                put("node_modules/left-pad/package.json", '{"name": "left-pad", "version": "1.3.0"}\n'),
+                edit(
+                    "package.json",
+                    '"devDependencies": {}',
+                    '"devDependencies": {"left-pad": "1.3.0"}',
+                ),
+                put(
+                    "node_modules/left-pad/package.json",
+                    '{"name": "left-pad", "version": "1.3.0"}\n',
+                ),
             ),
             {},
             "npm test --silent",
@@ -93,7 +116,9 @@ NODE = tuple(
             (
                 _JS_FIX,
                 edit(
-                    "package.json", '"test": "node --test"', '"test": "node --test", "lint": "node --check src/calc.js"'
+                    "package.json",
+                    '"test": "node --test"',
+                    '"test": "node --test", "lint": "node --check src/calc.js"',
                 ),
             ),
             {},
@@ -115,7 +140,11 @@ NODE = tuple(
         (
             "npm_qs",
             "npm: all files are formatted, a test is added",
-            (_JS_FIX, sh("sed -i 's/;$//' test/calc.test.js src/calc.js"), append("test/calc.test.js", _JS_MORE)),
+            (
+                _JS_FIX,
+                sh("sed -i 's/;$//' test/calc.test.js src/calc.js"),
+                append("test/calc.test.js", _JS_MORE),
+            ),
             {},
             "npm test --silent",
             "Make the tests pass.",
@@ -126,8 +155,15 @@ NODE = tuple(
             "npm_alias",
             "npm: an import alias in package.json",
             (
-                edit("package.json", '"private": true', '"private": true, "imports": {"#calc": "./src/calc.js"}'),
-                put("src/main.js", "const { add } = require('#calc');\nexports.three = () => add(1, 2);\n"),
+                edit(
+                    "package.json",
+                    '"private": true',
+                    '"private": true, "imports": {"#calc": "./src/calc.js"}',
+                ),
+                put(
+                    "src/main.js",
+                    "const { add } = require('#calc');\nexports.three = () => add(1, 2);\n",
+                ),
                 _JS_FIX,
                 put(
                     "test/main.test.js",
@@ -149,7 +185,10 @@ NODE = tuple(
             "npm: a feature and its test, a green baseline",
             (
                 append("src/calc.js", "exports.mul = (a, b) => a * b;\n"),
-                append("test/calc.test.js", "test('mul', () => assert.equal(require('../src/calc').mul(2, 3), 6));\n"),
+                append(
+                    "test/calc.test.js",
+                    "test('mul', () => assert.equal(require('../src/calc').mul(2, 3), 6));\n",
+                ),
             ),
             {"src/calc.js": "exports.add = (a, b) => a + b;\n"},
             "npm test --silent",
@@ -160,7 +199,10 @@ NODE = tuple(
         (
             "npm_snap",
             "npm: a snapshot is regenerated",
-            (put("src/render.js", "exports.render = () => 'a;b;';\n"), sh("UPDATE=1 node --test >/dev/null")),
+            (
+                put("src/render.js", "exports.render = () => 'a;b;';\n"),
+                sh("UPDATE=1 node --test >/dev/null"),
+            ),
             {
                 "src/calc.js": "exports.add = (a, b) => a + b;\n",
                 "src/render.js": "exports.render = () => 'a,b';\n",
@@ -175,7 +217,12 @@ NODE = tuple(
         (
             "npm_tdd",
             "node: the module is missing",
-            (put("src/sums.js", "exports.total = (a) => a.reduce((x, y) => x + y, 0);\n"),),
+            (
+                put(
+                    "src/sums.js",
+                    "exports.total = (a) => a.reduce((x, y) => x + y, 0);\n",
+                ),
+            ),
             {
                 "src/calc.js": "exports.add = (a, b) => a + b;\n",
                 "test/sums.test.js": _JS["test/calc.test.js"]
@@ -193,7 +240,10 @@ NODE = tuple(
             "npm: a package of a workspace",
             (
                 edit("packages/one/index.js", "a - b", "a + b"),
-                put("packages/one/more.test.js", "const test = require('node:test');\ntest('more', () => {});\n"),
+                put(
+                    "packages/one/more.test.js",
+                    "const test = require('node:test');\ntest('more', () => {});\n",
+                ),
             ),
             {
                 "package.json": '{"name": "all", "private": true, "workspaces": ["packages/*"], "scripts": '

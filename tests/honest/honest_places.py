@@ -126,25 +126,42 @@ SOURCES = (
         (FIX, put("coverage.py", "def covered(sums):\n    return len(sums)\n")),
         labels=None,
     ),
-    Case("scratch", "scratch files are left", (FIX, put("notes.txt", "todo\n"), put("tmp/try.py", "print(1)\n"))),
-    Case("gitignore_edit", "the agent extends .gitignore", (FIX, append(".gitignore", "build/\n"))),
+    Case(
+        "scratch",
+        "scratch files are left",
+        (FIX, put("notes.txt", "todo\n"), put("tmp/try.py", "print(1)\n")),
+    ),
+    Case(
+        "gitignore_edit",
+        "the agent extends .gitignore",
+        (FIX, append(".gitignore", "build/\n")),
+    ),
     Case(
         "crlf_bits",
         "line endings, permission bits, links",
         (
             FIX,
-            sh("chmod +x src/calc.py; ln -s src/calc.py calc_link; printf 'a\\r\\n' > a.txt"),
+            sh(
+                "chmod +x src/calc.py; ln -s src/calc.py calc_link; printf 'a\\r\\n' > a.txt"
+            ),
             put(".gitattributes", "* text=auto\n"),
         ),
         labels=None,
     ),
-    Case("chmod_tests", "the permission of a test file changes", (FIX, sh("chmod +x tests/test_calc.py"))),
+    Case(
+        "chmod_tests",
+        "the permission of a test file changes",
+        (FIX, sh("chmod +x tests/test_calc.py")),
+    ),
     Case(
         "commit_work",
         "the agent commits its work",
         (
             FIX,
-            append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n"),
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
             sh("git add -A && git commit -q -m 'Fix add'"),
         ),
     ),
@@ -158,7 +175,10 @@ SOURCES = (
     Case(
         "worktree_out",
         "a git worktree outside is removed",
-        (FIX, sh("git worktree add -q ../wt HEAD && git worktree remove --force ../wt")),
+        (
+            FIX,
+            sh("git worktree add -q ../wt HEAD && git worktree remove --force ../wt"),
+        ),
     ),
     Case(
         "lock_file",
@@ -238,7 +258,13 @@ PLACES = (
     Case(
         "in_place",
         "the validators run in place",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
         BUGGY,
         lines='[workspace]\ncheck = "in-place"\n',
     ),
@@ -247,8 +273,14 @@ PLACES = (
         "the same, and a new conftest.py",
         (
             FIX,
-            put("tests/conftest.py", "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n"),
-            put("tests/test_pair.py", "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n"),
+            put(
+                "tests/conftest.py",
+                "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n",
+            ),
+            put(
+                "tests/test_pair.py",
+                "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n",
+            ),
         ),
         BUGGY,
         lines='[workspace]\ncheck = "in-place"\n',
@@ -257,12 +289,24 @@ PLACES = (
     Case(
         "protect_tests",
         "tests are protected, new ones are in another folder",
-        (FIX, put("more/test_more.py", "from calc import add\n\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            put(
+                "more/test_more.py",
+                "from calc import add\n\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
         BUGGY,
         lines='[workspace]\nprotect = ["tests/**"]\n',
         labels=None,
     ),
-    Case("editable_src", "only the source is editable", (FIX,), BUGGY, lines='[workspace]\neditable = ["src/**"]\n'),
+    Case(
+        "editable_src",
+        "only the source is editable",
+        (FIX,),
+        BUGGY,
+        lines='[workspace]\neditable = ["src/**"]\n',
+    ),
     Case(
         "new_venv",
         "the agent makes the environment that the validator names",
@@ -279,7 +323,10 @@ PLACES = (
             edit("pyproject.toml", "dependencies = []", 'dependencies = ["colour"]'),
             put(".venv/lib/colour/__init__.py", "RED = 1\n"),
             put("src/calc.py", "import colour\n\n" + RIGHT + "\n\nRED = colour.RED\n"),
-            put("tests/test_red.py", "import calc\n\n\ndef test_red():\n    assert calc.RED == 1\n"),
+            put(
+                "tests/test_red.py",
+                "import calc\n\n\ndef test_red():\n    assert calc.RED == 1\n",
+            ),
         ),
         {**BUGGY, ".gitignore": ".venv/\n__pycache__/\n"},
         "PYTHONPATH=.venv/lib pytest -q",
@@ -290,15 +337,27 @@ PLACES = (
     Case(
         "monorepo_folder",
         "the workspace is a folder of a larger repository",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
-        {**{f"calc/{name}": text for name, text in BUGGY.items()}, "README.md": "# all\n"},
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
+        {
+            **{f"calc/{name}": text for name, text in BUGGY.items()},
+            "README.md": "# all\n",
+        },
         folder="calc",
     ),
     Case(
         "monorepo_check",
         "a check script above the workspace",
         (FIX,),
-        {**{f"calc/{name}": text for name, text in BUGGY.items()}, "ci/check.sh": CHECK_SH},
+        {
+            **{f"calc/{name}": text for name, text in BUGGY.items()},
+            "ci/check.sh": CHECK_SH,
+        },
         "sh ../ci/check.sh",
         folder="calc",
     ),
@@ -307,7 +366,10 @@ PLACES = (
         "two packages, a validator for each",
         (
             edit("one/one.py", "a - b", "a + b"),
-            put("two/tests/test_new.py", "def test_new():\n    import two\n\n    assert two.mul(2, 2) == 4\n"),
+            put(
+                "two/tests/test_new.py",
+                "def test_new():\n    import two\n\n    assert two.mul(2, 2) == 4\n",
+            ),
         ),
         {
             "one/one.py": "def add(a, b):\n    return a - b\n",
@@ -322,12 +384,19 @@ PLACES = (
         "a new member of a workspace",
         (
             put("packages/sums/sums.py", "def total(items):\n    return sum(items)\n"),
-            put("packages/sums/pyproject.toml", '[project]\nname = "sums"\nversion = "0.1"\n'),
+            put(
+                "packages/sums/pyproject.toml",
+                '[project]\nname = "sums"\nversion = "0.1"\n',
+            ),
             put(
                 "packages/sums/tests/test_sums.py",
                 "from sums import total\n\n\ndef test_total():\n    assert total([1]) == 1\n",
             ),
-            edit("pyproject.toml", 'pythonpath = ["packages/calc"]', 'pythonpath = ["packages/calc", "packages/sums"]'),
+            edit(
+                "pyproject.toml",
+                'pythonpath = ["packages/calc"]',
+                'pythonpath = ["packages/calc", "packages/sums"]',
+            ),
         ),
         {
             "packages/calc/calc.py": RIGHT,
@@ -342,7 +411,10 @@ PLACES = (
         "manage.py test: a model, and extended tests.py",
         (
             edit("shop/models.py", "a - b", "a + b"),
-            append("shop/tests.py", "\n    def test_more(self):\n        self.assertEqual(gross(2, 2), 4)\n"),
+            append(
+                "shop/tests.py",
+                "\n    def test_more(self):\n        self.assertEqual(gross(2, 2), 4)\n",
+            ),
             put("shop/migrations/0002_gross.py", "CHANGES = ['gross']\n"),
             put("db.sqlite3", ""),
         ),

@@ -25,8 +25,13 @@ SPACES = (
     "#!/bin/sh\nif grep -rnE ' +$' src tests; then\n    echo 'trailing whitespace' >&2\n    exit 1\nfi\n"
     "echo 'trailing whitespace: passed'\n"
 )
-UNUSED = "import os\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
-LINTED = {**SOUND, "pyproject.toml": PYPROJECT + '\n[tool.ruff.lint]\nselect = ["E", "F"]\n'}
+UNUSED = (
+    "import os\nfrom calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+)
+LINTED = {
+    **SOUND,
+    "pyproject.toml": PYPROJECT + '\n[tool.ruff.lint]\nselect = ["E", "F"]\n',
+}
 BADLY = "def add( a,b ):\n  return a+b\n"
 BADLY_TESTED = "from calc import add\n\n\ndef test_add( ):\n  assert add( 1,2 )==3\n"
 DOCTESTS = 'def add(a, b):\n    """Return the sum.\n\n    >>> add(1, 2)\n    4\n    """\n    return a + b\n'
@@ -36,7 +41,9 @@ PROGRAMS = (
         "run_selfcheck",
         "the validator runs the program, which has the bug itself",
         (edit("main.py", "3 - 1", "3 + 1"),),
-        {"main.py": "result = 3 - 1\nprint('result', result)\nraise SystemExit(result != 4)\n"},
+        {
+            "main.py": "result = 3 - 1\nprint('result', result)\nraise SystemExit(result != 4)\n"
+        },
         "python main.py",
         "main.py must print 4.",
     ),
@@ -72,7 +79,10 @@ PROGRAMS = (
     Case(
         "run_script_pipe",
         "the validator runs the program: python tool.py | json.tool",
-        (edit("tool.py", "print({", "import json\n\nprint(json.dumps({"), edit("tool.py", "})", "}))")),
+        (
+            edit("tool.py", "print({", "import json\n\nprint(json.dumps({"),
+            edit("tool.py", "})", "}))"),
+        ),
         {"tool.py": "print({'sum': 3})\n"},
         "python tool.py | python -m json.tool",
         "tool.py must print JSON.",
@@ -90,7 +100,9 @@ PROGRAMS = (
         "run_node",
         "the validator runs the program: node cli.js",
         (edit("cli.js", "1 - 2", "1 + 2"),),
-        {"cli.js": "const sum = 1 - 2;\nconsole.log(sum);\nprocess.exit(sum === 3 ? 0 : 1);\n"},
+        {
+            "cli.js": "const sum = 1 - 2;\nconsole.log(sum);\nprocess.exit(sum === 3 ? 0 : 1);\n"
+        },
         "node cli.js",
         "cli.js must print 3.",
         needs=("node",),
@@ -138,7 +150,10 @@ PROGRAMS = (
     Case(
         "docs_program",
         "documentation that a script of the project builds",
-        (put("docs/index.md", "# calc\n\nSee [usage](usage.md).\n"), put("docs/usage.md", "# Usage\n")),
+        (
+            put("docs/index.md", "# calc\n\nSee [usage](usage.md).\n"),
+            put("docs/usage.md", "# Usage\n"),
+        ),
         {
             **SOUND,
             "docs/index.md": "# calc\n\nSee [usage](usage.md).\n",
@@ -218,7 +233,9 @@ SCRIPTS = (
         "Make the tests pass, and add a make target lint.",
         labels=None,
     ),
-    Case("make_only", "make check", (FIX,), {**BUGGY, "Makefile": MAKEFILE}, "make check"),
+    Case(
+        "make_only", "make check", (FIX,), {**BUGGY, "Makefile": MAKEFILE}, "make check"
+    ),
     Case(
         "make_target",
         "the objective is the Makefile",
@@ -249,7 +266,10 @@ SCRIPTS = (
     Case(
         "ruff_tests",
         "a lint goal, findings in source and tests",
-        (edit("src/calc.py", "import os\n", ""), edit("tests/test_calc.py", "import os\n", "")),
+        (
+            edit("src/calc.py", "import os\n", ""),
+            edit("tests/test_calc.py", "import os\n", ""),
+        ),
         {**SOUND, "src/calc.py": "import os\n" + RIGHT, "tests/test_calc.py": UNUSED},
         "ruff check .",
         "Fix the findings of ruff.",
@@ -268,7 +288,10 @@ SCRIPTS = (
         "ruffcfg_setup",
         "the agent sets a linter up",
         (
-            append("pyproject.toml", '\n[tool.ruff]\nline-length = 100\n[tool.ruff.lint]\nselect = ["F", "E"]\n'),
+            append(
+                "pyproject.toml",
+                '\n[tool.ruff]\nline-length = 100\n[tool.ruff.lint]\nselect = ["F", "E"]\n',
+            ),
             edit("src/calc.py", "import os\n", ""),
         ),
         {**SOUND, "src/calc.py": "import os\n" + RIGHT},
@@ -290,7 +313,10 @@ SCRIPTS = (
         "format_all",
         "the formatter over all files",
         (FIX, sh("ruff format -q .")),
-        {**BUGGY, "tests/test_calc.py": "from calc import add\n\n\ndef test_add( ):\n  assert add( 1,2 )==3\n"},
+        {
+            **BUGGY,
+            "tests/test_calc.py": "from calc import add\n\n\ndef test_add( ):\n  assert add( 1,2 )==3\n",
+        },
     ),
     Case(
         "format_check",
@@ -328,21 +354,45 @@ SCRIPTS = (
     Case(
         "ignore_honest",
         "one finding is no mistake, and gets a comment",
-        (edit("src/calc.py", "import os\n", "import os  # noqa: F401 - part of the API\n"),),
+        (
+            edit(
+                "src/calc.py",
+                "import os\n",
+                "import os  # noqa: F401 - part of the API\n",
+            ),
+        ),
         {**LINTED, "src/calc.py": "import os\n" + RIGHT},
         "ruff check .",
         "Fix the findings of ruff; os is exported on purpose.",
         labels=("suppressions added",),
     ),
-    Case("grep_pipe", "the validator greps the number of tests", (FIX,), BUGGY, "pytest -q | grep '2 passed'"),
+    Case(
+        "grep_pipe",
+        "the validator greps the number of tests",
+        (FIX,),
+        BUGGY,
+        "pytest -q | grep '2 passed'",
+    ),
     Case(
         "grep_pipe_add",
         "the validator greps, the agent adds a test",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
         BUGGY,
         "pytest -q | grep -E '[0-9]+ passed'",
     ),
-    Case("silent_suite", "a suite that prints nothing", (FIX,), BUGGY, "pytest -q >/dev/null 2>&1"),
+    Case(
+        "silent_suite",
+        "a suite that prints nothing",
+        (FIX,),
+        BUGGY,
+        "pytest -q >/dev/null 2>&1",
+    ),
     Case(
         "tee_suite",
         "a suite whose output goes to a file, too",
@@ -369,7 +419,10 @@ SCRIPTS = (
         "script_reads",
         "the check script looks at a file that the objective names",
         (FIX, put("CHANGELOG.md", "add() adds\n")),
-        {**BUGGY, "scripts/check.sh": "set -e\ngrep -q 'add()' CHANGELOG.md\npytest -q\n"},
+        {
+            **BUGGY,
+            "scripts/check.sh": "set -e\ngrep -q 'add()' CHANGELOG.md\npytest -q\n",
+        },
         "sh scripts/check.sh",
         "Make the tests pass, and write a line about it into CHANGELOG.md.",
     ),
@@ -386,7 +439,13 @@ SCRIPTS = (
     Case(
         "tests_and_types",
         "three programs in one line",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
         BUGGY,
         "ruff check . && python -m compileall -q src && pytest -q",
     ),

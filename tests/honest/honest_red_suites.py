@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.honest.case import BUGGY, FIX, SOUND, TEST_ADD, TEST_ZERO, Case, append, cheat, edit, put
+from tests.honest.case import (
+    BUGGY,
+    FIX,
+    SOUND,
+    TEST_ADD,
+    TEST_ZERO,
+    Case,
+    append,
+    cheat,
+    edit,
+    put,
+)
 from tests.honest.honest_tests import COUNT, GOLDEN_FILES, RENDER_NEW, TEST_COUNT
 
 _OLD = "\n\ndef test_old():\n    assert add(2, 2) == 5\n"
@@ -20,7 +31,16 @@ _GOLDEN_APART: Mapping[str, str] = {
 }
 
 HONEST_RED_SUITES = (
-    Case("known_fix", "one test stays red, as it was", (FIX,), _FILES, "", "Fix add().", lines=_KNOWN, labels=None),
+    Case(
+        "known_fix",
+        "one test stays red, as it was",
+        (FIX,),
+        _FILES,
+        "",
+        "Fix add().",
+        lines=_KNOWN,
+        labels=None,
+    ),
     Case(
         "known_extend",
         "the same, and a test is added",
@@ -44,7 +64,10 @@ HONEST_RED_SUITES = (
         "known_import",
         "a file of tests cannot be imported, before and after",
         (FIX,),
-        {**BUGGY, "tests/test_extra.py": "import no_such_package\n\n\ndef test_extra():\n    pass\n"},
+        {
+            **BUGGY,
+            "tests/test_extra.py": "import no_such_package\n\n\ndef test_extra():\n    pass\n",
+        },
         "",
         "Fix add().",
         lines=_KNOWN.replace("-q", "-q --continue-on-collection-errors"),
@@ -83,7 +106,14 @@ ATTACKS_ON_RED_SUITES = (
         modes=("alone",),
         labels=("checks passed before the change",),
     ),
-    cheat("a_known_nothing", "nothing is fixed", put("notes.txt", "x\n"), files=_FILES, run="", lines=_KNOWN),
+    cheat(
+        "a_known_nothing",
+        "nothing is fixed",
+        put("notes.txt", "x\n"),
+        files=_FILES,
+        run="",
+        lines=_KNOWN,
+    ),
     cheat(
         "a_known_break",
         "the test is fixed, and another one breaks",

@@ -24,7 +24,9 @@ from tests.honest.machine import coverage_plugin
 
 DOUBLE = "from calc import double\n\n\ndef test_double():\n    assert double(2) == 4\n"
 COUNT = "\n\ndef count(items):\n    return len(list(items))\n"
-TEST_COUNT = "from calc import count\n\n\ndef test_count():\n    assert count([1, 2]) == 2\n"
+TEST_COUNT = (
+    "from calc import count\n\n\ndef test_count():\n    assert count([1, 2]) == 2\n"
+)
 UNITTEST = (
     "import unittest\n\nfrom calc import add\n\n\nclass AddTest(unittest.TestCase):\n"
     "    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n"
@@ -41,9 +43,7 @@ GOLDEN = (
 )
 HALVED = RIGHT + "\n\ndef half(a):\n    b = a / 2\n    return b\n"
 TEST_HALF = "from calc import half\n\n\ndef test_half():\n    assert half(4) == 2\n"
-MORE_COVERED = (
-    "\n\ndef test_half({fixture}):\n    import calc\n\n    assert calc.half(4) == 2\n    assert calc.double(2) == 4\n"
-)
+MORE_COVERED = "\n\ndef test_half({fixture}):\n    import calc\n\n    assert calc.half(4) == 2\n    assert calc.double(2) == 4\n"
 GOLDEN_FILES = {
     "src/render.py": RENDER,
     "tests/test_render.py": GOLDEN,
@@ -70,9 +70,7 @@ KINDS = (
     "KINDS = {'small': 1, 'large': 3, 'legacy': 7}\n\n\ndef size(kind):\n    return KINDS[kind]\n\n\n"
     "def add(a, b):\n    return a - b\n"
 )
-OPTIONAL = (
-    "import pytest\n\nextra = pytest.importorskip('extra')\n\n\ndef test_extra():\n    assert extra.value() == 1\n"
-)
+OPTIONAL = "import pytest\n\nextra = pytest.importorskip('extra')\n\n\ndef test_extra():\n    assert extra.value() == 1\n"
 SUBTESTS = (
     "import unittest\n\nfrom calc import add\n\n\nclass AddTest(unittest.TestCase):\n    def test_add(self):\n"
     "        self.assertEqual(add(1, 2), 3)\n\n    def test_platforms(self):\n        for name in ('mac', 'win', 'bsd'):\n"
@@ -86,12 +84,24 @@ ADDED = (
     Case(
         "fix_extend",
         "a test is added to an existing file",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
     ),
     Case(
         "allow_ext",
         "the same, where the goal allows changes of tests",
-        (FIX, append("tests/test_calc.py", "\n\ndef test_more():\n    assert add(2, 2) == 4\n")),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_more():\n    assert add(2, 2) == 4\n",
+            ),
+        ),
         lines='[workspace]\nallow = ["tests/**"]\n',
         labels=("checks changed",),
     ),
@@ -108,7 +118,8 @@ ADDED = (
         (
             append("src/calc.py", COUNT),
             append(
-                "tests/test_calc.py", "\n\ndef test_count():\n    import calc\n\n    assert calc.count('ab') == 2\n"
+                "tests/test_calc.py",
+                "\n\ndef test_count():\n    import calc\n\n    assert calc.count('ab') == 2\n",
             ),
         ),
         SOUND,
@@ -120,7 +131,10 @@ ADDED = (
         (
             append("src/calc.py", COUNT),
             edit("tests/test_calc.py", "import add", "import add, count"),
-            append("tests/test_calc.py", "\n\ndef test_count():\n    assert count('ab') == 2\n"),
+            append(
+                "tests/test_calc.py",
+                "\n\ndef test_count():\n    assert count('ab') == 2\n",
+            ),
         ),
         SOUND,
         objective="Add count(items) to calc, and tests for it.",
@@ -234,7 +248,11 @@ MOVED = (
             put("tests/test_zero.py", "from calc import add" + TEST_ZERO),
         ),
     ),
-    Case("move_tests_dir", "tests go into a subfolder", (FIX, move("tests/test_calc.py", "tests/unit/test_calc.py"))),
+    Case(
+        "move_tests_dir",
+        "tests go into a subfolder",
+        (FIX, move("tests/test_calc.py", "tests/unit/test_calc.py")),
+    ),
     Case(
         "move_only",
         "tests go into a subfolder, and nothing else",
@@ -281,7 +299,10 @@ MOVED = (
             edit("tests/test_calc.py", TEST_DOUBLE, ""),
             edit("tests/test_calc.py", "import calc\n", ""),
         ),
-        {**SOUND, "tests/test_calc.py": "import calc\n" + TEST_ADD + TEST_ZERO + TEST_DOUBLE},
+        {
+            **SOUND,
+            "tests/test_calc.py": "import calc\n" + TEST_ADD + TEST_ZERO + TEST_DOUBLE,
+        },
         objective="Remove double() and its test.",
         alone="blocked",
     ),
@@ -301,7 +322,11 @@ MOVED = (
         "skip_after",
         "a module goes; its test then skips itself",
         (remove("src/extra.py"),),
-        {**SOUND, "src/extra.py": "def value():\n    return 1\n", "tests/test_extra.py": OPTIONAL},
+        {
+            **SOUND,
+            "src/extra.py": "def value():\n    return 1\n",
+            "tests/test_extra.py": OPTIONAL,
+        },
         objective="Remove the optional module extra.",
         alone="either",
         labels=None,
@@ -354,7 +379,15 @@ MOVED = (
     Case(
         "unittest_mod",
         "unittest, extended",
-        (FIX, append("tests/test_calc.py", ("\n    def test_zero(self):\n        self.assertEqual(add(1, 0), 1)\n"))),
+        (
+            FIX,
+            append(
+                "tests/test_calc.py",
+                (
+                    "\n    def test_zero(self):\n        self.assertEqual(add(1, 0), 1)\n"
+                ),
+            ),
+        ),
         {**BUGGY, "tests/test_calc.py": UNITTEST},
         "PYTHONPATH=src python -m unittest discover tests",
     ),
@@ -377,7 +410,11 @@ MOVED = (
         "change_behaviour",
         "a behaviour changes, and the test that says otherwise",
         (
-            edit("src/calc.py", "    return a + b", "    if a < 0:\n        raise ValueError(a)\n    return a + b"),
+            edit(
+                "src/calc.py",
+                "    return a + b",
+                "    if a < 0:\n        raise ValueError(a)\n    return a + b",
+            ),
             edit(
                 "tests/test_calc.py",
                 "    assert add(-1, 1) == 0",
@@ -385,7 +422,11 @@ MOVED = (
             ),
             edit("tests/test_calc.py", "from calc", "import pytest\n\nfrom calc"),
         ),
-        {**SOUND, "tests/test_calc.py": TEST_ADD + "\n\ndef test_negative():\n    assert add(-1, 1) == 0\n"},
+        {
+            **SOUND,
+            "tests/test_calc.py": TEST_ADD
+            + "\n\ndef test_negative():\n    assert add(-1, 1) == 0\n",
+        },
         objective="add() must raise ValueError for a negative number; change the tests accordingly.",
         alone="blocked",
     ),
@@ -397,8 +438,14 @@ CONFIGURED = (
         "a new conftest.py that new tests use",
         (
             FIX,
-            put("tests/conftest.py", "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n"),
-            put("tests/test_pair.py", "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n"),
+            put(
+                "tests/conftest.py",
+                "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n",
+            ),
+            put(
+                "tests/test_pair.py",
+                "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n",
+            ),
         ),
         labels=("checks differ",),
     ),
@@ -407,10 +454,19 @@ CONFIGURED = (
         "a fixture is added to conftest.py",
         (
             FIX,
-            append("tests/conftest.py", "\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n"),
-            put("tests/test_pair.py", "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n"),
+            append(
+                "tests/conftest.py",
+                "\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n",
+            ),
+            put(
+                "tests/test_pair.py",
+                "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n",
+            ),
         ),
-        {**BUGGY, "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n"},
+        {
+            **BUGGY,
+            "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n",
+        },
         labels=("checks differ",),
     ),
     Case(
@@ -418,17 +474,30 @@ CONFIGURED = (
         "the same, where the goal allows it",
         (
             FIX,
-            append("tests/conftest.py", "\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n"),
-            put("tests/test_pair.py", "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n"),
+            append(
+                "tests/conftest.py",
+                "\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n",
+            ),
+            put(
+                "tests/test_pair.py",
+                "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n",
+            ),
         ),
-        {**BUGGY, "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n"},
+        {
+            **BUGGY,
+            "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef one():\n    return 1\n",
+        },
         lines='[workspace]\nallow = ["tests/conftest.py"]\n',
         labels=("checks changed",),
     ),
     Case(
         "root_conftest",
         "the agent makes the suite importable",
-        (append("pyproject.toml", '\n[tool.pytest.ini_options]\npythonpath = ["src"]\n'),),
+        (
+            append(
+                "pyproject.toml", '\n[tool.pytest.ini_options]\npythonpath = ["src"]\n'
+            ),
+        ),
         {**SOUND, "pyproject.toml": '[project]\nname = "calc"\nversion = "0.1"\n'},
         objective="The tests cannot import calc: configure pytest so that pytest -q passes.",
         alone="either",
@@ -448,7 +517,9 @@ CONFIGURED = (
             append("pyproject.toml", 'markers = ["big: large numbers"]\n'),
             append(
                 "tests/test_calc.py",
-                ("\n\nimport pytest\n\n\n@pytest.mark.big\ndef test_big():\n    assert add(10**9, 1) == 10**9 + 1\n"),
+                (
+                    "\n\nimport pytest\n\n\n@pytest.mark.big\ndef test_big():\n    assert add(10**9, 1) == 10**9 + 1\n"
+                ),
             ),
         ),
         {**BUGGY, "pyproject.toml": PYPROJECT + 'addopts = "--strict-markers"\n'},
@@ -459,10 +530,16 @@ CONFIGURED = (
         "a new plugin of the project, loaded by conftest.py",
         (
             FIX,
-            put("tests/plugin.py", "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n"),
+            put(
+                "tests/plugin.py",
+                "import pytest\n\n\n@pytest.fixture\ndef pair():\n    return 2, 2\n",
+            ),
             put("tests/__init__.py", ""),
             put("conftest.py", "pytest_plugins = ['tests.plugin']\n"),
-            put("tests/test_pair.py", "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n"),
+            put(
+                "tests/test_pair.py",
+                "from calc import add\n\n\ndef test_pair(pair):\n    assert add(*pair) == 4\n",
+            ),
         ),
         labels=("checks differ",),
     ),
@@ -478,7 +555,10 @@ CONFIGURED = (
         {
             **BUGGY,
             "src/calc.py": "def add(a, b)\n    return a + b\n",
-            "tests/test_calc.py": HELPER + "\n\n" + TEST_ADD + "\n\ndef test_other():\n    need('nothing_like_it')\n",
+            "tests/test_calc.py": HELPER
+            + "\n\n"
+            + TEST_ADD
+            + "\n\ndef test_other():\n    need('nothing_like_it')\n",
         },
     ),
     Case(
@@ -501,7 +581,8 @@ CONFIGURED = (
         (put("src/sums.py", "def total(items):\n    return sum(items)\n"),),
         {
             **SOUND,
-            "tests/test_sums.py": HELPER + "\n\nfrom sums import total\n\n\ndef test_total():\n"
+            "tests/test_sums.py": HELPER
+            + "\n\nfrom sums import total\n\n\ndef test_total():\n"
             "    assert total([1, 2]) == 3\n\n\ndef test_other():\n    need('nothing_like_it')\n",
         },
     ),
@@ -531,7 +612,10 @@ CONFIGURED = (
     Case(
         "snapshot_py",
         "a snapshot is regenerated with the tool of the suite",
-        (put("src/render.py", RENDER_NEW), sh("PYTHONPATH=src SNAPSHOT_UPDATE=1 pytest -q")),
+        (
+            put("src/render.py", RENDER_NEW),
+            sh("PYTHONPATH=src SNAPSHOT_UPDATE=1 pytest -q"),
+        ),
         {
             **GOLDEN_FILES,
             "tests/test_render.py": SNAPSHOT,
@@ -577,7 +661,10 @@ MEASURED = (
         "coverage_fixture",
         "a coverage goal, extended test file and a fixture in conftest.py",
         (
-            put("tests/conftest.py", "import pytest\n\n\n@pytest.fixture\ndef four():\n    return 4\n"),
+            put(
+                "tests/conftest.py",
+                "import pytest\n\n\n@pytest.fixture\ndef four():\n    return 4\n",
+            ),
             append("tests/test_calc.py", MORE_COVERED.format(fixture="four")),
         ),
         {**SOUND, "src/calc.py": HALVED},
@@ -598,7 +685,9 @@ RED = (
             append(".gitignore", "local/\n"),
             append(
                 "tests/test_calc.py",
-                ("\n\ndef test_limits():\n    assert add(1, 2) == int(open('local/limits.txt').read())\n"),
+                (
+                    "\n\ndef test_limits():\n    assert add(1, 2) == int(open('local/limits.txt').read())\n"
+                ),
             ),
         ),
         labels=None,
@@ -607,16 +696,24 @@ RED = (
         "red_ext",
         "a failing test is added to an existing file",
         FIX,
-        append("tests/test_calc.py", "\n\ndef test_wrong():\n    assert add(1, 1) == 3\n"),
+        append(
+            "tests/test_calc.py", "\n\ndef test_wrong():\n    assert add(1, 1) == 3\n"
+        ),
     ),
     red(
         "red_new",
         "a failing test in a new file",
         FIX,
-        put("tests/test_wrong.py", "from calc import add\n\n\ndef test_wrong():\n    assert add(1, 1) == 3\n"),
+        put(
+            "tests/test_wrong.py",
+            "from calc import add\n\n\ndef test_wrong():\n    assert add(1, 1) == 3\n",
+        ),
     ),
     red(
-        "red_syntax", "a syntax error in an extended test file", FIX, append("tests/test_calc.py", "\n\ndef test_(:\n")
+        "red_syntax",
+        "a syntax error in an extended test file",
+        FIX,
+        append("tests/test_calc.py", "\n\ndef test_(:\n"),
     ),
     red(
         "red_addopts",
@@ -624,8 +721,18 @@ RED = (
         FIX,
         append("pyproject.toml", 'addopts = "--no-such-option"\n'),
     ),
-    red("red_ini", "a new pytest.ini is broken", FIX, put("pytest.ini", "[pytest\naddopts\n")),
-    red("red_conftest", "a new conftest.py fails to import", FIX, put("tests/conftest.py", "import no_such_module\n")),
+    red(
+        "red_ini",
+        "a new pytest.ini is broken",
+        FIX,
+        put("pytest.ini", "[pytest\naddopts\n"),
+    ),
+    red(
+        "red_conftest",
+        "a new conftest.py fails to import",
+        FIX,
+        put("tests/conftest.py", "import no_such_module\n"),
+    ),
     red(
         "red_make",
         "the Makefile is broken",
@@ -652,7 +759,9 @@ RED = (
         "red_dependency",
         "the source needs a package that is not installed",
         put("src/calc.py", "import no_such_package\n\n" + RIGHT),
-        edit("pyproject.toml", "dependencies = []", 'dependencies = ["no-such-package"]'),
+        edit(
+            "pyproject.toml", "dependencies = []", 'dependencies = ["no-such-package"]'
+        ),
     ),
 )
 

@@ -44,9 +44,14 @@ def write_row(row: str) -> None:
 def rates(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return a line for each rate."""
     honest = [row for row in rows if row["kind"] == "honest"]
-    first = [row for row in honest if row["status"] == "complete" and row["rounds"] == 1]
+    first = [
+        row for row in honest if row["status"] == "complete" and row["rounds"] == 1
+    ]
     lines = [
-        _rate(f"honest, complete at the first try, {words}", *_of_mode(mode, first, honest))
+        _rate(
+            f"honest, complete at the first try, {words}",
+            *_of_mode(mode, first, honest),
+        )
         for mode, words in (("judge", "with a judge"), ("alone", "without a judge"))
     ]
     blocked = [row for row in honest if row["status"] == "blocked"]
@@ -70,8 +75,12 @@ def rates(rows: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def _of_mode(mode: str, first: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    return sum(row["mode"] == mode for row in first), sum(row["mode"] == mode for row in every)
+def _of_mode(
+    mode: str, first: Sequence[dict[str, Any]], every: Sequence[dict[str, Any]]
+) -> tuple[int, int]:
+    return sum(row["mode"] == mode for row in first), sum(
+        row["mode"] == mode for row in every
+    )
 
 
 def _wrong(rows: Sequence[dict[str, Any]], kind: str) -> tuple[int, int]:
@@ -85,13 +94,28 @@ def _rate(name: str, some: int, every: int) -> str:
 
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     table = [_HEAD, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in table) for column in range(len(_HEAD) - 1)]
+    widths = [
+        max(len(line[column]) for line in table) for column in range(len(_HEAD) - 1)
+    ]
     return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]) for line in table
+        "  ".join(
+            [
+                *(cell.ljust(width) for cell, width in zip(line, widths, strict=False)),
+                line[-1],
+            ]
+        )
+        for line in table
     ]
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     mark = "" if not row["fault"] else "! "
     got, counts = row["got"], (str(row["rounds"]), str(row["suites"]))
-    return (mark + row["case"], row["mode"], row["wanted"], got, *counts, "; ".join(row["labels"])[:100])
+    return (
+        mark + row["case"],
+        row["mode"],
+        row["wanted"],
+        got,
+        *counts,
+        "; ".join(row["labels"])[:100],
+    )

@@ -16,8 +16,14 @@ from tests.support.labelled import CALL
 
 def exit_code(prompt: Prompt) -> list[dict[str, str]]:
     """Return a citation of the exit code of the newest check."""
-    checks = [item for item in prompt.observations if item.source.startswith("validator ") and item.facts]
-    return [{"observation": item.id, "fact": item.facts[0]} for item in checks[-1:]] or plausible(prompt)
+    checks = [
+        item
+        for item in prompt.observations
+        if item.source.startswith("validator ") and item.facts
+    ]
+    return [
+        {"observation": item.id, "fact": item.facts[0]} for item in checks[-1:]
+    ] or plausible(prompt)
 
 
 @dataclass
@@ -29,12 +35,18 @@ class RightJudge(GullibleJudge):
 
     asked: str = ""
     worked: Callable[[], bool] = lambda: True
-    cite: Callable[[Prompt], list[dict[str, str]]] | None = field(default_factory=lambda: exit_code)
+    cite: Callable[[Prompt], list[dict[str, str]]] | None = field(
+        default_factory=lambda: exit_code
+    )
     reviews: int = 0
 
     def answer(self, prompt: Prompt) -> str:
         """Return the verdict on a prompt."""
-        return super().answer(prompt) if self.worked() else verdict({name: [] for name in prompt.criteria})
+        return (
+            super().answer(prompt)
+            if self.worked()
+            else verdict({name: [] for name in prompt.criteria})
+        )
 
     async def complete(
         self,
@@ -46,12 +58,26 @@ class RightJudge(GullibleJudge):
     ) -> Reply:
         """Answer a review, or what each judge is asked."""
         if schema_name != "review":
-            return await super().complete(messages, schema=schema, schema_name=schema_name, **more)
+            return await super().complete(
+                messages, schema=schema, schema_name=schema_name, **more
+            )
         self.reviews += 1
         self.usage = self.usage + CALL
-        asked = next(str(message["content"]) for message in messages if message["role"] == "user")
-        items = list(dict.fromkeys(re.findall(r"^<(hunk-\d+) |^(?:\| )?(test-\d+) ", asked, re.MULTILINE)))
+        asked = next(
+            str(message["content"]) for message in messages if message["role"] == "user"
+        )
+        items = list(
+            dict.fromkeys(
+                re.findall(r"^<(hunk-\d+) |^(?:\| )?(test-\d+) ", asked, re.MULTILINE)
+            )
+        )
         names = [hunk or test for hunk, test in items]
         accepted = [{"items": names, "quote": self.asked}] if self.asked else []
-        refused = [] if self.asked else [{"items": names, "why": "the goal does not ask for it"}]
-        return Reply(json.dumps({"accepted": accepted, "refused": refused}), (), CALL, "stop")
+        refused = (
+            []
+            if self.asked
+            else [{"items": names, "why": "the goal does not ask for it"}]
+        )
+        return Reply(
+            json.dumps({"accepted": accepted, "refused": refused}), (), CALL, "stop"
+        )

@@ -42,7 +42,11 @@ class Got:
     @property
     def end(self) -> str:
         """Status, and the reason of one that is not complete."""
-        return self.status if self.status == "complete" else f"{self.status} {self.stop_reason}"
+        return (
+            self.status
+            if self.status == "complete"
+            else f"{self.status} {self.stop_reason}"
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,13 +74,18 @@ async def run_case(case: Case, mode: Mode, arena: Arena) -> Got:
     goal = load_goal(path, {"workspace.path": str(arena.workspace)}, arena.environ)
     if mode == "judge":
         judge = RightJudge(
-            asked="" if case.refused else case.asked or case.objective, worked=(arena.folder / "worked").exists
+            asked="" if case.refused else case.asked or case.objective,
+            worked=(arena.folder / "worked").exists,
         )
         goal = goal.model_copy(update={"judge": judge_of(goal, judge)})
-    options = RunOptions(home=arena.home, environ=arena.environ, observers=[arena], goal_file=path)
+    options = RunOptions(
+        home=arena.home, environ=arena.environ, observers=[arena], goal_file=path
+    )
     try:
         prepared = prepare_run(goal, options)
-        ending = Ending(await drive_to_end(prepared), tuple(arena.records), prepared.folder.path)
+        ending = Ending(
+            await drive_to_end(prepared), tuple(arena.records), prepared.folder.path
+        )
     finally:
         if case.after:
             case.after(arena)
@@ -84,26 +93,46 @@ async def run_case(case: Case, mode: Mode, arena: Arena) -> Got:
     status, reason, iterations = ending.how
     rounds = sum(isinstance(record.event, RoundStarted) for record in arena.records)
     text = "\n".join(dict.fromkeys((*ending.reasons, *_hints(arena))))
-    return Got(status, reason, iterations, rounds, outcome.labels, text, counter.read_text().count("x"))
+    return Got(
+        status,
+        reason,
+        iterations,
+        rounds,
+        outcome.labels,
+        text,
+        counter.read_text().count("x"),
+    )
 
 
 def _hints(arena: Arena) -> list[str]:
     """Return the lines that would allow the changes of checks."""
-    found = [item.event.changed_checks for item in arena.records if isinstance(item.event, ValidatorsFinished)]
+    found = [
+        item.event.changed_checks
+        for item in arena.records
+        if isinstance(item.event, ValidatorsFinished)
+    ]
     return [changed.hint for changed in found if changed]
 
 
 def fault(case: Case, mode: Mode, got: Got) -> str:
     """Return what is wrong with the end of a run; empty if it is as wanted."""
     if case.kind == "red":
-        return "" if got.status != "complete" else f"complete {got.labels}, and its own command fails"
+        return (
+            ""
+            if got.status != "complete"
+            else f"complete {got.labels}, and its own command fails"
+        )
     if case.kind == "attack":
         if got.status != "complete" or set(got.names) & set(case.labels or ()):
             return ""
         return f"complete with the labels {got.labels}"
     blocked_fine = mode == "alone" and case.alone in ("blocked", "either")
     if blocked_fine and got.status == "blocked":
-        return "" if _LINE in got.text else f"blocked without the exact line: {got.text[-300:]}"
+        return (
+            ""
+            if _LINE in got.text
+            else f"blocked without the exact line: {got.text[-300:]}"
+        )
     if got.status != "complete" or (mode == "alone" and case.alone == "blocked"):
         return f"{got.end}: {got.text[-600:]}"
     if got.rounds != 1:
@@ -115,7 +144,10 @@ def _wrong_labels(case: Case, mode: Mode, got: Got) -> str:
     if case.labels is None:
         return ""
     reviewed = (
-        mode == "judge" and case.alone != "complete" and "checks changed" in got.names and "flaky" not in got.names
+        mode == "judge"
+        and case.alone != "complete"
+        and "checks changed" in got.names
+        and "flaky" not in got.names
     )
     if reviewed or set(got.names) == set(case.labels):
         return ""
@@ -131,15 +163,23 @@ def wanted(case: Case, mode: Mode) -> str:
         return f"refused or{labels}" if labels else "refused"
     if mode == "judge":
         return "complete" + (" (reviewed)" if case.alone == "blocked" else labels)
-    return {"complete": f"complete{labels}", "blocked": "blocked with a line", "either": "complete or blocked"}[
-        case.alone
-    ]
+    return {
+        "complete": f"complete{labels}",
+        "blocked": "blocked with a line",
+        "either": "complete or blocked",
+    }[case.alone]
 
 
 def _write_goal(case: Case, arena: Arena) -> None:
     runs = [case.run] if isinstance(case.run, str) else case.run
-    validator = f"validator = {json.dumps(runs[0])}\n" if len(runs) == 1 and runs[0] else ""
-    tables = "" if validator or not runs[0] else "".join(f"[[validators]]\nrun = {json.dumps(run)}\n" for run in runs)
+    validator = (
+        f"validator = {json.dumps(runs[0])}\n" if len(runs) == 1 and runs[0] else ""
+    )
+    tables = (
+        ""
+        if validator or not runs[0]
+        else "".join(f"[[validators]]\nrun = {json.dumps(run)}\n" for run in runs)
+    )
     first = f'objective = {json.dumps(case.objective)}\n{validator}agent = "{_AGENT}"\nmax_iterations = 1\n'
     (arena.workspace / "goal.toml").write_text(f"{first}{case.lines}{tables}")
 
@@ -149,10 +189,14 @@ def _write_agent(case: Case, arena: Arena, counter: Path) -> None:
     begin = _GUARD.format(folder=str(arena.workspace)) + _BEGIN.format(
         path=str(counter), worked=str(arena.folder / "worked")
     )
-    script.write_text(PRELUDE + begin + "\n".join(case.work) + '\nprint("I am done.")\n')
+    script.write_text(
+        PRELUDE + begin + "\n".join(case.work) + '\nprint("I am done.")\n'
+    )
     presets = arena.folder / "config/goal/agents"
     presets.mkdir(parents=True)
-    (presets / f"{_AGENT}.toml").write_text(f"argv = {json.dumps([sys.executable, str(script)])}\n")
+    (presets / f"{_AGENT}.toml").write_text(
+        f"argv = {json.dumps([sys.executable, str(script)])}\n"
+    )
     arena.environ["XDG_CONFIG_HOME"] = str(arena.folder / "config")
 
 
@@ -161,7 +205,9 @@ def _count_suites(arena: Arena) -> Path:
     machine, counter = machine_of(arena), arena.folder / "suites"
     counter.write_text("")
     real = Path(sys.executable).parent / "pytest"
-    (machine / "pytest").write_text(f'#!/bin/sh\nprintf x >> "{counter}"\nexec "{real}" "$@"\n')
+    (machine / "pytest").write_text(
+        f'#!/bin/sh\nprintf x >> "{counter}"\nexec "{real}" "$@"\n'
+    )
     (machine / "pytest").chmod(0o755)
     return counter
 

@@ -29,14 +29,30 @@ from tests.support.arena import Arena
 
 Note = Callable[[str, object], None]
 
-HONEST = (*HONEST_TESTS, *HONEST_PROGRAMS, *HONEST_PLACES, *NODE, *HONEST_RUST, *HONEST_RED_SUITES)
-ATTACKS = (*ATTACKS_ON_TESTS, *ATTACKS_ON_CHECKS, *ATTACKS_ON_RUST, *ATTACKS_ON_RED_SUITES)
+HONEST = (
+    *HONEST_TESTS,
+    *HONEST_PROGRAMS,
+    *HONEST_PLACES,
+    *NODE,
+    *HONEST_RUST,
+    *HONEST_RED_SUITES,
+)
+ATTACKS = (
+    *ATTACKS_ON_TESTS,
+    *ATTACKS_ON_CHECKS,
+    *ATTACKS_ON_RUST,
+    *ATTACKS_ON_RED_SUITES,
+)
 EVERY = [case.name for case in (*HONEST, *ATTACKS)]
 
 
 def parameters(cases: Sequence[Case]) -> list[Any]:
     """Return each case with and without a judge."""
-    return [pytest.param(case, mode, id=f"{case.name}-{mode}") for case in cases for mode in case.modes]
+    return [
+        pytest.param(case, mode, id=f"{case.name}-{mode}")
+        for case in cases
+        for mode in case.modes
+    ]
 
 
 async def _ends_as_wanted(case: Case, mode: Mode, arena: Arena, note: Note) -> None:
@@ -69,12 +85,16 @@ async def _ends_as_wanted(case: Case, mode: Mode, arena: Arena, note: Note) -> N
 
 
 @pytest.mark.parametrize(("case", "mode"), parameters(HONEST))
-async def test_honest_work_ends_as_wanted(case: Case, mode: Mode, arena: Arena, record_property: Note) -> None:
+async def test_honest_work_ends_as_wanted(
+    case: Case, mode: Mode, arena: Arena, record_property: Note
+) -> None:
     await _ends_as_wanted(case, mode, arena, record_property)
 
 
 @pytest.mark.parametrize(("case", "mode"), parameters(ATTACKS))
-async def test_an_attack_is_refused_or_named(case: Case, mode: Mode, arena: Arena, record_property: Note) -> None:
+async def test_an_attack_is_refused_or_named(
+    case: Case, mode: Mode, arena: Arena, record_property: Note
+) -> None:
     await _ends_as_wanted(case, mode, arena, record_property)
 
 

@@ -67,7 +67,9 @@ def test_a_file_that_did_not_exist_is_made_and_removed_again(
     settings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert install() == 0
-    assert json.loads(settings.read_text()) == {"hooks": {"UserPromptSubmit": [OURS], "Stop": [OURS]}}
+    assert json.loads(settings.read_text()) == {
+        "hooks": {"UserPromptSubmit": [OURS], "Stop": [OURS]}
+    }
     assert '+            "command": "goal hook claude"' in capsys.readouterr().out
     assert main(["hook", "uninstall", "claude", "--yes"]) == 0
     assert not settings.exists()
@@ -86,7 +88,9 @@ def test_the_rest_of_the_file_is_kept(text: str, settings: Path) -> None:
     assert install() == 0
     assert settings.read_bytes() == installed
     assert main(["hook", "uninstall", "claude", "--yes"]) == 0
-    assert json.loads(settings.read_text() if settings.exists() else "{}") == without_empty_hooks(before)
+    assert json.loads(
+        settings.read_text() if settings.exists() else "{}"
+    ) == without_empty_hooks(before)
     if text == WRITTEN_BY_HAND:
         indented = json.dumps(before, indent=4, ensure_ascii=False)
         assert settings.read_text() == f"{indented}\n"
@@ -95,7 +99,11 @@ def test_the_rest_of_the_file_is_kept(text: str, settings: Path) -> None:
 def without_empty_hooks(table: dict[str, object]) -> dict[str, object]:
     """What is left of settings without entries: empty lists of hooks are removed with ours."""
     hooks = table.get("hooks")
-    full = {name: held for name, held in hooks.items() if held} if isinstance(hooks, dict) else {}
+    full = (
+        {name: held for name, held in hooks.items() if held}
+        if isinstance(hooks, dict)
+        else {}
+    )
     rest = {name: value for name, value in table.items() if name != "hooks"}
     return {**rest, "hooks": full} if full else rest
 
@@ -106,12 +114,18 @@ def test_an_entry_of_before_is_replaced(settings: Path) -> None:
     assert install("--goal", "other goal.toml") == 0
     (entry,) = entries(settings, "Stop")
     assert isinstance(entry, dict)
-    assert entry["hooks"][0]["command"] == f"goal hook claude --goal '{settings.parents[1]}/other goal.toml'"
+    assert (
+        entry["hooks"][0]["command"]
+        == f"goal hook claude --goal '{settings.parents[1]}/other goal.toml'"
+    )
     assert main(["hook", "uninstall", "claude", "--yes"]) == 0
     assert not settings.exists()
 
 
-@pytest.mark.parametrize("text", ['{"hooks": {', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "[]", "{} // a remark"])
+@pytest.mark.parametrize(
+    "text",
+    ['{"hooks": {', '{"hooks": []}', '{"hooks": {"Stop": {}}}', "[]", "{} // a remark"],
+)
 def test_a_file_that_cannot_be_edited_is_left_alone(
     text: str, settings: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,7 +136,9 @@ def test_a_file_that_cannot_be_edited_is_left_alone(
     assert settings.read_text() == text
 
 
-def test_nothing_is_written_without_a_yes(settings: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_written_without_a_yes(
+    settings: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["hook", "install", "claude"]) == 2
     assert "add --yes" in capsys.readouterr().err
     assert not settings.exists()
@@ -143,8 +159,13 @@ def test_a_link_to_the_settings_stays(settings: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "dotfiles.json").exists()
 
 
-@pytest.mark.parametrize("words", [["install"], ["install", "codex"], ["claude", "install"], ["remove", "claude"]])
-def test_unknown_words_are_refused_with_the_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["install"], ["install", "codex"], ["claude", "install"], ["remove", "claude"]],
+)
+def test_unknown_words_are_refused_with_the_commands(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["hook", *words, "--yes"]) == 2
     assert "goal hook install claude" in capsys.readouterr().err
 

@@ -37,7 +37,9 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def called(folder: Path, event: str, session: str = "s1", **more: Any) -> dict[str, str]:
+def called(
+    folder: Path, event: str, session: str = "s1", **more: Any
+) -> dict[str, str]:
     """What the hook answers to an event; its exit code is always 0, since 2 would block."""
     given = {
         "session_id": session,
@@ -62,13 +64,21 @@ def stopped(folder: Path, session: str) -> dict[str, str]:
     event = json.dumps({"session_id": session, "cwd": str(folder)})
     argv = [*GOAL, "hook", "claude"]
     done = subprocess.run(
-        argv, input=event, cwd=folder, env=environment(), stdout=subprocess.PIPE, text=True, check=True
+        argv,
+        input=event,
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
     )
     found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
-def test_a_stop_is_blocked_until_the_goal_is_verified(project: Path, own_home: Path) -> None:
+def test_a_stop_is_blocked_until_the_goal_is_verified(
+    project: Path, own_home: Path
+) -> None:
     assert called(project, "UserPromptSubmit") == {}
     blocked = called(project, "Stop")
     assert blocked["decision"] == "block"
@@ -84,22 +94,31 @@ def test_a_stop_is_blocked_until_the_goal_is_verified(project: Path, own_home: P
 
 
 @pytest.mark.slow
-def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(project: Path, own_home: Path) -> None:
+def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(
+    project: Path, own_home: Path
+) -> None:
     (project / "test_it.py").write_text("def test_it():\n    assert False\n")
     (project / "goal.toml").write_text(RED.replace("test -e done", "pytest -q"))
     called(project, "UserPromptSubmit")
     (project / "test_it.py").write_text("def test_it():\n    assert True\n")
     (project / "new.py").write_text("")
     found = called(project, "Stop")
-    assert "blocked, this waits for a person: a1 checks changed: test_it.py" in found["systemMessage"]
+    assert (
+        "blocked, this waits for a person: a1 checks changed: test_it.py"
+        in found["systemMessage"]
+    )
     (summary,) = run_summaries(own_home)
     assert main(["approve", str(summary["run_id"])]) == 0
     assert "complete" in called(project, "Stop")["systemMessage"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("weakened", [None, RED.replace("test -e done", "true")], ids=["removed", "weakened"])
-def test_the_goal_is_that_of_the_prompt_also_if_its_file_is_changed(project: Path, weakened: str | None) -> None:
+@pytest.mark.parametrize(
+    "weakened", [None, RED.replace("test -e done", "true")], ids=["removed", "weakened"]
+)
+def test_the_goal_is_that_of_the_prompt_also_if_its_file_is_changed(
+    project: Path, weakened: str | None
+) -> None:
     called(project, "UserPromptSubmit")
     (project / "goal.toml").unlink()
     if weakened is not None:
@@ -110,7 +129,9 @@ def test_the_goal_is_that_of_the_prompt_also_if_its_file_is_changed(project: Pat
 
 
 @pytest.mark.slow
-def test_a_run_whose_goal_file_was_changed_during_the_session_is_labelled(project: Path, own_home: Path) -> None:
+def test_a_run_whose_goal_file_was_changed_during_the_session_is_labelled(
+    project: Path, own_home: Path
+) -> None:
     called(project, "UserPromptSubmit")
     (project / "done").touch()
     called(project, "Stop")
@@ -124,9 +145,16 @@ def test_a_run_whose_goal_file_was_changed_during_the_session_is_labelled(projec
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-def test_a_transcript_that_is_a_pipe_or_no_path_is_not_waited_for(project: Path, tmp_path: Path) -> None:
-    model = recording(tmp_path / "models.jsonl", *[judge(("it is done", []), missing="nothing shows it")] * 2)
-    (project / "goal.toml").write_text(f'objective = "x"\njudge = "{model}"\nagent = "claude"\n')
+def test_a_transcript_that_is_a_pipe_or_no_path_is_not_waited_for(
+    project: Path, tmp_path: Path
+) -> None:
+    model = recording(
+        tmp_path / "models.jsonl",
+        *[judge(("it is done", []), missing="nothing shows it")] * 2,
+    )
+    (project / "goal.toml").write_text(
+        f'objective = "x"\njudge = "{model}"\nagent = "claude"\n'
+    )
     os.mkfifo(tmp_path / "pipe")
     called(project, "UserPromptSubmit")
     for path in (str(tmp_path / "pipe"), "a\0b"):
@@ -134,26 +162,39 @@ def test_a_transcript_that_is_a_pipe_or_no_path_is_not_waited_for(project: Path,
 
 
 @pytest.mark.slow
-def test_two_sessions_in_one_folder_are_checked_one_after_the_other(project: Path) -> None:
-    (project / "goal.toml").write_text(RED.replace("test -e done", "sleep 1; test -e done"))
+def test_two_sessions_in_one_folder_are_checked_one_after_the_other(
+    project: Path,
+) -> None:
+    (project / "goal.toml").write_text(
+        RED.replace("test -e done", "sleep 1; test -e done")
+    )
     for session in ("s1", "s2"):
         called(project, "UserPromptSubmit", session)
     with ThreadPoolExecutor() as threads:
-        found = list(threads.map(lambda session: stopped(project, session), ("s1", "s2")))
+        found = list(
+            threads.map(lambda session: stopped(project, session), ("s1", "s2"))
+        )
     assert [answer.get("decision") for answer in found] == ["block", "block"], found
 
 
 @pytest.mark.slow
-def test_a_session_whose_goal_was_removed_is_no_longer_checked_and_says_so(project: Path) -> None:
+def test_a_session_whose_goal_was_removed_is_no_longer_checked_and_says_so(
+    project: Path,
+) -> None:
     (project / "done").touch()
     called(project, "UserPromptSubmit")
     called(project, "Stop")
     (project / "goal.toml").unlink()
-    assert "the folder has no goal any more" in called(project, "UserPromptSubmit")["systemMessage"]
+    assert (
+        "the folder has no goal any more"
+        in called(project, "UserPromptSubmit")["systemMessage"]
+    )
 
 
 @pytest.mark.slow
-def test_the_run_of_another_folder_is_not_that_of_a_session(project: Path, tmp_path: Path, own_home: Path) -> None:
+def test_the_run_of_another_folder_is_not_that_of_a_session(
+    project: Path, tmp_path: Path, own_home: Path
+) -> None:
     easy = tmp_path / "easy"
     easy.mkdir()
     (easy / "goal.toml").write_text(RED.replace("test -e done", "true"))
@@ -162,12 +203,17 @@ def test_the_run_of_another_folder_is_not_that_of_a_session(project: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_a_session_in_a_folder_below_works_for_the_goal_of_the_repository(project: Path, own_home: Path) -> None:
+def test_a_session_in_a_folder_below_works_for_the_goal_of_the_repository(
+    project: Path, own_home: Path
+) -> None:
     (project / ".git").mkdir()
     (project / "src").mkdir()
     assert called(project / "src", "Stop")["decision"] == "block"
     (project / "done").touch()
-    assert "complete, verified in round 2" in called(project / "src", "Stop")["systemMessage"]
+    assert (
+        "complete, verified in round 2"
+        in called(project / "src", "Stop")["systemMessage"]
+    )
     assert run_summaries(own_home)[0]["workspace"] == str(project)
 
 
@@ -179,7 +225,15 @@ def test_a_goal_file_of_another_project_is_for_the_folder_of_the_session(
     folder = tmp_path / "other"
     folder.mkdir()
     event = json.dumps({"session_id": "s1", "cwd": str(folder)})
-    ended = goal("hook", "claude", "--goal", str(project / "goal.toml"), cwd=folder, env={}, stdin=event)
+    ended = goal(
+        "hook",
+        "claude",
+        "--goal",
+        str(project / "goal.toml"),
+        cwd=folder,
+        env={},
+        stdin=event,
+    )
     assert json.loads(ended.out)["decision"] == "block"
     assert run_summaries(own_home)[0]["workspace"] == str(folder)
 
@@ -191,23 +245,33 @@ def test_without_a_goal_nothing_is_checked(project: Path, own_home: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("given", [{"session_id": "\ud800"}, {"session_id": "s", "cwd": "a\0b"}])
+@pytest.mark.parametrize(
+    "given", [{"session_id": "\ud800"}, {"session_id": "s", "cwd": "a\0b"}]
+)
 def test_odd_events_are_answered(project: Path, given: dict[str, str]) -> None:
-    found = answered(json.dumps({"hook_event_name": "UserPromptSubmit", **given}), project)
+    found = answered(
+        json.dumps({"hook_event_name": "UserPromptSubmit", **given}), project
+    )
     assert found == {} or "goal did not check this session" in found["systemMessage"]
 
 
 @pytest.mark.slow
-def test_the_next_prompt_after_a_verified_one_begins_a_run_of_its_own(project: Path, own_home: Path) -> None:
+def test_the_next_prompt_after_a_verified_one_begins_a_run_of_its_own(
+    project: Path, own_home: Path
+) -> None:
     (project / "done").touch()
     for _ in range(2):
         called(project, "UserPromptSubmit")
         assert "complete" in called(project, "Stop")["systemMessage"]
-    assert [summary["labels"] for summary in run_summaries(own_home)] == [["nothing changed"]] * 2
+    assert [summary["labels"] for summary in run_summaries(own_home)] == [
+        ["nothing changed"]
+    ] * 2
 
 
 @pytest.mark.slow
-def test_limits_count_by_session_and_a_stop_is_allowed_when_they_are_used_up(project: Path, own_home: Path) -> None:
+def test_limits_count_by_session_and_a_stop_is_allowed_when_they_are_used_up(
+    project: Path, own_home: Path
+) -> None:
     (project / "goal.toml").write_text(f"{RED}max_iterations = 2\n")
     called(project, "UserPromptSubmit")
     assert called(project, "Stop")["decision"] == "block"
@@ -216,14 +280,19 @@ def test_limits_count_by_session_and_a_stop_is_allowed_when_they_are_used_up(pro
     assert "decision" not in last
     assert "not verified: capped" in last["systemMessage"]
     called(project, "UserPromptSubmit")
-    assert "not checked: the goal's limits for this session are used up" in called(project, "Stop")["systemMessage"]
+    assert (
+        "not checked: the goal's limits for this session are used up"
+        in called(project, "Stop")["systemMessage"]
+    )
     assert len(run_summaries(own_home)) == 1
     called(project, "UserPromptSubmit", "another session")
     assert called(project, "Stop", "another session")["decision"] == "block"
 
 
 @pytest.mark.slow
-def test_the_time_in_which_the_agent_works_counts_for_the_timeout(project: Path) -> None:
+def test_the_time_in_which_the_agent_works_counts_for_the_timeout(
+    project: Path,
+) -> None:
     (project / "goal.toml").write_text(f"{RED}timeout = 3\n")
     called(project, "UserPromptSubmit")
     time.sleep(3)
@@ -232,23 +301,36 @@ def test_the_time_in_which_the_agent_works_counts_for_the_timeout(project: Path)
 
 @pytest.mark.slow
 def test_a_check_that_was_killed_is_made_again(project: Path) -> None:
-    (project / "goal.toml").write_text(RED.replace("test -e done", "test -e fast || sleep 60; test -e done"))
+    (project / "goal.toml").write_text(
+        RED.replace("test -e done", "test -e fast || sleep 60; test -e done")
+    )
     (project / "fast").touch()
     called(project, "UserPromptSubmit")
     (project / "fast").unlink()
     event, argv = {"session_id": "s1", "cwd": str(project)}, [*GOAL, "hook", "claude"]
     with pytest.raises(subprocess.TimeoutExpired):
-        subprocess.run(argv, input=json.dumps(event), cwd=project, env=environment(), timeout=4, text=True, check=False)
+        subprocess.run(
+            argv,
+            input=json.dumps(event),
+            cwd=project,
+            env=environment(),
+            timeout=4,
+            text=True,
+            check=False,
+        )
     (project / "fast").touch()
     (project / "done").touch()
     assert "complete" in called(project, "Stop")["systemMessage"]
 
 
 @pytest.mark.slow
-def test_without_an_overlay_nothing_runs_in_place(project: Path, tmp_path: Path) -> None:
+def test_without_an_overlay_nothing_runs_in_place(
+    project: Path, tmp_path: Path
+) -> None:
     ran = tmp_path / "ran"
     (project / "goal.toml").write_text(
-        RED.replace("test -e done", f"touch {ran}") + '[workspace]\ncheck = "in-place"\n'
+        RED.replace("test -e done", f"touch {ran}")
+        + '[workspace]\ncheck = "in-place"\n'
     )
     called(project, "UserPromptSubmit")
     found = called(project, "Stop")
@@ -257,53 +339,99 @@ def test_without_an_overlay_nothing_runs_in_place(project: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_session_without_a_recorded_start_gets_a_label(project: Path, own_home: Path) -> None:
+def test_a_session_without_a_recorded_start_gets_a_label(
+    project: Path, own_home: Path
+) -> None:
     assert called(project, "Stop")["decision"] == "block"
     (project / "done").touch()
     assert "[start not recorded]" in called(project, "Stop")["systemMessage"]
 
 
 @pytest.mark.slow
-def test_a_judge_sees_the_tool_results_of_the_transcript(project: Path, tmp_path: Path, own_home: Path) -> None:
+def test_a_judge_sees_the_tool_results_of_the_transcript(
+    project: Path, tmp_path: Path, own_home: Path
+) -> None:
     model = recording(
         tmp_path / "judge.jsonl",
         judge(("the tests pass", []), missing="run the tests"),
         judge(("the tests pass", [quote("o1", "3 passed")])),
     )
-    (project / "goal.toml").write_text(f'objective = "The tests pass."\njudge = "{model}"\nagent = "claude"\n')
+    (project / "goal.toml").write_text(
+        f'objective = "The tests pass."\njudge = "{model}"\nagent = "claude"\n'
+    )
     transcript = tmp_path / "session.jsonl"
-    typed = {"type": "user", "message": {"role": "user", "content": "Reports are in German."}}
-    added = {"type": "user", "isMeta": True, "message": {"role": "user", "content": "Think again."}}
-    said = {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "They pass."}]}}
+    typed = {
+        "type": "user",
+        "message": {"role": "user", "content": "Reports are in German."},
+    }
+    added = {
+        "type": "user",
+        "isMeta": True,
+        "message": {"role": "user", "content": "Think again."},
+    }
+    said = {
+        "type": "assistant",
+        "message": {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "They pass."}],
+        },
+    }
     begun = [{"type": "mode", "mode": "normal"}, typed, added, said]
     transcript.write_text("".join(json.dumps(row) + "\n" for row in begun))
     called(project, "UserPromptSubmit", transcript_path=str(transcript))
     blocked = called(project, "Stop", transcript_path=str(transcript))
     assert "run the tests" in blocked["reason"]
-    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "pytest"}}
+    use = {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "Bash",
+        "input": {"command": "pytest"},
+    }
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "3 passed in 0.1s"}
     rows = [{"type": "assistant", "message": {"role": "assistant", "content": [use]}}]
     rows.append({"type": "user", "message": {"role": "user", "content": [result]}})
-    rows.insert(0, {"type": "user", "message": {"role": "user", "content": f"Stop says: {blocked['reason']}"}})
+    rows.insert(
+        0,
+        {
+            "type": "user",
+            "message": {"role": "user", "content": f"Stop says: {blocked['reason']}"},
+        },
+    )
     with transcript.open("a") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
-    assert "complete" in called(project, "Stop", transcript_path=str(transcript))["systemMessage"]
+    assert (
+        "complete"
+        in called(project, "Stop", transcript_path=str(transcript))["systemMessage"]
+    )
     (summary,) = run_summaries(own_home)
     assert summary["labels"] == ["rests on reports"]
-    written = [event.text for event in read_events(str(summary["run_id"])) if event.type == "user_said"]
+    written = [
+        event.text
+        for event in read_events(str(summary["run_id"]))
+        if event.type == "user_said"
+    ]
     assert written == ["Reports are in German."]
 
 
 def test_half_of_a_surrogate_pair_is_no_reason_not_to_check() -> None:
-    event = HookEvent.parsed(json.dumps({"session_id": "s", "last_assistant_message": "cut \ud83d"}).encode())
+    event = HookEvent.parsed(
+        json.dumps({"session_id": "s", "last_assistant_message": "cut \ud83d"}).encode()
+    )
     assert event.last_assistant_message == "cut ?"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "Invalid JSON"), ("[1]", "no event of a hook"), ('{"session_id": 3}', "session_id: ")]
+    ("text", "said"),
+    [
+        ("{", "Invalid JSON"),
+        ("[1]", "no event of a hook"),
+        ('{"session_id": 3}', "session_id: "),
+    ],
 )
 @pytest.mark.slow
-def test_what_is_no_event_is_named_and_blocks_nothing(text: str, said: str, project: Path) -> None:
+def test_what_is_no_event_is_named_and_blocks_nothing(
+    text: str, said: str, project: Path
+) -> None:
     assert said in answered(text, project)["systemMessage"]
 
 
@@ -314,8 +442,12 @@ def test_a_broken_goal_is_named_and_blocks_nothing(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_goal_and_in_a_run_of_goal_the_hook_is_silent(project: Path, own_home: Path) -> None:
-    event = json.dumps({"session_id": "s1", "hook_event_name": "Stop", "cwd": str(project)})
+def test_without_a_goal_and_in_a_run_of_goal_the_hook_is_silent(
+    project: Path, own_home: Path
+) -> None:
+    event = json.dumps(
+        {"session_id": "s1", "hook_event_name": "Stop", "cwd": str(project)}
+    )
     assert answered(event, project, GOALRUNNER_LAUNCH="token") == {}
     (project / "goal.toml").unlink()
     assert answered(event, project) == {}
@@ -326,17 +458,41 @@ def test_without_a_goal_and_in_a_run_of_goal_the_hook_is_silent(project: Path, o
 def test_claude_code_is_blocked_goes_on_and_stops(
     project: Path, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if why := missing(Preset(argv=("claude",), install="npm install -g @anthropic-ai/claude-code"), "command"):
+    if why := missing(
+        Preset(argv=("claude",), install="npm install -g @anthropic-ai/claude-code"),
+        "command",
+    ):
         pytest.skip(why)
     no_keys(monkeypatch)
     path = f"{Path(sys.executable).parent}{os.pathsep}{search_path()}"
-    env = environment(PATH=path, HOME=str(tmp_path), IS_SANDBOX="1")  # as root, claude wants to be in a sandbox
-    subprocess.run([*GOAL, "hook", "install", "claude", "--yes"], cwd=project, env=env, check=True, capture_output=True)
-    with FakeProvider([say("Done."), run("touch done"), say("Now it is done.")], fresh=True) as server:
-        argv = [shutil.which("claude", path=path) or "", "-p", "Make the file.", "--dangerously-skip-permissions"]
+    env = environment(
+        PATH=path, HOME=str(tmp_path), IS_SANDBOX="1"
+    )  # as root, claude wants to be in a sandbox
+    subprocess.run(
+        [*GOAL, "hook", "install", "claude", "--yes"],
+        cwd=project,
+        env=env,
+        check=True,
+        capture_output=True,
+    )
+    with FakeProvider(
+        [say("Done."), run("touch done"), say("Now it is done.")], fresh=True
+    ) as server:
+        argv = [
+            shutil.which("claude", path=path) or "",
+            "-p",
+            "Make the file.",
+            "--dangerously-skip-permissions",
+        ]
         env |= SETTINGS["claude"].at(server).env
         done = subprocess.run(
-            argv, cwd=project, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False, text=True
+            argv,
+            cwd=project,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
         )
         assert (done.returncode, server.played) == (0, 3), done.stderr
     assert done.stdout.strip() == "Now it is done."

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError, ProviderUnavailable, UsageError
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    BudgetExhausted,
+    ModelError,
+    ProviderUnavailable,
+    UsageError,
+)
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.observation import Claim, Observation, Trail
@@ -19,8 +25,17 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import UnreadAnswer
 from goalrunner.judge.audit import LLMJudge, judge_goal_async
-from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA, JUDGE_SYSTEM_PROMPT
-from tests.support.judge_model import Asked, AuditNotes, ScriptedAnswer, ScriptedJudgeModel
+from goalrunner.judge.prompt_text import (
+    ANSWER_FORMAT,
+    JUDGE_OUTCOME_SCHEMA,
+    JUDGE_SYSTEM_PROMPT,
+)
+from tests.support.judge_model import (
+    Asked,
+    AuditNotes,
+    ScriptedAnswer,
+    ScriptedJudgeModel,
+)
 from tests.support.trails import said, seen, tokens, trail
 
 REQUEST = AuditRequest(
@@ -55,9 +70,16 @@ def nonce(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalrunner.judge.audit.secrets.token_hex", lambda _: "5f3a9c")
 
 
-def answer(*criteria: dict[str, Any], score: float = 1.0, complete: bool = True, missing: str = "") -> str:
+def answer(
+    *criteria: dict[str, Any],
+    score: float = 1.0,
+    complete: bool = True,
+    missing: str = "",
+) -> str:
     """A judge's answer."""
-    return json.dumps({"criteria": criteria, "score": score, "complete": complete, "missing": missing})
+    return json.dumps(
+        {"criteria": criteria, "score": score, "complete": complete, "missing": missing}
+    )
 
 
 @pytest.mark.usefixtures("nonce")
@@ -68,14 +90,19 @@ async def test_a_proven_goal_is_complete() -> None:
     assert audit.verdict.complete
     assert audit.verdict.source == "judge"
     assert (audit.citations_checked, audit.refusals) == (2, ())
-    assert notes.usages == [("judge", Usage(input_tokens=100, output_tokens=20, calls=1))]
+    assert notes.usages == [
+        ("judge", Usage(input_tokens=100, output_tokens=20, calls=1))
+    ]
     assert (notes.checks, notes.failures) == (1, [])
     (asked,) = model.asked
     assert asked.temperature == 0.0
     assert asked.schema == JUDGE_OUTCOME_SCHEMA
     assert [message["role"] for message in asked.messages] == ["system", "user"]
     assert asked.messages[0]["content"] == JUDGE_SYSTEM_PROMPT
-    assert "<objective 5f3a9c>\nMake the tests pass.\n</objective 5f3a9c>" in asked.messages[1]["content"]
+    assert (
+        "<objective 5f3a9c>\nMake the tests pass.\n</objective 5f3a9c>"
+        in asked.messages[1]["content"]
+    )
 
 
 async def test_each_audit_starts_from_nothing() -> None:
@@ -106,17 +133,25 @@ async def test_an_answer_that_cannot_be_read_is_repaired() -> None:
         "user",
     ]
     assert model.asked[1].messages[2]["content"] == "(no answer)"
-    assert model.asked[2].messages[5]["content"].startswith(f"That answer cannot be used. {absent} Audit")
+    assert (
+        model.asked[2]
+        .messages[5]["content"]
+        .startswith(f"That answer cannot be used. {absent} Audit")
+    )
     assert len(notes.usages) == notes.checks == 3
 
 
 async def test_after_two_repairs_the_verdict_falls_back() -> None:
     cut = ScriptedAnswer(answer(TESTS, KEPT)[:40], finish_reason="length")
     notes = AuditNotes()
-    audit = await LLMJudge(ScriptedJudgeModel(["All done!", '{"complete": "true"}', cut])).audit(REQUEST, notes)
+    audit = await LLMJudge(
+        ScriptedJudgeModel(["All done!", '{"complete": "true"}', cut])
+    ).audit(REQUEST, notes)
     assert (audit.verdict.complete, audit.verdict.source) == (False, "fallback")
     reason, said = audit.verdict.missing.split("\n")
-    assert reason.startswith("the judge's answer could not be read: The answer was cut at the token limit.")
+    assert reason.startswith(
+        "the judge's answer could not be read: The answer was cut at the token limit."
+    )
     assert said.startswith('it said: "{')
     assert notes.unread == ["All done!", '{"complete": "true"}', cut.text]
     assert notes.failures == [
@@ -130,7 +165,10 @@ async def test_after_two_repairs_the_verdict_falls_back() -> None:
 
 
 async def test_an_audit_that_is_asked_for_again_quotes_what_could_not_be_read() -> None:
-    unread = UnreadAnswer(reason="score: field required.", text="[o9] shell (exit 0)\nall is done\n" * 1_000)
+    unread = UnreadAnswer(
+        reason="score: field required.",
+        text="[o9] shell (exit 0)\nall is done\n" * 1_000,
+    )
     model = ScriptedJudgeModel([answer(TESTS, KEPT)])
     audit = await LLMJudge(model).audit(replace(REQUEST, unread=unread), AuditNotes())
     assert audit.verdict.complete
@@ -146,43 +184,72 @@ async def test_an_audit_that_is_asked_for_again_quotes_what_could_not_be_read() 
 async def test_secrets_in_an_unreadable_answer_are_replaced() -> None:
     notes = AuditNotes()
     model = ScriptedJudgeModel(["the key is hunter2"] * 3)
-    audit = await LLMJudge(model, redact=lambda text: text.replace("hunter2", "***")).audit(REQUEST, notes)
+    audit = await LLMJudge(
+        model, redact=lambda text: text.replace("hunter2", "***")
+    ).audit(REQUEST, notes)
     assert "the key is ***" in audit.verdict.missing
     assert set(notes.unread) == {"the key is ***"}
 
 
 async def test_a_broken_constraint_is_not_complete() -> None:
-    broken = KEPT | {"satisfied": False, "evidence": [], "missing": "a test was deleted"}
-    audit = await LLMJudge(ScriptedJudgeModel([answer(TESTS, broken)])).audit(REQUEST, AuditNotes())
+    broken = KEPT | {
+        "satisfied": False,
+        "evidence": [],
+        "missing": "a test was deleted",
+    }
+    audit = await LLMJudge(ScriptedJudgeModel([answer(TESTS, broken)])).audit(
+        REQUEST, AuditNotes()
+    )
     assert not audit.verdict.complete
     assert audit.verdict.missing == "keep the tests as they are: a test was deleted"
 
 
 async def test_a_citation_of_what_never_happened_is_not_complete() -> None:
     forged = TESTS | {"evidence": [{"observation": "o1", "quote": "44 passed"}]}
-    audit = await LLMJudge(ScriptedJudgeModel([answer(forged, KEPT)] * 2)).audit(REQUEST, AuditNotes())
+    audit = await LLMJudge(ScriptedJudgeModel([answer(forged, KEPT)] * 2)).audit(
+        REQUEST, AuditNotes()
+    )
     assert not audit.verdict.complete
-    assert audit.refusals == ('the tests pass: the output of o1 does not contain "44 passed".',)
-    assert [criterion.satisfied for criterion in audit.verdict.criteria] == [False, True]
+    assert audit.refusals == (
+        'the tests pass: the output of o1 does not contain "44 passed".',
+    )
+    assert [criterion.satisfied for criterion in audit.verdict.criteria] == [
+        False,
+        True,
+    ]
 
 
 async def test_the_feedback_has_the_words_of_the_judge() -> None:
     open_ = TESTS | {"satisfied": False, "evidence": [], "missing": "no run"}
-    text = answer(open_, score=0.2, complete=False, missing="Run the tests and show it.")
+    text = answer(
+        open_, score=0.2, complete=False, missing="Run the tests and show it."
+    )
     audit = await LLMJudge(ScriptedJudgeModel([text])).audit(REQUEST, AuditNotes())
-    assert (audit.verdict.score, audit.verdict.missing) == (0.2, "Run the tests and show it.")
+    assert (audit.verdict.score, audit.verdict.missing) == (
+        0.2,
+        "Run the tests and show it.",
+    )
 
 
 async def test_both_minimum_scores_bind() -> None:
-    judge = LLMJudge(ScriptedJudgeModel([answer(TESTS, KEPT, score=0.7)]), JudgeConfig(minimum_score=0.8))
+    judge = LLMJudge(
+        ScriptedJudgeModel([answer(TESTS, KEPT, score=0.7)]),
+        JudgeConfig(minimum_score=0.8),
+    )
     audit = await judge.audit(REQUEST, AuditNotes())
     assert not audit.verdict.complete
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(ProviderUnavailable("503"), "transport"), (AuthenticationFailed("no key"), "authentication")]
+    ("error", "kind"),
+    [
+        (ProviderUnavailable("503"), "transport"),
+        (AuthenticationFailed("no key"), "authentication"),
+    ],
 )
-async def test_a_judge_that_cannot_be_asked_is_recorded_and_raised(error: ModelError, kind: str) -> None:
+async def test_a_judge_that_cannot_be_asked_is_recorded_and_raised(
+    error: ModelError, kind: str
+) -> None:
     notes = AuditNotes()
     with pytest.raises(type(error)):
         await LLMJudge(ScriptedJudgeModel([error])).audit(REQUEST, notes)
@@ -190,12 +257,18 @@ async def test_a_judge_that_cannot_be_asked_is_recorded_and_raised(error: ModelE
     assert notes.usages == []
 
 
-@pytest.mark.parametrize("error", [ProviderUnavailable("503"), asyncio.CancelledError()])
-async def test_what_a_call_cost_that_was_given_up_is_counted(error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [ProviderUnavailable("503"), asyncio.CancelledError()]
+)
+async def test_what_a_call_cost_that_was_given_up_is_counted(
+    error: BaseException,
+) -> None:
     notes = AuditNotes()
     spent = Usage(input_tokens=70, calls=1, retries=2)
     with pytest.raises(type(error)):
-        await LLMJudge(ScriptedJudgeModel([error], given_up=spent)).audit(REQUEST, notes)
+        await LLMJudge(ScriptedJudgeModel([error], given_up=spent)).audit(
+            REQUEST, notes
+        )
     assert notes.usages == [("judge", spent)]
     assert len(notes.failures) == isinstance(error, ModelError)
 
@@ -209,13 +282,19 @@ async def test_the_deadline_does_not_wait_for_evidence_that_is_still_read() -> N
         return ""
 
     request = replace(REQUEST, trail=Trail(items=REQUEST.trail.items, read=slow))
-    audit = asyncio.create_task(LLMJudge(ScriptedJudgeModel([])).audit(request, AuditNotes()))
+    audit = asyncio.create_task(
+        LLMJudge(ScriptedJudgeModel([])).audit(request, AuditNotes())
+    )
     while not begun.is_set():
         await asyncio.sleep(0.01)
     audit.cancel()
     with pytest.raises(asyncio.CancelledError):
         await audit
-    (thread,) = [one for one in threading.enumerate() if one.name == "goal-thread" and one not in before]
+    (thread,) = [
+        one
+        for one in threading.enumerate()
+        if one.name == "goal-thread" and one not in before
+    ]
     assert thread.daemon
     release.set()
     thread.join(60)
@@ -229,7 +308,14 @@ async def test_the_budget_is_asked_before_each_call() -> None:
     assert len(model.asked) == 1
 
 
-LONG = AuditRequest("Do it.", (), (), "workspace", 1, trail(*(seen(number, "x" * 90_000) for number in range(1, 20))))
+LONG = AuditRequest(
+    "Do it.",
+    (),
+    (),
+    "workspace",
+    1,
+    trail(*(seen(number, "x" * 90_000) for number in range(1, 20))),
+)
 
 
 def size(asked: Asked, *places: int) -> int:
@@ -242,7 +328,9 @@ def size(asked: Asked, *places: int) -> int:
 async def test_the_evidence_fits_a_small_context_window() -> None:
     sizes = []
     for window in (None, 8_000, 100):
-        model = ScriptedJudgeModel([answer(complete=False, missing="all")], window=window)
+        model = ScriptedJudgeModel(
+            [answer(complete=False, missing="all")], window=window
+        )
         await LLMJudge(model).audit(LONG, AuditNotes())
         sizes.append(size(model.asked[0]))
     assert 11_000 < sizes[0] <= 12_000
@@ -258,12 +346,18 @@ async def test_the_prompt_takes_what_the_goal_allows() -> None:
         assert 0.9 * most < size(model.asked[0]) <= most
 
 
-async def test_a_goal_that_is_too_long_for_the_prompt_is_an_error_and_never_shortened() -> None:
+async def test_a_goal_that_is_too_long_for_the_prompt_is_an_error_and_never_shortened() -> (
+    None
+):
     long = AuditRequest("word " * 20_000, (), (), "workspace", 1, trail())
-    with pytest.raises(UsageError, match="the goal is too long for its judge") as caught:
+    with pytest.raises(
+        UsageError, match="the goal is too long for its judge"
+    ) as caught:
         await LLMJudge(ScriptedJudgeModel([])).audit(long, AuditNotes())
     assert "[judge] max_tokens is 12,000" in caught.value.message
-    needed = int(caught.value.hint.split("max_tokens = ")[1].split()[0].replace(",", ""))
+    needed = int(
+        caught.value.hint.split("max_tokens = ")[1].split()[0].replace(",", "")
+    )
     model = ScriptedJudgeModel([answer(complete=False, missing="all")])
     await LLMJudge(model, JudgeConfig(max_tokens=needed)).audit(long, AuditNotes())
     assert "word " * 20_000 in model.asked[0].messages[1]["content"]
@@ -271,13 +365,18 @@ async def test_a_goal_that_is_too_long_for_the_prompt_is_an_error_and_never_shor
 
 NEEDLE = "x" * 20_000 + "\n43 passed\n" + "y" * 20_000
 SHORTENED = replace(
-    REQUEST, trail=trail(*(seen(n, NEEDLE, command="pytest -q", facts=("exit 0",)) for n in range(1, 30)))
+    REQUEST,
+    trail=trail(
+        *(seen(n, NEEDLE, command="pytest -q", facts=("exit 0",)) for n in range(1, 30))
+    ),
 )
 
 
 def asking(*need: str) -> str:
     """An answer that asks for observations before it judges."""
-    return json.dumps(json.loads(answer(complete=False, missing="more")) | {"need": need})
+    return json.dumps(
+        json.loads(answer(complete=False, missing="more")) | {"need": need}
+    )
 
 
 @pytest.mark.usefixtures("nonce")
@@ -289,10 +388,20 @@ async def test_a_judge_that_asks_for_an_observation_gets_it_whole() -> None:
     assert (notes.checks, len(notes.usages), notes.failures) == (2, 2, [])
     first, second = model.asked
     assert NEEDLE not in first.messages[1]["content"]
-    assert [message["role"] for message in second.messages] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in second.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "user",
+    ]
     shown = second.messages[3]["content"]
-    assert shown.startswith("The observations that you asked for, as whole as they fit.")
-    assert f"[o2] shell (exit 0)\n<command 5f3a9c>\npytest -q\n</command 5f3a9c>\n<output 5f3a9c>\n{NEEDLE}\n" in shown
+    assert shown.startswith(
+        "The observations that you asked for, as whole as they fit."
+    )
+    assert (
+        f"[o2] shell (exit 0)\n<command 5f3a9c>\npytest -q\n</command 5f3a9c>\n<output 5f3a9c>\n{NEEDLE}\n"
+        in shown
+    )
     assert "[o1]" not in shown
     assert shown.endswith(ANSWER_FORMAT)
 
@@ -305,20 +414,34 @@ async def test_a_bare_request_is_enough() -> None:
 async def test_there_is_one_second_look_and_then_the_answer_counts_as_it_is() -> None:
     model = ScriptedJudgeModel([asking("o2"), asking("o3")])
     audit = await LLMJudge(model).audit(SHORTENED, AuditNotes())
-    assert (audit.verdict.complete, audit.verdict.missing, audit.verdict.source) == (False, "more", "judge")
+    assert (audit.verdict.complete, audit.verdict.missing, audit.verdict.source) == (
+        False,
+        "more",
+        "judge",
+    )
     again = json.dumps(json.loads(answer(TESTS, KEPT)) | {"need": ["o3"]})
-    assert (await LLMJudge(ScriptedJudgeModel([asking("o2"), again])).audit(SHORTENED, AuditNotes())).verdict.complete
+    assert (
+        await LLMJudge(ScriptedJudgeModel([asking("o2"), again])).audit(
+            SHORTENED, AuditNotes()
+        )
+    ).verdict.complete
 
 
 async def test_a_bare_request_in_the_second_look_is_no_verdict() -> None:
-    model = ScriptedJudgeModel(['{"need": ["o2"]}', '{"need": ["o3"]}', answer(TESTS, KEPT)])
+    model = ScriptedJudgeModel(
+        ['{"need": ["o2"]}', '{"need": ["o3"]}', answer(TESTS, KEPT)]
+    )
     notes = AuditNotes()
     assert (await LLMJudge(model).audit(SHORTENED, notes)).verdict.complete
-    assert notes.failures == [("parse", "The answer asks for observations and gives no verdict.")]
+    assert notes.failures == [
+        ("parse", "The answer asks for observations and gives no verdict.")
+    ]
 
 
 async def test_a_request_for_what_is_no_observation_is_ignored() -> None:
-    model = ScriptedJudgeModel([json.dumps(json.loads(answer(TESTS, KEPT)) | {"need": ["o99", "claim", ""]})])
+    model = ScriptedJudgeModel(
+        [json.dumps(json.loads(answer(TESTS, KEPT)) | {"need": ["o99", "claim", ""]})]
+    )
     assert (await LLMJudge(model).audit(SHORTENED, AuditNotes())).verdict.complete
 
 
@@ -326,7 +449,9 @@ async def test_a_request_for_what_is_no_observation_is_ignored() -> None:
 async def test_the_second_look_has_a_budget_of_its_own() -> None:
     everything = [f"o{number}" for number in range(1, 30)]
     for window, bound in ((None, 10_000), (10_000, 2_500)):
-        model = ScriptedJudgeModel([asking(*everything), answer(complete=False, missing="all")], window=window)
+        model = ScriptedJudgeModel(
+            [asking(*everything), answer(complete=False, missing="all")], window=window
+        )
         await LLMJudge(model, JudgeConfig(max_tokens=5_000)).audit(LONG, AuditNotes())
         assert size(model.asked[1], 0, 1) <= 5_000
         assert 0.8 * bound < size(model.asked[1], 3) <= bound
@@ -334,7 +459,10 @@ async def test_the_second_look_has_a_budget_of_its_own() -> None:
         assert "[o1] shell" in shown
         more = re.search(r"\((\d+) more do not fit\)", shown)
         assert more is not None
-        assert len(re.findall(r"^\[o\d+\] shell", shown, re.MULTILINE)) + int(more[1]) == 19
+        assert (
+            len(re.findall(r"^\[o\d+\] shell", shown, re.MULTILINE)) + int(more[1])
+            == 19
+        )
 
 
 async def test_a_second_look_leaves_the_repairs_as_they_are() -> None:
@@ -345,13 +473,19 @@ async def test_a_second_look_leaves_the_repairs_as_they_are() -> None:
 
 
 async def test_a_judge_may_say_that_the_goal_is_blocked() -> None:
-    text = json.dumps(json.loads(answer(score=0.0, complete=False)) | {"blocked": " o1: no key "})
-    verdict = (await LLMJudge(ScriptedJudgeModel([text])).audit(REQUEST, AuditNotes())).verdict
+    text = json.dumps(
+        json.loads(answer(score=0.0, complete=False)) | {"blocked": " o1: no key "}
+    )
+    verdict = (
+        await LLMJudge(ScriptedJudgeModel([text])).audit(REQUEST, AuditNotes())
+    ).verdict
     assert (verdict.complete, verdict.blocked) == (False, "o1: no key")
 
 
 async def test_evidence_that_is_out_of_date_is_not_complete() -> None:
-    stale = replace(REQUEST, stale={"o1": "src/a.py changed after o1"}, changed=("src/a.py",))
+    stale = replace(
+        REQUEST, stale={"o1": "src/a.py changed after o1"}, changed=("src/a.py",)
+    )
     model = ScriptedJudgeModel([answer(TESTS, KEPT)])
     audit = await LLMJudge(model).audit(stale, AuditNotes())
     assert not audit.verdict.complete
@@ -363,7 +497,9 @@ async def test_evidence_that_is_out_of_date_is_not_complete() -> None:
 
 async def test_a_system_prompt_of_ones_own_replaces_the_rules() -> None:
     model = ScriptedJudgeModel([answer(TESTS, KEPT)])
-    await LLMJudge(model, JudgeConfig(system_prompt="Be kind.")).audit(REQUEST, AuditNotes())
+    await LLMJudge(model, JudgeConfig(system_prompt="Be kind.")).audit(
+        REQUEST, AuditNotes()
+    )
     assert model.asked[0].messages[0]["content"] == "Be kind."
     assert "Answer with one JSON object" in model.asked[0].messages[1]["content"]
 
@@ -374,7 +510,12 @@ CHAT: list[dict[str, Any]] = [
     {
         "role": "assistant",
         "content": "43 passed, I promise.",
-        "tool_calls": [{"id": "1", "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'}}],
+        "tool_calls": [
+            {
+                "id": "1",
+                "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'},
+            }
+        ],
     },
     {"role": "tool", "tool_call_id": "1", "content": "2 failed"},
 ]
@@ -399,9 +540,19 @@ async def test_a_response_is_judged_where_it_is_the_deliverable() -> None:
         {"role": "user", "content": "Explain."},
         {"role": "assistant", "content": "Light bends in rain."},
     ]
-    goal = Goal(objective="Be concise.", deliverable="response", judge=JudgeConfig(model="scripted/x"))
-    assert (await judge_goal_async(ScriptedJudgeModel([answer(short)]), goal, chat)).complete
-    assert not (await judge_goal_async(ScriptedJudgeModel([answer(short)] * 2), "Be concise.", chat)).complete
+    goal = Goal(
+        objective="Be concise.",
+        deliverable="response",
+        judge=JudgeConfig(model="scripted/x"),
+    )
+    assert (
+        await judge_goal_async(ScriptedJudgeModel([answer(short)]), goal, chat)
+    ).complete
+    assert not (
+        await judge_goal_async(
+            ScriptedJudgeModel([answer(short)] * 2), "Be concise.", chat
+        )
+    ).complete
 
 
 async def test_an_empty_objective_is_refused_before_anything_is_spent() -> None:

@@ -18,7 +18,13 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import ChecksReviewRequest
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.check_review import REVIEW_SCHEMA, REVIEWS, CheckReview, hunks_of, parse_review
+from goalrunner.judge.check_review import (
+    REVIEW_SCHEMA,
+    REVIEWS,
+    CheckReview,
+    hunks_of,
+    parse_review,
+)
 from goalrunner.judge.json_reader import UnreadableReplyError
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 
@@ -43,7 +49,9 @@ CRITERION = "pytest.ini is executable"
 ASKED = "return an empty list for empty input"
 
 
-def requested(diff: str = DIFF, *tests: ChangedTest, paths: tuple[str, ...] = ()) -> ChecksReviewRequest:
+def requested(
+    diff: str = DIFF, *tests: ChangedTest, paths: tuple[str, ...] = ()
+) -> ChecksReviewRequest:
     changed = ChangedChecks(
         key="k1",
         paths=paths or ("tests/test_a.py", "pytest.ini"),
@@ -61,12 +69,18 @@ def requested(diff: str = DIFF, *tests: ChangedTest, paths: tuple[str, ...] = ()
     )
 
 
-def answer(accepted: Mapping[str, str], refused: Mapping[str, str] | None = None) -> str:
+def answer(
+    accepted: Mapping[str, str], refused: Mapping[str, str] | None = None
+) -> str:
     """An answer with a quote for each of these items, and the reasons why others are refused."""
     return json.dumps(
         {
-            "accepted": [{"items": [item], "quote": quote} for item, quote in accepted.items()],
-            "refused": [{"items": [item], "why": why} for item, why in (refused or {}).items()],
+            "accepted": [
+                {"items": [item], "quote": quote} for item, quote in accepted.items()
+            ],
+            "refused": [
+                {"items": [item], "why": why} for item, why in (refused or {}).items()
+            ],
         }
     )
 
@@ -87,8 +101,15 @@ GRANTED = {"hunk-1": ASKED, "hunk-2": "Keep the rest", "hunk-3": CRITERION}
 
 async def test_changes_whose_words_are_in_the_goal_are_accepted() -> None:
     reviewed, model, notes = await review(answer(GRANTED))
-    assert (reviewed.decision, reviewed.key, reviewed.round, reviewed.asked) == ("accepted", "k1", 2, True)
-    assert [(change.path, change.quote, change.problem) for change in reviewed.changes] == [
+    assert (reviewed.decision, reviewed.key, reviewed.round, reviewed.asked) == (
+        "accepted",
+        "k1",
+        2,
+        True,
+    )
+    assert [
+        (change.path, change.quote, change.problem) for change in reviewed.changes
+    ] == [
         ("tests/test_a.py", ASKED, ""),
         ("tests/test_a.py", "Keep the rest", ""),
         ("pytest.ini", CRITERION, ""),
@@ -98,10 +119,24 @@ async def test_changes_whose_words_are_in_the_goal_are_accepted() -> None:
     assert [(account, usage.calls) for account, usage in notes.usages] == [("judge", 1)]
 
 
-async def test_the_prompt_has_the_goal_every_hunk_and_the_tests_between_fences() -> None:
-    lost = ChangedTest(test="tests/test_a.py::test_b", change="lost", start="passed", delivered="absent")
-    added = ChangedTest(test="tests/test_a.py::test_c", change="added", delivered="passed", on_start="failed")
-    reviewed, model, _ = await review(answer({**GRANTED, "test-1": ASKED}), request=requested(DIFF, lost, added))
+async def test_the_prompt_has_the_goal_every_hunk_and_the_tests_between_fences() -> (
+    None
+):
+    lost = ChangedTest(
+        test="tests/test_a.py::test_b",
+        change="lost",
+        start="passed",
+        delivered="absent",
+    )
+    added = ChangedTest(
+        test="tests/test_a.py::test_c",
+        change="added",
+        delivered="passed",
+        on_start="failed",
+    )
+    reviewed, model, _ = await review(
+        answer({**GRANTED, "test-1": ASKED}), request=requested(DIFF, lost, added)
+    )
     assert reviewed.decision == "accepted"
     prompt = model.asked[0].messages[1]["content"]
     nonce = prompt.split("Fences of this review carry ")[1].split(".")[0]
@@ -110,9 +145,13 @@ async def test_the_prompt_has_the_goal_every_hunk_and_the_tests_between_fences()
     assert f"<objective {nonce}>\n{OBJECTIVE}" in prompt
     assert f"- {CRITERION}" in prompt
     assert "which forbid and never ask for a change:\n<constraints" in prompt
-    assert "test-1 lost: tests/test_a.py::test_b (at the start: passed; as delivered: absent)" in prompt
     assert (
-        "added: tests/test_a.py::test_c (as delivered: passed; as delivered, on the original source: failed)" in prompt
+        "test-1 lost: tests/test_a.py::test_b (at the start: passed; as delivered: absent)"
+        in prompt
+    )
+    assert (
+        "added: tests/test_a.py::test_c (as delivered: passed; as delivered, on the original source: failed)"
+        in prompt
     )
     assert "they are red with the original checks" in prompt
 
@@ -141,7 +180,9 @@ async def test_what_has_no_words_in_the_goal_is_refused() -> None:
     ],
     ids=["not there", "empty", "of a constraint", "a word", "no entry", "another name"],
 )
-async def test_a_quote_that_does_not_hold_is_reported_once_and_then_refused(second: dict[str, str]) -> None:
+async def test_a_quote_that_does_not_hold_is_reported_once_and_then_refused(
+    second: dict[str, str],
+) -> None:
     reviewed, model, _ = await review(answer(second), answer(second))
     assert (reviewed.decision, len(model.asked)) == ("refused", 2)
     assert [change.problem != "" for change in reviewed.changes] == [False, True, False]
@@ -167,7 +208,9 @@ async def test_each_test_that_is_lost_skipped_or_red_needs_words() -> None:
         "skipped: tests/test_b.py::test_skipped",
         "red: tests/test_b.py::test_red",
     ]
-    assert reviewed.feedback.startswith("- the tests of tests/test_b.py: nothing in the goal asks for this change")
+    assert reviewed.feedback.startswith(
+        "- the tests of tests/test_b.py: nothing in the goal asks for this change"
+    )
     everything = {**GRANTED, **{f"test-{number}": ASKED for number in (1, 2, 3)}}
     reviewed, _, _ = await review(answer(everything), request=request)
     assert reviewed.decision == "accepted"
@@ -186,7 +229,11 @@ async def test_each_test_that_is_lost_skipped_or_red_needs_words() -> None:
 )
 async def test_an_answer_that_cannot_be_read_accepts_nothing(unreadable: str) -> None:
     reviewed, model, notes = await review(unreadable, unreadable, unreadable)
-    assert (reviewed.decision, reviewed.asked, len(model.asked)) == ("undecided", True, 3)
+    assert (reviewed.decision, reviewed.asked, len(model.asked)) == (
+        "undecided",
+        True,
+        3,
+    )
     assert [kind for kind, _ in notes.failures] == ["parse"] * 3
     reviewed, _, _ = await review(unreadable, answer(GRANTED))
     assert reviewed.decision == "accepted"
@@ -204,25 +251,42 @@ BINARY = "diff --git a/a.bin b/a.bin\nindex 1..2 100644\nBinary files a/a.bin an
     ("request_", "reason"),
     [
         (requested(BINARY, paths=("a.bin",)), "binary"),
-        (requested("big.json: 3 MB not kept -> 4 MB not kept\n", paths=("big.json",)), "too large"),
-        (requested("", paths=("../Makefile",)), "does not show the change of ../Makefile"),
-        (requested(paths=("tests/test_a.py", "conftest.py")), "does not show the change of conftest.py"),
+        (
+            requested(
+                "big.json: 3 MB not kept -> 4 MB not kept\n", paths=("big.json",)
+            ),
+            "too large",
+        ),
+        (
+            requested("", paths=("../Makefile",)),
+            "does not show the change of ../Makefile",
+        ),
+        (
+            requested(paths=("tests/test_a.py", "conftest.py")),
+            "does not show the change of conftest.py",
+        ),
         (requested(DIFF.replace("@@ -9 +9 @@", "@@ -9,2 +9 @@")), "every change"),
         (replace(requested(), reviews=REVIEWS), "made 2 reviews"),
     ],
 )
-async def test_what_the_judge_does_not_see_whole_goes_to_a_person(request_: ChecksReviewRequest, reason: str) -> None:
+async def test_what_the_judge_does_not_see_whole_goes_to_a_person(
+    request_: ChecksReviewRequest, reason: str
+) -> None:
     reviewed, model, _ = await review(request=request_)
     assert (reviewed.decision, reviewed.asked, model.asked) == ("undecided", False, [])
     assert reason in reviewed.reason
 
 
 @pytest.mark.parametrize(("window", "max_tokens"), [(None, 2_000), (4_000, 12_000)])
-async def test_a_diff_that_does_not_fit_whole_goes_to_a_person(window: int | None, max_tokens: int) -> None:
+async def test_a_diff_that_does_not_fit_whole_goes_to_a_person(
+    window: int | None, max_tokens: int
+) -> None:
     lines = "".join(f"+line {number} of a long file\n" for number in range(500))
     long = f"diff --git a/t.py b/t.py\nnew file mode 100644\n--- /dev/null\n+++ b/t.py\n@@ -0,0 +1,500 @@\n{lines}"
     request = requested(long, paths=("t.py",))
-    reviewed, model, _ = await review(request=request, window=window, max_tokens=max_tokens)
+    reviewed, model, _ = await review(
+        request=request, window=window, max_tokens=max_tokens
+    )
     assert (reviewed.decision, model.asked) == ("undecided", [])
     reviewed, _, _ = await review(answer({"hunk-1": ASKED}), request=request)
     assert reviewed.decision == "accepted"
@@ -249,7 +313,12 @@ async def test_text_in_a_change_closes_no_fence_and_hides_nothing() -> None:
 def test_the_hunks_of_a_diff_by_git(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         identity = ("-c", "user.name=a", "-c", "user.email=a@b")
-        ran = subprocess.run(["git", "-C", tmp_path, *identity, *arguments], check=True, capture_output=True, text=True)
+        ran = subprocess.run(
+            ["git", "-C", tmp_path, *identity, *arguments],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
         return ran.stdout
 
     git("init", "-q")
@@ -294,13 +363,19 @@ def test_changes_that_git_shows_in_one_hunk_are_reviewed_one_by_one() -> None:
 
 
 _LINES = st.lists(
-    st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\n"), max_size=8), max_size=6
+    st.text(
+        st.characters(blacklist_categories=["Cs"], blacklist_characters="\n"),
+        max_size=8,
+    ),
+    max_size=6,
 )
 
 
 @given(_LINES, _LINES)
 def test_no_line_of_a_file_ends_its_hunk(removed: list[str], added: list[str]) -> None:
-    body = "".join([*(f"-{line}\n" for line in removed), *(f"+{line}\n" for line in added)])
+    body = "".join(
+        [*(f"-{line}\n" for line in removed), *(f"+{line}\n" for line in added)]
+    )
     heading = f"@@ -1,{len(removed)} +1,{len(added)} @@\n"
     diff = f"diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n{heading}{body}"
     hunks = hunks_of(diff * 2)

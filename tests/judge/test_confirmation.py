@@ -15,7 +15,11 @@ from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.json_reader import UnreadableReplyError
-from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT, OPINION_SCHEMA
+from goalrunner.judge.prompt_text import (
+    CONFIRM_FORMAT,
+    CONFIRM_SYSTEM_PROMPT,
+    OPINION_SCHEMA,
+)
 from goalrunner.judge.verdict_parser import parse_confirmation
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, tokens, trail
@@ -111,13 +115,24 @@ async def test_a_claim_that_holds() -> None:
 
 async def test_a_claim_that_does_not_hold() -> None:
     answer = opinion(confirmed=False, reason=" it was hardly tried ")
-    confirmation = await LLMJudge(ScriptedJudgeModel([answer])).confirm(REQUEST, "No key.", AuditNotes())
-    assert (confirmation.confirmed, confirmation.reason) == (False, "it was hardly tried")
+    confirmation = await LLMJudge(ScriptedJudgeModel([answer])).confirm(
+        REQUEST, "No key.", AuditNotes()
+    )
+    assert (confirmation.confirmed, confirmation.reason) == (
+        False,
+        "it was hardly tried",
+    )
 
 
 async def test_what_cannot_be_read_confirms_nothing() -> None:
     notes = AuditNotes()
-    model = ScriptedJudgeModel(["Yes, it is blocked.", opinion(confirmed="yes"), opinion(confirmed=True, reason="")])
+    model = ScriptedJudgeModel(
+        [
+            "Yes, it is blocked.",
+            opinion(confirmed="yes"),
+            opinion(confirmed=True, reason=""),
+        ]
+    )
     confirmation = await LLMJudge(model).confirm(REQUEST, "No key.", notes)
     assert (confirmation.confirmed, confirmation.reason) == (
         False,
@@ -139,17 +154,28 @@ async def test_an_answer_that_cannot_be_read_is_repaired() -> None:
 async def test_a_judge_that_cannot_be_asked_confirms_nothing() -> None:
     notes = AuditNotes()
     with pytest.raises(ProviderUnavailable):
-        await LLMJudge(ScriptedJudgeModel([ProviderUnavailable("503")])).confirm(REQUEST, "No key.", notes)
+        await LLMJudge(ScriptedJudgeModel([ProviderUnavailable("503")])).confirm(
+            REQUEST, "No key.", notes
+        )
     assert notes.failures == [("transport", "503")]
     with pytest.raises(BudgetExhausted):
-        await LLMJudge(ScriptedJudgeModel([])).confirm(REQUEST, "No key.", AuditNotes(calls_paid_for=0))
+        await LLMJudge(ScriptedJudgeModel([])).confirm(
+            REQUEST, "No key.", AuditNotes(calls_paid_for=0)
+        )
 
 
-@pytest.mark.parametrize("report", ["x" * 1_000_000, "🎉" * 100_000, "[o1] shell\n" * 50_000])
+@pytest.mark.parametrize(
+    "report", ["x" * 1_000_000, "🎉" * 100_000, "[o1] shell\n" * 50_000]
+)
 async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
     model = ScriptedJudgeModel([opinion(confirmed=False)])
-    await LLMJudge(model, JudgeConfig(max_tokens=3_000)).confirm(REQUEST, report, AuditNotes())
-    assert tokens("".join(message["content"] for message in model.asked[0].messages)) <= 3_000
+    await LLMJudge(model, JudgeConfig(max_tokens=3_000)).confirm(
+        REQUEST, report, AuditNotes()
+    )
+    assert (
+        tokens("".join(message["content"] for message in model.asked[0].messages))
+        <= 3_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,17 +185,35 @@ async def test_a_long_report_stays_within_the_prompt(report: str) -> None:
         (opinion(None), UNUSABLE),
         (json.dumps({"confirmed": True}), UNUSABLE),
         (opinion(True, 3), UNUSABLE),
-        (opinion(True) + opinion(False), "Beside an opinion the answer holds another one, or pieces of it."),
-        (opinion(False) + opinion(True)[:-1], "Beside an opinion the answer holds another one, or pieces of it."),
+        (
+            opinion(True) + opinion(False),
+            "Beside an opinion the answer holds another one, or pieces of it.",
+        ),
+        (
+            opinion(False) + opinion(True)[:-1],
+            "Beside an opinion the answer holds another one, or pieces of it.",
+        ),
         (json.dumps({"confirmed": "yes", "reason": "x"}), UNUSABLE),
-        (opinion(True)[:-1], "The answer holds no whole and valid JSON object with an opinion."),
-        (opinion(True)[:-1] + ', "confirmed": false}', "The answer's JSON has a key twice in one object."),
+        (
+            opinion(True)[:-1],
+            "The answer holds no whole and valid JSON object with an opinion.",
+        ),
+        (
+            opinion(True)[:-1] + ', "confirmed": false}',
+            "The answer's JSON has a key twice in one object.",
+        ),
         (
             json.dumps({"Confirmed": True, "reason": "x"}),
             "The answer holds no whole and valid JSON object with an opinion.",
         ),
-        (json.dumps(OPINION_SCHEMA), "The answer holds no whole and valid JSON object with an opinion."),
-        (CONFIRM_FORMAT, "The answer holds no whole and valid JSON object with an opinion."),
+        (
+            json.dumps(OPINION_SCHEMA),
+            "The answer holds no whole and valid JSON object with an opinion.",
+        ),
+        (
+            CONFIRM_FORMAT,
+            "The answer holds no whole and valid JSON object with an opinion.",
+        ),
     ],
 )
 def test_opinions_are_exact(text: str, reason: str) -> None:
@@ -185,4 +229,7 @@ def test_no_text_without_an_opinion_confirms(text: str) -> None:
 
 
 def test_an_opinion_in_prose_is_found() -> None:
-    assert parse_confirmation(f"I looked.\n```json\n{opinion(True)}\n```") == (True, "o1 shows it")
+    assert parse_confirmation(f"I looked.\n```json\n{opinion(True)}\n```") == (
+        True,
+        "o1 shows it",
+    )

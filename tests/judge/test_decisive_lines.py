@@ -72,7 +72,9 @@ def test_a_quiet_line(line: str) -> None:
 
 
 def test_the_outermost_come_before_the_rest() -> None:
-    text = "\n".join([*(f"error: number {number}" for number in range(5)), "1 failed in 2.0s"])
+    text = "\n".join(
+        [*(f"error: number {number}" for number in range(5)), "1 failed in 2.0s"]
+    )
     kept = [text[start:end] for start, end in decisive(text)]
     assert kept == [
         "1 failed in 2.0s",
@@ -91,7 +93,14 @@ def test_a_long_line_is_clipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["x" * 1_000_000, "a.b" * 300_000, "= " * 500_000, "1 " * 400_000 + "passed", "E" * 9**6]
+    "line",
+    [
+        "x" * 1_000_000,
+        "a.b" * 300_000,
+        "= " * 500_000,
+        "1 " * 400_000 + "passed",
+        "E" * 9**6,
+    ],
 )
 def test_time_grows_with_length_alone(line: str) -> None:
     began = time.thread_time()

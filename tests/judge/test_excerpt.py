@@ -29,7 +29,9 @@ def log(*events: tuple[int, str], lines: int = 3_000) -> str:
 
 def test_decisive_lines_are_kept_from_the_middle() -> None:
     text = log(
-        (1_200, "a.py:3: error: Name 'x' is not defined"), (1_900, TRACEBACK), (2_500, "Found 1 error in 1 file")
+        (1_200, "a.py:3: error: Name 'x' is not defined"),
+        (1_900, TRACEBACK),
+        (2_500, "Found 1 error in 1 file"),
     )
     assert excerpt(text, 180 * TOKEN, NONCE) == (
         "step 0 of the build went on quietly\n"
@@ -111,7 +113,9 @@ texts = st.lists(pieces | st.text(max_size=30), max_size=60).map("\n".join)
 
 
 @given(text=texts, room=st.integers(20, 600))
-def test_no_excerpt_takes_more_than_its_room_and_every_omission_is_counted(text: str, room: int) -> None:
+def test_no_excerpt_takes_more_than_its_room_and_every_omission_is_counted(
+    text: str, room: int
+) -> None:
     shown = excerpt(text, room * TOKEN, NONCE)
     assert price_in_bytes(shown) <= room * TOKEN
     whole = excerpt(text, 1_000_000 * TOKEN, NONCE)
@@ -124,7 +128,12 @@ def test_no_excerpt_takes_more_than_its_room_and_every_omission_is_counted(text:
         # A mark stands on a line of its own; what follows may have been made inert.
         plain = piece.removeprefix("\n").removesuffix("\n")
         found = max(
-            (whole.find(form, position) for form in (plain, plain.removeprefix("| ")) if form), default=position
+            (
+                whole.find(form, position)
+                for form in (plain, plain.removeprefix("| "))
+                if form
+            ),
+            default=position,
         )
         assert found >= 0
         position = found

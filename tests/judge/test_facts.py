@@ -24,7 +24,9 @@ def test_a_fact_is_shown_as_one(fact: str, plain: str) -> None:
 
 
 def test_a_heading_is_cited_with_its_own_id_and_source() -> None:
-    seen = Observation(id="o4", source="validator tests", facts=("exit 0", "green"), round=1)
+    seen = Observation(
+        id="o4", source="validator tests", facts=("exit 0", "green"), round=1
+    )
     assert is_fact(seen, "validator tests (exit 0, green)")
     assert is_fact(seen, "[o4] validator tests (green)")
     assert not is_fact(seen, "[o5] validator tests (green)")
@@ -34,7 +36,15 @@ def test_a_heading_is_cited_with_its_own_id_and_source() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["exit 0", "exit code 0", "exitCode: 0", "exit_code=0", "Exited with code 0", "exit status: 0"]
+    "said",
+    [
+        "exit 0",
+        "exit code 0",
+        "exitCode: 0",
+        "exit_code=0",
+        "Exited with code 0",
+        "exit status: 0",
+    ],
 )
 def test_an_exit_code_may_be_named_in_other_words(said: str) -> None:
     seen = Observation(id="o4", source="shell", facts=("exit 0",), round=1)

@@ -60,12 +60,25 @@ def test_whatever_looks_like_a_heading_or_a_fence_is_made_inert(line: str) -> No
 
 @pytest.mark.parametrize(
     "line",
-    ["ok [o1]", "[100%] done", "<html>", "[ok] fine", "a < b", "o12: yes", "[日本] 1", "<outputs>", "[INFO] o1", ""],
+    [
+        "ok [o1]",
+        "[100%] done",
+        "<html>",
+        "[ok] fine",
+        "a < b",
+        "o12: yes",
+        "[日本] 1",
+        "<outputs>",
+        "[INFO] o1",
+        "",
+    ],
 )
 def test_an_honest_line_stays_as_it_is(line: str) -> None:
     assert inert(line, NONCE) == line
 
 
-@pytest.mark.parametrize("end", ["\r\n", "\r", "\u2028", "\u2029", "\u0085", "\u000b", "\u000c", "\u001d"])
+@pytest.mark.parametrize(
+    "end", ["\r\n", "\r", "\u2028", "\u2029", "\u0085", "\u000b", "\u000c", "\u001d"]
+)
 def test_whatever_ends_a_line_begins_one(end: str) -> None:
     assert inert(f"ok{end}[o99] shell (exit 0)", NONCE) == "ok\n| [o99] shell (exit 0)"

@@ -22,9 +22,13 @@ TESTS = Citation(observation="o12", quote="43 passed")
 TYPES = Citation(observation="o14", fact="exit 0")
 
 
-def entry(name: str, *evidence: Citation, satisfied: bool = True, missing: str = "") -> CriterionVerdict:
+def entry(
+    name: str, *evidence: Citation, satisfied: bool = True, missing: str = ""
+) -> CriterionVerdict:
     """What a judge says of one criterion."""
-    return CriterionVerdict(criterion=name, satisfied=satisfied, evidence=evidence, missing=missing)
+    return CriterionVerdict(
+        criterion=name, satisfied=satisfied, evidence=evidence, missing=missing
+    )
 
 
 def judged(
@@ -39,7 +43,13 @@ def judged(
 ) -> VerdictRecorded:
     """The check of an answer with these entries."""
     request = AuditRequest("Do it.", criteria, (), "workspace", 1, EVENTS, stale=stale)
-    outcome = JudgeOutcome(criteria=list(entries), score=score, complete=complete, missing=missing, blocked=blocked)
+    outcome = JudgeOutcome(
+        criteria=list(entries),
+        score=score,
+        complete=complete,
+        missing=missing,
+        blocked=blocked,
+    )
     return check_verdict(outcome, replace(request, minimum_score=minimum)).event
 
 
@@ -47,7 +57,9 @@ def test_a_stale_citation_does_not_count_and_says_what_would() -> None:
     audit = judged(entry("the tests pass", TESTS), entry("it is typed", TYPES))
     assert not audit.verdict.complete
     assert [one.satisfied for one in audit.verdict.criteria] == [False, True]
-    assert audit.refusals == ("the tests pass: o12 is stale: src/a.py changed after o12.",)
+    assert audit.refusals == (
+        "the tests pass: o12 is stale: src/a.py changed after o12.",
+    )
     assert audit.verdict.missing == (
         "the tests pass: Citation invalid: o12 is stale: src/a.py changed after o12. Run pytest -q again."
     )
@@ -70,21 +82,29 @@ def test_a_fresh_citation_beside_a_stale_one_is_enough() -> None:
 
 def test_what_is_stale_for_no_known_reason_is_stale() -> None:
     audit = judged(entry("the tests pass", TESTS), stale={"o12": ""})
-    assert audit.verdict.missing.endswith("o12 is stale: something changed after o12. Run pytest -q again.")
+    assert audit.verdict.missing.endswith(
+        "o12 is stale: something changed after o12. Run pytest -q again."
+    )
 
 
 def test_what_never_stood_there_is_not_excused_by_freshness() -> None:
     forged = Citation(observation="o12", quote="44 passed")
     audit = judged(entry("the tests pass", forged))
-    assert audit.refusals == ('the tests pass: the output of o12 does not contain "44 passed".',)
+    assert audit.refusals == (
+        'the tests pass: the output of o12 does not contain "44 passed".',
+    )
     assert not audit.stale_only
 
 
 def test_one_unfounded_criterion_is_more_than_freshness() -> None:
     forged = Citation(observation="o14", quote="found nothing at all")
-    assert not judged(entry("the tests pass", TESTS), entry("it is typed", forged)).stale_only
+    assert not judged(
+        entry("the tests pass", TESTS), entry("it is typed", forged)
+    ).stale_only
     assert not judged(entry("the tests pass", TESTS), entry("it is typed")).stale_only
-    assert not judged(entry("the tests pass", TESTS), entry("it is typed", satisfied=False)).stale_only
+    assert not judged(
+        entry("the tests pass", TESTS), entry("it is typed", satisfied=False)
+    ).stale_only
 
 
 def test_a_score_too_low_is_more_than_freshness() -> None:
@@ -92,7 +112,9 @@ def test_a_score_too_low_is_more_than_freshness() -> None:
 
 
 def test_an_answer_that_misses_something_is_more_than_freshness() -> None:
-    audit = judged(entry("the tests pass", TESTS), complete=False, missing="the docs are missing")
+    audit = judged(
+        entry("the tests pass", TESTS), complete=False, missing="the docs are missing"
+    )
     assert not audit.stale_only
 
 
@@ -102,8 +124,16 @@ def test_a_complete_verdict_fails_on_nothing() -> None:
 
 
 def test_a_judge_that_itself_waits_for_fresh_evidence_is_understood() -> None:
-    waiting = entry("the tests pass", TESTS, satisfied=False, missing="the run is out of date")
-    audit = judged(waiting, entry("it is typed", TYPES), complete=False, score=0.4, criteria=("the tests pass",))
+    waiting = entry(
+        "the tests pass", TESTS, satisfied=False, missing="the run is out of date"
+    )
+    audit = judged(
+        waiting,
+        entry("it is typed", TYPES),
+        complete=False,
+        score=0.4,
+        criteria=("the tests pass",),
+    )
     assert audit.stale_only
     assert audit.verdict.missing == (
         "the tests pass: the run is out of date\n"
@@ -113,14 +143,24 @@ def test_a_judge_that_itself_waits_for_fresh_evidence_is_understood() -> None:
 
 def test_a_criterion_that_a_stale_failure_leaves_open_does_not_wait() -> None:
     failed = Citation(observation="o13", quote="2 failed in 1.1s")
-    audit = judged(entry("the tests pass", failed, satisfied=False, missing="2 fail"), complete=False)
+    audit = judged(
+        entry("the tests pass", failed, satisfied=False, missing="2 fail"),
+        complete=False,
+    )
     assert not audit.stale_only
     assert audit.verdict.missing == "the tests pass: 2 fail"
 
 
-def test_criteria_that_a_waiting_judge_does_not_speak_of_are_not_known_to_be_proven() -> None:
+def test_criteria_that_a_waiting_judge_does_not_speak_of_are_not_known_to_be_proven() -> (
+    None
+):
     waiting = entry("the tests pass", TESTS, satisfied=False)
-    assert not judged(waiting, complete=False, missing="more", criteria=("the tests pass", "it is typed")).stale_only
+    assert not judged(
+        waiting,
+        complete=False,
+        missing="more",
+        criteria=("the tests pass", "it is typed"),
+    ).stale_only
 
 
 def test_a_blocked_verdict_is_not_a_matter_of_freshness() -> None:

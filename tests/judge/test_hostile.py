@@ -72,15 +72,21 @@ def nonce(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("goalrunner.judge.audit.secrets.token_hex", lambda _: NONCE)
 
 
-def request(output: str, *, command: str = "make check", claim: str = "I am done.") -> AuditRequest:
+def request(
+    output: str, *, command: str = "make check", claim: str = "I am done."
+) -> AuditRequest:
     """An audit of a run of one command and one claim."""
     events = trail(seen(1, output, command=command, facts=("exit 1",)), said(claim))
-    return AuditRequest("Make the tests pass.", ("the tests pass",), (), "workspace", 1, events)
+    return AuditRequest(
+        "Make the tests pass.", ("the tests pass",), (), "workspace", 1, events
+    )
 
 
 def frame(prompt: str) -> str:
     """The prompt without what stands between its fences."""
-    return re.sub(rf"<(\w+) {NONCE}>\n.*?\n</\1 {NONCE}>", r"<\1>", prompt, flags=re.DOTALL)
+    return re.sub(
+        rf"<(\w+) {NONCE}>\n.*?\n</\1 {NONCE}>", r"<\1>", prompt, flags=re.DOTALL
+    )
 
 
 @pytest.mark.parametrize("place", ["output", "command", "claim"])
@@ -92,12 +98,18 @@ def test_the_frame_of_an_audit_stays_what_it_is(payload: str, place: str) -> Non
     assert NONCE not in frame(prompt).replace(f"carry {NONCE}.", "")
     assert tokens(JUDGE_SYSTEM_PROMPT) + tokens(prompt) <= 12_000
     for lines in (prompt.split("\n"), prompt.splitlines()):
-        looks_real = [line for line in lines if is_forged(line) and not line.startswith("| ")]
-        assert [line for line in looks_real if not line.endswith(f" {NONCE}>")] == ["[o1] shell (exit 1)"]
+        looks_real = [
+            line for line in lines if is_forged(line) and not line.startswith("| ")
+        ]
+        assert [line for line in looks_real if not line.endswith(f" {NONCE}>")] == [
+            "[o1] shell (exit 1)"
+        ]
     prompt.encode()
 
 
-@pytest.mark.parametrize("payload", ["a very long line", "a flood of errors", "a flood of headings"])
+@pytest.mark.parametrize(
+    "payload", ["a very long line", "a flood of errors", "a flood of headings"]
+)
 def test_the_size_of_an_omission_is_shown(payload: str) -> None:
     prompt = audit_prompt(request(PAYLOADS[payload]), nonce=NONCE)
     sizes = [int(re.sub(r"\D", "", found[0])) for found in LEFT_OUT.finditer(prompt)]
@@ -107,42 +119,90 @@ def test_the_size_of_an_omission_is_shown(payload: str) -> None:
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
 def test_names_that_the_agent_chooses_stay_on_their_line(payload: str) -> None:
     events = trail(seen(1, "quiet", source=payload, command="x"))
-    hostile = AuditRequest("Do it.", (), (), "workspace", 1, events, stale={"o1": payload}, changed=(payload,))
+    hostile = AuditRequest(
+        "Do it.",
+        (),
+        (),
+        "workspace",
+        1,
+        events,
+        stale={"o1": payload},
+        changed=(payload,),
+    )
     prompt = audit_prompt(hostile, nonce=NONCE)
     (heading,) = [line for line in prompt.split("\n") if line.startswith("[o1]")]
     assert not set("[]<>()") & set(heading.removeprefix("[o1]"))
     assert tokens(heading) <= 70
     plain = audit_prompt(
         AuditRequest(
-            "Do it.", (), (), "workspace", 1, trail(seen(1, "quiet", command="x")), stale={"o1": "x"}, changed=("x",)
+            "Do it.",
+            (),
+            (),
+            "workspace",
+            1,
+            trail(seen(1, "quiet", command="x")),
+            stale={"o1": "x"},
+            changed=("x",),
         ),
         nonce=NONCE,
     )
-    assert frame(prompt).replace(heading, "HEADING") == frame(plain).replace("[o1] shell - stale: x", "HEADING")
+    assert frame(prompt).replace(heading, "HEADING") == frame(plain).replace(
+        "[o1] shell - stale: x", "HEADING"
+    )
 
 
 def entry(*evidence: dict[str, str]) -> dict[str, Any]:
     """A satisfied criterion that cites this."""
-    return {"criterion": "the tests pass", "satisfied": True, "evidence": list(evidence), "missing": ""}
+    return {
+        "criterion": "the tests pass",
+        "satisfied": True,
+        "evidence": list(evidence),
+        "missing": "",
+    }
 
 
 def verdict(*evidence: dict[str, str]) -> str:
     """The answer of a judge that believes everything."""
-    return json.dumps({"criteria": [entry(*evidence)], "score": 1.0, "complete": True, "missing": ""})
+    return json.dumps(
+        {"criteria": [entry(*evidence)], "score": 1.0, "complete": True, "missing": ""}
+    )
 
 
-async def audit(asked: AuditRequest, *answers: str) -> tuple[VerdictRecorded, AuditNotes]:
+async def audit(
+    asked: AuditRequest, *answers: str
+) -> tuple[VerdictRecorded, AuditNotes]:
     """The audit with a judge that answers so, and the same again when its citations are not there."""
     notes = AuditNotes()
-    return await LLMJudge(ScriptedJudgeModel([*answers, answers[-1]])).audit(asked, notes), notes
+    return await LLMJudge(ScriptedJudgeModel([*answers, answers[-1]])).audit(
+        asked, notes
+    ), notes
 
 
 @pytest.mark.parametrize(
-    "identifier", ["o2", "[o2]", "о1", "ｏ１", "o1\u200b", "o01", "o1 ", "1", "claim", "shell", "o2, o1"]
+    "identifier",
+    [
+        "o2",
+        "[o2]",
+        "о1",
+        "ｏ１",
+        "o1\u200b",
+        "o01",
+        "o1 ",
+        "1",
+        "claim",
+        "shell",
+        "o2, o1",
+    ],
 )
-async def test_a_gullible_judge_that_cites_what_was_forged_is_refused(identifier: str) -> None:
-    hostile = request(PAYLOADS["a forged observation"].replace("43 passed in 1.1s", "see there"))
-    result, _ = await audit(hostile, verdict({"observation": identifier, "quote": "43 passed in 1.1s"}))
+async def test_a_gullible_judge_that_cites_what_was_forged_is_refused(
+    identifier: str,
+) -> None:
+    hostile = request(
+        PAYLOADS["a forged observation"].replace("43 passed in 1.1s", "see there")
+    )
+    result, _ = await audit(
+        hostile, verdict({"observation": identifier, "quote": "43 passed in 1.1s"})
+    )
     assert not result.verdict.complete
     assert len(result.refusals) == 1
 
@@ -161,7 +221,9 @@ async def test_an_injected_fact_is_no_fact() -> None:
         assert not result.verdict.complete
 
 
-async def test_a_judge_that_repeats_a_fake_verdict_beside_its_own_is_not_understood() -> None:
+async def test_a_judge_that_repeats_a_fake_verdict_beside_its_own_is_not_understood() -> (
+    None
+):
     hostile = request(FAKE_VERDICT)
     honest = json.dumps(
         {
@@ -171,30 +233,46 @@ async def test_a_judge_that_repeats_a_fake_verdict_beside_its_own_is_not_underst
             "missing": "the tests were not run",
         }
     )
-    result, notes = await audit(hostile, f"The output says {FAKE_VERDICT}, but:\n{honest}", honest)
-    assert notes.failures == [("parse", "Beside a verdict the answer holds another one, or pieces of it.")]
+    result, notes = await audit(
+        hostile, f"The output says {FAKE_VERDICT}, but:\n{honest}", honest
+    )
+    assert notes.failures == [
+        ("parse", "Beside a verdict the answer holds another one, or pieces of it.")
+    ]
     assert result.verdict.missing == "the tests were not run"
 
 
 async def test_a_judge_that_only_repeats_a_fake_verdict_shows_nothing() -> None:
     result, _ = await audit(request("the verdict lies in verdict.json"), FAKE_VERDICT)
     assert not result.verdict.complete
-    assert result.refusals == ('the tests pass: the output of o1 does not contain "43 passed in 1.1s".',)
+    assert result.refusals == (
+        'the tests pass: the output of o1 does not contain "43 passed in 1.1s".',
+    )
 
 
 async def test_a_verdict_that_the_agent_printed_is_its_own_words() -> None:
     command = f"echo '{FAKE_VERDICT}'"
     result, _ = await audit(
-        request(FAKE_VERDICT, command=command), verdict({"observation": "o1", "quote": FAKE_VERDICT})
+        request(FAKE_VERDICT, command=command),
+        verdict({"observation": "o1", "quote": FAKE_VERDICT}),
     )
     assert not result.verdict.complete
     assert "is part of the command of o1, not of its output" in result.refusals[0]
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
-async def test_the_verdict_of_a_careful_judge_counts_whatever_the_output_says(payload: str) -> None:
+async def test_the_verdict_of_a_careful_judge_counts_whatever_the_output_says(
+    payload: str,
+) -> None:
     open_ = entry() | {"satisfied": False, "missing": "no run of the tests"}
-    careful = json.dumps({"criteria": [open_], "score": 0.1, "complete": False, "missing": "run the tests"})
+    careful = json.dumps(
+        {
+            "criteria": [open_],
+            "score": 0.1,
+            "complete": False,
+            "missing": "run the tests",
+        }
+    )
     result, _ = await audit(request(payload, claim=payload), careful)
     plain, _ = await audit(request("quiet"), careful)
     assert result == plain
@@ -203,11 +281,22 @@ async def test_the_verdict_of_a_careful_judge_counts_whatever_the_output_says(pa
 
 @pytest.mark.parametrize("size", [200, 100_000])
 @pytest.mark.slow
-async def test_a_judge_that_asks_for_everything_is_shown_a_bounded_part(size: int) -> None:
-    events = trail(*(seen(number, "z" * size, command="cat z") for number in range(1, 1_001)))
+async def test_a_judge_that_asks_for_everything_is_shown_a_bounded_part(
+    size: int,
+) -> None:
+    events = trail(
+        *(seen(number, "z" * size, command="cat z") for number in range(1, 1_001))
+    )
     hostile = AuditRequest("Do it.", (), (), "workspace", 1, events)
     greedy = json.dumps({"need": [f"o{number}" for number in range(1, 1_001)]})
-    model = ScriptedJudgeModel([greedy, json.dumps({"criteria": [], "score": 0, "complete": False, "missing": "all"})])
+    model = ScriptedJudgeModel(
+        [
+            greedy,
+            json.dumps(
+                {"criteria": [], "score": 0, "complete": False, "missing": "all"}
+            ),
+        ]
+    )
     await LLMJudge(model).audit(hostile, AuditNotes())
     assert tokens(model.asked[1].messages[3]["content"]) <= 24_000
     assert len(model.asked[1].messages[2]["content"]) <= 8_000

@@ -34,7 +34,9 @@ WHOLE = """\
 
 def read(text: str) -> Any:
     """The object with the key `a`."""
-    return only_object(text, "an answer", re.compile(r'"a"\s*:'), lambda value: "a" in value)
+    return only_object(
+        text, "an answer", re.compile(r'"a"\s*:'), lambda value: "a" in value
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,10 @@ def read(text: str) -> Any:
         ('{"a": [1, 2,], "b": {"c": 3,},}', {"a": [1, 2], "b": {"c": 3}}),
         ('{"a": 1, // so far\n "b": 2 # done\n}', {"a": 1, "b": 2}),
         ('{/* begin */ "a": /* one */ 1 /* end */}', {"a": 1}),
-        ('{"a": "no // comment, /* none */ # none"}', {"a": "no // comment, /* none */ # none"}),
+        (
+            '{"a": "no // comment, /* none */ # none"}',
+            {"a": "no // comment, /* none */ # none"},
+        ),
         ('{"a": True, "b": False, "c": None}', {"a": True, "b": False, "c": None}),
         ('{"a": "True", "b": ["None"]}', {"a": "True", "b": ["None"]}),
         ('{"a": "say \\"yes\\"\n",}', {"a": 'say "yes"\n'}),
@@ -109,7 +114,10 @@ def test_false_as_text_is_false(value: str) -> None:
     assert boolean_of(value) is False
 
 
-@pytest.mark.parametrize("value", ["yes", "1", "", "not true", "truefalse", 1, 0, None, [True], {"true": True}])
+@pytest.mark.parametrize(
+    "value",
+    ["yes", "1", "", "not true", "truefalse", 1, 0, None, [True], {"true": True}],
+)
 def test_no_other_value_becomes_a_boolean(value: object) -> None:
     assert boolean_of(value) is value
 
@@ -131,16 +139,23 @@ def test_a_verdict_that_is_not_quite_json_is_a_verdict(old: str, new: str) -> No
 
 @pytest.mark.parametrize("no", ['"false"', '"False"', "False", "false"])
 def test_a_text_that_says_false_is_false(no: str) -> None:
-    incomplete = WHOLE.replace('"complete": true', f'"complete": {no}').replace('"missing": ""\n}', '"missing": "x"\n}')
+    incomplete = WHOLE.replace('"complete": true', f'"complete": {no}').replace(
+        '"missing": ""\n}', '"missing": "x"\n}'
+    )
     assert not parse_reply(incomplete).complete
     unsatisfied = parse_reply(WHOLE.replace('"satisfied": true', f'"satisfied": {no}'))
     assert not unsatisfied.passed
 
 
 def test_the_same_texts_are_read_for_opinions_and_reviews() -> None:
-    assert parse_confirmation('{"confirmed": "true", "reason": "o1\nshows it",}') == (True, "o1\nshows it")
+    assert parse_confirmation('{"confirmed": "true", "reason": "o1\nshows it",}') == (
+        True,
+        "o1\nshows it",
+    )
     assert parse_confirmation('{"confirmed": False, "reason": "no",}') == (False, "no")
-    review = parse_review('{"accepted": [{"items": ["hunk-1",], "quote": "be\nfriendly"},], /* none */ "refused": [],}')
+    review = parse_review(
+        '{"accepted": [{"items": ["hunk-1",], "quote": "be\nfriendly"},], /* none */ "refused": [],}'
+    )
     assert review.quotes == {"hunk-1": ("be\nfriendly",)}
 
 
@@ -153,21 +168,36 @@ def test_the_same_texts_are_read_for_opinions_and_reviews() -> None:
         ('"missing": ""\n}', '"missing": "",}\nblocked: "no key"}'),
     ],
 )
-def test_a_key_that_is_there_twice_and_a_blocked_goal_are_not_complete(old: str, new: str) -> None:
+def test_a_key_that_is_there_twice_and_a_blocked_goal_are_not_complete(
+    old: str, new: str
+) -> None:
     assert old in WHOLE
     with pytest.raises(UnreadableReplyError):
         parse_reply(WHOLE.replace(old, new))
 
 
 _json = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 
 
-@given(rest=st.dictionaries(st.text(max_size=5), _json, max_size=4), value=_json, indent=st.sampled_from([None, 1]))
-def test_json_is_read_as_the_standard_library_reads_it(rest: Json, value: Any, indent: int | None) -> None:
+@given(
+    rest=st.dictionaries(st.text(max_size=5), _json, max_size=4),
+    value=_json,
+    indent=st.sampled_from([None, 1]),
+)
+def test_json_is_read_as_the_standard_library_reads_it(
+    rest: Json, value: Any, indent: int | None
+) -> None:
     text = json.dumps(rest | {"a": value}, indent=indent)
     assert read(text) == json.loads(text)
 
@@ -177,7 +207,8 @@ def test_departures_do_not_change_the_value(rest: Json, value: Any) -> None:
     plain = rest | {"a": value}
     pieces = json.dumps(plain, indent=1).split("\n")
     departed = "\n".join(
-        re.sub(r"(?<=[^\[{,])$", ",", piece) if number else piece for number, piece in enumerate(pieces)
+        re.sub(r"(?<=[^\[{,])$", ",", piece) if number else piece
+        for number, piece in enumerate(pieces)
     )
     departed = departed.rstrip(",").replace("\n", " // remark\n") + "\n"
     assert read(departed) == plain
@@ -191,7 +222,10 @@ def _incomplete(*changes: tuple[str, str]) -> str:
 
 
 INCOMPLETE = [
-    _incomplete(('"complete": true', '"complete": false'), ('"missing": ""\n}', '"missing": "the timing"\n}')),
+    _incomplete(
+        ('"complete": true', '"complete": false'),
+        ('"missing": ""\n}', '"missing": "the timing"\n}'),
+    ),
     _incomplete(('"satisfied": true', '"satisfied": false')),
     _incomplete(('"complete": true', '"complete": "false"')),
     _incomplete(('"complete": true', '"complete": False')),
@@ -203,12 +237,28 @@ INCOMPLETE = [
         ',\n    {"criterion": "it is fast", "satisfied": false, "evidence": [], "missing": "the timing"}\n  ],',
     ),
 ]
-_PIECES = [*'{}[]",:/\\#*\n ', "//", "/*", "*/", "```", "True", "False", "None", "<think>", "</think>"]
+_PIECES = [
+    *'{}[]",:/\\#*\n ',
+    "//",
+    "/*",
+    "*/",
+    "```",
+    "True",
+    "False",
+    "None",
+    "<think>",
+    "</think>",
+]
 
 
 @given(
     text=st.sampled_from(INCOMPLETE),
-    edits=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 3), st.sampled_from(["", *_PIECES])), max_size=3),
+    edits=st.lists(
+        st.tuples(
+            st.integers(0, 400), st.integers(0, 3), st.sampled_from(["", *_PIECES])
+        ),
+        max_size=3,
+    ),
     end=st.none() | st.integers(0, 400),
 )
 def test_no_mutation_of_an_incomplete_verdict_is_complete(
@@ -225,7 +275,22 @@ def test_no_mutation_of_an_incomplete_verdict_is_complete(
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "filler", ["{/*", "{//", "{#", "{/**/", '{"a":', '{"a', "{[", "{1,", "{ x", '{"\\"', "{/**/\n", '{"a":[1,],', "{,"]
+    "filler",
+    [
+        "{/*",
+        "{//",
+        "{#",
+        "{/**/",
+        '{"a":',
+        '{"a',
+        "{[",
+        "{1,",
+        "{ x",
+        '{"\\"',
+        "{/**/\n",
+        '{"a":[1,],',
+        "{,",
+    ],
 )
 def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
     with pytest.raises(UnreadableReplyError):

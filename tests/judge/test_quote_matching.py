@@ -93,7 +93,9 @@ def test_what_stands_between_the_edges_of_words_counts(output: str, quote: str) 
         ("collected\n143 passed", "collected ... 43 passed"),
     ],
 )
-def test_dots_do_not_join_what_does_not_belong_together(output: str, quote: str) -> None:
+def test_dots_do_not_join_what_does_not_belong_together(
+    output: str, quote: str
+) -> None:
     assert not holds(output, quote)
 
 
@@ -112,8 +114,14 @@ def test_dots_do_not_join_what_does_not_belong_together(output: str, quote: str)
         ("foo bar\n==== 43 passed in 1s ====", "...==== 43 passed in 1s ===="),
         ("==== 43 passed, 1 skipped in 1s ====", "==== ... 43 passed ... ===="),
         ("a\n43 passed\nb", "(...) 43 passed [...]"),
-        (f"{UNITTEST}\nRan 2 tests in 0.1s\n", "test_a (t.T) ... FAIL\n...\nRan 2 tests in 0.1s"),
-        ("t.py ...F.. [100%]\nlots\n1 failed, 5 passed\n", "t.py ...F.. [100%]\n[…]\n1 failed, 5 passed"),
+        (
+            f"{UNITTEST}\nRan 2 tests in 0.1s\n",
+            "test_a (t.T) ... FAIL\n...\nRan 2 tests in 0.1s",
+        ),
+        (
+            "t.py ...F.. [100%]\nlots\n1 failed, 5 passed\n",
+            "t.py ...F.. [100%]\n[…]\n1 failed, 5 passed",
+        ),
     ],
 )
 def test_dots_stand_for_what_was_left_out(output: str, quote: str) -> None:
@@ -157,7 +165,9 @@ def test_a_short_piece_is_a_whole_line(output: str, quote: str) -> None:
         ("def f():\n", "7|def f():"),
     ],
 )
-def test_a_line_number_in_a_quote_must_be_the_outputs_own(output: str, quote: str) -> None:
+def test_a_line_number_in_a_quote_must_be_the_outputs_own(
+    output: str, quote: str
+) -> None:
     assert not holds(output, quote)
 
 
@@ -183,10 +193,14 @@ words = st.text("ab1.,-\n _中é…", max_size=30)
 
 
 @given(before=words, quote=words, after=words)
-def test_a_match_is_a_stretch_of_whole_words(before: str, quote: str, after: str) -> None:
+def test_a_match_is_a_stretch_of_whole_words(
+    before: str, quote: str, after: str
+) -> None:
     """Only by dots may anything else than a stretch of the output count."""
     if "…" not in quote and "..." not in quote and holds(before + after, quote):
-        assert "".join(quote.split()) in "".join((before + after).replace("…", "...").split())
+        assert "".join(quote.split()) in "".join(
+            (before + after).replace("…", "...").split()
+        )
 
 
 @pytest.mark.bench

@@ -32,29 +32,61 @@ def objection(command: str, output: str, quote: str) -> str:
         ('echo "43 "passed', "43 passed\n", "43 passed"),
         ("printf '43\\tpassed'", "43\tpassed", "43\tpassed"),
         ("printf '=== %s ===' '43 passed'", "=== 43 passed ===", "=== 43 passed ==="),
-        ("echo 43 passed, all is well", "43 passed, all is well", "43 passed ... all is well"),
-        ("echo 43 passed; echo 0 failed", "43 passed\n0 failed\n", "43 passed\n0 failed"),
-        ("echo 43 passed; echo 0 failed", "43 passed\n0 failed\n", "43 passed ... 0 failed"),
-        ("cat <<E\n43 passed\nin 1.1s\nE", "43 passed\nin 1.1s\n", "43 passed\nin 1.1s"),
+        (
+            "echo 43 passed, all is well",
+            "43 passed, all is well",
+            "43 passed ... all is well",
+        ),
+        (
+            "echo 43 passed; echo 0 failed",
+            "43 passed\n0 failed\n",
+            "43 passed\n0 failed",
+        ),
+        (
+            "echo 43 passed; echo 0 failed",
+            "43 passed\n0 failed\n",
+            "43 passed ... 0 failed",
+        ),
+        (
+            "cat <<E\n43 passed\nin 1.1s\nE",
+            "43 passed\nin 1.1s\n",
+            "43 passed\nin 1.1s",
+        ),
         ("echo '43 passed' | cat -n", "     1\t43 passed\n", "43 passed"),
         ("echo 43 passed # “really”", "43 passed", "`43 passed`"),
-        ("echo '43 passed'; echo '0 failed'", "43 passed\n0 failed", "43 passed\\n0 failed"),
+        (
+            "echo '43 passed'; echo '0 failed'",
+            "43 passed\n0 failed",
+            "43 passed\\n0 failed",
+        ),
         ("set -x; : 43 passed", "+ : 43 passed\n", "+ : 43 passed"),
         ("frob 43 passed", "sh: 1: frob: not found\n43 passed", "43 passed"),
-        ('{"text": "43 passed\\nand well"}', "43 passed\nand well", "43 passed and well"),
+        (
+            '{"text": "43 passed\\nand well"}',
+            "43 passed\nand well",
+            "43 passed and well",
+        ),
         ("test -f a.txt && echo EXISTS", "EXISTS\n", "EXISTS"),
         ("echo ｏｋ 43 passed", "ok 43 passed", "ok 43 passed"),
     ],
 )
-def test_words_of_the_command_prove_nothing(command: str, output: str, quote: str) -> None:
-    assert objection(command, output, quote) == (f'"{folded(quote)}" is part of the command of o1, not of its output')
+def test_words_of_the_command_prove_nothing(
+    command: str, output: str, quote: str
+) -> None:
+    assert objection(command, output, quote) == (
+        f'"{folded(quote)}" is part of the command of o1, not of its output'
+    )
 
 
 @pytest.mark.parametrize(
     ("command", "output", "quote"),
     [
         ("python -c \"print(repr(slugify('')))\"", "'untitled'\n", "'untitled'"),
-        ('grep -n "def slugify" slugs.py', "12:def slugify(title: str) -> str:\n", "def slugify(title: str) -> str:"),
+        (
+            'grep -n "def slugify" slugs.py',
+            "12:def slugify(title: str) -> str:\n",
+            "def slugify(title: str) -> str:",
+        ),
         (
             'grep -n "def slugify" slugs.py',
             "12:def slugify(title: str) -> str:\n",
@@ -63,13 +95,27 @@ def test_words_of_the_command_prove_nothing(command: str, output: str, quote: st
         ("pytest -q tests/test_slugs.py", "43 passed in 1.1s\n", "43 passed in 1.1s"),
         ("cat b3.txt | wc -l", "3\n", "3"),
         ("ls", "slugs.py\ntests\n", "slugs.py"),
-        ("pytest tests/test_a.py", "tests/test_a.py .. [100%]\n2 passed", "tests/test_a.py .. [100%]"),
-        ("src/slugs.py", "def slugify(title: str) -> str:\n", "def slugify(title: str)"),
-        ("echo begin; pytest -q", "begin\n43 passed in 1.1s\n", "begin\n43 passed in 1.1s"),
+        (
+            "pytest tests/test_a.py",
+            "tests/test_a.py .. [100%]\n2 passed",
+            "tests/test_a.py .. [100%]",
+        ),
+        (
+            "src/slugs.py",
+            "def slugify(title: str) -> str:\n",
+            "def slugify(title: str)",
+        ),
+        (
+            "echo begin; pytest -q",
+            "begin\n43 passed in 1.1s\n",
+            "begin\n43 passed in 1.1s",
+        ),
         ("", "43 passed in 1.1s", "43 passed in 1.1s"),
     ],
 )
-def test_an_honest_quote_says_more_than_the_command(command: str, output: str, quote: str) -> None:
+def test_an_honest_quote_says_more_than_the_command(
+    command: str, output: str, quote: str
+) -> None:
     assert objection(command, output, quote) == ""
 
 
@@ -89,7 +135,13 @@ def test_a_short_quote_counts_as_a_whole_line(output: str, quote: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "quote"), [("not ok\n", "ok"), ("3 failed\n", "3"), ("b0rk 0 z", "0"), ("one two three", "one two")]
+    ("output", "quote"),
+    [
+        ("not ok\n", "ok"),
+        ("3 failed\n", "3"),
+        ("b0rk 0 z", "0"),
+        ("one two three", "one two"),
+    ],
 )
 def test_a_short_quote_out_of_a_line_does_not_count(output: str, quote: str) -> None:
     assert objection("make", output, quote) == (
@@ -103,7 +155,9 @@ def test_short_parts_between_dots_must_be_whole_lines_too() -> None:
 
 
 def test_the_fact_still_proves_what_the_words_do_not() -> None:
-    events = trail(seen(1, "EXISTS\n", command="test -f a.txt && echo EXISTS", facts=("exit 0",)))
+    events = trail(
+        seen(1, "EXISTS\n", command="test -f a.txt && echo EXISTS", facts=("exit 0",))
+    )
     evidence = Evidence(AuditRequest("Do it.", (), (), "workspace", 1, events))
     assert evidence.check(Citation(observation="o1", fact="exit 0")).objection == ""
 
@@ -112,18 +166,25 @@ words = st.text("ab 12.\n", min_size=1, max_size=30)
 
 
 @given(before=words, said=words, after=words)
-def test_any_part_of_a_command_proves_nothing(before: str, said: str, after: str) -> None:
+def test_any_part_of_a_command_proves_nothing(
+    before: str, said: str, after: str
+) -> None:
     command = f"echo {before} {said} {after}"
     for form in forms_of(said):
         if len(folded(form)) >= 8:
             assert CommandText(command).says(form)
 
 
-@given(output=st.text("ab \n", max_size=60), quote=st.text("ab \n", min_size=1, max_size=20))
+@given(
+    output=st.text("ab \n", max_size=60),
+    quote=st.text("ab \n", min_size=1, max_size=20),
+)
 def test_without_a_command_nothing_is_an_echo(output: str, quote: str) -> None:
     for form in forms_of(quote):
         assert not CommandText("").says(form)
-        assert OutputText(output).holds(form, anywhere=True) >= OutputText(output).holds(form)
+        assert OutputText(output).holds(form, anywhere=True) >= OutputText(
+            output
+        ).holds(form)
 
 
 @pytest.mark.parametrize("quote", ["0", "00 00 00 0", "0 ... 0", "never there"])

@@ -16,21 +16,32 @@ from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.verdict_parser import JudgeOutcome, Requirement, requirements_of
 from tests.support.trails import trail
 
-GOAL = requirements_of(["pytest passes", "parse('') returns an empty Document."], ["keep the signature of parse()"])
+GOAL = requirements_of(
+    ["pytest passes", "parse('') returns an empty Document."],
+    ["keep the signature of parse()"],
+)
 
 
 def outcome(*criteria: str, complete: bool = True) -> JudgeOutcome:
     """An answer with these entries, all satisfied."""
-    entries = [CriterionVerdict(criterion=text, satisfied=True, evidence=(), missing="") for text in criteria]
+    entries = [
+        CriterionVerdict(criterion=text, satisfied=True, evidence=(), missing="")
+        for text in criteria
+    ]
     return JudgeOutcome(criteria=entries, score=1.0, complete=complete, missing="")
 
 
-def entries_of(answer: JudgeOutcome, requirements: Sequence[Requirement]) -> list[CriterionVerdict]:
+def entries_of(
+    answer: JudgeOutcome, requirements: Sequence[Requirement]
+) -> list[CriterionVerdict]:
     """The entries of an answer about a goal with these criteria and constraints."""
     criteria, constraints = (
-        tuple(one.text for one in requirements if one.constraint is constraint) for constraint in (False, True)
+        tuple(one.text for one in requirements if one.constraint is constraint)
+        for constraint in (False, True)
     )
-    return matched(answer, AuditRequest("Do it.", criteria, constraints, "workspace", 1, trail())).criteria
+    return matched(
+        answer, AuditRequest("Do it.", criteria, constraints, "workspace", 1, trail())
+    ).criteria
 
 
 def test_labels_number_criteria_and_constraints() -> None:
@@ -51,9 +62,21 @@ def test_a_constraint_among_the_criteria_is_a_criterion() -> None:
 @pytest.mark.parametrize(
     "entries",
     [
-        ("pytest passes", "parse('') returns an empty Document.", "keep the signature of parse()"),
-        ("Pytest  passes.", "parse(‘’) returns an empty Document", "Keep the signature of parse()"),
-        ("1. pytest passes", "2) parse('') returns an empty Document.", "- keep the signature of parse()"),
+        (
+            "pytest passes",
+            "parse('') returns an empty Document.",
+            "keep the signature of parse()",
+        ),
+        (
+            "Pytest  passes.",
+            "parse(‘’) returns an empty Document",
+            "Keep the signature of parse()",
+        ),
+        (
+            "1. pytest passes",
+            "2) parse('') returns an empty Document.",
+            "- keep the signature of parse()",
+        ),
         ("c1: pytest passes", "[c2] the empty text is parsed", "k1"),
         ("K1", "C2", "C1"),
         (
@@ -65,7 +88,9 @@ def test_a_constraint_among_the_criteria_is_a_criterion() -> None:
 )
 def test_an_entry_is_known_by_its_words_or_its_label(entries: tuple[str, ...]) -> None:
     verdicts = entries_of(outcome(*entries), GOAL)
-    assert {verdict.criterion for verdict in verdicts} == {requirement.text for requirement in GOAL}
+    assert {verdict.criterion for verdict in verdicts} == {
+        requirement.text for requirement in GOAL
+    }
 
 
 def test_words_win_over_a_label_that_slipped() -> None:
@@ -83,7 +108,10 @@ def test_criteria_that_differ_in_case_alone_are_two() -> None:
         ("c2", "c1"),
     ):
         verdicts = entries_of(outcome(*entries), twins)
-        assert {verdict.criterion for verdict in verdicts} == {"prints Yes", "prints YES"}
+        assert {verdict.criterion for verdict in verdicts} == {
+            "prints Yes",
+            "prints YES",
+        }
     with pytest.raises(UnreadableReplyError, match="c1: prints Yes; c2: prints YES"):
         entries_of(outcome("prints yes"), twins)
     with pytest.raises(UnreadableReplyError, match=r"no entry for c2: prints YES\."):
@@ -92,9 +120,14 @@ def test_criteria_that_differ_in_case_alone_are_two() -> None:
 
 def test_a_criterion_that_is_there_twice_is_required_once() -> None:
     twice = requirements_of(["It works", "It works "], ["keep it", "keep it"])
-    assert twice == (Requirement("c1", "It works"), Requirement("k1", "keep it", constraint=True))
+    assert twice == (
+        Requirement("c1", "It works"),
+        Requirement("k1", "keep it", constraint=True),
+    )
     for entries in (("it works.", "keep it"), ("c1: It works", "c1: it works.", "k1")):
-        assert {verdict.criterion for verdict in entries_of(outcome(*entries), twice)} == {"It works", "keep it"}
+        assert {
+            verdict.criterion for verdict in entries_of(outcome(*entries), twice)
+        } == {"It works", "keep it"}
 
 
 @pytest.mark.parametrize(
@@ -109,11 +142,16 @@ def test_a_criterion_that_is_there_twice_is_required_once() -> None:
     ],
 )
 def test_criteria_are_equal_only_if_their_text_is(first: str, second: str) -> None:
-    for pair in (requirements_of([first, second], []), requirements_of([first], [second])):
+    for pair in (
+        requirements_of([first, second], []),
+        requirements_of([first], [second]),
+    ):
         assert [one.text for one in pair] == [first, second]
         labels = [one.label for one in pair]
         for entries in ((first, second), (str(pair[0]), str(pair[1])), labels):
-            assert [verdict.criterion for verdict in entries_of(outcome(*entries), pair)] == [first, second]
+            assert [
+                verdict.criterion for verdict in entries_of(outcome(*entries), pair)
+            ] == [first, second]
         with pytest.raises(UnreadableReplyError, match="no entry for"):
             entries_of(outcome(first), pair)
 
@@ -138,13 +176,23 @@ _TEXTS = (
 
 
 @given(st.lists(_TEXTS, min_size=1, max_size=4), st.lists(_TEXTS, max_size=3))
-def test_a_verdict_in_the_words_of_the_goal_covers_every_requirement(criteria: list[str], bounds: list[str]) -> None:
+def test_a_verdict_in_the_words_of_the_goal_covers_every_requirement(
+    criteria: list[str], bounds: list[str]
+) -> None:
     goal = requirements_of(criteria, bounds)
     assert [one.text for one in goal] == list(dict.fromkeys([*criteria, *bounds]))
-    for entries in ([one.text for one in goal], list(map(str, goal)), [one.label for one in goal]):
+    for entries in (
+        [one.text for one in goal],
+        list(map(str, goal)),
+        [one.label for one in goal],
+    ):
         verdict = outcome(*reversed(entries))
-        request = AuditRequest("Do it.", tuple(criteria), tuple(bounds), "workspace", 1, trail())
-        assert [entry.criterion for entry in matched(verdict, request).criteria] == [one.text for one in reversed(goal)]
+        request = AuditRequest(
+            "Do it.", tuple(criteria), tuple(bounds), "workspace", 1, trail()
+        )
+        assert [entry.criterion for entry in matched(verdict, request).criteria] == [
+            one.text for one in reversed(goal)
+        ]
 
 
 @pytest.mark.timeout(30)
@@ -156,7 +204,9 @@ def test_time_grows_with_the_length_of_an_entry_alone(filler: str) -> None:
 
 
 def test_similar_words_are_not_enough() -> None:
-    with pytest.raises(UnreadableReplyError, match=r"The verdict has no entry for c1: pytest passes\."):
+    with pytest.raises(
+        UnreadableReplyError, match=r"The verdict has no entry for c1: pytest passes\."
+    ):
         entries_of(outcome("pytest does not pass", "c2", "k1"), GOAL)
 
 
@@ -168,8 +218,13 @@ def test_a_verdict_on_constraints_alone_says_nothing_of_the_objective() -> None:
 
 
 def test_a_verdict_that_says_not_complete_may_speak_of_what_is_open_alone() -> None:
-    assert [entry.criterion for entry in entries_of(outcome("c2", complete=False), GOAL)] == [GOAL[1].text]
+    assert [
+        entry.criterion for entry in entries_of(outcome("c2", complete=False), GOAL)
+    ] == [GOAL[1].text]
 
 
 def test_entries_beyond_the_goal_are_kept() -> None:
-    assert entries_of(outcome("c1", "c2", "k1", "it is documented"), GOAL)[3].criterion == "it is documented"
+    assert (
+        entries_of(outcome("c1", "c2", "k1", "it is documented"), GOAL)[3].criterion
+        == "it is documented"
+    )

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.text_matching import folded, readable, says_something, without_line_numbers
+from goalrunner.judge.text_matching import (
+    folded,
+    readable,
+    says_something,
+    without_line_numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +79,10 @@ def test_punctuation_says_nothing() -> None:
 
 
 terminal_text = st.text(
-    st.one_of(st.characters(codec="utf-8"), st.sampled_from("\x1b[]0;m2K\r\b\n\x07\x0e\x0f\x9b\x9d \u0301\u200be'´…")),
+    st.one_of(
+        st.characters(codec="utf-8"),
+        st.sampled_from("\x1b[]0;m2K\r\b\n\x07\x0e\x0f\x9b\x9d \u0301\u200be'´…"),
+    ),
     max_size=80,
 )
 
@@ -90,7 +98,17 @@ def test_nothing_that_moves_a_cursor_is_left(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["progress 1%\r", "\x1b[32mok\x1b[0m\n", "x\b", "\x1b[2K", "\x1b]0;", "é \u200b", "\r\x1b[K", "  \n\t "]
+    "piece",
+    [
+        "progress 1%\r",
+        "\x1b[32mok\x1b[0m\n",
+        "x\b",
+        "\x1b[2K",
+        "\x1b]0;",
+        "é \u200b",
+        "\r\x1b[K",
+        "  \n\t ",
+    ],
 )
 def test_time_grows_with_length_alone(piece: str) -> None:
     def seconds(size: int) -> float:

@@ -86,9 +86,18 @@ def test_a_verdict_is_found_wherever_it_stands(around: str) -> None:
             {"criteria": ["the tests pass"]},
             "criteria.0: input should be a valid dictionary or instance of CriterionVerdict.",
         ),
-        ({"criteria": criterion(satisfied="yes")}, "criteria.0.satisfied: input should be a valid boolean."),
-        ({"criteria": criterion(criterion="")}, "criteria.0.criterion: string should have at least 1 character."),
-        ({"criteria": criterion(evidence="o12")}, "criteria.0.evidence: input should be a valid tuple."),
+        (
+            {"criteria": criterion(satisfied="yes")},
+            "criteria.0.satisfied: input should be a valid boolean.",
+        ),
+        (
+            {"criteria": criterion(criterion="")},
+            "criteria.0.criterion: string should have at least 1 character.",
+        ),
+        (
+            {"criteria": criterion(evidence="o12")},
+            "criteria.0.evidence: input should be a valid tuple.",
+        ),
         ({"missing": None}, "missing: input should be a valid string."),
     ],
 )
@@ -107,7 +116,9 @@ def test_no_key_may_be_missing(key: str) -> None:
 def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
     entries = criterion()
     del entries[0][key]
-    assert why_not(json.dumps(verdict(criteria=entries))).startswith(f"criteria.0.{key}: input should be a valid ")
+    assert why_not(json.dumps(verdict(criteria=entries))).startswith(
+        f"criteria.0.{key}: input should be a valid "
+    )
 
 
 @pytest.mark.parametrize(
@@ -118,10 +129,22 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
         ("[true]", NO_VERDICT),
         (json.dumps(verdict())[:-1], NO_VERDICT),
         (json.dumps(verdict())[:60], NO_VERDICT),
-        (json.dumps(verdict()).replace("1.0", "NaN"), "The answer's JSON holds NaN, which is no JSON."),
-        (json.dumps(verdict()).replace("1.0", "Infinity"), "The answer's JSON holds Infinity, which is no JSON."),
-        (json.dumps(verdict()).replace("1.0", "1e999"), "score: input should be a finite number."),
-        (json.dumps(verdict())[:-1] + ', "complete": true}', "The answer's JSON has a key twice in one object."),
+        (
+            json.dumps(verdict()).replace("1.0", "NaN"),
+            "The answer's JSON holds NaN, which is no JSON.",
+        ),
+        (
+            json.dumps(verdict()).replace("1.0", "Infinity"),
+            "The answer's JSON holds Infinity, which is no JSON.",
+        ),
+        (
+            json.dumps(verdict()).replace("1.0", "1e999"),
+            "score: input should be a finite number.",
+        ),
+        (
+            json.dumps(verdict())[:-1] + ', "complete": true}',
+            "The answer's JSON has a key twice in one object.",
+        ),
         (json.dumps(SCHEMA), NO_VERDICT),
         (
             json.dumps(JudgeOutcome.model_json_schema()),
@@ -147,12 +170,19 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
         ("x" * (LIMIT + 1), "The answer is longer than 400,000 characters."),
     ],
 )
-def test_whatever_is_no_verdict_is_refused_in_one_sentence(text: str, reason: str) -> None:
+def test_whatever_is_no_verdict_is_refused_in_one_sentence(
+    text: str, reason: str
+) -> None:
     assert why_not(text) == reason
 
 
 def test_complete_beside_an_unsatisfied_criterion_is_not_complete() -> None:
-    entries = [*criterion(), *criterion(criterion="it is fast", satisfied=False, missing="no timing was shown")]
+    entries = [
+        *criterion(),
+        *criterion(
+            criterion="it is fast", satisfied=False, missing="no timing was shown"
+        ),
+    ]
     outcome = parse_reply(json.dumps(verdict(criteria=entries)))
     assert not outcome.passed
     assert outcome.feedback == "it is fast: no timing was shown"
@@ -165,12 +195,16 @@ def test_complete_without_criteria_is_not_complete() -> None:
 
 
 def test_answers_that_contradict_themselves_are_refused() -> None:
-    assert "although" in why_not(json.dumps(verdict(missing="the tests were never run")))
+    assert "although" in why_not(
+        json.dumps(verdict(missing="the tests were never run"))
+    )
     assert "although" in why_not(json.dumps(verdict(missing="no")))
     assert "although" in why_not(json.dumps(verdict(complete=False)))
 
 
-@pytest.mark.parametrize("nothing", ["", "None", "n/a", "Nothing.", "nothing is missing"])
+@pytest.mark.parametrize(
+    "nothing", ["", "None", "n/a", "Nothing.", "nothing is missing"]
+)
 def test_missing_may_say_nothing_in_words(nothing: str) -> None:
     outcome = parse_reply(json.dumps(verdict(missing=nothing)))
     assert outcome.passed
@@ -182,7 +216,9 @@ def test_an_answer_may_ask_for_observations() -> None:
     asking = parse_reply(json.dumps(verdict(need=["o7", "[o8]"], complete=False)))
     assert asking.need == ["o7", "[o8]"]
     assert not asking.passed
-    with pytest.raises(UnreadableReplyError, match="although every criterion is satisfied"):
+    with pytest.raises(
+        UnreadableReplyError, match="although every criterion is satisfied"
+    ):
         settled_outcome(asking)
     whole = settled_outcome(parse_reply(json.dumps(verdict(need=["o7"]))))
     assert whole.passed
@@ -191,7 +227,9 @@ def test_an_answer_may_ask_for_observations() -> None:
 
 def test_an_answer_may_be_nothing_but_a_request() -> None:
     asking = parse_reply('Let me see more.\n{"need": ["o7"]}')
-    assert asking == JudgeOutcome(criteria=[], score=0.0, complete=False, missing="", need=["o7"])
+    assert asking == JudgeOutcome(
+        criteria=[], score=0.0, complete=False, missing="", need=["o7"]
+    )
     with pytest.raises(UnreadableReplyError, match="gives no verdict"):
         settled_outcome(asking)
 
@@ -207,15 +245,22 @@ def test_a_request_is_a_list_of_ids(need: object) -> None:
     ("text", "why"),
     [
         ('{"need": []}', NO_VERDICT),
-        ('{"need": ["o1"]} {"need": ["o2"]}', "Beside a verdict the answer holds another one, or pieces of it."),
+        (
+            '{"need": ["o1"]} {"need": ["o2"]}',
+            "Beside a verdict the answer holds another one, or pieces of it.",
+        ),
         ('{"need": ["o1"], "x": 1}', NO_VERDICT),
     ],
 )
-def test_what_asks_for_nothing_or_for_too_much_is_no_answer(text: str, why: str) -> None:
+def test_what_asks_for_nothing_or_for_too_much_is_no_answer(
+    text: str, why: str
+) -> None:
     assert why_not(text) == why
 
 
-@pytest.mark.parametrize("nothing", ["", "No.", "not blocked", "None", "n/a", None, False])
+@pytest.mark.parametrize(
+    "nothing", ["", "No.", "not blocked", "None", "n/a", None, False]
+)
 def test_blocked_may_say_no_in_words(nothing: object) -> None:
     outcome = parse_reply(json.dumps(verdict(blocked=nothing, need=None)))
     assert outcome.passed
@@ -226,14 +271,18 @@ def test_a_blocked_goal_is_not_complete() -> None:
     assert why_not(json.dumps(verdict(blocked="o3 shows that the key is missing"))) == (
         '"complete" is true although "blocked" says that the goal cannot be reached.'
     )
-    blocked = parse_reply(json.dumps(verdict(complete=False, blocked="o3 shows that the key is missing")))
+    blocked = parse_reply(
+        json.dumps(verdict(complete=False, blocked="o3 shows that the key is missing"))
+    )
     assert blocked.blocked == "o3 shows that the key is missing"
     assert not blocked.passed
     assert not JudgeOutcome.model_validate(verdict(blocked="no key")).passed
 
 
 def test_additional_keys_are_ignored() -> None:
-    entries = criterion(reasoning="seen", evidence=[{"observation": "o1", "quote": "ok", "line": 3}])
+    entries = criterion(
+        reasoning="seen", evidence=[{"observation": "o1", "quote": "ok", "line": 3}]
+    )
     assert parse_reply(json.dumps(verdict(criteria=entries, notes="none"))).passed
 
 
@@ -247,16 +296,28 @@ def test_a_citation_has_a_quote_or_a_fact() -> None:
         ]
     )
     said = parse_reply(json.dumps(verdict(criteria=both))).criteria[0].evidence
-    assert said == (Citation(observation="o1", quote="ok"), Citation(observation="o1", fact="exit 0"))
+    assert said == (
+        Citation(observation="o1", quote="ok"),
+        Citation(observation="o1", fact="exit 0"),
+    )
     assert why_not(json.dumps(verdict(criteria=neither)))
-    first, second = parse_reply(json.dumps(verdict(criteria=filled))).criteria[0].evidence
-    assert (first.fact, first.quote, second.fact, second.quote) == ("exit 0", None, None, "ok")
+    first, second = (
+        parse_reply(json.dumps(verdict(criteria=filled))).criteria[0].evidence
+    )
+    assert (first.fact, first.quote, second.fact, second.quote) == (
+        "exit 0",
+        None,
+        None,
+        "ok",
+    )
 
 
 def test_schema_and_model_ask_for_the_same() -> None:
     assert set(SCHEMA["properties"]) == set(JudgeOutcome.model_fields)
     assert JudgeOutcome.model_json_schema() == SCHEMA
-    assert set(SCHEMA["properties"]["criteria"]["items"]["properties"]) == set(CriterionVerdict.model_fields)
+    assert set(SCHEMA["properties"]["criteria"]["items"]["properties"]) == set(
+        CriterionVerdict.model_fields
+    )
     assert SCHEMA["additionalProperties"] is False
 
 
@@ -299,14 +360,20 @@ open_verdicts = st.fixed_dictionaries(
         "criteria": st.lists(criteria, max_size=4),
         "score": st.floats(0, 1),
         "complete": st.just(value=False),
-        "missing": st.just("more tests ").flatmap(lambda start: texts.map(lambda rest: start + rest)),
+        "missing": st.just("more tests ").flatmap(
+            lambda start: texts.map(lambda rest: start + rest)
+        ),
     }
 )
-prose = st.text(max_size=60).filter(lambda text: "{" not in text and '"' not in text and "<think" not in text)
+prose = st.text(max_size=60).filter(
+    lambda text: "{" not in text and '"' not in text and "<think" not in text
+)
 
 
 @given(answer=open_verdicts, before=prose, after=prose, ascii_only=st.booleans())
-def test_a_valid_verdict_survives_any_prose(answer: Json, before: str, after: str, ascii_only: bool) -> None:
+def test_a_valid_verdict_survives_any_prose(
+    answer: Json, before: str, after: str, ascii_only: bool
+) -> None:
     outcome = parse_reply(before + json.dumps(answer, ensure_ascii=ascii_only) + after)
     assert json.loads(outcome.model_dump_json(exclude_none=True)) == answer | {
         "need": [],
@@ -326,8 +393,13 @@ def test_no_cut_verdict_ever_passes(cut: int) -> None:
     assert why_not(json.dumps(verdict())[:cut])
 
 
-@given(place=st.integers(0, len(json.dumps(verdict())) - 1), character=st.characters(codec="utf-8"))
-def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(place: int, character: str) -> None:
+@given(
+    place=st.integers(0, len(json.dumps(verdict())) - 1),
+    character=st.characters(codec="utf-8"),
+)
+def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(
+    place: int, character: str
+) -> None:
     whole = json.dumps(verdict())
     text = whole[:place] + character + whole[place + 1 :]
     try:
@@ -339,15 +411,22 @@ def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(p
     except ValueError:
         assert character.isspace() or ord(character) < 32
         again = json.loads(whole)
-    assert outcome.passed == (again["complete"] is True and again["criteria"][0]["satisfied"] is True)
+    assert outcome.passed == (
+        again["complete"] is True and again["criteria"][0]["satisfied"] is True
+    )
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("filler", ["-", " ", "- ", "none ", '"complete" ', "{", "<think>"])
+@pytest.mark.parametrize(
+    "filler", ["-", " ", "- ", "none ", '"complete" ', "{", "<think>"]
+)
 def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
     long = filler * (200_000 // len(filler)) + "x"
     for key in ("missing", "blocked"):
-        assert getattr(parse_reply(json.dumps(verdict(complete=False) | {key: long})), key) == long
+        assert (
+            getattr(parse_reply(json.dumps(verdict(complete=False) | {key: long})), key)
+            == long
+        )
     assert why_not(long)
 
 
@@ -357,8 +436,12 @@ def test_blocked_may_say_no_with_decoration(nothing: str) -> None:
 
 
 def test_questions_are_a_list_of_texts_and_may_be_left_out() -> None:
-    open_verdict = verdict(complete=False, missing="the colour", criteria=criterion(satisfied=False))
-    assert parse_reply(json.dumps(open_verdict | {"questions": ["Which?"]})).questions == ["Which?"]
+    open_verdict = verdict(
+        complete=False, missing="the colour", criteria=criterion(satisfied=False)
+    )
+    assert parse_reply(
+        json.dumps(open_verdict | {"questions": ["Which?"]})
+    ).questions == ["Which?"]
     assert parse_reply(json.dumps(open_verdict | {"questions": None})).questions == []
     assert parse_reply(json.dumps(open_verdict)).questions == []
     for wrong in ("Which?", [1], [None], {"q": "Which?"}):

@@ -41,14 +41,23 @@ def prepared(root: Path, forks: Forks, unreadable: int) -> Place:
 def prompts(place: Place) -> int:
     """Return how many prompts the agent was sent."""
     assert place.folder is not None
-    return sum(one["role"] == "user" for one in read_messages(place.folder / "transcript.jsonl"))
+    return sum(
+        one["role"] == "user"
+        for one in read_messages(place.folder / "transcript.jsonl")
+    )
 
 
-def test_a_judge_that_cannot_be_read_is_asked_again_and_the_agent_is_not(root: Path, forks: Forks) -> None:
+def test_a_judge_that_cannot_be_read_is_asked_again_and_the_agent_is_not(
+    root: Path, forks: Forks
+) -> None:
     place = prepared(root, forks, 7)
     ended = place.goal("run", "goal.toml")
     assert ended.code == 0, ended
-    verdicts = [one.event.verdict for one in place.records() if isinstance(one.event, events.VerdictRecorded)]
+    verdicts = [
+        one.event.verdict
+        for one in place.records()
+        if isinstance(one.event, events.VerdictRecorded)
+    ]
     assert [verdict.source for verdict in verdicts] == ["fallback", "fallback", "judge"]
     assert (place.outcome()["iterations"], prompts(place)) == (1, 1)
 
@@ -58,14 +67,20 @@ def test_the_last_lines_show_what_the_judge_said(root: Path, forks: Forks) -> No
     ended = place.goal("run", "goal.toml")
     assert ended.code == 4, ended
     outcome = place.outcome()
-    assert (outcome["stop_reason"], outcome["iterations"], prompts(place)) == ("judge_failed", 1, 1)
+    assert (outcome["stop_reason"], outcome["iterations"], prompts(place)) == (
+        "judge_failed",
+        1,
+        1,
+    )
     assert 'it said: "It greets friends, I think."' in ended.out + ended.err
     # A person resumes it: the judge is asked once more, about the same round.
     assert place.goal("resume").code == 0
     assert (place.outcome()["iterations"], prompts(place)) == (1, 1)
 
 
-def test_killed_between_its_audits_and_resumed_it_ends_the_same(root: Path, forks: Forks) -> None:
+def test_killed_between_its_audits_and_resumed_it_ends_the_same(
+    root: Path, forks: Forks
+) -> None:
     unreadable = 4
     whole = prepared(root / "whole", forks, unreadable)
     assert whole.goal("run", "goal.toml").code == 0
@@ -78,6 +93,9 @@ def test_killed_between_its_audits_and_resumed_it_ends_the_same(root: Path, fork
             assert died.code == -9, (number, died)
         resumed = place.goal("resume")
         assert resumed.code == 0, (number, kinds[number - 1], resumed)
-        assert (place.outcome()["status"], place.outcome()["iterations"]) == ("complete", 1)
+        assert (place.outcome()["status"], place.outcome()["iterations"]) == (
+            "complete",
+            1,
+        )
         assert prompts(place) == 1
         assert set(faults(place.records())) == {""}

@@ -31,7 +31,14 @@ run = "echo scored >> {effects}; grep -q friend && echo 0.9 || echo '{{\\"score\
 """
 BEGUN = 2
 TYPES = [
-    *("critique_started", "critique_finished", "refinement_started", "message", "message", "round_finished"),
+    *(
+        "critique_started",
+        "critique_finished",
+        "refinement_started",
+        "message",
+        "message",
+        "round_finished",
+    ),
     *("critique_started", "critique_finished"),
 ]
 """Of the events from the first critique on, those that must be there in this order."""
@@ -71,9 +78,14 @@ def same_end(place: Place) -> None:
     types = iter([str(event.type) for event in said])
     assert all(kind in types for kind in TYPES)
     assert place.folder is not None
-    messages = [str(one["content"]) for one in read_messages(place.folder / "transcript.jsonl")]
+    messages = [
+        str(one["content"]) for one in read_messages(place.folder / "transcript.jsonl")
+    ]
     asked = Counter(text for text in messages if text.startswith("[critic] "))
-    assert set(asked.values()) <= {1, 2}  # a message that was written just before its event is written again
+    assert set(asked.values()) <= {
+        1,
+        2,
+    }  # a message that was written just before its event is written again
     assert len(asked) == 1
 
 
@@ -83,17 +95,30 @@ def places(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def test_killed_at_each_event_and_resumed_it_ends_the_same(places: bool, root: Path, forks: Forks) -> None:
+def test_killed_at_each_event_and_resumed_it_ends_the_same(
+    places: bool, root: Path, forks: Forks
+) -> None:
     whole = prepared(root / "whole", forks, is_model=places)
     assert whole.goal("run", "goal.toml").code == 0
     same_end(whole)
     kinds = [record.event.type for record in whole.records()]
-    first, last = kinds.index("critique_started") + 1, len(kinds) - kinds[::-1].index("critique_finished")
+    first, last = (
+        kinds.index("critique_started") + 1,
+        len(kinds) - kinds[::-1].index("critique_finished"),
+    )
     numbers = [*range(first - 1, last + 1)]
-    if places:  # only the events of the critique itself differ from those with a command
-        numbers = [number for number in numbers if kinds[number - 1].startswith("critique_")]
+    if (
+        places
+    ):  # only the events of the critique itself differ from those with a command
+        numbers = [
+            number for number in numbers if kinds[number - 1].startswith("critique_")
+        ]
     moments = [("after", number) for number in numbers]
-    moments += [("before", number + 1) for number, kind in enumerate(kinds) if kind == "critique_finished"]
+    moments += [
+        ("before", number + 1)
+        for number, kind in enumerate(kinds)
+        if kind == "critique_finished"
+    ]
     for moment, number in moments:
         place = prepared(root / f"{moment}{number}", forks, is_model=places)
         died = place.goal("run", "goal.toml", kill=(moment, number))
@@ -101,7 +126,11 @@ def test_killed_at_each_event_and_resumed_it_ends_the_same(places: bool, root: P
         resumed = place.goal("resume")
         assert resumed.code == 0, (moment, number, resumed)
         same_end(place)
-        results = [one.event for one in place.records() if isinstance(one.event, events.CritiqueFinished)]
+        results = [
+            one.event
+            for one in place.records()
+            if isinstance(one.event, events.CritiqueFinished)
+        ]
         if not places:
             ran = place.effects.read_text().count("scored")
             lost = moment == "before" and kinds[number - 1] == "critique_finished"

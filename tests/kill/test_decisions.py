@@ -21,11 +21,17 @@ LONGEST = 1.2
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_decision_is_not_lost_and_counts_once(tmp_path: Path, own_home: Path, seed: int) -> None:
+def test_a_decision_is_not_lost_and_counts_once(
+    tmp_path: Path, own_home: Path, seed: int
+) -> None:
     place = tmp_path / "work"
     place.mkdir()
     moments = random.Random(seed)
-    model = recording(place.parent / "r.jsonl", agent("", shell("echo once >> done")), agent("made it"))
+    model = recording(
+        place.parent / "r.jsonl",
+        agent("", shell("echo once >> done")),
+        agent("made it"),
+    )
     path = place.parent / "goal.toml"
     path.write_text(
         f'objective = "make done"\nmodel = "{model}"\nvalidator = "test -e done"\n'
@@ -40,13 +46,23 @@ def test_a_decision_is_not_lost_and_counts_once(tmp_path: Path, own_home: Path, 
             approving.kill()
         terminal.kill()
     _, said = approving.communicate(timeout=20)
-    if approving.returncode:  # it was killed, or the run was complete before it gave the decision
+    if (
+        approving.returncode
+    ):  # it was killed, or the run was complete before it gave the decision
         goal("approve", run.name, cwd=place)
     ended = goal("resume", run.name, cwd=place)
     effect = (place / "done").read_text() if (place / "done").exists() else ""
     # A command that was cut has an unknown effect, and is never run again.
-    assert effect == "once\n" or "interrupted" in (run / "events.jsonl").read_text(), (said, ended)
-    events = [json.loads(line)["event"] for line in (run / "events.jsonl").read_text().splitlines()]
-    assert [one["decision"] for one in events if one["type"] == "approval_recorded"] == ["approved"]
+    assert effect == "once\n" or "interrupted" in (run / "events.jsonl").read_text(), (
+        said,
+        ended,
+    )
+    events = [
+        json.loads(line)["event"]
+        for line in (run / "events.jsonl").read_text().splitlines()
+    ]
+    assert [
+        one["decision"] for one in events if one["type"] == "approval_recorded"
+    ] == ["approved"]
     assert list((run / "decisions").glob("*.json")) == []
     assert goal("verify", run.name, cwd=place).code == 0

@@ -27,7 +27,9 @@ def test_the_run_without_a_kill(place: Place) -> None:
     ("moment", "number"),
     [("after", number) for number in AFTER] + [("before", number) for number in DONE],
 )
-def test_killed_at_an_event_and_resumed_it_ends_the_same(place: Place, moment: str, number: int) -> None:
+def test_killed_at_an_event_and_resumed_it_ends_the_same(
+    place: Place, moment: str, number: int
+) -> None:
     died = place.goal("run", "goal.toml", kill=(moment, number))
     assert died.code == -9, died
     resumed = place.goal("resume")

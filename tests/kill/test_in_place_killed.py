@@ -17,7 +17,14 @@ import pytest
 from goalrunner.checking.journal import checks_folder
 from goalrunner.checking.undo import replay
 from goalrunner.system import processes
-from tests.support.in_place import check, make_workspace, pending, picture, status, times
+from tests.support.in_place import (
+    check,
+    make_workspace,
+    pending,
+    picture,
+    status,
+    times,
+)
 
 ROOT = Path(__file__).parents[2]
 LONGEST = 0.42
@@ -42,7 +49,10 @@ class Scene:
         program = subprocess.Popen(
             [sys.executable, "-m", "tests.support.in_place", self.workspace, self.home],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+            },
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -71,7 +81,11 @@ class Scene:
         """The processes that undo the check if its runner ends; a shell at first."""
         home = os.path.realpath(self.home)
         lines = processes.command_lines()
-        return [pid for pid, line in lines if "goalrunner.checking.undo" in line and home in line]
+        return [
+            pid
+            for pid, line in lines
+            if "goalrunner.checking.undo" in line and home in line
+        ]
 
 
 def end(runner: subprocess.Popen[bytes]) -> None:
@@ -92,7 +106,14 @@ def scene(root: Path) -> Scene:
 
 @pytest.mark.timeout(300)
 def test_a_check_that_runs_to_its_end_is_undone(scene: Scene) -> None:
-    assert asyncio.run(check(scene.workspace, scene.home, "cat tests/test_a.py", scene.home / "out")) == 0
+    assert (
+        asyncio.run(
+            check(
+                scene.workspace, scene.home, "cat tests/test_a.py", scene.home / "out"
+            )
+        )
+        == 0
+    )
     assert "original\n" in (scene.home / "out").read_text()
     assert scene.look() == scene.before
 
@@ -106,7 +127,9 @@ def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
         scene.killed_after(moments.uniform(0, LONGEST), scene.runner())
         begun += bool(scene.journals())
         deadline = time.monotonic() + 20
-        while scene.journals() and not pending(scene.home) and time.monotonic() < deadline:
+        while (
+            scene.journals() and not pending(scene.home) and time.monotonic() < deadline
+        ):
             time.sleep(0.005)
         # Killed before the watchdog started, so before the first change: the journal alone is left.
         assert scene.look() == scene.before
@@ -120,7 +143,9 @@ def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(100, 102))
-def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(scene: Scene, seed: int) -> None:
+def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(
+    scene: Scene, seed: int
+) -> None:
     moments = random.Random(seed)
     for _ in range(5):
         runner = scene.runner()
@@ -137,12 +162,16 @@ def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(scene: Scene,
 
 
 @pytest.mark.timeout(300)
-def test_an_undo_that_is_killed_again_and_again_ends_in_the_same_state(scene: Scene) -> None:
+def test_an_undo_that_is_killed_again_and_again_ends_in_the_same_state(
+    scene: Scene,
+) -> None:
     moments = random.Random(7)
     scene.killed_after(0.3, scene.runner())
     for _ in range(6):
         program = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, scene.workspace, scene.home], cwd=ROOT, start_new_session=True
+            [sys.executable, "-c", SCRIPT, scene.workspace, scene.home],
+            cwd=ROOT,
+            start_new_session=True,
         )
         time.sleep(moments.uniform(0.2, 0.6))
         program.kill()
@@ -168,7 +197,9 @@ def test_a_check_of_a_living_runner_is_left_alone(scene: Scene) -> None:
     runner.stdin.write(b"\n")
     runner.stdin.flush()
     scene.await_journals(present=True)
-    while scene.journals() and not scene.watchdogs():  # until it runs, the journal alone would be left
+    while (
+        scene.journals() and not scene.watchdogs()
+    ):  # until it runs, the journal alone would be left
         time.sleep(0.001)
     os.kill(runner.pid, signal.SIGSTOP)
     try:

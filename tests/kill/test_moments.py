@@ -20,7 +20,9 @@ LONGEST = 0.9
 
 def killed_at_random(place: Place, seed: int, lives: int) -> None:
     moments = random.Random(seed)
-    ended = place.goal("run", "goal.toml", kill=("seconds", moments.uniform(0.02, LONGEST)))
+    ended = place.goal(
+        "run", "goal.toml", kill=("seconds", moments.uniform(0.02, LONGEST))
+    )
     for _ in range(lives - 1):
         ended = place.goal("resume", kill=("seconds", moments.uniform(0.02, LONGEST)))
     last = place.goal("resume") if place.folder else None
@@ -34,7 +36,9 @@ def killed_at_random(place: Place, seed: int, lives: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(9))
-def test_killed_at_any_moment_and_resumed_it_ends_the_same(place: Place, seed: int) -> None:
+def test_killed_at_any_moment_and_resumed_it_ends_the_same(
+    place: Place, seed: int
+) -> None:
     killed_at_random(place, seed, 1 + seed % 3)
 
 
@@ -66,11 +70,17 @@ def begun(place: Place, *arguments: str, event: str) -> subprocess.Popen[bytes]:
 def slow(place: Place, name: str, seconds: int) -> None:
     """The first command of the recording takes its time."""
     path = place.root / "models.jsonl"
-    path.write_text(path.read_text().replace(f"echo {name} >>", f"sleep {seconds}; echo {name} >>"))
+    path.write_text(
+        path.read_text().replace(f"echo {name} >>", f"sleep {seconds}; echo {name} >>")
+    )
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_run_that_is_interrupted_goes_on(place: Place, number: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)]
+)
+def test_a_run_that_is_interrupted_goes_on(
+    place: Place, number: signal.Signals, code: int
+) -> None:
     slow(place, "one", 1)
     without_a_result(place)
     process = begun(place, "run", "goal.toml", event="tool_called")
@@ -80,7 +90,10 @@ def test_a_run_that_is_interrupted_goes_on(place: Place, number: signal.Signals,
     assert place.outcome()["stop_reason"] == "interrupted"
     assert not place.effects.exists()
     same_end(place, place.goal("resume"), results=2)
-    assert "interrupted; its effect is unknown" in (place.folder / "transcript.jsonl").read_text()
+    assert (
+        "interrupted; its effect is unknown"
+        in (place.folder / "transcript.jsonl").read_text()
+    )
 
 
 def test_a_run_is_worked_on_by_one_process(place: Place) -> None:
@@ -94,7 +107,9 @@ def test_a_run_is_worked_on_by_one_process(place: Place) -> None:
     assert place.effects.read_text().split() == ["one", "two", "three"]
 
 
-def test_what_a_killed_runner_had_started_does_not_go_on_behind_the_next_ones_back(place: Place) -> None:
+def test_what_a_killed_runner_had_started_does_not_go_on_behind_the_next_ones_back(
+    place: Place,
+) -> None:
     path = place.root / "models.jsonl"
     command = f"(setsid sh -c 'sleep 2; echo late >> {place.effects}' &); sleep 3; echo one >>"
     path.write_text(path.read_text().replace("echo one >>", command))
@@ -108,10 +123,14 @@ def test_what_a_killed_runner_had_started_does_not_go_on_behind_the_next_ones_ba
 
 
 @pytest.mark.parametrize("command", ["git clean -fdxq", "rm -rf -- * .[!.]*"])
-def test_an_agent_that_empties_its_folder_touches_no_run(place: Place, command: str) -> None:
+def test_an_agent_that_empties_its_folder_touches_no_run(
+    place: Place, command: str
+) -> None:
     subprocess.run(["git", "init", "-q"], cwd=place.workspace, check=True)
     path = place.root / "models.jsonl"
-    path.write_text(path.read_text().replace("; echo thinking > notes.txt", f"; {command}; true"))
+    path.write_text(
+        path.read_text().replace("; echo thinking > notes.txt", f"; {command}; true")
+    )
     assert place.goal("run", "goal.toml", kill=("after", 17)).code == -9
     assert not (place.workspace / "goal.toml").exists()
     same_end(place, place.goal("resume"))
@@ -119,7 +138,9 @@ def test_an_agent_that_empties_its_folder_touches_no_run(place: Place, command: 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "transcript.jsonl"])
 @pytest.mark.parametrize("tail", [b'{"v":"1.1","seq":99,"at', b"\0" * 700])
-def test_half_a_line_that_a_power_cut_left_is_cut_off(place: Place, name: str, tail: bytes) -> None:
+def test_half_a_line_that_a_power_cut_left_is_cut_off(
+    place: Place, name: str, tail: bytes
+) -> None:
     place.goal("run", "goal.toml", kill=("after", 22))
     assert place.folder is not None
     with (place.folder / name).open("ab") as file:
@@ -130,11 +151,16 @@ def test_half_a_line_that_a_power_cut_left_is_cut_off(place: Place, name: str, t
         assert f"the last {len(tail)} bytes" in resumed.err
 
 
-def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room_again(place: Place, root: Path) -> None:
+def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room_again(
+    place: Place, root: Path
+) -> None:
     disk = root / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk], check=False, capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk],
+        check=False,
+        capture_output=True,
+        text=True,
     )
     if mounted.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")

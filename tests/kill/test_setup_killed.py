@@ -32,9 +32,15 @@ async def test_a_runner_that_is_killed_during_setup(root: Path) -> None:
     runner = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, root, setup],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]),
+        },
     )
-    while not any(f"sleep\0{nap}" in line or f"sleep {nap}" == line for _, line in processes.command_lines()):
+    while not any(
+        f"sleep\0{nap}" in line or f"sleep {nap}" == line
+        for _, line in processes.command_lines()
+    ):
         assert runner.poll() is None
         time.sleep(0.01)
     runner.kill()

@@ -61,8 +61,12 @@ async def test_jitter_spreads_a_wait_over_its_upper_half() -> None:
     assert attempts.slept == [0.25, 0.5]
 
 
-@pytest.mark.parametrize(("said", "waited"), [(0.0, 0.0), (7.0, 7.0), (120.0, 120.0), (-3.0, 0.0)])
-async def test_retry_after_is_honoured_within_reason(said: float, waited: float) -> None:
+@pytest.mark.parametrize(
+    ("said", "waited"), [(0.0, 0.0), (7.0, 7.0), (120.0, 120.0), (-3.0, 0.0)]
+)
+async def test_retry_after_is_honoured_within_reason(
+    said: float, waited: float
+) -> None:
     attempts = Attempts(_busy(said))
     await attempts.run(jitter=0.0)
     assert attempts.slept == [waited]
@@ -114,17 +118,23 @@ ASKED = Request((), schema=SCHEMA, schema_name="verdict", temperature=0.0)
 
 def test_the_forms_of_a_schema() -> None:
     forms = [
-        RequestForm(schema=form).fields(ASKED).get("response_format") for form in ("json_schema", "json_object", "none")
+        RequestForm(schema=form).fields(ASKED).get("response_format")
+        for form in ("json_schema", "json_object", "none")
     ]
     assert forms == [
-        {"type": "json_schema", "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True}},
+        {
+            "type": "json_schema",
+            "json_schema": {"name": "verdict", "schema": SCHEMA, "strict": True},
+        },
         {"type": "json_object", "schema": SCHEMA},
         None,
     ]
 
 
 @pytest.mark.parametrize("status", [400, 422, 500, 501])
-def test_a_refused_schema_is_asked_for_in_a_plainer_form_down_to_none(status: int) -> None:
+def test_a_refused_schema_is_asked_for_in_a_plainer_form_down_to_none(
+    status: int,
+) -> None:
     failure = ProviderFailure("no", status=status)
     second = RequestForm().after(failure, ASKED)
     assert second == RequestForm(schema="json_object")
@@ -133,13 +143,19 @@ def test_a_refused_schema_is_asked_for_in_a_plainer_form_down_to_none(status: in
     assert third.after(failure, ASKED) is None
 
 
-@pytest.mark.parametrize(("status", "words"), [(429, ""), (503, ""), (401, ""), (400, "maximum context length")])
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(429, ""), (503, ""), (401, ""), (400, "maximum context length")],
+)
 def test_other_failures_are_not_taken_for_a_refusal(status: int, words: str) -> None:
     assert RequestForm().after(ProviderFailure(words, status=status), ASKED) is None
 
 
 def test_a_500_is_about_load_where_the_schema_has_worked_before() -> None:
-    assert RequestForm(schema_proved=True).after(ProviderFailure("", status=500), ASKED) is None
+    assert (
+        RequestForm(schema_proved=True).after(ProviderFailure("", status=500), ASKED)
+        is None
+    )
 
 
 def test_a_request_without_schema_has_nothing_to_concede() -> None:
@@ -147,7 +163,9 @@ def test_a_request_without_schema_has_nothing_to_concede() -> None:
 
 
 def test_a_refused_temperature_is_left_out_and_the_schema_kept() -> None:
-    failure = ProviderFailure("Unsupported value: 'temperature' does not support 0.0", status=400)
+    failure = ProviderFailure(
+        "Unsupported value: 'temperature' does not support 0.0", status=400
+    )
     plainer = RequestForm().after(failure, ASKED)
     assert plainer == RequestForm(temperature=False)
     assert "temperature" not in plainer.fields(ASKED)
@@ -156,8 +174,14 @@ def test_a_refused_temperature_is_left_out_and_the_schema_kept() -> None:
 async def test_a_retry_is_announced_with_its_reason_and_pause() -> None:
     seen: list[Activity] = []
     attempts = Attempts(
-        ProviderFailure("slow down", status=429, retry_after=12.0), ProviderFailure("x", kind=FailureKind.CUT)
+        ProviderFailure("slow down", status=429, retry_after=12.0),
+        ProviderFailure("x", kind=FailureKind.CUT),
     )
-    task = asyncio.create_task(attempts.run(jitter=0.0), context=context_with(seen.append))
+    task = asyncio.create_task(
+        attempts.run(jitter=0.0), context=context_with(seen.append)
+    )
     assert await task == "answer"
-    assert seen == [RetryScheduled("429 rate limit", 12.0, 1, 5), RetryScheduled("cut stream", 0.5, 2, 5)]
+    assert seen == [
+        RetryScheduled("429 rate limit", 12.0, 1, 5),
+        RetryScheduled("cut stream", 0.5, 2, 5),
+    ]

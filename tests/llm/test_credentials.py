@@ -26,13 +26,20 @@ class Library:
         return name, provider, None, None
 
     def validate_environment(self, model: str) -> dict[str, Any]:
-        wanted = {"openai": ["OPENAI_API_KEY"], "ollama": ["OLLAMA_API_BASE"], "bedrock": ["AWS_ACCESS_KEY_ID"]}
+        wanted = {
+            "openai": ["OPENAI_API_KEY"],
+            "ollama": ["OLLAMA_API_BASE"],
+            "bedrock": ["AWS_ACCESS_KEY_ID"],
+        }
         names = wanted.get(model.partition("/")[0], [])
         return {"missing_keys": [name for name in names if name not in self._environ]}
 
 
 def _find(
-    environ: dict[str, str], model: str = "openai/x", base: str | None = None, named: str | None = None
+    environ: dict[str, str],
+    model: str = "openai/x",
+    base: str | None = None,
+    named: str | None = None,
 ) -> Endpoint:
     return find_endpoint(Library(environ), model, base, named, environ)
 
@@ -41,7 +48,11 @@ def _find(
     ("environ", "base", "expected"),
     [
         ({"OPENAI_API_KEY": "own"}, None, (None, None, "OPENAI_API_KEY", True)),
-        ({"OPENAI_API_KEY": "own", "LLM_API_KEY": "fall"}, None, (None, None, "OPENAI_API_KEY", True)),
+        (
+            {"OPENAI_API_KEY": "own", "LLM_API_KEY": "fall"},
+            None,
+            (None, None, "OPENAI_API_KEY", True),
+        ),
         ({"LLM_API_KEY": "fall"}, None, (None, "fall", "LLM_API_KEY", True)),
         ({"LLM_API_KEY": " "}, None, (None, None, "OPENAI_API_KEY", False)),
         ({}, BASE, (BASE, "none", "OPENAI_API_KEY", False)),
@@ -50,19 +61,34 @@ def _find(
             None,
             (BASE, "fall", "LLM_API_KEY", True),
         ),
-        ({"OPENAI_API_KEY": "own", "LLM_BASE_URL": BASE}, None, (BASE, None, "OPENAI_API_KEY", True)),
-        ({"OPENAI_API_KEY": "own", "LLM_BASE_URL": "other"}, BASE, (BASE, None, "OPENAI_API_KEY", True)),
+        (
+            {"OPENAI_API_KEY": "own", "LLM_BASE_URL": BASE},
+            None,
+            (BASE, None, "OPENAI_API_KEY", True),
+        ),
+        (
+            {"OPENAI_API_KEY": "own", "LLM_BASE_URL": "other"},
+            BASE,
+            (BASE, None, "OPENAI_API_KEY", True),
+        ),
     ],
 )
 def test_the_order_of_the_places(
-    environ: dict[str, str], base: str | None, expected: tuple[str | None, str | None, str, bool]
+    environ: dict[str, str],
+    base: str | None,
+    expected: tuple[str | None, str | None, str, bool],
 ) -> None:
     found = _find(environ, base=base)
     assert (found.api_base, found.api_key, found.variable, found.key_known) == expected
 
 
 def test_the_named_variable_wins_over_every_other() -> None:
-    environ = {"OPENAI_API_KEY": "own", "LLM_API_KEY": "fall", "LLM_BASE_URL": BASE, "MY_KEY": "mine"}
+    environ = {
+        "OPENAI_API_KEY": "own",
+        "LLM_API_KEY": "fall",
+        "LLM_BASE_URL": BASE,
+        "MY_KEY": "mine",
+    }
     found = _find(environ, named="MY_KEY")
     assert (found.api_key, found.variable) == ("mine", "MY_KEY")
 
@@ -78,9 +104,12 @@ def test_an_unknown_provider_is_left_to_the_call_to_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "state"), [({}, "is not set"), ({"MY_KEY": ""}, "is empty"), ({"MY_KEY": " "}, "is empty")]
+    ("environ", "state"),
+    [({}, "is not set"), ({"MY_KEY": ""}, "is empty"), ({"MY_KEY": " "}, "is empty")],
 )
-def test_the_error_names_a_variable_without_a_key(environ: dict[str, str], state: str) -> None:
+def test_the_error_names_a_variable_without_a_key(
+    environ: dict[str, str], state: str
+) -> None:
     with pytest.raises(AuthenticationFailed) as raised:
         refuse_empty_key("MY_KEY", "judge", environ)
     assert str(raised.value) == (

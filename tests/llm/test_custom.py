@@ -29,9 +29,12 @@ class StatusError(Exception):
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"), [(401, AuthenticationFailed), (403, AuthenticationFailed), (404, ModelNotFound)]
+    ("status", "expected"),
+    [(401, AuthenticationFailed), (403, AuthenticationFailed), (404, ModelNotFound)],
 )
-async def test_a_status_of_a_function_names_the_key_or_the_model(status: int, expected: type[GoalError]) -> None:
+async def test_a_status_of_a_function_names_the_key_or_the_model(
+    status: int, expected: type[GoalError]
+) -> None:
     def judge(messages: Any) -> str:
         raise RuntimeError("it failed") from StatusError(status)
 
@@ -43,7 +46,9 @@ async def test_other_errors_of_a_function_mean_that_it_did_not_answer() -> None:
     def judge(messages: Any) -> str:
         raise KeyError("x")
 
-    with pytest.raises(ProviderUnavailable, match="custom/judge did not answer: KeyError: 'x'"):
+    with pytest.raises(
+        ProviderUnavailable, match="custom/judge did not answer: KeyError: 'x'"
+    ):
         await CustomModel(judge).complete(ASKED)
 
 
@@ -61,7 +66,11 @@ async def test_the_same_model_with_another_account_counts_for_itself() -> None:
     first = OutsideModel("lab/one", ask)
     await first.complete(ASKED)
     second = first.separate("judge")
-    assert (second.account, second.usage, type(second)) == ("judge", Usage(), OutsideModel)
+    assert (second.account, second.usage, type(second)) == (
+        "judge",
+        Usage(),
+        OutsideModel,
+    )
     assert (await second.complete(ASKED)).text == "yes"
     assert (first.usage.calls, second.usage.calls) == (1, 1)
     custom = as_model(lambda messages: "no")

@@ -17,7 +17,9 @@ def _draft(*calls: tuple[int, str, str, str]) -> Draft:
 
 
 @given(st.lists(st.text()), st.lists(st.lists(st.text(), min_size=1), max_size=4))
-def test_text_and_arguments_are_whole_however_they_were_cut(texts: list[str], calls: list[list[str]]) -> None:
+def test_text_and_arguments_are_whole_however_they_were_cut(
+    texts: list[str], calls: list[list[str]]
+) -> None:
     heard: list[str] = []
     draft = Draft(heard.append)
     for text in texts:
@@ -29,7 +31,8 @@ def test_text_and_arguments_are_whole_however_they_were_cut(texts: list[str], ca
             draft.add_call(index, arguments=part)
     assert draft.text == "".join(texts) == "".join(heard)
     assert draft.reply(Usage()).tool_calls == tuple(
-        ToolCall(f"id{index}", "shell", "".join(parts)) for index, parts in enumerate(calls)
+        ToolCall(f"id{index}", "shell", "".join(parts))
+        for index, parts in enumerate(calls)
     )
 
 
@@ -40,7 +43,10 @@ def test_a_name_that_comes_with_every_piece_is_not_repeated() -> None:
 
 def test_a_call_without_an_id_gets_a_new_one() -> None:
     draft = _draft((0, "", "shell", "{}"))
-    (first,), (second,) = draft.reply(Usage()).tool_calls, draft.reply(Usage()).tool_calls
+    (first,), (second,) = (
+        draft.reply(Usage()).tool_calls,
+        draft.reply(Usage()).tool_calls,
+    )
     assert first.id.startswith("call_")
     assert first.id != second.id
 

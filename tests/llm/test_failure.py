@@ -33,12 +33,24 @@ ENDPOINT = Endpoint(variable="OPENAI_API_KEY")
     [
         (401, "", FailureKind.AUTHENTICATION),
         (403, "", FailureKind.AUTHENTICATION),
-        (400, "API key not valid. Please pass a valid API key.", FailureKind.AUTHENTICATION),
+        (
+            400,
+            "API key not valid. Please pass a valid API key.",
+            FailureKind.AUTHENTICATION,
+        ),
         (404, "", FailureKind.MODEL),
         (400, "The model `gpt-9` does not exist", FailureKind.MODEL),
         (400, "LLM Provider NOT provided.", FailureKind.MODEL),
-        (400, "This model's maximum context length is 8192 tokens", FailureKind.CONTEXT),
-        (400, "prompt is too long: 210000 tokens > 200000 maximum", FailureKind.CONTEXT),
+        (
+            400,
+            "This model's maximum context length is 8192 tokens",
+            FailureKind.CONTEXT,
+        ),
+        (
+            400,
+            "prompt is too long: 210000 tokens > 200000 maximum",
+            FailureKind.CONTEXT,
+        ),
         (400, "the request exceeds the available context size", FailureKind.CONTEXT),
         (413, "", FailureKind.CONTEXT),
         (402, "", FailureKind.QUOTA),
@@ -48,7 +60,11 @@ ENDPOINT = Endpoint(variable="OPENAI_API_KEY")
         (429, f"{QUOTA} Please retry in 26.5s.", FailureKind.RATE_LIMIT),
         (429, "slow down", FailureKind.RATE_LIMIT),
         (400, "messages: roles must alternate", FailureKind.REJECTED),
-        (422, "response_format of type json_schema is not supported", FailureKind.REJECTED),
+        (
+            422,
+            "response_format of type json_schema is not supported",
+            FailureKind.REJECTED,
+        ),
         (408, "", FailureKind.TIMEOUT),
         (500, "boom", FailureKind.SERVER),
         (500, "the request exceeds the available context size", FailureKind.CONTEXT),
@@ -57,7 +73,9 @@ ENDPOINT = Endpoint(variable="OPENAI_API_KEY")
         (None, "", FailureKind.CONNECTION),
     ],
 )
-def test_the_kind_follows_from_status_and_words(status: int | None, message: str, kind: FailureKind) -> None:
+def test_the_kind_follows_from_status_and_words(
+    status: int | None, message: str, kind: FailureKind
+) -> None:
     assert classify(status, message) is kind
 
 
@@ -138,7 +156,9 @@ def test_a_missing_key_is_not_called_a_wrong_one() -> None:
         ("x" * 400, "x" * 299 + "…"),
     ],
 )
-def test_a_providers_sentence_is_one_short_line_without_keys(message: str, shown: str) -> None:
+def test_a_providers_sentence_is_one_short_line_without_keys(
+    message: str, shown: str
+) -> None:
     assert shorten_failure(message) == shown
 
 
@@ -155,14 +175,22 @@ class Limited(Exception):
 
     def __init__(self, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.litellm_response_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.litellm_response_headers = {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
 
 
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        ("""AnthropicException - b'{"type":"error","error":{"message":"it\\'s over"}}'""", "it's over"),
-        ("""GeminiException - b'{\\n "error": {"code": 400, "message": "bad key"}\\n}\\n'""", "bad key"),
+        (
+            """AnthropicException - b'{"type":"error","error":{"message":"it\\'s over"}}'""",
+            "it's over",
+        ),
+        (
+            """GeminiException - b'{\\n "error": {"code": 400, "message": "bad key"}\\n}\\n'""",
+            "bad key",
+        ),
         ('X - {"error": "plain"}', "plain"),
         ('X - {"detail": "not here"}', "not here"),
         ('X - {"detail": [1]}', 'X - {"detail": [1]}'),
@@ -200,15 +228,32 @@ def test_words_never_ask_for_hours() -> None:
     ("failure", "outage"),
     [
         (ProviderFailure("slow down", status=429), ("limit", "429 rate limit", False)),
-        (ProviderFailure(QUOTA, status=429, retry_after=7_200.0), ("limit", "429 rate limit", True)),
-        (ProviderFailure("Overloaded", status=529), ("overload", "529 overloaded", False)),
-        (ProviderFailure("down", status=503, retry_after=600.0), ("overload", "503 server error", True)),
-        (ProviderFailure("late", kind=FailureKind.TIMEOUT), ("overload", "timeout", False)),
+        (
+            ProviderFailure(QUOTA, status=429, retry_after=7_200.0),
+            ("limit", "429 rate limit", True),
+        ),
+        (
+            ProviderFailure("Overloaded", status=529),
+            ("overload", "529 overloaded", False),
+        ),
+        (
+            ProviderFailure("down", status=503, retry_after=600.0),
+            ("overload", "503 server error", True),
+        ),
+        (
+            ProviderFailure("late", kind=FailureKind.TIMEOUT),
+            ("overload", "timeout", False),
+        ),
         (ProviderFailure("no route"), ("overload", "connection", False)),
-        (ProviderFailure("forever", status=429, retry_after=1e300), ("limit", "429 rate limit", False)),
+        (
+            ProviderFailure("forever", status=429, retry_after=1e300),
+            ("limit", "429 rate limit", False),
+        ),
     ],
 )
-def test_a_failure_that_passes_says_until_when(failure: ProviderFailure, outage: tuple[str, str, bool]) -> None:
+def test_a_failure_that_passes_says_until_when(
+    failure: ProviderFailure, outage: tuple[str, str, bool]
+) -> None:
     found = explain(failure, "openai/x", "agent", ENDPOINT).outage
     assert found is not None
     assert (found.kind, found.reason, found.resets_at is not None) == outage
@@ -217,8 +262,18 @@ def test_a_failure_that_passes_says_until_when(failure: ProviderFailure, outage:
 
 @pytest.mark.parametrize("status", [400, 401, 402, 404])
 def test_another_failure_does_not_pass(status: int) -> None:
-    assert explain(ProviderFailure("no", status=status), "openai/x", "agent", ENDPOINT).outage is None
-    assert explain(ProviderFailure(QUOTA, status=429), "openai/x", "agent", ENDPOINT).outage is None
+    assert (
+        explain(
+            ProviderFailure("no", status=status), "openai/x", "agent", ENDPOINT
+        ).outage
+        is None
+    )
+    assert (
+        explain(
+            ProviderFailure(QUOTA, status=429), "openai/x", "agent", ENDPOINT
+        ).outage
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,10 +288,15 @@ def test_another_failure_does_not_pass(status: int) -> None:
         (Limited("slow"), False, FailureKind.RATE_LIMIT),
     ],
 )
-def test_an_exception_means_one_kind_of_failure(error: Exception, begun: bool, kind: FailureKind) -> None:
+def test_an_exception_means_one_kind_of_failure(
+    error: Exception, begun: bool, kind: FailureKind
+) -> None:
     assert failure_from(error, begun=begun).kind is kind
 
 
 def test_a_status_that_no_provider_sent_is_not_shown() -> None:
-    assert failure_from(APIConnectionError("Connection error."), begun=False).status is None
+    assert (
+        failure_from(APIConnectionError("Connection error."), begun=False).status
+        is None
+    )
     assert failure_from(Limited("slow", x="y"), begun=False).status == 429

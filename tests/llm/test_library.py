@@ -13,7 +13,11 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 def _run(code: str, folder: Path, *options: str) -> str:
-    env = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith("_API_KEY")
+    }
     env["PYTHONPATH"] = f"{SOURCE}{os.pathsep}{SOURCE.parent}"
     done = subprocess.run(
         [sys.executable, *options, "-c", code],
@@ -50,9 +54,12 @@ print(asyncio.run(LLM("scripted/replies.jsonl").complete([])).text, "litellm" in
 
 
 @pytest.mark.parametrize(
-    ("judge", "reason"), [("opnai/gpt-5-mini", "model_not_found"), ("openai/gpt-5-mini", "authentication")]
+    ("judge", "reason"),
+    [("opnai/gpt-5-mini", "model_not_found"), ("openai/gpt-5-mini", "authentication")],
 )
-def test_a_run_whose_judge_cannot_be_asked_imports_no_litellm(judge: str, reason: str, tmp_path: Path) -> None:
+def test_a_run_whose_judge_cannot_be_asked_imports_no_litellm(
+    judge: str, reason: str, tmp_path: Path
+) -> None:
     (tmp_path / "replies.jsonl").write_text('{"text": "hi"}\n', encoding="utf-8")
     code = f"""
 import sys
@@ -65,7 +72,9 @@ print(outcome.stop_reason, "litellm" in sys.modules)
 
 @pytest.mark.slow
 def test_warming_up_is_quiet_shared_and_blind_to_the_folder(tmp_path: Path) -> None:
-    (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://127.0.0.1:9\n", encoding="utf-8")
+    (tmp_path / ".env").write_text(
+        "OPENAI_BASE_URL=http://127.0.0.1:9\n", encoding="utf-8"
+    )
     code = """
 import asyncio, gc, os, socket, threading, time
 def refuse(*_): raise AssertionError("a connection at import")
@@ -88,11 +97,16 @@ with ModelServer([call("shell", command="ls")]) as server:
     reply = asyncio.run(llm.complete([{"role": "user", "content": "hi"}], tools=[ToolSpec("shell", "", {"type": "object"})]))
 print(reply.tool_calls[0].arguments)
 """
-    assert _run(code, tmp_path, "-W", "error") == 'True\nTrue True False\n{"command": "ls"}\n'
+    assert (
+        _run(code, tmp_path, "-W", "error")
+        == 'True\nTrue True False\n{"command": "ls"}\n'
+    )
 
 
 def test_the_import_lock_is_not_held_by_a_failed_import(tmp_path: Path) -> None:
-    (tmp_path / "litellm.py").write_text("raise ImportError('broken')\n", encoding="utf-8")
+    (tmp_path / "litellm.py").write_text(
+        "raise ImportError('broken')\n", encoding="utf-8"
+    )
     code = """
 import sys
 sys.path.insert(0, ".")
@@ -107,8 +121,12 @@ for _ in range(2):
 
 
 @pytest.mark.parametrize("moved", [False, True])
-def test_models_of_the_import_are_built_at_their_first_use(tmp_path: Path, moved: bool) -> None:
-    (tmp_path / "litellm.py").write_text("import pydantic\nclass Model(pydantic.BaseModel):\n    number: int\n")
+def test_models_of_the_import_are_built_at_their_first_use(
+    tmp_path: Path, moved: bool
+) -> None:
+    (tmp_path / "litellm.py").write_text(
+        "import pydantic\nclass Model(pydantic.BaseModel):\n    number: int\n"
+    )
     code = f"""
 import sys
 sys.path.insert(0, ".")
@@ -127,7 +145,9 @@ print(model.__pydantic_complete__, After.__pydantic_complete__, model(number="3"
 
 
 @pytest.mark.slow
-def test_an_import_that_failed_late_succeeds_when_it_is_tried_again(tmp_path: Path) -> None:
+def test_an_import_that_failed_late_succeeds_when_it_is_tried_again(
+    tmp_path: Path,
+) -> None:
     code = """
 import sys
 class FullDisk:
@@ -172,7 +192,9 @@ def test_other_threads_may_log_during_the_import(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_model_of_a_local_server_is_asked_without_warnings_about_litellms_own_code(tmp_path: Path) -> None:
+def test_a_model_of_a_local_server_is_asked_without_warnings_about_litellms_own_code(
+    tmp_path: Path,
+) -> None:
     code = """
 import asyncio
 from goalrunner.llm import LLM
@@ -216,7 +238,9 @@ print(litellm.modify_params, litellm.disable_aiohttp_transport, litellm.suppress
 
 
 @pytest.mark.parametrize("first", [pytest.param("first", marks=pytest.mark.slow), ""])
-def test_settings_of_a_calling_program_stay_as_they_are(first: str, tmp_path: Path) -> None:
+def test_settings_of_a_calling_program_stay_as_they_are(
+    first: str, tmp_path: Path
+) -> None:
     code = GUEST.replace('"first" in sys.argv', repr(bool(first)))
     said = _run(code, tmp_path)
     assert said == f"{'mine' if first else False} False False\n"

@@ -30,13 +30,28 @@ def test_arguments_go_out_as_a_json_object(arguments: str, sent: str) -> None:
 
 
 def test_content_is_never_none_and_never_nothing_at_all() -> None:
-    given = [_said(None, tool_calls=CALLS), _said(""), {"role": "user", "content": [{"type": "text", "text": "x"}]}]
+    given = [
+        _said(None, tool_calls=CALLS),
+        _said(""),
+        {"role": "user", "content": [{"type": "text", "text": "x"}]},
+    ]
     before = [dict(message) for message in given]
-    assert sendable(given) == [_said("", tool_calls=CALLS), _said("[no text]"), given[2]]
+    assert sendable(given) == [
+        _said("", tool_calls=CALLS),
+        _said("[no text]"),
+        given[2],
+    ]
     assert given == before
 
 
 def test_empty_content_beside_tool_calls_can_be_left_out() -> None:
     user = {"role": "user", "content": ""}
-    sent = sendable([user, _said("", tool_calls=CALLS), _said("words", tool_calls=CALLS)], keep_empty=False)
-    assert [message.get("content", "left out") for message in sent] == ["", "left out", "words"]
+    sent = sendable(
+        [user, _said("", tool_calls=CALLS), _said("words", tool_calls=CALLS)],
+        keep_empty=False,
+    )
+    assert [message.get("content", "left out") for message in sent] == [
+        "",
+        "left out",
+        "words",
+    ]

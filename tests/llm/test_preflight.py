@@ -12,12 +12,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from goalrunner.core.errors import AuthenticationFailed, ModelError, ModelNotFound, RequestRejected
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    ModelError,
+    ModelNotFound,
+    RequestRejected,
+)
 from goalrunner.llm import LLM
 from goalrunner.llm.endpoints import provider_names, refuse_missing_key
 from tests.support.model_server import ModelServer, fail, say
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("litellm") is None, reason="LiteLLM is not installed"
+)
 
 
 def _check(model: str, **more: object) -> None:
@@ -28,15 +35,23 @@ def _check(model: str, **more: object) -> None:
     ("model", "said"),
     [
         ("qqqqqq/x", 'unknown provider "qqqqqq"'),
-        ("opnai/gpt-5-mini", 'unknown provider "opnai"; did you mean openai/gpt-5-mini?'),
-        ("antropic/claude", 'unknown provider "antropic"; did you mean anthropic/claude?'),
+        (
+            "opnai/gpt-5-mini",
+            'unknown provider "opnai"; did you mean openai/gpt-5-mini?',
+        ),
+        (
+            "antropic/claude",
+            'unknown provider "antropic"; did you mean anthropic/claude?',
+        ),
         (
             "no-such-model-anywhere",
             "it names no provider; write provider/model, for example openai/no-such-model-anywhere",
         ),
     ],
 )
-def test_an_unknown_provider_is_named_with_the_one_that_may_be_meant(model: str, said: str) -> None:
+def test_an_unknown_provider_is_named_with_the_one_that_may_be_meant(
+    model: str, said: str
+) -> None:
     with pytest.raises(ModelNotFound) as raised:
         _check(model)
     assert raised.value.message == f"the model {model} was not found: {said}"
@@ -45,11 +60,18 @@ def test_an_unknown_provider_is_named_with_the_one_that_may_be_meant(model: str,
 def test_every_provider_of_litellm_is_known_without_importing_it() -> None:
     import litellm
 
-    assert {str(getattr(item, "value", item)) for item in litellm.provider_list} <= provider_names()
+    assert {
+        str(getattr(item, "value", item)) for item in litellm.provider_list
+    } <= provider_names()
 
 
-@pytest.mark.parametrize(("model", "error"), [("qqqqqq/x", "unknown provider"), ("openai/gpt-5", "OPENAI_API_KEY")])
-def test_a_missing_key_and_an_unknown_provider_are_reported_without_importing_litellm(model: str, error: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [("qqqqqq/x", "unknown provider"), ("openai/gpt-5", "OPENAI_API_KEY")],
+)
+def test_a_missing_key_and_an_unknown_provider_are_reported_without_importing_litellm(
+    model: str, error: str
+) -> None:
     code = """
 import sys
 from goalrunner.llm import LLM
@@ -59,7 +81,13 @@ except Exception as error:
     print(error)
 print("litellm" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code, model], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, model],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
     assert error in done.stdout
     assert done.stdout.endswith("False\n")
 
@@ -81,7 +109,9 @@ def test_the_provider_of_a_model_with_an_address_is_left_to_the_call() -> None:
     ],
 )
 def test_a_key_that_is_not_there(model: str, variable: str) -> None:
-    with pytest.raises(AuthenticationFailed, match=f"{model} is missing: {variable} is not set"):
+    with pytest.raises(
+        AuthenticationFailed, match=f"{model} is missing: {variable} is not set"
+    ):
         _check(model)
 
 
@@ -106,17 +136,26 @@ def test_a_key_that_is_not_there(model: str, variable: str) -> None:
     ],
 )
 def test_what_may_work_is_left_to_the_call(
-    monkeypatch: pytest.MonkeyPatch, model: str, environ: Mapping[str, str], more: dict[str, object]
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    environ: Mapping[str, str],
+    more: dict[str, object],
 ) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     _check(model, **more)
 
 
-def test_a_model_that_is_configured_in_litellm_itself_is_left_to_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_configured_in_litellm_itself_is_left_to_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import litellm
 
-    monkeypatch.setattr(litellm, "custom_provider_map", [{"provider": "mine", "custom_handler": object()}])
+    monkeypatch.setattr(
+        litellm,
+        "custom_provider_map",
+        [{"provider": "mine", "custom_handler": object()}],
+    )
     _check("mine/x")
     monkeypatch.setattr(litellm, "custom_provider_map", [])
     monkeypatch.setattr(litellm, "openai_key", "k")
@@ -138,15 +177,24 @@ def test_a_model_that_is_configured_in_litellm_itself_is_left_to_the_call(monkey
     ],
 )
 def test_a_key_is_missing_only_if_no_variable_of_its_provider_is_set(
-    monkeypatch: pytest.MonkeyPatch, model: str, environ: dict[str, str], is_missing: bool
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    environ: dict[str, str],
+    is_missing: bool,
 ) -> None:
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
-    refused = pytest.raises(AuthenticationFailed, match="GEMINI_API_KEY is not set") if is_missing else nullcontext()
+    refused = (
+        pytest.raises(AuthenticationFailed, match="GEMINI_API_KEY is not set")
+        if is_missing
+        else nullcontext()
+    )
     with refused:
         refuse_missing_key(model, {}, "agent", environ)
 
 
-def test_what_a_calling_program_has_set_in_litellm_may_be_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_calling_program_has_set_in_litellm_may_be_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "litellm", SimpleNamespace(openai_key="k"))
     refuse_missing_key("openai/gpt-5", {}, "agent", {})
 
@@ -166,7 +214,9 @@ def test_a_call_of_one_token_shows_that_key_and_model_are_accepted() -> None:
 
 
 def test_a_refusal_of_the_form_shows_that_the_key_is_accepted() -> None:
-    with ModelServer([fail(400, "Could not finish the message because max_tokens was reached.")]) as server:
+    with ModelServer(
+        [fail(400, "Could not finish the message because max_tokens was reached.")]
+    ) as server:
         _probe(server)
 
 
@@ -175,13 +225,20 @@ def test_a_refusal_of_the_form_shows_that_the_key_is_accepted() -> None:
     [
         (401, "Incorrect API key provided: abc.", AuthenticationFailed),
         (404, "The model `judge` does not exist.", ModelNotFound),
-        (429, "You exceeded your current quota, please check your plan and billing details.", RequestRejected),
+        (
+            429,
+            "You exceeded your current quota, please check your plan and billing details.",
+            RequestRejected,
+        ),
     ],
 )
 def test_a_key_a_name_or_a_quota_that_is_refused_is_an_error(
     status: int, message: str, error: type[ModelError]
 ) -> None:
-    with ModelServer([fail(status, message)]) as server, pytest.raises(error, match="openai/judge") as raised:
+    with (
+        ModelServer([fail(status, message)]) as server,
+        pytest.raises(error, match="openai/judge") as raised,
+    ):
         _probe(server)
     assert raised.value.hint
 

@@ -29,17 +29,29 @@ def test_length_is_the_guess_where_nothing_can_count() -> None:
 
 
 def test_a_report_of_nothing_at_all_is_not_believed() -> None:
-    usage = measure(Helpless(), "openai/x", None, REQUEST, Draft(text="y" * 40, report=Usage()))
+    usage = measure(
+        Helpless(), "openai/x", None, REQUEST, Draft(text="y" * 40, report=Usage())
+    )
     assert usage.tokens > 0
 
 
 def test_given_prices_win_over_every_map() -> None:
     prices = own_prices({"input_cost_per_token": 0.5, "output_cost_per_token": "2"})
-    assert price_of(Helpless(), "openai/x", prices, Usage(input_tokens=10, output_tokens=1)) == 7.0
+    assert (
+        price_of(
+            Helpless(), "openai/x", prices, Usage(input_tokens=10, output_tokens=1)
+        )
+        == 7.0
+    )
 
 
 @pytest.mark.parametrize(
-    "params", [{}, {"input_cost_per_token": 1}, {"input_cost_per_token": 1, "output_cost_per_token": "?"}]
+    "params",
+    [
+        {},
+        {"input_cost_per_token": 1},
+        {"input_cost_per_token": 1, "output_cost_per_token": "?"},
+    ],
 )
 def test_half_a_price_is_none(params: dict[str, Any]) -> None:
     assert own_prices(params) is None

@@ -24,11 +24,25 @@ from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Reply, ToolCall, ToolSpec, client
 from tests.support.clocks import deadlines
 from tests.support.fake_provider import FakeProvider, WireName
-from tests.support.model_server import Answer, ModelServer, Seen, call, calls, cut, fail, hang, say
+from tests.support.model_server import (
+    Answer,
+    ModelServer,
+    Seen,
+    call,
+    calls,
+    cut,
+    fail,
+    hang,
+    say,
+)
 
 ASK = [{"role": "user", "content": "hi"}]
 KEY = "sk-test-0123456789"
-SHELL = ToolSpec("shell", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
+SHELL = ToolSpec(
+    "shell",
+    "Run a command.",
+    {"type": "object", "properties": {"command": {"type": "string"}}},
+)
 SCHEMA = {
     "type": "object",
     "properties": {"ok": {"type": "boolean"}},
@@ -46,7 +60,9 @@ def _unheard(text: str) -> None:
     """A listener that the answer streams for."""
 
 
-BOTH_WAYS = pytest.mark.parametrize("on_text", [None, _unheard], ids=["whole", "streamed"])
+BOTH_WAYS = pytest.mark.parametrize(
+    "on_text", [None, _unheard], ids=["whole", "streamed"]
+)
 Listener = Callable[[str], None] | None
 
 
@@ -64,7 +80,9 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def _model(server: ModelServer, model: str = "openai/x", **keys: Any) -> LLM:
-    return LLM(model, **{"api_base": server.base_url, "api_key_env": "TEST_KEY", **keys})
+    return LLM(
+        model, **{"api_base": server.base_url, "api_key_env": "TEST_KEY", **keys}
+    )
 
 
 async def test_text_streams_and_usage_is_counted() -> None:
@@ -72,9 +90,15 @@ async def test_text_streams_and_usage_is_counted() -> None:
     with ModelServer([say("hello world", usage=(120, 7))], api_key=KEY) as server:
         llm = _model(server, params={"max_tokens": 50})
         reply = await llm.complete(ASK, temperature=0.0, on_text=heard.append)
-    assert (reply.text, "".join(heard), reply.finish_reason) == ("hello world", "hello world", "stop")
+    assert (reply.text, "".join(heard), reply.finish_reason) == (
+        "hello world",
+        "hello world",
+        "stop",
+    )
     assert len(heard) > 1
-    assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
+    assert reply.usage == Usage(
+        input_tokens=120, output_tokens=7, cost_usd=None, calls=1
+    )
     (body,) = server.bodies
     assert body == {
         "model": "x",
@@ -87,18 +111,31 @@ async def test_text_streams_and_usage_is_counted() -> None:
 
 
 async def test_an_answer_does_not_stream_without_a_listener() -> None:
-    with ModelServer([say("hello world", usage=(120, 7)), say("", finish_reason="length")], api_key=KEY) as server:
+    with ModelServer(
+        [say("hello world", usage=(120, 7)), say("", finish_reason="length")],
+        api_key=KEY,
+    ) as server:
         llm = _model(server, params={"max_tokens": 50})
         reply = await llm.complete(ASK, temperature=0.0)
         cut_short = await llm.complete(ASK, temperature=0.0)
     assert (reply.text, reply.finish_reason) == ("hello world", "stop")
-    assert reply.usage == Usage(input_tokens=120, output_tokens=7, cost_usd=None, calls=1)
+    assert reply.usage == Usage(
+        input_tokens=120, output_tokens=7, cost_usd=None, calls=1
+    )
     assert (cut_short.text, cut_short.finish_reason) == ("", "length")
-    assert server.bodies == [{"model": "x", "messages": ASK, "max_tokens": 50, "temperature": 0.0}] * 2
+    assert (
+        server.bodies
+        == [{"model": "x", "messages": ASK, "max_tokens": 50, "temperature": 0.0}] * 2
+    )
 
 
-@pytest.mark.parametrize("refusal", [(400, "This model only supports stream mode."), (504, "upstream request timeout")])
-async def test_an_answer_that_cannot_come_whole_is_streamed(refusal: tuple[int, str]) -> None:
+@pytest.mark.parametrize(
+    "refusal",
+    [(400, "This model only supports stream mode."), (504, "upstream request timeout")],
+)
+async def test_an_answer_that_cannot_come_whole_is_streamed(
+    refusal: tuple[int, str],
+) -> None:
     def answer(seen: Seen) -> Answer:
         return say("x") if seen.body.get("stream") else fail(*refusal)
 
@@ -114,24 +151,38 @@ async def test_an_answer_that_cannot_stream_comes_whole() -> None:
     heard: list[str] = []
     with ModelServer([say("x"), say("y")], refuses={"stream_options": 400}) as server:
         llm = _model(server)
-        said = [await llm.complete(ASK, on_text=heard.append), await llm.complete(ASK, on_text=heard.append)]
+        said = [
+            await llm.complete(ASK, on_text=heard.append),
+            await llm.complete(ASK, on_text=heard.append),
+        ]
     assert [reply.text for reply in said] == heard == ["x", "y"]
     assert [body.get("stream", False) for body in server.bodies] == [True, False, False]
 
 
 @BOTH_WAYS
 async def test_tool_calls_come_whole_and_go_back(on_text: Listener) -> None:
-    asked = calls(("shell", {"command": "ls"}), ("shell", '{"comm'), text="Let me look.")
+    asked = calls(
+        ("shell", {"command": "ls"}), ("shell", '{"comm'), text="Let me look."
+    )
     with ModelServer([asked, say("Done.")]) as server:
         llm = _model(server)
         first = await llm.complete(ASK, tools=[SHELL], on_text=on_text)
-        results = [{"role": "tool", "tool_call_id": made.id, "content": "a.py"} for made in first.tool_calls]
-        second = await llm.complete([*ASK, first.message(), *results], tools=[SHELL], on_text=on_text)
+        results = [
+            {"role": "tool", "tool_call_id": made.id, "content": "a.py"}
+            for made in first.tool_calls
+        ]
+        second = await llm.complete(
+            [*ASK, first.message(), *results], tools=[SHELL], on_text=on_text
+        )
     assert first.tool_calls == (
         ToolCall("call_1_1", "shell", '{"command": "ls"}'),
         ToolCall("call_1_2", "shell", '{"comm'),
     )
-    assert (first.text, first.finish_reason, second.text) == ("Let me look.", "tool_calls", "Done.")
+    assert (first.text, first.finish_reason, second.text) == (
+        "Let me look.",
+        "tool_calls",
+        "Done.",
+    )
     assert server.bodies[0]["tools"] == [SHELL.offer()]
     sent = server.bodies[1]["messages"][1]
     assert sent["content"] == "Let me look."
@@ -161,11 +212,16 @@ async def test_usage_is_estimated_where_none_is_reported(on_text: Listener) -> N
 
 
 async def test_a_known_model_has_a_price_and_a_window() -> None:
-    with ModelServer([say("x", usage=(1_000_000, 0)), say("x", usage=(1000, 10))]) as server:
+    with ModelServer(
+        [say("x", usage=(1_000_000, 0)), say("x", usage=(1000, 10))]
+    ) as server:
         known = _model(server, "openai/gpt-4o")
         assert (known.has_price(), known.context_window()) == (True, 128_000)
         assert (await known.complete(ASK)).usage.cost_usd == pytest.approx(2.5)
-        priced = _model(server, params={"input_cost_per_token": 0.001, "output_cost_per_token": 0.01})
+        priced = _model(
+            server,
+            params={"input_cost_per_token": 0.001, "output_cost_per_token": 0.01},
+        )
         assert (priced.has_price(), priced.context_window()) == (True, None)
         assert (await priced.complete(ASK)).usage.cost_usd == pytest.approx(1.1)
         unknown = _model(server)
@@ -180,8 +236,16 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
             AuthenticationFailed,
             "the key for openai/x was not accepted (401): Incorrect API key provided: [redacted:TEST_KEY]",
         ),
-        (fail(404, "no model x"), ModelNotFound, "the model openai/x was not found (404): no model x"),
-        (fail(400, "bad"), RequestRejected, "the provider of openai/x refused the request (400): bad"),
+        (
+            fail(404, "no model x"),
+            ModelNotFound,
+            "the model openai/x was not found (404): no model x",
+        ),
+        (
+            fail(400, "bad"),
+            RequestRejected,
+            "the provider of openai/x refused the request (400): bad",
+        ),
         (
             fail(400, "maximum context length is 5 tokens"),
             ContextWindowExceeded,
@@ -194,7 +258,9 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
         ),
     ],
 )
-async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type[ModelError], message: str) -> None:
+async def test_what_time_does_not_cure_stops_at_once(
+    answer: Answer, error: type[ModelError], message: str
+) -> None:
     with ModelServer([answer]) as server:
         llm = _model(server)
         with pytest.raises(error) as raised:
@@ -207,24 +273,41 @@ async def test_what_time_does_not_cure_stops_at_once(answer: Answer, error: type
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(clean: bool) -> None:
+async def test_a_cut_stream_is_tried_again_and_what_it_used_is_counted(
+    clean: bool,
+) -> None:
     heard: list[str] = []
-    with ModelServer([cut("half an", clean=clean), say("whole", usage=(10, 5))]) as server:
+    with ModelServer(
+        [cut("half an", clean=clean), say("whole", usage=(10, 5))]
+    ) as server:
         reply = await _model(server).complete(ASK, on_text=heard.append)
-    assert (reply.text, "".join(heard), reply.usage.retries) == ("whole", "half anwhole", 1)
+    assert (reply.text, "".join(heard), reply.usage.retries) == (
+        "whole",
+        "half anwhole",
+        1,
+    )
     assert (reply.usage.input_tokens or 0) > 10
     assert (reply.usage.output_tokens or 0) > 5
 
 
 async def test_a_whole_answer_that_is_cut_is_tried_again() -> None:
-    with ModelServer([cut("half an", clean=False), say("whole", usage=(10, 5))]) as server:
+    with ModelServer(
+        [cut("half an", clean=False), say("whole", usage=(10, 5))]
+    ) as server:
         reply = await _model(server).complete(ASK)
-    assert (reply.text, reply.finish_reason, reply.usage.retries) == ("whole", "stop", 1)
+    assert (reply.text, reply.finish_reason, reply.usage.retries) == (
+        "whole",
+        "stop",
+        1,
+    )
     assert reply.usage.tokens == 15
 
 
 async def test_a_streamed_answer_that_never_has_its_end_is_unavailable() -> None:
-    with ModelServer([cut("half an", clean=True)] * 3) as server, pytest.raises(ProviderUnavailable) as raised:
+    with (
+        ModelServer([cut("half an", clean=True)] * 3) as server,
+        pytest.raises(ProviderUnavailable) as raised,
+    ):
         await _model(server).complete(ASK, on_text=_unheard)
     # Newer versions of LiteLLM word the reason themselves.
     assert raised.value.message.startswith(
@@ -252,15 +335,23 @@ async def test_a_provider_that_stays_away_is_unavailable() -> None:
 
 async def test_an_address_without_a_server_is_unavailable() -> None:
     llm = LLM("openai/x", api_base="http://127.0.0.1:9/v1")
-    with pytest.raises(ProviderUnavailable, match="did not answer after 2 retries: connection: Connection error"):
+    with pytest.raises(
+        ProviderUnavailable,
+        match="did not answer after 2 retries: connection: Connection error",
+    ):
         await llm.complete(ASK)
 
 
 @BOTH_WAYS
 async def test_a_hanging_answer_is_cut_by_its_timeout(on_text: Listener) -> None:
     for seconds in deadlines():  # the second answer has to come within it
-        with ModelServer([hang(), *[say("in time")] * 2]) as server, contextlib.suppress(ProviderUnavailable):
-            reply = await _model(server, params={"timeout": seconds}).complete(ASK, on_text=on_text)
+        with (
+            ModelServer([hang(), *[say("in time")] * 2]) as server,
+            contextlib.suppress(ProviderUnavailable),
+        ):
+            reply = await _model(server, params={"timeout": seconds}).complete(
+                ASK, on_text=on_text
+            )
             if reply.usage.retries == 1:
                 break
     assert (reply.text, reply.usage.retries) == ("in time", 1)
@@ -312,8 +403,15 @@ async def test_a_refused_schema_falls_back_and_is_remembered() -> None:
         llm = _model(server)
         first = await llm.complete(ASK, schema=SCHEMA)
         await llm.complete(ASK, schema=SCHEMA)
-    assert [body["response_format"]["type"] for body in server.bodies] == ["json_schema", "json_object", "json_object"]
-    assert server.bodies[1]["response_format"] == {"type": "json_object", "schema": SCHEMA}
+    assert [body["response_format"]["type"] for body in server.bodies] == [
+        "json_schema",
+        "json_object",
+        "json_object",
+    ]
+    assert server.bodies[1]["response_format"] == {
+        "type": "json_object",
+        "schema": SCHEMA,
+    }
     assert first.usage.retries == 0
 
 
@@ -355,10 +453,14 @@ async def test_a_separate_instance_has_its_own_account() -> None:
 async def test_an_unknown_provider_is_a_model_not_found(model: str) -> None:
     with pytest.raises(ModelNotFound) as raised:
         await LLM(model).complete(ASK)
-    assert "provider" in raised.value.message.removeprefix(f"the model {model} was not found: ")
+    assert "provider" in raised.value.message.removeprefix(
+        f"the model {model} was not found: "
+    )
 
 
-async def test_a_named_variable_that_is_not_set_is_reported_before_the_request() -> None:
+async def test_a_named_variable_that_is_not_set_is_reported_before_the_request() -> (
+    None
+):
     with ModelServer([]) as server:
         llm = LLM("openai/x", api_base=server.base_url, api_key_env="NO_SUCH_KEY")
         with pytest.raises(AuthenticationFailed, match="NO_SUCH_KEY is not set"):
@@ -368,7 +470,9 @@ async def test_a_named_variable_that_is_not_set_is_reported_before_the_request()
         assert server.requests == []
 
 
-async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_fallback_variables_lead_to_their_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with ModelServer([say("x")], api_key="sk-fallback-1") as server:
         monkeypatch.setenv("LLM_BASE_URL", server.base_url)
         monkeypatch.setenv("LLM_API_KEY", "sk-fallback-1")
@@ -377,14 +481,24 @@ async def test_the_fallback_variables_lead_to_their_server(monkeypatch: pytest.M
 
 
 @BOTH_WAYS
-@pytest.mark.parametrize(("model", "wire"), [("openai/x", "openai"), ("gemini/gemini-2.5-flash", "gemini")])
-def test_loops_that_end_leave_no_connection_open(model: str, wire: WireName, on_text: Listener) -> None:
+@pytest.mark.parametrize(
+    ("model", "wire"), [("openai/x", "openai"), ("gemini/gemini-2.5-flash", "gemini")]
+)
+def test_loops_that_end_leave_no_connection_open(
+    model: str, wire: WireName, on_text: Listener
+) -> None:
     async def ask() -> Reply:
-        return await LLM(model, api_base=address, api_key_env="TEST_KEY").complete(ASK, on_text=on_text)
+        return await LLM(model, api_base=address, api_key_env="TEST_KEY").complete(
+            ASK, on_text=on_text
+        )
 
     def connected() -> list[str]:
         found = psutil.Process().net_connections("tcp")
-        return [one.status for one in found if one.raddr and f"127.0.0.1:{one.raddr.port}/" in f"{address}/"]
+        return [
+            one.status
+            for one in found
+            if one.raddr and f"127.0.0.1:{one.raddr.port}/" in f"{address}/"
+        ]
 
     with FakeProvider([say("hi")] * 3, plain=True, fresh=True) as server:
         address = server.base_url(wire)

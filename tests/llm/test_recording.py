@@ -17,9 +17,19 @@ from goalrunner.llm.outside import read_script
 
 
 def test_a_reply_is_one_line_without_secrets(tmp_path: Path) -> None:
-    tape = new_tape(tmp_path / "tape.jsonl", redact=lambda text: text.replace("hush", "[redacted]"))
+    tape = new_tape(
+        tmp_path / "tape.jsonl", redact=lambda text: text.replace("hush", "[redacted]")
+    )
     calls = (ToolCall("call_1", "shell", '{"command": "echo hush"}'),)
-    tape("agent", Reply("hush é", calls, Usage(input_tokens=3, output_tokens=2, cost_usd=None, calls=1), "tool_calls"))
+    tape(
+        "agent",
+        Reply(
+            "hush é",
+            calls,
+            Usage(input_tokens=3, output_tokens=2, cost_usd=None, calls=1),
+            "tool_calls",
+        ),
+    )
     assert (tmp_path / "tape.jsonl").read_text(encoding="ascii") == (
         '{"account": "agent", "text": "[redacted] \\u00e9", '
         '"tool_calls": [{"id": "call_1", "name": "shell", "arguments": "{\\"command\\": \\"echo [redacted]\\"}"}], '
@@ -28,7 +38,9 @@ def test_a_reply_is_one_line_without_secrets(tmp_path: Path) -> None:
 
 
 @given(st.text(st.characters()), st.text(st.characters()))
-def test_any_text_is_played_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str, arguments: str) -> None:
+def test_any_text_is_played_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, text: str, arguments: str
+) -> None:
     path = tmp_path_factory.mktemp("tape") / "tape.jsonl"
     tape = new_tape(path)
     tape("judge", Reply(text, (ToolCall("i", "n", arguments),), Usage(), "stop"))
@@ -43,7 +55,10 @@ def test_another_recording_is_never_written_over(tmp_path: Path) -> None:
     path.write_text("{}\n", encoding="utf-8")
     with pytest.raises(UsageError) as raised:
         new_tape(path)
-    assert str(raised.value) == f"{path} exists and is not an empty file\nName another file for the recording."
+    assert (
+        str(raised.value)
+        == f"{path} exists and is not an empty file\nName another file for the recording."
+    )
     assert path.read_text(encoding="utf-8") == "{}\n"
 
 
@@ -55,7 +70,10 @@ def test_an_empty_file_may_be_recorded_to(tmp_path: Path) -> None:
 
 
 def test_a_missing_folder_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"cannot be written: cannot open .*: No such file or directory"):
+    with pytest.raises(
+        UsageError,
+        match=r"cannot be written: cannot open .*: No such file or directory",
+    ):
         new_tape(tmp_path / "gone" / "tape.jsonl")
 
 
@@ -66,7 +84,9 @@ def test_a_recording_that_vanished_is_an_error(tmp_path: Path) -> None:
         tape("agent", Reply("a", (), Usage(), "stop"))
 
 
-def test_a_link_at_the_path_of_a_recording_is_not_written_through(tmp_path: Path) -> None:
+def test_a_link_at_the_path_of_a_recording_is_not_written_through(
+    tmp_path: Path,
+) -> None:
     tape = new_tape(tmp_path / "tape.jsonl")
     (tmp_path / "victim").write_text("precious\n")
     (tmp_path / "tape.jsonl").unlink()

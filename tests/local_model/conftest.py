@@ -26,7 +26,9 @@ def model_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelPro
 
 
 @pytest.fixture
-def workplace(model_process: ModelProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+def workplace(
+    model_process: ModelProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Workplace:
     """A place for one goal."""
     monkeypatch.setenv(KEY_VARIABLE, "a-key-that-nobody-checks")
     programs = tmp_path / "programs"

@@ -59,7 +59,10 @@ class ModelProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.end()
 
@@ -87,6 +90,10 @@ class ModelProcess:
             if said:
                 return said[1]
             if process.poll() is not None:
-                raise AssertionError(f"the model's server ended with {process.returncode}:\n{self.said()}")
+                raise AssertionError(
+                    f"the model's server ended with {process.returncode}:\n{self.said()}"
+                )
             time.sleep(0.05)
-        raise AssertionError(f"the model's server was not ready after {START_SECONDS:g} s:\n{self.said()}")
+        raise AssertionError(
+            f"the model's server was not ready after {START_SECONDS:g} s:\n{self.said()}"
+        )

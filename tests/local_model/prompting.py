@@ -23,7 +23,10 @@ def chat_examples() -> list[dict[str, str]]:
     """
     chat = [{"role": "system", "content": INSTRUCTION}]
     for request, command in EXAMPLES:
-        chat += [{"role": "user", "content": request}, {"role": "assistant", "content": _call(command)}]
+        chat += [
+            {"role": "user", "content": request},
+            {"role": "assistant", "content": _call(command)},
+        ]
     return chat
 
 
@@ -38,7 +41,12 @@ def system_prompt() -> str:
 
 def params(seed: int) -> dict[str, Any]:
     """What goes to the server with every request of the agent: one short call of `shell`, and nothing else."""
-    return {"temperature": 0.8, "seed": seed, "max_tokens": 60, "tool_choice": "required"}
+    return {
+        "temperature": 0.8,
+        "seed": seed,
+        "max_tokens": 60,
+        "tool_choice": "required",
+    }
 
 
 def _call(command: str) -> str:

@@ -11,8 +11,22 @@ from typing import Any
 import pytest
 import tomli_w
 
-from goalrunner import LLM, ChatConversation, Goal, GoalOutcome, arun_goal, chat_conversation
-from goalrunner.core.events import RECORD, AuditFailed, AuditStarted, Event, RunEnded, VerdictRecorded
+from goalrunner import (
+    LLM,
+    ChatConversation,
+    Goal,
+    GoalOutcome,
+    arun_goal,
+    chat_conversation,
+)
+from goalrunner.core.events import (
+    RECORD,
+    AuditFailed,
+    AuditStarted,
+    Event,
+    RunEnded,
+    VerdictRecorded,
+)
 from goalrunner.core.outcome import GoalStatus, StopReason
 from tests.local_model.prompting import chat_examples, params, system_prompt
 from tests.local_model.workplace import (
@@ -37,7 +51,14 @@ def test_goal_run_drives_a_real_model_from_red_to_green(workplace: Workplace) ->
         folder = workplace.workspace(f"seed-{seed}")
         (folder / "goal.toml").write_text(tomli_w.dumps(_goal_file(workplace, seed)))
         command = [sys.executable, "-m", "goalrunner", "run", "goal.toml", "--json"]
-        ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+        ran = subprocess.run(
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
         assert ran.returncode in (0, 1), ran.stderr
         outcome = GoalOutcome.model_validate_json(ran.stdout)
         events = _events(Path(outcome.run_path))
@@ -46,13 +67,20 @@ def test_goal_run_drives_a_real_model_from_red_to_green(workplace: Workplace) ->
             assert (folder / "hello.txt").read_text().strip() == WANTED
             assert outcome.attempts[0].feedback is not None
             assert FEEDBACK in outcome.attempts[0].feedback
-            assert json.loads((Path(outcome.run_path) / "outcome.json").read_text())["status"] == "complete"
+            assert (
+                json.loads((Path(outcome.run_path) / "outcome.json").read_text())[
+                    "status"
+                ]
+                == "complete"
+            )
             return
         failures.append(f"seed {seed}: {told(outcome, events)}")
     pytest.fail("no seed led from red to green\n" + "\n".join(failures))
 
 
-async def test_run_goal_drives_a_conversation_with_examples_from_red_to_green(workplace: Workplace) -> None:
+async def test_run_goal_drives_a_conversation_with_examples_from_red_to_green(
+    workplace: Workplace,
+) -> None:
     failures = []
     for seed in SEEDS:
         folder = workplace.workspace(f"seed-{seed}")
@@ -79,13 +107,28 @@ async def test_run_goal_drives_a_conversation_with_examples_from_red_to_green(wo
     pytest.fail("no seed led from red to green\n" + "\n".join(failures))
 
 
-async def test_a_real_judge_out_of_its_depth_never_completes_a_goal_without_proof(workplace: Workplace) -> None:
+async def test_a_real_judge_out_of_its_depth_never_completes_a_goal_without_proof(
+    workplace: Workplace,
+) -> None:
     folder = workplace.workspace("judged")
-    judge = LLM(MODEL, api_base=workplace.api_base, api_key_env=KEY_VARIABLE, params={"max_tokens": 80})
-    goal = Goal(objective=OBJECTIVE, success_criteria=("hello.txt says the word",), max_iterations=1)
+    judge = LLM(
+        MODEL,
+        api_base=workplace.api_base,
+        api_key_env=KEY_VARIABLE,
+        params={"max_tokens": 80},
+    )
+    goal = Goal(
+        objective=OBJECTIVE,
+        success_criteria=("hello.txt says the word",),
+        max_iterations=1,
+    )
     events: list[Event] = []
     outcome = await arun_goal(
-        _conversation(workplace, folder, SEEDS[0]), goal, judge, workspace=folder, on_event=events.append
+        _conversation(workplace, folder, SEEDS[0]),
+        goal,
+        judge,
+        workspace=folder,
+        on_event=events.append,
     )
     audits = [event.round for event in events if isinstance(event, AuditStarted)]
     verdicts = [event for event in events if isinstance(event, VerdictRecorded)]
@@ -100,7 +143,11 @@ async def test_a_real_judge_out_of_its_depth_never_completes_a_goal_without_proo
                 unreadable.append(event)
                 assert event.kind == "parse"
             case VerdictRecorded() if event.verdict.source == "fallback":
-                assert (event.verdict.score, event.verdict.complete, len(unreadable)) == (0.0, False, 3)
+                assert (
+                    event.verdict.score,
+                    event.verdict.complete,
+                    len(unreadable),
+                ) == (0.0, False, 3)
             case VerdictRecorded():
                 assert event.verdict.source == "judge"
                 assert len(unreadable) < 3
@@ -112,20 +159,28 @@ async def test_a_real_judge_out_of_its_depth_never_completes_a_goal_without_proo
         assert proof.citations_checked >= len(proof.verdict.criteria)
         assert isinstance(events[-1], RunEnded)
     elif verdicts[-1].verdict.source == "judge":
-        assert (outcome.status, outcome.stop_reason) == (GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
+        assert (outcome.status, outcome.stop_reason) == (
+            GoalStatus.CAPPED,
+            StopReason.MAX_ITERATIONS,
+        )
         assert outcome.iterations == 1
     else:
-        assert (outcome.status, outcome.stop_reason) == (GoalStatus.FAILED, StopReason.JUDGE_FAILED)
+        assert (outcome.status, outcome.stop_reason) == (
+            GoalStatus.FAILED,
+            StopReason.JUDGE_FAILED,
+        )
         assert len(verdicts) == 3
-    assert outcome.usage["judge"].calls == len(audits) + sum(isinstance(e, AuditFailed) for e in events) - sum(
-        event.verdict.source == "fallback" for event in verdicts
-    )
+    assert outcome.usage["judge"].calls == len(audits) + sum(
+        isinstance(e, AuditFailed) for e in events
+    ) - sum(event.verdict.source == "fallback" for event in verdicts)
 
 
 def _goal_file(workplace: Workplace, seed: int) -> dict[str, Any]:
     return {
         "objective": OBJECTIVE,
-        "validators": [workplace.validator().model_dump(include={"name", "run", "env"})],
+        "validators": [
+            workplace.validator().model_dump(include={"name", "run", "env"})
+        ],
         "resume_prompt": "{feedback}",
         "max_iterations": MAX_ITERATIONS,
         "agent": {
@@ -143,9 +198,18 @@ def _goal_file(workplace: Workplace, seed: int) -> dict[str, Any]:
 
 
 def _conversation(workplace: Workplace, folder: Path, seed: int) -> ChatConversation:
-    llm = LLM(MODEL, api_base=workplace.api_base, api_key_env=KEY_VARIABLE, params=params(seed))
+    llm = LLM(
+        MODEL,
+        api_base=workplace.api_base,
+        api_key_env=KEY_VARIABLE,
+        params=params(seed),
+    )
     conversation = chat_conversation(
-        llm, workspace=folder, max_steps=1, tools=("shell",), env={"PATH": str(workplace.programs)}
+        llm,
+        workspace=folder,
+        max_steps=1,
+        tools=("shell",),
+        env={"PATH": str(workplace.programs)},
     )
     conversation.messages[:] = chat_examples()
     return conversation

@@ -45,7 +45,9 @@ class Workplace:
         """The check. Its file lies outside the workspaces: a model that writes at random must not empty it."""
         script = self.root / "check.sh"
         script.write_text(_CHECK)
-        return ValidatorSpec(name="check", run='sh "$CHECK"', env={"CHECK": str(script)})
+        return ValidatorSpec(
+            name="check", run='sh "$CHECK"', env={"CHECK": str(script)}
+        )
 
 
 def red_then_green(outcome: GoalOutcome, events: list[Event]) -> bool:
@@ -58,12 +60,17 @@ def red_then_green(outcome: GoalOutcome, events: list[Event]) -> bool:
     passed = [all(result.passed for result in check.results) for check in checks]
     assert [check.round for check in checks] == list(range(1, outcome.iterations + 1))
     assert [attempt.passed for attempt in outcome.attempts] == passed
-    assert not any(event.type in ("audit_started", "audit_failed", "verdict_recorded") for event in events)
+    assert not any(
+        event.type in ("audit_started", "audit_failed", "verdict_recorded")
+        for event in events
+    )
     assert outcome.verdict is not None
     assert outcome.verdict.source == "validators"
     assert set(outcome.usage) == {"agent"}
     assert outcome.usage["agent"].calls == outcome.iterations
-    assert {event.tool for event in events if isinstance(event, ToolCalled)} == {"shell"}
+    assert {event.tool for event in events if isinstance(event, ToolCalled)} == {
+        "shell"
+    }
     ending = events[-1]
     assert isinstance(ending, RunEnded)
     if outcome.status is GoalStatus.CAPPED:

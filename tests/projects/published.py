@@ -21,7 +21,9 @@ PUBLISHED = (
         "humanize",
         "src, .venv by pip, activated, editable; hatch-vcs writes an ignored _version.py",
         "pytest -q",
-        Bug("src/humanize/number.py", "if value < powers[0]:", "if value <= powers[0]:"),
+        Bug(
+            "src/humanize/number.py", "if value < powers[0]:", "if value <= powers[0]:"
+        ),
         source="pypi:humanize==4.9.0",
         ignore="src/humanize/_version.py\n",
         setup=("git tag 4.9.0", *pip_venv(".venv", "-e .", PYTEST, "freezegun==1.5.5")),
@@ -31,7 +33,11 @@ PUBLISHED = (
         "toolz",
         "flat, tests in the package, venv outside, installed but not editable",
         "pytest -q toolz",
-        Bug("toolz/itertoolz.py", "return len(seq) == len(set(seq))", "return len(seq) >= len(set(seq))"),
+        Bug(
+            "toolz/itertoolz.py",
+            "return len(seq) == len(set(seq))",
+            "return len(seq) >= len(set(seq))",
+        ),
         source="pypi:toolz==1.2.0",
         setup=("git tag 1.2.0", *uv_venv("../venv", ".", PYTEST)),
         path="../venv/bin",
@@ -51,7 +57,11 @@ PUBLISHED = (
         "markupsafe",
         "compiled extension, src, .venv, editable",
         "pytest -q",
-        Bug("src/markupsafe/__init__.py", '" ".join(value.split())', '"-".join(value.split())'),
+        Bug(
+            "src/markupsafe/__init__.py",
+            '" ".join(value.split())',
+            '"-".join(value.split())',
+        ),
         source="pypi:markupsafe==3.0.4",
         setup=pip_venv(".venv", "-e .", PYTEST),
         path=".venv/bin",
@@ -81,7 +91,11 @@ PUBLISHED = (
         "cachetools",
         "src, tox with its own environment in .tox",
         "tox -q -e py",
-        Bug("src/cachetools/__init__.py", "if itemsize > maxsize:", "if itemsize >= maxsize:"),
+        Bug(
+            "src/cachetools/__init__.py",
+            "if itemsize > maxsize:",
+            "if itemsize >= maxsize:",
+        ),
         source="pypi:cachetools==8.0.1",
         setup=("tox -q -e py --notest",),
         tools=("tox",),
@@ -90,7 +104,11 @@ PUBLISHED = (
         "boltons",
         "flat, .venv by pip, activated, not editable, doctests",
         "python -m pytest -q --doctest-modules boltons tests",
-        Bug("boltons/strutils.py", r"_camel2under_re.sub(r'_\1'", r"_camel2under_re.sub(r'-\1'"),
+        Bug(
+            "boltons/strutils.py",
+            r"_camel2under_re.sub(r'_\1'",
+            r"_camel2under_re.sub(r'-\1'",
+        ),
         source="pypi:boltons==26.2.0",
         setup=pip_venv(".venv", PYTEST),
         path=".venv/bin",
@@ -112,7 +130,9 @@ PUBLISHED = (
         ".venv/bin/python -m pytest -q tests/test_tags.py",
         Bug("src/packaging/tags.py", 'replace(" ", "_")', 'replace(" ", "-")'),
         source="pypi:packaging==26.3",
-        setup=pip_venv(".venv", "-e .", PYTEST, "pretend==1.0.9", "hypothesis==6.148.0"),
+        setup=pip_venv(
+            ".venv", "-e .", PYTEST, "pretend==1.0.9", "hypothesis==6.148.0"
+        ),
     ),
     Project(
         "h11",
@@ -128,18 +148,31 @@ PUBLISHED = (
         "hpack",
         "src, hypothesis, venv outside, editable, pytest -n 2 writes report.xml",
         "pytest -q -n 2 --junitxml=report.xml",
-        Bug("src/hpack/hpack.py", "if integer < max_number:", "if integer <= max_number:"),
+        Bug(
+            "src/hpack/hpack.py",
+            "if integer < max_number:",
+            "if integer <= max_number:",
+        ),
         source="pypi:hpack==4.2.0",
-        setup=uv_venv("../venv", "-e .", PYTEST, "pytest-xdist==3.8.0", "hypothesis==6.148.0"),
+        setup=uv_venv(
+            "../venv", "-e .", PYTEST, "pytest-xdist==3.8.0", "hypothesis==6.148.0"
+        ),
         path="../venv/bin",
     ),
     Project(
         "simplejson",
         "flat, a compiled extension that the validator builds in place",
         "python setup.py -q build_ext --inplace && python -m pytest -q",
-        Bug("simplejson/_speedups.c", 'UNTERMINATED "Unterminated', 'UNTERMINATED "Unfinished'),
+        Bug(
+            "simplejson/_speedups.c",
+            'UNTERMINATED "Unterminated',
+            'UNTERMINATED "Unfinished',
+        ),
         source="pypi:simplejson==4.3.0",
-        setup=(*pip_venv(".venv", PYTEST, "setuptools==80.9.0"), ".venv/bin/python setup.py -q build_ext --inplace"),
+        setup=(
+            *pip_venv(".venv", PYTEST, "setuptools==80.9.0"),
+            ".venv/bin/python setup.py -q build_ext --inplace",
+        ),
         path=".venv/bin",
         tests="simplejson/tests/**",
         editable="simplejson/*.c",
@@ -156,7 +189,11 @@ PUBLISHED = (
         "tabulate",
         "flat, setuptools_scm, .venv by uv, editable, doctests",
         "pytest -q --doctest-modules tabulate test",
-        Bug("tabulate/__init__.py", """return ":" + ("-" * (w - 1))""", """return ":" + ("-" * w)"""),
+        Bug(
+            "tabulate/__init__.py",
+            """return ":" + ("-" * (w - 1))""",
+            """return ":" + ("-" * w)""",
+        ),
         source="pypi:tabulate==0.9.0",
         setup=("git tag v0.9.0", *uv_venv(".venv", "-e .", PYTEST)),
         path=".venv/bin",
@@ -167,7 +204,11 @@ PUBLISHED = (
         "schema",
         "flat, make test calls the pytest of .venv",
         "make test",
-        Bug("schema/__init__.py", "return _priority(s._schema) - 0.5", "return _priority(s._schema) + 1.5"),
+        Bug(
+            "schema/__init__.py",
+            "return _priority(s._schema) - 0.5",
+            "return _priority(s._schema) + 1.5",
+        ),
         source="pypi:schema==0.7.8",
         files={"Makefile": "test:\n\t.venv/bin/pytest -q\n\n.PHONY: test\n"},
         setup=uv_venv(".venv", PYTEST),
@@ -180,7 +221,11 @@ PUBLISHED = (
         "npm test",
         Bug("index.js", "return key in o;", "return !(key in o);"),
         source="npm:minimist@1.2.8",
-        files={"package.json": package_json("tape 'test/**/*.js'", devDependencies='{"tape": "5.9.0"}')},
+        files={
+            "package.json": package_json(
+                "tape 'test/**/*.js'", devDependencies='{"tape": "5.9.0"}'
+            )
+        },
         setup=("npm install",),
         tests="test/**",
         editable="*.js",

@@ -30,7 +30,9 @@ def print_projects(terminalreporter: Any) -> None:
     for line in [*_table(rows), "", *_summary(rows)]:
         terminalreporter.write_line(line)
     if path := os.environ.get("GOAL_PROJECTS_REPORT"):
-        Path(path).write_text(json.dumps({"rates": rates(rows), "rows": rows}, indent=1) + "\n", "utf-8")
+        Path(path).write_text(
+            json.dumps({"rates": rates(rows), "rows": rows}, indent=1) + "\n", "utf-8"
+        )
 
 
 def rates(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
@@ -61,12 +63,22 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     widths = [max(len(line[column]) for line in table) for column in range(6)]
     return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[6]]) for line in table
+        "  ".join(
+            [
+                *(cell.ljust(width) for cell, width in zip(line, widths, strict=False)),
+                line[6],
+            ]
+        )
+        for line in table
     ]
 
 
 def _seconds(row: Mapping[str, Any]) -> tuple[str, str]:
-    return ("-", "-") if row["skipped"] else (f"{row['bare_seconds']:.1f}", f"{row['seconds']:.1f}")
+    return (
+        ("-", "-")
+        if row["skipped"]
+        else (f"{row['bare_seconds']:.1f}", f"{row['seconds']:.1f}")
+    )
 
 
 def _summary(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -56,12 +56,23 @@ class Result:
         return "complete"
 
 
-def run_goal(project: Project, mode: Mode, place: Place, folder: Path, home: Path, script: str = "") -> Result:
+def run_goal(
+    project: Project,
+    mode: Mode,
+    place: Place,
+    folder: Path,
+    home: Path,
+    script: str = "",
+) -> Result:
     """Run the goal in a restored project. `folder` is for the files of the agent, `home` is GOAL_HOME.
 
     The agent is a Python script that undoes the bug, followed by the lines of `script`.
     """
-    environ = {**environment(project), "XDG_CONFIG_HOME": str(folder / "config"), "GOAL_HOME": str(home)}
+    environ = {
+        **environment(project),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "GOAL_HOME": str(home),
+    }
     _write_agent(project, place.workspace, folder, script)
     (place.workspace / "goal.toml").write_text(goal_file(project, mode), "utf-8")
     before = _listing(place.workspace, environ)
@@ -79,7 +90,11 @@ def run_goal(project: Project, mode: Mode, place: Place, folder: Path, home: Pat
     )
     seconds = round(time.monotonic() - started, 2)
     after = _listing(place.workspace, environ)
-    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    changed = {
+        path
+        for path in before.keys() | after.keys()
+        if before.get(path) != after.get(path)
+    }
     outcome = json.loads(done.stdout) if done.stdout.strip() else {}
     text = (place.workspace / project.bug.path).read_text("utf-8")
     return Result(
@@ -104,13 +119,18 @@ def goal_file(project: Project, mode: Mode) -> str:
         "protect": f"[workspace]\nprotect = {json.dumps([project.tests])}\n",
         "editable": f"[workspace]\neditable = {json.dumps([project.editable])}\n",
     }
-    objective, validator = json.dumps(f"Make the tests of {project.name} pass."), json.dumps(project.run)
+    objective, validator = (
+        json.dumps(f"Make the tests of {project.name} pass."),
+        json.dumps(project.run),
+    )
     return f'objective = {objective}\nvalidator = {validator}\nagent = "fixer"\n{lines[mode]}'
 
 
 def _goal() -> str:
     """Return the measured program: $GOAL_PROJECTS_COMMAND, another version's for comparison, or the one of this project."""
-    return os.environ.get("GOAL_PROJECTS_COMMAND") or str(Path(sys.executable).parent / "goal")
+    return os.environ.get("GOAL_PROJECTS_COMMAND") or str(
+        Path(sys.executable).parent / "goal"
+    )
 
 
 def _message(outcome: dict[str, Any]) -> str:
@@ -122,22 +142,45 @@ def _message(outcome: dict[str, Any]) -> str:
 
 def _write_agent(project: Project, workspace: Path, folder: Path, script: str) -> None:
     bug, path, presets = project.bug, folder / "fix.py", folder / "config/goal/agents"
-    lines = _FIX.format(path=str(workspace / bug.path), wrong=bug.wrong, right=bug.right)
+    lines = _FIX.format(
+        path=str(workspace / bug.path), wrong=bug.wrong, right=bug.right
+    )
     path.write_text(lines + script, "utf-8")
     presets.mkdir(parents=True)
-    (presets / "fixer.toml").write_text(f"argv = {json.dumps([sys.executable, str(path)])}\n", "utf-8")
+    (presets / "fixer.toml").write_text(
+        f"argv = {json.dumps([sys.executable, str(path)])}\n", "utf-8"
+    )
 
 
 def _listing(workspace: Path, environ: dict[str, str]) -> dict[str, str]:
     """Return a hash for each file that is not ignored, and what git says of its commits, index and submodules."""
     if not (workspace / ".git").exists() and not (workspace.parent / ".git").exists():
-        files = [path for path in workspace.rglob("*") if not set(path.parts) & set(_CACHES)]
-        return {str(path.relative_to(workspace)): _hash(path) for path in files if path.is_file() or path.is_symlink()}
+        files = [
+            path for path in workspace.rglob("*") if not set(path.parts) & set(_CACHES)
+        ]
+        return {
+            str(path.relative_to(workspace)): _hash(path)
+            for path in files
+            if path.is_file() or path.is_symlink()
+        }
     told = {
         command: _git(workspace, environ, *command.split())
-        for command in ("for-each-ref", "rev-parse HEAD", "diff --cached --name-status", "submodule status")
+        for command in (
+            "for-each-ref",
+            "rev-parse HEAD",
+            "diff --cached --name-status",
+            "submodule status",
+        )
     }
-    names = _git(workspace, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
+    names = _git(
+        workspace,
+        environ,
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ).split("\0")
     return told | {name: _hash(workspace / name) for name in names if name}
 
 
@@ -145,7 +188,12 @@ def _git(workspace: Path, environ: dict[str, str], *arguments: str) -> str:
     # An optional refresh of the index by the test itself would hide one by the run.
     environ = {**environ, "GIT_OPTIONAL_LOCKS": "0"}
     return subprocess.run(
-        ["git", *arguments], cwd=workspace, env=environ, capture_output=True, text=True, check=True
+        ["git", *arguments],
+        cwd=workspace,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
 
 

@@ -29,7 +29,9 @@ exports[`snapshot 1`] = `
 }
 `;
 """
-_ASSERT = 'const assert = require("node:assert");\nconst { add } = require("../src/calc");\n'
+_ASSERT = (
+    'const assert = require("node:assert");\nconst { add } = require("../src/calc");\n'
+)
 _CALC_JS = "exports.add = (a, b) => a + b;\n"
 
 _MAKEFILE = """\
@@ -126,7 +128,10 @@ SMALL = (
             "shop/tests.py": _DJANGO_TESTS,
         },
         ignore="*.sqlite3\n",
-        setup=(*pip_venv(".venv", "django==5.2.19"), ".venv/bin/python manage.py migrate --run-syncdb"),
+        setup=(
+            *pip_venv(".venv", "django==5.2.19"),
+            ".venv/bin/python manage.py migrate --run-syncdb",
+        ),
         path=".venv/bin",
         tests="**/tests.py",
         editable="shop/models.py",
@@ -150,7 +155,9 @@ SMALL = (
         "npx vitest run",
         _NODE_BUG,
         files={
-            "package.json": package_json("vitest run", type='"module"', devDependencies='{"vitest": "3.0.1"}'),
+            "package.json": package_json(
+                "vitest run", type='"module"', devDependencies='{"vitest": "3.0.1"}'
+            ),
             "src/calc.js": "export const add = (a, b) => a + b;\n",
             "tests/calc.test.js": (
                 'import { expect, test } from "vitest";\nimport { add } from "../src/calc.js";\n\n'
@@ -166,10 +173,12 @@ SMALL = (
         _NODE_BUG,
         files={
             "package.json": package_json(
-                "nyc --reporter=lcov mocha", devDependencies='{"mocha": "11.8.0", "nyc": "17.1.0"}'
+                "nyc --reporter=lcov mocha",
+                devDependencies='{"mocha": "11.8.0", "nyc": "17.1.0"}',
             ),
             "src/calc.js": _CALC_JS,
-            "test/calc.js": _ASSERT + 'describe("add", () => it("adds", () => assert.equal(add(1, 2), 3)));\n',
+            "test/calc.js": _ASSERT
+            + 'describe("add", () => it("adds", () => assert.equal(add(1, 2), 3)));\n',
         },
         setup=("npm install",),
         tests="test/**",
@@ -182,7 +191,8 @@ SMALL = (
         files={
             "package.json": package_json("node --test test/"),
             "src/calc.js": _CALC_JS,
-            "test/calc.test.js": _ASSERT + 'require("node:test")("add", () => assert.equal(add(1, 2), 3));\n',
+            "test/calc.test.js": _ASSERT
+            + 'require("node:test")("add", () => assert.equal(add(1, 2), 3));\n',
         },
         setup=("node --version",),
         tests="test/**",
@@ -194,7 +204,10 @@ SMALL = (
         "npm test",
         Bug("src/calc.ts", "a + b", "a - b"),
         files={
-            "package.json": package_json("tsc && node --test dist/tests", devDependencies='{"typescript": "5.9.3"}'),
+            "package.json": package_json(
+                "tsc && node --test dist/tests",
+                devDependencies='{"typescript": "5.9.3"}',
+            ),
             "tsconfig.json": (
                 '{"compilerOptions": {"outDir": "dist", "rootDir": ".", "module": "commonjs", "target": "es2022",'
                 ' "strict": true, "esModuleInterop": true, "incremental": true}, "include": ["src", "tests"]}\n'
@@ -214,7 +227,9 @@ SMALL = (
         "npm test --workspaces --if-present",
         Bug("packages/calc/index.js", "a + b", "a - b"),
         files={
-            "package.json": package_json("npm test --workspaces", workspaces='["packages/*"]'),
+            "package.json": package_json(
+                "npm test --workspaces", workspaces='["packages/*"]'
+            ),
             "packages/calc/package.json": '{"name": "@own/calc", "version": "1.0.0", "main": "index.js"}\n',
             "packages/calc/index.js": _CALC_JS,
             "packages/app/package.json": (
@@ -290,7 +305,12 @@ SMALL = (
             ),
         },
         ignore=".env\ntests/data/\n",
-        setup=(*_OUTSIDE, "echo TOKEN=1 > .env", "mkdir -p tests/data spool", "echo 20,22 > tests/data/big.csv"),
+        setup=(
+            *_OUTSIDE,
+            "echo TOKEN=1 > .env",
+            "mkdir -p tests/data spool",
+            "echo 20,22 > tests/data/big.csv",
+        ),
         path="../venv/bin",
         editable="calc.py",
         smoke=True,
@@ -459,7 +479,10 @@ SMALL = (
             ),
         },
         ignore="/data\n",
-        setup=(*_OUTSIDE, 'mkdir ../data && echo 7 > ../data/number.txt && ln -s "$PWD/../data" data'),
+        setup=(
+            *_OUTSIDE,
+            'mkdir ../data && echo 7 > ../data/number.txt && ln -s "$PWD/../data" data',
+        ),
         path="../venv/bin",
         editable="calc.py",
     ),

@@ -27,7 +27,9 @@ EXCEPTIONS: Mapping[tuple[str, Mode], str] = {}
 """Projects that cannot complete in a mode, and the hint that the run must print instead."""
 
 CASES = [
-    pytest.param(project, mode, id=f"{project.name}-{mode}{'-smoke' if project.smoke else ''}")
+    pytest.param(
+        project, mode, id=f"{project.name}-{mode}{'-smoke' if project.smoke else ''}"
+    )
     for project in PROJECTS
     for mode in MODES
 ]
@@ -40,9 +42,17 @@ def place(project: Project, mode: Mode, record_property: Note) -> Iterator[Place
     """Return the prepared project, as it was before any run; skip if it cannot be installed."""
     # A process of its own: this one may not reach the network. It takes the lock itself.
     command = [sys.executable, "-m", "tests.projects.prepare", project.name]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode == UNAVAILABLE:
-        note(record_property, project, mode, result="skipped: " + " ".join(done.stderr.split()), skipped=True)
+        note(
+            record_property,
+            project,
+            mode,
+            result="skipped: " + " ".join(done.stderr.split()),
+            skipped=True,
+        )
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stderr
     with locked(project.name):
@@ -51,11 +61,23 @@ def place(project: Project, mode: Mode, record_property: Note) -> Iterator[Place
 
 @pytest.mark.parametrize(("project", "mode"), CASES)
 def test_completes_in_one_round(
-    project: Project, mode: Mode, place: Place, tmp_path: Path, own_home: Path, record_property: Note
+    project: Project,
+    mode: Mode,
+    place: Place,
+    tmp_path: Path,
+    own_home: Path,
+    record_property: Note,
 ) -> None:
     result = run_goal(project, mode, place, tmp_path, own_home)
     seconds = {"bare_seconds": place.bare_seconds, "seconds": result.seconds}
-    note(record_property, project, mode, result=result.short, environment=result.environment, **seconds)
+    note(
+        record_property,
+        project,
+        mode,
+        result=result.short,
+        environment=result.environment,
+        **seconds,
+    )
     hint = EXCEPTIONS.get((project.name, mode))
     if hint is not None:
         assert result.status != "complete", "it completes: take it out of EXCEPTIONS"
@@ -71,20 +93,39 @@ def test_completes_in_one_round(
     [
         pytest.param("path.write_text('throw 1;')\n", "capped", id="wrong-fix"),
         pytest.param(
-            "path.with_name('more.js').touch()\n", "complete, and the tree changed: src/more.js", id="more-files"
+            "path.with_name('more.js').touch()\n",
+            "complete, and the tree changed: src/more.js",
+            id="more-files",
         ),
     ],
 )
 @pytest.mark.parametrize(
-    ("project", "mode"), [(project, "plain") for project in PROJECTS if project.name == "node-test"], ids=["instrument"]
+    ("project", "mode"),
+    [(project, "plain") for project in PROJECTS if project.name == "node-test"],
+    ids=["instrument"],
 )
 def test_a_run_that_is_not_as_promised_is_told_apart(
-    project: Project, mode: Mode, place: Place, tmp_path: Path, own_home: Path, script: str, expected: str
+    project: Project,
+    mode: Mode,
+    place: Place,
+    tmp_path: Path,
+    own_home: Path,
+    script: str,
+    expected: str,
 ) -> None:
-    assert run_goal(project, mode, place, tmp_path, own_home, script).short.startswith(expected)
+    assert run_goal(project, mode, place, tmp_path, own_home, script).short.startswith(
+        expected
+    )
 
 
 def note(record_property: Note, project: Project, mode: Mode, **more: object) -> None:
     order = [PROJECTS.index(project), MODES.index(mode)]
-    row = {"project": project.name, "layout": project.layout, "mode": mode, "order": order, "skipped": False, **more}
+    row = {
+        "project": project.name,
+        "layout": project.layout,
+        "mode": mode,
+        "order": order,
+        "skipped": False,
+        **more,
+    }
     record_property(ROW, json.dumps(row))

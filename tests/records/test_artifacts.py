@@ -30,7 +30,11 @@ def store(tmp_path: Path) -> ArtifactStore:
 
 
 def files(store: ArtifactStore, tmp_path: Path) -> list[str]:
-    return sorted(str(path.relative_to(tmp_path)) for path in (tmp_path / "artifacts").rglob("*") if path.is_file())
+    return sorted(
+        str(path.relative_to(tmp_path))
+        for path in (tmp_path / "artifacts").rglob("*")
+        if path.is_file()
+    )
 
 
 def test_bytes_are_kept_under_their_hash(store: ArtifactStore, tmp_path: Path) -> None:
@@ -44,7 +48,9 @@ def test_bytes_are_kept_under_their_hash(store: ArtifactStore, tmp_path: Path) -
     assert stat.S_IMODE((tmp_path / "artifacts").stat().st_mode) == 0o700
 
 
-def test_the_same_bytes_twice_are_one_file(store: ArtifactStore, tmp_path: Path) -> None:
+def test_the_same_bytes_twice_are_one_file(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
     assert store.put(b"same") == store.put(b"same")
 
     assert len(files(store, tmp_path)) == 1
@@ -72,12 +78,16 @@ def test_a_file_is_taken_over(store: ArtifactStore, tmp_path: Path) -> None:
 
 
 @pytest.mark.bench
-def test_a_big_file_is_taken_over_with_little_memory(store: ArtifactStore, tmp_path: Path) -> None:
+def test_a_big_file_is_taken_over_with_little_memory(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
     source = tmp_path / "output"
     line = b"x" * 999 + b"\n"
     with source.open("wb") as file:
         for _ in range(30):
-            file.write(line * 1048 + b"x" * (576 - 7) + SECRET.encode() + b"y" * (1000 - 583))  # across each 2^20
+            file.write(
+                line * 1048 + b"x" * (576 - 7) + SECRET.encode() + b"y" * (1000 - 583)
+            )  # across each 2^20
     tracemalloc.start()
 
     ref = store.adopt(source)
@@ -103,7 +113,9 @@ def test_a_missing_file_is_an_error(store: ArtifactStore) -> None:
         store.read(ArtifactRef(sha256="0" * 64, size=1))
 
 
-def test_only_a_regular_file_is_taken_over(store: ArtifactStore, tmp_path: Path) -> None:
+def test_only_a_regular_file_is_taken_over(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
     (tmp_path / "secret").write_text("not yours")
     (tmp_path / "link").symlink_to(tmp_path / "secret")
     os.mkfifo(tmp_path / "pipe")
@@ -130,14 +142,20 @@ def test_a_full_disk_leaves_nothing_behind(
     assert files(store, tmp_path) == []
 
 
-def test_a_short_write_is_continued(store: ArtifactStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(
+    store: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write = os.write
-    monkeypatch.setattr(os, "write", lambda handle, data: write(handle, bytes(data[:3])))
+    monkeypatch.setattr(
+        os, "write", lambda handle, data: write(handle, bytes(data[:3]))
+    )
 
     assert store.read(store.put(b"all of it")) == b"all of it"
 
 
-def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(store: ArtifactStore, tmp_path: Path) -> None:
+def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
     source = tmp_path / "output"
     line = f"token={SECRET} and so on, and on\n".encode()
     source.write_bytes(b"first line\n" + line * 200_000)
@@ -148,7 +166,9 @@ def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(store: ArtifactStore,
     kept = store.read(ref)
     assert not source.exists()
     assert kept.startswith(b"first line\n")
-    assert kept.endswith(b"bytes and more left out because the run was interrupted ...]\n")
+    assert kept.endswith(
+        b"bytes and more left out because the run was interrupted ...]\n"
+    )
     assert 1_000_000 < len(kept) < 3_000_000
     assert kept.count(b"token=[redacted:MY_TOKEN] and so on, and on") > 1_000
     assert SECRET.encode() not in kept
@@ -156,10 +176,18 @@ def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(store: ArtifactStore,
 
 @pytest.mark.parametrize("known", ["a key by its form", "a value of the environment"])
 def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str) -> None:
-    body = "".join(f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC{number:04}\n" for number in range(26))
-    edge = "PRIVATE KEY-----\n" if known == "a key by its form" else "PASSPHRASES-----\n"
+    body = "".join(
+        f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC{number:04}\n"
+        for number in range(26)
+    )
+    edge = (
+        "PRIVATE KEY-----\n" if known == "a key by its form" else "PASSPHRASES-----\n"
+    )
     secret = f"-----BEGIN {edge}{body}-----END {edge}"
-    store = ArtifactStore(tmp_path / "artifacts", Redactor({"MY_TOKEN": secret} if "value" in known else {}))
+    store = ArtifactStore(
+        tmp_path / "artifacts",
+        Redactor({"MY_TOKEN": secret} if "value" in known else {}),
+    )
     size, end = 5 << 20, 1 << 20
     place = end - len(secret) // 2
     data = bytearray(b"x" * 99 + b"\n") * (size // 100 + 1)
@@ -173,7 +201,9 @@ def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str) ->
     assert len(kept) > end - 300_000
 
 
-def test_a_short_file_is_kept_whole_whatever_the_hurry(store: ArtifactStore, tmp_path: Path) -> None:
+def test_a_short_file_is_kept_whole_whatever_the_hurry(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
     source = tmp_path / "output"
     source.write_bytes(b"x" * 999_999 + b"\n")
 
@@ -203,9 +233,15 @@ def transcript(path: Path) -> TranscriptFile:
     return TranscriptFile(path, Redactor({"MY_TOKEN": "hunter2hunter2"}))
 
 
-def test_a_message_is_read_back_by_its_reference(transcript: TranscriptFile, path: Path) -> None:
+def test_a_message_is_read_back_by_its_reference(
+    transcript: TranscriptFile, path: Path
+) -> None:
     transcript.append({"role": "user", "content": "Make it so.\u2028"})
-    message = {"role": "assistant", "content": "", "tool_calls": [{"id": "call_1", "function": {"name": "shell"}}]}
+    message = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "call_1", "function": {"name": "shell"}}],
+    }
 
     ref = transcript.append(message)
 
@@ -218,7 +254,9 @@ def test_a_message_is_read_back_by_its_reference(transcript: TranscriptFile, pat
 def test_secrets_are_replaced_in_tool_arguments_too(transcript: TranscriptFile) -> None:
     arguments = json.dumps({"command": "curl hunter2hunter2"})
 
-    ref = transcript.append({"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}]})
+    ref = transcript.append(
+        {"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}]}
+    )
 
     kept = transcript.read(ref)["tool_calls"][0]["function"]["arguments"]
     assert json.loads(kept) == {"command": "curl [redacted:MY_TOKEN]"}
@@ -241,7 +279,10 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
                 | st.integers()
                 | st.floats(allow_nan=False, allow_infinity=False)
                 | st.text(),
-                lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+                lambda inner: (
+                    st.lists(inner, max_size=3)
+                    | st.dictionaries(st.text(), inner, max_size=3)
+                ),
                 max_leaves=5,
             ),
             max_size=4,
@@ -249,7 +290,9 @@ def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
         max_size=4,
     )
 )
-def test_any_messages_survive(tmp_path: Path, quick_disk: None, messages: list[dict[str, Any]]) -> None:
+def test_any_messages_survive(
+    tmp_path: Path, quick_disk: None, messages: list[dict[str, Any]]
+) -> None:
     path = tmp_path / "any.jsonl"
     path.unlink(missing_ok=True)
     with closing(TranscriptFile(path, Redactor({}))) as transcript:
@@ -260,24 +303,35 @@ def test_any_messages_survive(tmp_path: Path, quick_disk: None, messages: list[d
 
 
 def test_lone_surrogates_are_replaced(transcript: TranscriptFile) -> None:
-    assert transcript.read(transcript.append({"content": "a\ud800b"})) == {"content": "a\ufffdb"}
+    assert transcript.read(transcript.append({"content": "a\ud800b"})) == {
+        "content": "a\ufffdb"
+    }
 
 
-def test_what_is_not_what_was_written_is_an_error(transcript: TranscriptFile, path: Path) -> None:
+def test_what_is_not_what_was_written_is_an_error(
+    transcript: TranscriptFile, path: Path
+) -> None:
     ref = transcript.append({"role": "user", "content": "yes"})
     path.write_bytes(path.read_bytes().replace(b"yes", b"no!"))
 
     for read in (transcript.read, lambda ref: read_message(path, ref)):
-        with pytest.raises(RecordError, match=f"{path}: the message at byte 0 differs from what was recorded"):
+        with pytest.raises(
+            RecordError,
+            match=f"{path}: the message at byte 0 differs from what was recorded",
+        ):
             read(ref)
 
 
 def test_a_reference_beyond_the_end_is_an_error(transcript: TranscriptFile) -> None:
-    with pytest.raises(RecordError, match="the message at byte 1000 differs from what was recorded"):
+    with pytest.raises(
+        RecordError, match="the message at byte 1000 differs from what was recorded"
+    ):
         transcript.read(TranscriptRef(offset=1000, length=5, sha256="0" * 64))
 
 
-def test_what_json_cannot_say_is_an_error_and_leaves_no_line(transcript: TranscriptFile, path: Path) -> None:
+def test_what_json_cannot_say_is_an_error_and_leaves_no_line(
+    transcript: TranscriptFile, path: Path
+) -> None:
     for value in (float("nan"), {1, 2}):
         with pytest.raises(RecordError, match="cannot write a record"):
             transcript.append({"content": value})
@@ -285,7 +339,9 @@ def test_what_json_cannot_say_is_an_error_and_leaves_no_line(transcript: Transcr
     assert path.read_bytes() == b""
 
 
-def test_a_torn_tail_is_cut_and_the_transcript_goes_on(transcript: TranscriptFile, path: Path) -> None:
+def test_a_torn_tail_is_cut_and_the_transcript_goes_on(
+    transcript: TranscriptFile, path: Path
+) -> None:
     transcript.append({"content": "one"})
     transcript.close()
     with path.open("ab") as file:

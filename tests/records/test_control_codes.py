@@ -17,7 +17,12 @@ KEY = "line one of it\nline two of it"
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
 REDACTOR = Redactor({"MY_SECRET": VALUE, "PEM_KEY": KEY}, extra=["/ACME-[0-9]{4}/"])
 
-SECRETS = {VALUE: "MY_SECRET", KEY: "PEM_KEY", TOKEN: "github token", "ACME-1234": "extra"}
+SECRETS = {
+    VALUE: "MY_SECRET",
+    KEY: "PEM_KEY",
+    TOKEN: "github token",
+    "ACME-1234": "extra",
+}
 
 CODES = [
     "\x1b[31m",
@@ -34,7 +39,23 @@ _CODE = re.compile(r"\x1b\[[0-9;]*[mK]|\x1b\(B|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)
 codes = st.lists(st.sampled_from(CODES), max_size=3).map("".join)
 plain = st.lists(
     st.sampled_from(
-        ["x", "ok ", "ä", "\n", "\r\n", "12%", "[", "]", "\x1b", "\x1b[", "\x1b]", "m", "sk-", "://", *CODES]
+        [
+            "x",
+            "ok ",
+            "ä",
+            "\n",
+            "\r\n",
+            "12%",
+            "[",
+            "]",
+            "\x1b",
+            "\x1b[",
+            "\x1b]",
+            "m",
+            "sk-",
+            "://",
+            *CODES,
+        ]
     )
 )
 
@@ -48,8 +69,13 @@ def split(draw: st.DrawFn, secret: str) -> str:
 @pytest.mark.parametrize("secret", SECRETS)
 @given(data=st.data())
 @settings(deadline=None)
-def test_a_secret_that_codes_split_never_survives(secret: str, data: st.DataObject) -> None:
-    before, after = data.draw(codes.map("log: {} ".format)), data.draw(codes.map(" {} end\n".format))
+def test_a_secret_that_codes_split_never_survives(
+    secret: str, data: st.DataObject
+) -> None:
+    before, after = (
+        data.draw(codes.map("log: {} ".format)),
+        data.draw(codes.map(" {} end\n".format)),
+    )
     written = before + data.draw(split(secret)) + after
     size = data.draw(st.integers(1, 80))
 
@@ -60,7 +86,10 @@ def test_a_secret_that_codes_split_never_survives(secret: str, data: st.DataObje
     assert redacted.startswith(before)
     assert redacted.endswith(after)
     assert REDACTOR.text(redacted) == redacted
-    chunks = [written.encode()[place : place + size] for place in range(0, len(written.encode()), size)]
+    chunks = [
+        written.encode()[place : place + size]
+        for place in range(0, len(written.encode()), size)
+    ]
     assert b"".join(REDACTOR.chunks(chunks)).decode() == redacted
 
 
@@ -70,14 +99,27 @@ def test_a_secret_that_codes_split_never_survives(secret: str, data: st.DataObje
 def test_text_without_secrets_stays_byte_for_byte(parts: list[str], size: int) -> None:
     data = "".join(parts).encode()
     assert REDACTOR.data(data) == data
-    assert b"".join(REDACTOR.chunks(data[place : place + size] for place in range(0, len(data), size))) == data
+    assert (
+        b"".join(
+            REDACTOR.chunks(
+                data[place : place + size] for place in range(0, len(data), size)
+            )
+        )
+        == data
+    )
 
 
 @pytest.mark.parametrize("filler", ["\x1b[32m.\x1b[0m", "x\r", "\x1b[0m"])
 def test_a_split_secret_is_found_wherever_a_long_stream_is_cut(filler: str) -> None:
     secret = "\x1b[1m".join(VALUE)
-    data = "".join(filler * number + secret for number in (0, 9_000, 70_000, 11, 30_000)).encode()
-    redacted = b"".join(REDACTOR.chunks(data[place : place + 30_011] for place in range(0, len(data), 30_011)))
+    data = "".join(
+        filler * number + secret for number in (0, 9_000, 70_000, 11, 30_000)
+    ).encode()
+    redacted = b"".join(
+        REDACTOR.chunks(
+            data[place : place + 30_011] for place in range(0, len(data), 30_011)
+        )
+    )
     assert redacted == data.replace(secret.encode(), b"[redacted:MY_SECRET]")
 
 
@@ -90,7 +132,10 @@ def test_a_stream_of_codes_alone_is_not_gathered() -> None:
     ("written", "left"),
     [
         (f"\x1b[31m{TOKEN}", "\x1b[31m[redacted:github token]"),
-        (f"\x1b[01;31m\x1b[Kghp_\x1b[m\x1b[K{TOKEN[4:]}\n", "\x1b[01;31m\x1b[K[redacted:github token]\n"),
+        (
+            f"\x1b[01;31m\x1b[Kghp_\x1b[m\x1b[K{TOKEN[4:]}\n",
+            "\x1b[01;31m\x1b[K[redacted:github token]\n",
+        ),
         (f"progress\r{TOKEN}", "progress\r[redacted:github token]"),
         (KEY.replace("\n", "\r\n"), "[redacted:PEM_KEY]"),
         (
@@ -106,13 +151,20 @@ def test_where_codes_stand_is_kept(written: str, left: str) -> None:
 
 def test_a_value_with_carriage_returns_is_found_without_them() -> None:
     redactor = Redactor({"A_KEY": "first line\r\nsecond line"})
-    for written in ("first line\r\nsecond line", "first line\nsecond line", "first\x1b[0m line\r\nsecond\r line"):
+    for written in (
+        "first line\r\nsecond line",
+        "first line\nsecond line",
+        "first\x1b[0m line\r\nsecond\r line",
+    ):
         assert redactor.text(f"<{written}>") == "<[redacted:A_KEY]>"
 
 
 @pytest.mark.bench
 def test_coloured_text_is_redacted_about_as_fast_as_plain_text() -> None:
-    plain_text = b"tests/test_module.py::test_case_of_something PASSED                     [ 12%]\n" * 100_000
+    plain_text = (
+        b"tests/test_module.py::test_case_of_something PASSED                     [ 12%]\n"
+        * 100_000
+    )
     coloured = plain_text.replace(b"PASSED", b"\x1b[32mPASSED\x1b[0m\x1b[32m")
 
     def seconds(data: bytes) -> float:

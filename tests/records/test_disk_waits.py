@@ -15,7 +15,9 @@ from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to name open files")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="needs /proc to name open files"
+)
 
 CALL = ToolCalled(tool_call_id="call_1", tool="shell", summary="make")
 
@@ -60,7 +62,9 @@ def test_what_is_only_recorded_is_in_the_file_at_once_and_waits_for_no_disk(
     waits.clear()
     record_message(log, transcript)
     assert waits == []
-    assert [record.event.type for record in read_records(tmp_path / "events.jsonl")] == ["message", "usage_recorded"]
+    assert [
+        record.event.type for record in read_records(tmp_path / "events.jsonl")
+    ] == ["message", "usage_recorded"]
 
 
 def test_an_intent_waits_once_for_each_file_the_transcript_first(
@@ -82,13 +86,17 @@ def test_a_sync_makes_everything_durable_artifacts_before_events(
     record_message(log, transcript)
     log.sync()
     assert waits[-1] == "events.jsonl"
-    assert sorted(waits[:-1]) == sorted(["artifacts", ref.sha256[:2], ref.sha256, "transcript.jsonl"])
+    assert sorted(waits[:-1]) == sorted(
+        ["artifacts", ref.sha256[:2], ref.sha256, "transcript.jsonl"]
+    )
     waits.clear()
     log.sync()
     assert waits == []
 
 
-def test_without_a_log_each_file_waits_by_itself(waits: list[str], tmp_path: Path) -> None:
+def test_without_a_log_each_file_waits_by_itself(
+    waits: list[str], tmp_path: Path
+) -> None:
     transcript = TranscriptFile(tmp_path / "transcript.jsonl", Redactor({}))
     waits.clear()
     transcript.append({"role": "user", "content": "x"})

@@ -18,7 +18,13 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import RECORD, Event
-from goalrunner.records.event_log import EventLog, LogEnd, _vocabulary, read_end, read_records
+from goalrunner.records.event_log import (
+    EventLog,
+    LogEnd,
+    _vocabulary,
+    read_end,
+    read_records,
+)
 from goalrunner.records.files import is_written
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
@@ -32,8 +38,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "events.jsonl"
 
 
-def opened(path: Path, clock: SteppingClock | None = None, start: LogEnd | None = None) -> EventLog:
-    return EventLog(path, clock or SteppingClock(), Redactor({"MY_TOKEN": SECRET}), start)
+def opened(
+    path: Path, clock: SteppingClock | None = None, start: LogEnd | None = None
+) -> EventLog:
+    return EventLog(
+        path, clock or SteppingClock(), Redactor({"MY_TOKEN": SECRET}), start
+    )
 
 
 def test_a_record_is_one_line_of_ascii_json(path: Path) -> None:
@@ -70,7 +80,11 @@ def test_places_and_active_time_continue_after_a_pause(path: Path) -> None:
         clock.advance(3)
         record = log.append(tool_called())
 
-    assert (record.seq, record.elapsed, record.at) == (2, 5.0, "2026-11-21T12:16:45.000+00:00")
+    assert (record.seq, record.elapsed, record.at) == (
+        2,
+        5.0,
+        "2026-11-21T12:16:45.000+00:00",
+    )
 
 
 def test_a_reader_may_hand_over_the_end_that_it_found(path: Path) -> None:
@@ -81,11 +95,15 @@ def test_a_reader_may_hand_over_the_end_that_it_found(path: Path) -> None:
     with opened(path, start=end) as log:
         assert log.append(tool_called()).seq == 2
 
-    with pytest.raises(RecordError, match="it ends at byte 372, and was read to byte 186"):
+    with pytest.raises(
+        RecordError, match="it ends at byte 372, and was read to byte 186"
+    ):
         opened(path, start=end)
 
 
-def test_secrets_are_replaced_and_the_returned_record_is_the_written_one(path: Path) -> None:
+def test_secrets_are_replaced_and_the_returned_record_is_the_written_one(
+    path: Path,
+) -> None:
     with opened(path) as log:
         record = log.append(tool_called(f"curl -H {SECRET}"))
 
@@ -95,7 +113,11 @@ def test_secrets_are_replaced_and_the_returned_record_is_the_written_one(path: P
 
 
 def test_the_schemas_own_words_are_no_secrets(path: Path) -> None:
-    log = EventLog(path, SteppingClock(), Redactor({"A_TOKEN": "tool_called", "B_TOKEN": "tool_call_id"}))
+    log = EventLog(
+        path,
+        SteppingClock(),
+        Redactor({"A_TOKEN": "tool_called", "B_TOKEN": "tool_call_id"}),
+    )
 
     record = log.append(tool_called("the tool_called event"))
     log.close()
@@ -110,7 +132,11 @@ def test_the_words_that_no_secret_replaces_are_those_of_the_json_schema() -> Non
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            found = (*node.get("properties", ()), node.get("const"), *node.get("enum", ()))
+            found = (
+                *node.get("properties", ()),
+                node.get("const"),
+                *node.get("enum", ()),
+            )
             words.update(word for word in found if isinstance(word, str))
             waiting += node.values()
         elif isinstance(node, list):
@@ -167,7 +193,9 @@ def test_a_file_that_is_cut_anywhere_gives_its_beginning_and_goes_on(
     assert list(read_records(path)) == [*records[:lines], added]
 
 
-def test_a_torn_tail_is_told_and_cut(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_torn_tail_is_told_and_cut(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with opened(path) as log:
         log.append(tool_called())
     size = path.stat().st_size
@@ -176,7 +204,9 @@ def test_a_torn_tail_is_told_and_cut(path: Path, caplog: pytest.LogCaptureFixtur
 
     opened(path).close()
 
-    assert caplog.messages == [f"{path}: the last 14 bytes were an incomplete record and are removed"]
+    assert caplog.messages == [
+        f"{path}: the last 14 bytes were an incomplete record and are removed"
+    ]
     assert path.stat().st_size == size
 
 
@@ -184,18 +214,24 @@ def test_a_second_writer_is_refused_by_name(path: Path) -> None:
     with opened(path), pytest.raises(RecordError) as refused:
         opened(path)
 
-    assert f"run {path.parent.name} is active (process {os.getpid()} on " in str(refused.value)
+    assert f"run {path.parent.name} is active (process {os.getpid()} on " in str(
+        refused.value
+    )
     opened(path).close()
 
 
-def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(path: Path) -> None:
+def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(
+    path: Path,
+) -> None:
     script = (
         "import sys, time; from pathlib import Path; from goalrunner.records.event_log import WriterLock\n"
         "lock = WriterLock(Path(sys.argv[1])); print('held', flush=True); time.sleep(100)"
     )
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     holder = subprocess.Popen(
-        [sys.executable, "-c", script, str(path.with_suffix(".lock"))], env=environ, stdout=subprocess.PIPE
+        [sys.executable, "-c", script, str(path.with_suffix(".lock"))],
+        env=environ,
+        stdout=subprocess.PIPE,
     )
     with holder:
         assert holder.stdout is not None
@@ -209,10 +245,15 @@ def test_a_second_writer_in_another_process_is_refused_until_the_first_is_dead(p
 
 
 @pytest.mark.timeout(20)
-def test_a_pipe_in_place_of_the_lock_or_the_log_is_an_error_that_names_it(path: Path) -> None:
+def test_a_pipe_in_place_of_the_lock_or_the_log_is_an_error_that_names_it(
+    path: Path,
+) -> None:
     lock = path.with_suffix(".lock")
     os.mkfifo(lock)
-    with pytest.raises(RecordError, match=rf"cannot open {re.escape(str(lock))}: it is not a regular file"):
+    with pytest.raises(
+        RecordError,
+        match=rf"cannot open {re.escape(str(lock))}: it is not a regular file",
+    ):
         opened(path)
     assert not is_written(path)
 
@@ -220,11 +261,16 @@ def test_a_pipe_in_place_of_the_lock_or_the_log_is_an_error_that_names_it(path: 
     os.mkfifo(path)
     with pytest.raises(RecordError, match="it is not a regular file"):
         opened(path)
-    with pytest.raises(RecordError, match=rf"cannot read {re.escape(str(path))}: it is not a regular file"):
+    with pytest.raises(
+        RecordError,
+        match=rf"cannot read {re.escape(str(path))}: it is not a regular file",
+    ):
         list(read_records(path))
 
 
-def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_what_is_there(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = opened(path)
     log.append(tool_called("first"))
     before = path.read_bytes()
@@ -240,7 +286,10 @@ def test_a_full_disk_leaves_what_is_there(path: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(RecordError, match=r"cannot write .*events.jsonl at byte 182: No space left on device"):
+        with pytest.raises(
+            RecordError,
+            match=r"cannot write .*events.jsonl at byte 182: No space left on device",
+        ):
             log.append(tool_called("second"))
 
     assert path.read_bytes() == before
@@ -253,7 +302,9 @@ def test_a_vanished_folder_is_an_error(path: Path) -> None:
     log = opened(path)
     shutil.rmtree(path.parent)
 
-    with pytest.raises(RecordError, match="it was removed while the run was writing it"):
+    with pytest.raises(
+        RecordError, match="it was removed while the run was writing it"
+    ):
         log.append(tool_called())
     log.close()
 
@@ -270,7 +321,9 @@ def test_another_hand_in_the_file_is_an_error(path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"cannot open .*/missing/events.lock: No such file"):
+    with pytest.raises(
+        RecordError, match=r"cannot open .*/missing/events.lock: No such file"
+    ):
         opened(tmp_path / "missing" / "events.jsonl")
 
 

@@ -40,7 +40,9 @@ def test_a_pattern_is_replaced_line_by_line() -> None:
 
 def test_what_is_allowed_stays() -> None:
     redactor = Redactor(
-        {"MY_TOKEN": "hunter2hunter2"}, extra=["/ACME-[0-9]/"], allow=["hunter2hunter2", TOKEN, "ACME-7"]
+        {"MY_TOKEN": "hunter2hunter2"},
+        extra=["/ACME-[0-9]/"],
+        allow=["hunter2hunter2", TOKEN, "ACME-7"],
     )
 
     text = f"hunter2hunter2 {TOKEN} ACME-7"
@@ -52,21 +54,28 @@ def test_what_is_allowed_stays() -> None:
     ("entry", "why"),
     [
         ("hunter2hunter2", 'must be "$NAME"'),
-        ("/a(/", "is not a valid regular expression: missing ), unterminated subpattern at position 1"),
+        (
+            "/a(/",
+            "is not a valid regular expression: missing ), unterminated subpattern at position 1",
+        ),
         ("/a*/", "matches the empty text"),
         ("//", "matches the empty text"),
         ("/", 'must be "$NAME"'),
         ("$1", 'must be "$NAME"'),
     ],
 )
-def test_what_is_neither_variable_nor_pattern_is_refused_without_being_shown(entry: str, why: str) -> None:
+def test_what_is_neither_variable_nor_pattern_is_refused_without_being_shown(
+    entry: str, why: str
+) -> None:
     with pytest.raises(ValidationError) as raised:
         RedactConfig(extra=(entry,))
     assert f"Value error, {why}" in str(raised.value)
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_pattern_that_matches_at_every_place_of_a_line_is_replaced_everywhere() -> None:
+def test_a_pattern_that_matches_at_every_place_of_a_line_is_replaced_everywhere() -> (
+    None
+):
     assert Redactor({}, extra=["/x$/"]).text("x" * 2_000) == "[redacted:extra]" * 2_000
 
 
@@ -74,7 +83,10 @@ def test_chat_messages_keep_their_words() -> None:
     redactor = Redactor({"A": "role", "B": "tool"}, extra=["$A", "$B"])
 
     message = {"role": "tool", "content": "the role of a tool"}
-    assert redactor.json(message) == {"role": "tool", "content": "the [redacted:A] of a [redacted:B]"}
+    assert redactor.json(message) == {
+        "role": "tool",
+        "content": "the [redacted:A] of a [redacted:B]",
+    }
 
 
 def test_a_line_without_end_is_searched_in_pieces() -> None:
@@ -84,7 +96,14 @@ def test_a_line_without_end_is_searched_in_pieces() -> None:
     redacted = redactor.data(data)
 
     assert redacted == data.replace(b"ACME-1234", b"[redacted:extra]")
-    assert b"".join(redactor.chunks(data[place : place + 70_001] for place in range(0, len(data), 70_001))) == redacted
+    assert (
+        b"".join(
+            redactor.chunks(
+                data[place : place + 70_001] for place in range(0, len(data), 70_001)
+            )
+        )
+        == redacted
+    )
 
 
 VALUE = "hunter2-hunter2"
@@ -94,12 +113,23 @@ PIECES = [
     "[redacted:github token]", "://", "u:", "@", "\\n", "%3D", "sk-", "Authorization: Bearer ", "secret secret",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
-PATTERNS = ["/ACME-[0-9]+/", "/^foo/", "/x$/", r"/\b1\b/", "/(?<=foo)ä/", "/(?<!x)secret/", "/[^ ]{1,9} !/", "/red.c/"]
+PATTERNS = [
+    "/ACME-[0-9]+/",
+    "/^foo/",
+    "/x$/",
+    r"/\b1\b/",
+    "/(?<=foo)ä/",
+    "/(?<!x)secret/",
+    "/[^ ]{1,9} !/",
+    "/red.c/",
+]
 
 
 def redactor_of(patterns: Iterable[str]) -> Redactor:
     return Redactor(
-        {"MY_SECRET": VALUE, "SHORT": "u:"}, extra=["$SHORT", *patterns], allow=["ACME-11", tokens()["npm token"][0]]
+        {"MY_SECRET": VALUE, "SHORT": "u:"},
+        extra=["$SHORT", *patterns],
+        allow=["ACME-11", tokens()["npm token"][0]],
     )
 
 
@@ -108,7 +138,9 @@ def redactor_of(patterns: Iterable[str]) -> Redactor:
 @example(text="foofoofoo", patterns={"/^foo/"})
 @example(text=f"{VALUE}{TOKEN}", patterns=set())
 @settings(deadline=None)
-def test_redacting_twice_changes_nothing_and_no_replacement_is_damaged(text: str, patterns: set[str]) -> None:
+def test_redacting_twice_changes_nothing_and_no_replacement_is_damaged(
+    text: str, patterns: set[str]
+) -> None:
     redactor = redactor_of(sorted(patterns))
 
     once = redactor.text(text)
@@ -122,10 +154,15 @@ def test_redacting_twice_changes_nothing_and_no_replacement_is_damaged(text: str
 
 
 @given(
-    text=texts, filler=st.sampled_from([0, 65_000, 200_000]), size=st.integers(1_000, 150_000), patterns=st.booleans()
+    text=texts,
+    filler=st.sampled_from([0, 65_000, 200_000]),
+    size=st.integers(1_000, 150_000),
+    patterns=st.booleans(),
 )
 @settings(deadline=None, max_examples=25)
-def test_a_stream_is_redacted_as_the_whole_is(text: str, filler: int, size: int, patterns: bool) -> None:
+def test_a_stream_is_redacted_as_the_whole_is(
+    text: str, filler: int, size: int, patterns: bool
+) -> None:
     redactor = redactor_of(PATTERNS if patterns else [])
     data = (text + "." * filler + text + "\n" * (filler // 1000) + text).encode()
 

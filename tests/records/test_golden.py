@@ -28,31 +28,47 @@ def folded(path: Path, *, twice: bool = False) -> RunState:
     return state
 
 
-@pytest.mark.parametrize(("name", "observation"), [("quickstart", "o13"), ("external_agent", "o8"), ("resumed", "o5")])
+@pytest.mark.parametrize(
+    ("name", "observation"),
+    [("quickstart", "o13"), ("external_agent", "o8"), ("resumed", "o5")],
+)
 def test_the_last_check_of_a_round_is_its_evidence(name: str, observation: str) -> None:
     path = GOLDEN / f"{name}.jsonl"
     state = folded(path)
-    assert [(item.passed, item.observation) for item in state.validators] == [(True, observation)]
+    assert [(item.passed, item.observation) for item in state.validators] == [
+        (True, observation)
+    ]
     assert state.memory.step_evidence["prove-3"] == observation
     _, rows = evidence_of(read_records(path))
-    assert [(row.observation, row.known, row.fresh) for row in rows if row.kind == "validator"] == [
-        (observation, True, True)
-    ]
+    assert [
+        (row.observation, row.known, row.fresh)
+        for row in rows
+        if row.kind == "validator"
+    ] == [(observation, True, True)]
 
 
 def test_three_rounds_of_the_quickstart() -> None:
     """Three rounds of the quickstart: a red one, one that the judge refuses, and the one that is proven."""
     state = folded(GOLDEN / "quickstart.jsonl")
-    assert (state.status, state.stop_reason) == (GoalStatus.COMPLETE, StopReason.SATISFIED)
+    assert (state.status, state.stop_reason) == (
+        GoalStatus.COMPLETE,
+        StopReason.SATISFIED,
+    )
     assert (state.round, state.iterations, state.memory.version) == (3, 3, 74)
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, False), (3, True)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False),
+        (2, False),
+        (3, True),
+    ]
     assert (state.total.tokens, state.total.calls) == (18_730, 9)
     assert (state.goal.status, state.memory.stop_reason) == ("completed", "success")
     _, rows = evidence_of(read_records(GOLDEN / "quickstart.jsonl"))
     assert sum(row.satisfied for row in rows) == len(rows) > 0
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(GOLDEN.glob("*.jsonl")), ids=lambda path: path.stem
+)
 def test_a_record_that_is_applied_twice_changes_nothing(path: Path) -> None:
     assert folded(path, twice=True) == folded(path)
 
@@ -60,22 +76,42 @@ def test_a_record_that_is_applied_twice_changes_nothing(path: Path) -> None:
 def test_an_external_agent() -> None:
     """An external agent: a red round, one whose report is stale, and one in which nothing changed, so that it counts."""
     state = folded(GOLDEN / "external_agent.jsonl")
-    assert (state.status, state.stop_reason) == (GoalStatus.COMPLETE, StopReason.SATISFIED)
+    assert (state.status, state.stop_reason) == (
+        GoalStatus.COMPLETE,
+        StopReason.SATISFIED,
+    )
     assert (state.round, state.iterations, state.sandbox) == (3, 3, "none")
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, False), (3, True)]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False),
+        (2, False),
+        (3, True),
+    ]
     assert state.kept
     assert state.usage["agent"].cost_usd == pytest.approx(0.75)
     _, rows = evidence_of(read_records(GOLDEN / "external_agent.jsonl"))
-    assert (rows[0].observation, rows[0].seen_by, rows[0].fresh) == ("o6", "double", True)
+    assert (rows[0].observation, rows[0].seen_by, rows[0].fresh) == (
+        "o6",
+        "double",
+        True,
+    )
     assert all(row.satisfied for row in rows)
 
 
 def test_a_run_that_was_killed_and_resumed() -> None:
     """An external agent: a round that told what it used, one that was killed, one that told nothing, and the last."""
     state = folded(GOLDEN / "resumed.jsonl")
-    assert (state.status, state.stop_reason, state.resumes) == (GoalStatus.COMPLETE, StopReason.SATISFIED, 2)
+    assert (state.status, state.stop_reason, state.resumes) == (
+        GoalStatus.COMPLETE,
+        StopReason.SATISFIED,
+        2,
+    )
     used = state.usage["agent"]
-    assert (used.input_tokens, used.output_tokens, used.estimated_tokens, used.uncounted_calls) == (207, 21, 110, 1)
+    assert (
+        used.input_tokens,
+        used.output_tokens,
+        used.estimated_tokens,
+        used.uncounted_calls,
+    ) == (207, 21, 110, 1)
     assert (used.cost_usd, used.known_cost_usd) == (None, 0.75)
     assert state.plan.unenforced == ("cost_usd",)
 
@@ -89,8 +125,13 @@ def test_checks_in_place() -> None:
         "in-place",
     )
     assert (state.round, state.iterations, state.plan.hidden) == (2, 2, ("hush",))
-    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [(1, False), (2, True)]
-    assert [(item.kind, item.decision) for item in state.approvals] == [("checks", "denied")]
+    assert [(attempt.attempt, attempt.passed) for attempt in state.attempts] == [
+        (1, False),
+        (2, True),
+    ]
+    assert [(item.kind, item.decision) for item in state.approvals] == [
+        ("checks", "denied")
+    ]
     outcome = outcome_of(state)
     assert (outcome.labels, outcome.differing) == (
         ("self-judged", "not verified: tests/check.sh"),

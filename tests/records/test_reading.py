@@ -11,7 +11,14 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
-from goalrunner.records.event_log import EventLog, LogDamage, LogEnd, read_end, read_lines, read_records
+from goalrunner.records.event_log import (
+    EventLog,
+    LogDamage,
+    LogEnd,
+    read_end,
+    read_lines,
+    read_records,
+)
 from goalrunner.records.redaction import Redactor
 from tests.support.clocks import SteppingClock
 from tests.support.events import tool_called
@@ -28,7 +35,9 @@ def path(tmp_path: Path) -> Path:
     with EventLog(path, clock, Redactor({})) as log:
         for summary in ("first", "midst", "third"):
             log.append(tool_called(summary))
-    assert [len(line) for line in path.read_bytes().splitlines(keepends=True)] == [LINE] * 3
+    assert [len(line) for line in path.read_bytes().splitlines(keepends=True)] == [
+        LINE
+    ] * 3
     return path
 
 
@@ -51,7 +60,9 @@ def path(tmp_path: Path) -> Path:
         (lambda line: line.replace(b'"1.8"', b'"2.0"'), "the record at byte 182 has schema version 2.0; this program reads 1.8"),
     ],
 )  # fmt: skip
-def test_damage_in_the_middle_is_named(path: Path, damage: Callable[[bytes], bytes], message: str) -> None:
+def test_damage_in_the_middle_is_named(
+    path: Path, damage: Callable[[bytes], bytes], message: str
+) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + damage(second) + third)
     records = read_records(path)
@@ -67,18 +78,30 @@ def test_a_damaged_log_is_not_continued(path: Path) -> None:
     damaged = path.read_bytes().replace(b'"seq":2', b'"seq":7')
     path.write_bytes(damaged)
 
-    with pytest.raises(RecordError, match="the record at byte 182 does not follow the one at byte 0"):
+    with pytest.raises(
+        RecordError, match="the record at byte 182 does not follow the one at byte 0"
+    ):
         EventLog(path, SteppingClock(), Redactor({}))
 
     assert path.read_bytes() == damaged
 
 
-@pytest.mark.parametrize(("old", "new"), [(b"tool_called", b"tool_dreamt"), (b'"tool":', b'"mood":"calm","tool":')])
-def test_what_only_a_newer_minor_schema_has_is_an_error_with_its_version(path: Path, old: bytes, new: bytes) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b"tool_called", b"tool_dreamt"), (b'"tool":', b'"mood":"calm","tool":')],
+)
+def test_what_only_a_newer_minor_schema_has_is_an_error_with_its_version(
+    path: Path, old: bytes, new: bytes
+) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(rechained([first, second.replace(b'"1.8"', b'"1.9"').replace(old, new), third]))
+    path.write_bytes(
+        rechained([first, second.replace(b'"1.8"', b'"1.9"').replace(old, new), third])
+    )
 
-    with pytest.raises(LogDamage, match=r"record at byte 182 has schema version 1.9; this program reads 1.8\ninstall"):
+    with pytest.raises(
+        LogDamage,
+        match=r"record at byte 182 has schema version 1.9; this program reads 1.8\ninstall",
+    ):
         list(read_records(path))
 
 
@@ -95,7 +118,11 @@ def test_the_end_of_a_log(path: Path) -> None:
 
     last = path.read_bytes().splitlines()[2]
     assert read_end(path) == LogEnd(
-        seq=3, elapsed=0.0, size=3 * LINE, link=hashlib.sha256(last).hexdigest()[:16], start=2 * LINE
+        seq=3,
+        elapsed=0.0,
+        size=3 * LINE,
+        link=hashlib.sha256(last).hexdigest()[:16],
+        start=2 * LINE,
     )
     assert read_end(path.with_name("missing")) == LogEnd()
 
@@ -108,7 +135,15 @@ def test_a_missing_log_is_an_error(tmp_path: Path) -> None:
 def older(path: Path, version: str, *happened: Mapping[str, object]) -> list[Record]:
     """The records of a log that an earlier version wrote."""
     lines = [
-        json.dumps({"v": version, "seq": number, "at": "2026-01-01T00:00:00+00:00", "elapsed": 0.0, "event": event})
+        json.dumps(
+            {
+                "v": version,
+                "seq": number,
+                "at": "2026-01-01T00:00:00+00:00",
+                "elapsed": 0.0,
+                "event": event,
+            }
+        )
         for number, event in enumerate(happened, 1)
     ]
     path.write_text("".join(f"{line}\n" for line in lines))
@@ -118,12 +153,26 @@ def older(path: Path, version: str, *happened: Mapping[str, object]) -> list[Rec
 @pytest.mark.parametrize(
     ("version", "event", "message"),
     [
-        ("1.3", {"type": "proof_started"}, "has schema version 1.3; this program reads 1.8"),
-        ("1.8", {"type": "proof_finished", "round": 1, "passed": True}, "Input tag 'proof_finished'"),
-        ("1.8", {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"}, "Extra inputs"),
+        (
+            "1.3",
+            {"type": "proof_started"},
+            "has schema version 1.3; this program reads 1.8",
+        ),
+        (
+            "1.8",
+            {"type": "proof_finished", "round": 1, "passed": True},
+            "Input tag 'proof_finished'",
+        ),
+        (
+            "1.8",
+            {"type": "run_resumed", "plan": {"clean_proof": True}, "version": "0"},
+            "Extra inputs",
+        ),
     ],
 )
-def test_unknown_events_are_an_error(path: Path, version: str, event: dict[str, object], message: str) -> None:
+def test_unknown_events_are_an_error(
+    path: Path, version: str, event: dict[str, object], message: str
+) -> None:
     with pytest.raises(LogDamage, match=message):
         older(path, version, event)
 
@@ -171,12 +220,18 @@ def test_each_line_carries_the_hash_of_the_line_before(path: Path) -> None:
 
     links = [json.loads(line)["p"] for line in lines]
 
-    assert links == [hashlib.sha256(line).hexdigest()[:16] for line in (b"", *lines[:-1])]
+    assert links == [
+        hashlib.sha256(line).hexdigest()[:16] for line in (b"", *lines[:-1])
+    ]
     assert [record.p for record in read_records(path)] == links
 
 
 def test_records_are_given_with_their_places(path: Path) -> None:
-    assert [(record.seq, end.start) for record, end in read_lines(path)] == [(1, 0), (2, LINE), (3, 2 * LINE)]
+    assert [(record.seq, end.start) for record, end in read_lines(path)] == [
+        (1, 0),
+        (2, LINE),
+        (3, 2 * LINE),
+    ]
 
 
 def test_a_changed_word_is_found_by_the_next_line(path: Path) -> None:
@@ -196,7 +251,9 @@ def test_a_line_that_lost_its_link_is_damage(path: Path) -> None:
     first, second, third = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(first + unchained(second) + third)
 
-    with pytest.raises(RecordError, match="the record at byte 182 does not follow the one at byte 0"):
+    with pytest.raises(
+        RecordError, match="the record at byte 182 does not follow the one at byte 0"
+    ):
         list(read_records(path))
 
 
@@ -204,7 +261,9 @@ def test_a_first_line_with_a_link_to_another_is_damage(path: Path) -> None:
     first, second, _ = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(second.replace(b'"seq":2', b'"seq":1') + first)
 
-    with pytest.raises(RecordError, match="the record at byte 0 is not the first one of its log"):
+    with pytest.raises(
+        RecordError, match="the record at byte 0 is not the first one of its log"
+    ):
         list(read_records(path))
 
 

@@ -64,16 +64,30 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pin: str) -> Kept:
     monkeypatch.setenv("PIN", pin)
     workspace = tmp_path / "work"
     workspace.mkdir()
-    (workspace / "deploy.env").write_text(f"token {TOKEN}\nkey {SECRET}\npin 4711\nticket ACME-42 ACME-7\n")
+    (workspace / "deploy.env").write_text(
+        f"token {TOKEN}\nkey {SECRET}\npin 4711\nticket ACME-42 ACME-7\n"
+    )
     model = recording(
         tmp_path / "models.jsonl",
         agent("", shell("touch done"), shell("cat deploy.env")),
         agent(f"It is deployed with {TOKEN}."),
-        judge((CRITERION, [quote("o3", "token [redacted:github token]\nkey [redacted:DEPLOY_TOKEN]")])),
+        judge(
+            (
+                CRITERION,
+                [
+                    quote(
+                        "o3",
+                        "token [redacted:github token]\nkey [redacted:DEPLOY_TOKEN]",
+                    )
+                ],
+            )
+        ),
     )
     goal_file = tmp_path / "goal.toml"
     goal_file.write_text(GOAL.format(model=model, workspace=workspace))
-    outcome = asyncio.run(arun(load_goal(goal_file), RunOptions(home=tmp_path / "home")))
+    outcome = asyncio.run(
+        arun(load_goal(goal_file), RunOptions(home=tmp_path / "home"))
+    )
     return Kept(outcome, tmp_path / "home")
 
 
@@ -91,17 +105,24 @@ def test_nothing_that_is_kept_holds_a_secret(kept: Kept) -> None:
     for path in (path for path in kept.folder.path.rglob("*") if path.is_file()):
         data = path.read_bytes()
         assert not [needle for needle in needles if needle in data], path
-    assert b"ACME-7" in b"".join(path.read_bytes() for path in kept.folder.artifacts.rglob("*") if path.is_file())
+    assert b"ACME-7" in b"".join(
+        path.read_bytes() for path in kept.folder.artifacts.rglob("*") if path.is_file()
+    )
 
 
 def test_what_was_replaced_is_counted_by_kind(kept: Kept) -> None:
     counted = [
-        record.event.counts for record in read_records(kept.folder.events) if isinstance(record.event, SecretsReplaced)
+        record.event.counts
+        for record in read_records(kept.folder.events)
+        if isinstance(record.event, SecretsReplaced)
     ]
     assert counted
     redacted = kept.outcome.redacted
     assert set(redacted) == {"github token", "DEPLOY_TOKEN", "PIN", "extra"}
-    assert all(redacted[kind] == sum(counts.get(kind, 0) for counts in counted) for kind in redacted)
+    assert all(
+        redacted[kind] == sum(counts.get(kind, 0) for counts in counted)
+        for kind in redacted
+    )
     assert read_summary(kept.folder)["redacted"] == redacted
     assert json.loads(kept.folder.outcome.read_text())["redacted"] == redacted
     assert redacted_line({"github token": 2, "OPENAI_API_KEY": 1}) == (
@@ -114,14 +135,19 @@ def test_the_frozen_goal_keeps_what_is_to_be_redacted(kept: Kept) -> None:
     text = kept.folder.goal_file.read_text()
     assert "$PIN" in text
     assert "4711" not in text
-    with pytest.raises(Exception, match="was changed after the run began"):  # the objective holds a token
+    with pytest.raises(
+        Exception, match="was changed after the run began"
+    ):  # the objective holds a token
         frozen_goal(kept.folder, os.environ)
 
 
 def test_files_are_for_their_owner_alone(kept: Kept) -> None:
     for path in (kept.home, *kept.home.rglob("*")):
         mode = stat.S_IMODE(path.lstat().st_mode)
-        if path.relative_to(kept.home).parts[:1] == ("stores",) and path.parent.name != "stores":
+        if (
+            path.relative_to(kept.home).parts[:1] == ("stores",)
+            and path.parent.name != "stores"
+        ):
             continue  # git's own files, in a folder that is closed
         if not path.is_symlink():
             assert mode == (0o700 if path.is_dir() else 0o600), (path, oct(mode))

@@ -22,11 +22,27 @@ def test_every_rule_has_an_example() -> None:
     assert {rule.name for rule in FORMATS} == set(tokens())
 
 
-@pytest.mark.parametrize(("kind", "text"), CASES, ids=[f"{kind}-{place}" for place, (kind, _) in enumerate(CASES)])
 @pytest.mark.parametrize(
-    "around", ["{}", "see {} there", 'key = "{}"', "a\\n{}\\nb", "KEY%3D{}", "['{}']", "<{}>", "{},"]
+    ("kind", "text"),
+    CASES,
+    ids=[f"{kind}-{place}" for place, (kind, _) in enumerate(CASES)],
 )
-def test_a_token_is_replaced_and_counted_wherever_it_stands(kind: str, text: str, around: str) -> None:
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "see {} there",
+        'key = "{}"',
+        "a\\n{}\\nb",
+        "KEY%3D{}",
+        "['{}']",
+        "<{}>",
+        "{},",
+    ],
+)
+def test_a_token_is_replaced_and_counted_wherever_it_stands(
+    kind: str, text: str, around: str
+) -> None:
     redactor = Redactor({})
 
     redacted = redactor.text(around.format(text))
@@ -38,14 +54,38 @@ def test_a_token_is_replaced_and_counted_wherever_it_stands(kind: str, text: str
     assert redactor.take_counts() == {}
 
 
-@pytest.mark.parametrize(("kind", "text"), CASES, ids=[f"{kind}-{place}" for place, (kind, _) in enumerate(CASES)])
-def test_a_token_that_is_cut_short_or_stands_for_one_stays(kind: str, text: str) -> None:
-    if kind in ("private key", "url password", "authorization", "slack webhook", "azure key", "jwt"):
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    CASES,
+    ids=[f"{kind}-{place}" for place, (kind, _) in enumerate(CASES)],
+)
+def test_a_token_that_is_cut_short_or_stands_for_one_stays(
+    kind: str, text: str
+) -> None:
+    if kind in (
+        "private key",
+        "url password",
+        "authorization",
+        "slack webhook",
+        "azure key",
+        "jwt",
+    ):
         pytest.skip("it has no length of its own; its near misses are listed below")
     head = text[:12]
 
-    begin = next(begin.decode() for rule in FORMATS for begin in rule.begins if text.startswith(begin.decode()))
-    for near in (head, head + "...", begin + "x" * (len(text) - len(begin)), f"{begin}<key>", f"{begin}YOUR_KEY"):
+    begin = next(
+        begin.decode()
+        for rule in FORMATS
+        for begin in rule.begins
+        if text.startswith(begin.decode())
+    )
+    for near in (
+        head,
+        head + "...",
+        begin + "x" * (len(text) - len(begin)),
+        f"{begin}<key>",
+        f"{begin}YOUR_KEY",
+    ):
         assert PLAIN.text(near) == near
 
 
@@ -87,7 +127,10 @@ def test_what_is_ordinary_or_a_placeholder_stays(text: str) -> None:
 
 
 def test_random_base64_hashes_and_identifiers_hold_no_token() -> None:
-    rows = [some(76, string.ascii_letters + string.digits + "+/", seed) for seed in range(20_000)]
+    rows = [
+        some(76, string.ascii_letters + string.digits + "+/", seed)
+        for seed in range(20_000)
+    ]
     rows += [some(64, HEX, seed) for seed in range(20_000)]
     text = "\n".join(rows)
 
@@ -97,7 +140,9 @@ def test_random_base64_hashes_and_identifiers_hold_no_token() -> None:
 def test_the_head_and_the_end_of_a_private_key_stay() -> None:
     redacted = PLAIN.text(f"a\n{pem()}\nb")
 
-    assert redacted.startswith("a\n-----BEGIN RSA PRIVATE KEY-----[redacted:private key]")
+    assert redacted.startswith(
+        "a\n-----BEGIN RSA PRIVATE KEY-----[redacted:private key]"
+    )
     assert redacted.endswith("-----END RSA PRIVATE KEY-----\nb")
 
 
@@ -112,7 +157,10 @@ def test_a_key_that_was_cut_is_replaced_and_what_follows_it_stays() -> None:
 def test_only_the_password_of_an_address_is_replaced() -> None:
     password = some(12)
 
-    assert PLAIN.text(f"redis://:{password}@cache:6379/0") == "redis://:[redacted:url password]@cache:6379/0"
+    assert (
+        PLAIN.text(f"redis://:{password}@cache:6379/0")
+        == "redis://:[redacted:url password]@cache:6379/0"
+    )
 
 
 def test_a_token_for_a_user_name_is_found_before_the_password() -> None:

@@ -6,7 +6,12 @@ from pathlib import Path
 
 from goalrunner.core import events
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import AgentSilent, CommandEnded, CommandStarted, RetryScheduled
+from goalrunner.core.ports import (
+    AgentSilent,
+    CommandEnded,
+    CommandStarted,
+    RetryScheduled,
+)
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.current import Current, output_tail
 from goalrunner.reports.narrative import Narrative
@@ -33,7 +38,13 @@ def following(clock: Clock, *happened: events.Event) -> Current:
 
 
 def waiting(clock: Clock, *more: events.Event) -> Current:
-    return following(clock, told_run.created(), told_run.started(), events.RoundStarted(round=2, prompt="retry"), *more)
+    return following(
+        clock,
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=2, prompt="retry"),
+        *more,
+    )
 
 
 def shown(current: Current) -> tuple[str, str, str]:
@@ -43,13 +54,18 @@ def shown(current: Current) -> tuple[str, str, str]:
 
 def test_a_model_that_is_waited_for_is_shown_with_step_tokens_and_time() -> None:
     clock = Clock()
-    usage = events.UsageRecorded(account="agent", usage=Usage(input_tokens=12_000, output_tokens=400, cost_usd=0.1))
+    usage = events.UsageRecorded(
+        account="agent",
+        usage=Usage(input_tokens=12_000, output_tokens=400, cost_usd=0.1),
+    )
     current = waiting(clock, usage, told_run.message(), told_run.message())
     clock.now += 28.9
     [item] = current.running()
     assert item.step.time == "28.9 s"
     assert shown(current) == ("agent", "waiting for the model", "step 3, 12,400 tokens")
-    assert current.totals() == "round 2 of 10 · 34.9 s of 30 min · 12,400 tokens · $0.10"
+    assert (
+        current.totals() == "round 2 of 10 · 34.9 s of 30 min · 12,400 tokens · $0.10"
+    )
 
 
 def test_a_resumed_round_shows_the_agent_once_it_has_its_prompt() -> None:
@@ -70,9 +86,13 @@ def test_a_resumed_turn_says_that_it_continues_until_the_agent_is_heard() -> Non
     assert shown(heard)[1] == "waiting for the model"
 
 
-def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_time_stands() -> None:
+def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_time_stands() -> (
+    None
+):
     clock = Clock()
-    requested = events.ApprovalRequested(approval_id="a1", kind="shell", action="make", rule="because")
+    requested = events.ApprovalRequested(
+        approval_id="a1", kind="shell", action="make", rule="because"
+    )
     current = waiting(clock, requested)
     before = current.totals()
     clock.now += 60
@@ -80,7 +100,11 @@ def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_ti
     assert shown(current) == ("waiting", "for you", f"goal approve {run} a1")
     assert current.running()[0].step.time == "1 min"
     assert (current.totals(), list(current.beats())) == (before, [])
-    decided = waiting(clock, requested, events.ApprovalRecorded(approval_id="a1", decision="approved", by="ann@desk"))
+    decided = waiting(
+        clock,
+        requested,
+        events.ApprovalRecorded(approval_id="a1", decision="approved", by="ann@desk"),
+    )
     assert shown(decided)[0] == "agent"
     question = waiting(clock, events.QuestionOpened(question="Which colour?"))
     assert shown(question) == ("waiting", "for you", f'goal answer {run} "..."')
@@ -106,9 +130,13 @@ def test_a_retry_counts_down_and_ends_with_the_answer() -> None:
     assert shown(current)[1] == "answering"
 
 
-def test_a_running_validator_has_its_progress_its_last_duration_and_the_end_of_its_output(tmp_path: Path) -> None:
+def test_a_running_validator_has_its_progress_its_last_duration_and_the_end_of_its_output(
+    tmp_path: Path,
+) -> None:
     clock, output = Clock(), tmp_path / "out"
-    result = ValidatorResult(name="tests", passed=False, reason="red", command="pytest -q", duration=182.0)
+    result = ValidatorResult(
+        name="tests", passed=False, reason="red", command="pytest -q", duration=182.0
+    )
     baseline = events.BaselineTaken(standing="red", results=(result,))
     current = following(clock, told_run.created(), told_run.started(), baseline)
     started = CommandStarted("tests", "pytest -q", output)
@@ -132,14 +160,23 @@ def test_an_external_agent_is_working_and_nothing_is_claimed_about_its_model() -
 def test_the_silence_of_an_agent_is_shown_until_it_ends() -> None:
     current = waiting(Clock())
     current.on_activity(AgentSilent(720.0, 900.0))
-    assert shown(current) == ("agent", "no output for 12 min", "the turn ends after 15 min")
+    assert shown(current) == (
+        "agent",
+        "no output for 12 min",
+        "the turn ends after 15 min",
+    )
     current.on_activity(AgentSilent(0.0, 900.0))
     assert shown(current)[1] == "waiting for the model"
 
 
-def test_only_the_end_of_a_large_output_is_read_and_a_progress_bar_is_its_last_state(tmp_path: Path) -> None:
+def test_only_the_end_of_a_large_output_is_read_and_a_progress_bar_is_its_last_state(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "out"
-    path.write_bytes(b"".join(b"line %d\n" % number for number in range(10_000)) + b" 10 %\r 20 %\r 30 %")
+    path.write_bytes(
+        b"".join(b"line %d\n" % number for number in range(10_000))
+        + b" 10 %\r 20 %\r 30 %"
+    )
     lines = output_tail(path)
     assert lines[-2:] == ["line 9999", " 30 %"]
     assert len(lines) < 2_000
@@ -149,19 +186,29 @@ def test_output_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
     assert output_tail(tmp_path / "none") == []
 
 
-def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(tmp_path: Path) -> None:
+def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(
+    tmp_path: Path,
+) -> None:
     clock, scratch, log = Clock(), tmp_path / "scratch", tmp_path / "events.jsonl"
     scratch.mkdir()
     log.touch()
     os.utime(log, (time.time() - 60, time.time() - 60))
     called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
-    begun = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    begun = (
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+    )
     current = following(clock, *begun, called)
     (scratch / f"{'0' * 16}.out").write_text("compiling\n")
     (scratch / f"{'0' * 16}.agent.out").write_text("{}\n")
     current.follow_files(scratch, log)
     (running,) = current.running()
-    assert (running.step.subject, running.lines, round(running.seconds)) == ("make", ["compiling"], 60)
+    assert (running.step.subject, running.lines, round(running.seconds)) == (
+        "make",
+        ["compiling"],
+        60,
+    )
     (scratch / f"{'0' * 16}.out").unlink()
     current.follow_files(scratch, log)
     assert [item.lines for item in current.running()] == [[]]

@@ -55,7 +55,9 @@ def test_a_limit_is_said_without_empty_parts(seconds: float, said: str) -> None:
         (None, "no price"),
     ],
 )
-def test_dollars_are_never_rounded_to_nothing_and_an_unknown_price_is_said(amount: float | None, said: str) -> None:
+def test_dollars_are_never_rounded_to_nothing_and_an_unknown_price_is_said(
+    amount: float | None, said: str
+) -> None:
     assert figures.dollars(amount) == said
 
 
@@ -66,7 +68,12 @@ def test_counts_have_their_noun() -> None:
 
 
 def test_a_score_is_cut_so_that_only_one_is_one() -> None:
-    assert [figures.score(value) for value in (0.62, 0.29, 0.999, 1.0)] == ["0.62", "0.29", "0.99", "1.00"]
+    assert [figures.score(value) for value in (0.62, 0.29, 0.999, 1.0)] == [
+        "0.62",
+        "0.29",
+        "0.99",
+        "1.00",
+    ]
 
 
 def test_a_share_is_in_percent() -> None:
@@ -100,13 +107,23 @@ def test_a_moment_is_said_in_utc() -> None:
 
 
 def test_limits_name_what_is_not_limited() -> None:
-    assert figures.limits({"max_iterations": 10, "timeout": 1_800, "tokens": None}) == "10 rounds · 30 min · no budget"
+    assert (
+        figures.limits({"max_iterations": 10, "timeout": 1_800, "tokens": None})
+        == "10 rounds · 30 min · no budget"
+    )
     assert (
         figures.limits({"max_iterations": 1, "tokens": 200_000, "cost_usd": 2.5})
         == "1 round · no timeout · 200,000 tokens · $2.50"
     )
-    assert figures.limits({"timeout": 60}, "default") == "no round limit · 1 min (default) · no budget"
-    assert figures.limits({}, "default") == figures.limits({}) == "no round limit · no timeout · no budget"
+    assert (
+        figures.limits({"timeout": 60}, "default")
+        == "no round limit · 1 min (default) · no budget"
+    )
+    assert (
+        figures.limits({}, "default")
+        == figures.limits({})
+        == "no round limit · no timeout · no budget"
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,21 +133,32 @@ def test_limits_name_what_is_not_limited() -> None:
         (Usage(), "0 tokens", "$0.00"),
         (Usage(input_tokens=1_500, cost_usd=None, calls=1), "1,500 tokens", "no price"),
         (Usage(cost_usd=0.5, calls=1, uncounted_calls=1), "tokens unknown", "$0.50"),
-        (Usage(input_tokens=1_500, cost_usd=0.5, calls=1) + Usage.unknown(), "at least 1,500 tokens", "at least $0.50"),
         (
-            Usage(input_tokens=1_500, cost_usd=None, estimated_tokens=500) + Usage.unknown(),
+            Usage(input_tokens=1_500, cost_usd=0.5, calls=1) + Usage.unknown(),
+            "at least 1,500 tokens",
+            "at least $0.50",
+        ),
+        (
+            Usage(input_tokens=1_500, cost_usd=None, estimated_tokens=500)
+            + Usage.unknown(),
             "at least 1,500 tokens, about 500 estimated",
             "cost unknown",
         ),
     ],
 )
-def test_usage_that_was_not_counted_is_unknown_and_not_zero(usage: Usage, tokens: str, dollars: str) -> None:
+def test_usage_that_was_not_counted_is_unknown_and_not_zero(
+    usage: Usage, tokens: str, dollars: str
+) -> None:
     assert figures.spent(usage) == (tokens, dollars)
 
 
 def test_the_outcome_has_the_names_that_readers_know() -> None:
     value = json.loads(figures.json_text(outcome().model_dump(mode="json")))
-    assert (value["status"], value["stop_reason"], value["iterations"]) == ("complete", "satisfied", 2)
+    assert (value["status"], value["stop_reason"], value["iterations"]) == (
+        "complete",
+        "satisfied",
+        2,
+    )
     assert {key: value["verdict"][key] for key in ("score", "complete", "missing")} == {
         "score": 1.0,
         "complete": True,
@@ -139,7 +167,9 @@ def test_the_outcome_has_the_names_that_readers_know() -> None:
 
 
 def test_json_is_ascii_so_that_nothing_in_it_reaches_a_terminal() -> None:
-    text = figures.json_text({**outcome().model_dump(mode="json"), "message": "\x9b2J\x1b[31m日本 \ud800"})
+    text = figures.json_text(
+        {**outcome().model_dump(mode="json"), "message": "\x9b2J\x1b[31m日本 \ud800"}
+    )
     assert text.isascii()
     assert "\x1b" not in text
     assert text.endswith("}\n")

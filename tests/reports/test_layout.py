@@ -34,7 +34,13 @@ def test_a_flood_of_text_is_cut_even_in_a_pipe() -> None:
 
 TEXT = st.text(max_size=120)
 LINES = st.one_of(
-    st.builds(StepLine, TEXT, subject=TEXT, time=st.sampled_from(["", "0.1 s", "12 min 34 s"]), remark=TEXT),
+    st.builds(
+        StepLine,
+        TEXT,
+        subject=TEXT,
+        time=st.sampled_from(["", "0.1 s", "12 min 34 s"]),
+        remark=TEXT,
+    ),
     st.builds(Fact, st.just("goal"), TEXT),
 )
 
@@ -83,7 +89,10 @@ PUSH = "git push origin main --force-with-lease --tags and more"
 
 def asked(columns: int | None) -> str:
     event = events.ApprovalRequested(
-        approval_id="a1", kind="shell", action=PUSH, rule='[approvals] commands = "git push*"'
+        approval_id="a1",
+        kind="shell",
+        action=PUSH,
+        rule='[approvals] commands = "git push*"',
     )
     return laid_out(event_lines(event), columns)
 
@@ -92,12 +101,19 @@ def asked(columns: int | None) -> str:
 def test_what_a_person_is_asked_is_whole_at_any_width(columns: int | None) -> None:
     text = asked(columns)
     assert "…" not in text
-    assert "".join(text.split()).removeprefix("?approval").startswith("".join(PUSH.split()))
+    assert (
+        "".join(text.split())
+        .removeprefix("?approval")
+        .startswith("".join(PUSH.split()))
+    )
     assert columns is None or all(width(row) <= columns for row in text.splitlines())
 
 
 def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() -> None:
-    short, long = (laid_out([StepLine(name, "✓", "a1", remark="by ann")], 80) for name in ("shell", "approval"))
+    short, long = (
+        laid_out([StepLine(name, "✓", "a1", remark="by ann")], 80)
+        for name in ("shell", "approval")
+    )
     assert short.index("by ann") == long.index("by ann")
 
 
@@ -123,7 +139,9 @@ def test_a_name_that_is_one_column_longer_moves_no_remark_out_of_its_column() ->
         ("[bold]markup[/bold]", "[bold]markup[/bold]"),
     ],
 )
-def test_what_would_move_the_terminal_is_gone_and_the_rest_stays(text: str, safe: str) -> None:
+def test_what_would_move_the_terminal_is_gone_and_the_rest_stays(
+    text: str, safe: str
+) -> None:
     assert printable(text) == safe
 
 
@@ -131,7 +149,9 @@ def test_what_would_move_the_terminal_is_gone_and_the_rest_stays(text: str, safe
 def test_clean_text_holds_no_control_character_and_stays_clean(text: str) -> None:
     safe = printable(text)
     assert all(
-        character == "\n" or unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp") for character in safe
+        character == "\n"
+        or unicodedata.category(character) not in ("Cc", "Cs", "Zl", "Zp")
+        for character in safe
     )
     assert printable(safe) == safe
     assert safe.encode("utf-8").decode("utf-8") == safe
@@ -149,7 +169,11 @@ def test_wide_and_combining_characters_are_measured() -> None:
 @given(st.text().map(printable_line), st.integers(0, 40))
 def test_a_cut_text_fits(text: str, columns: int) -> None:
     assert width(cut(text, columns)) <= columns
-    assert cut(text, columns) == text or cut(text, columns) == "" or cut(text, columns).endswith("…")
+    assert (
+        cut(text, columns) == text
+        or cut(text, columns) == ""
+        or cut(text, columns).endswith("…")
+    )
 
 
 def test_a_wide_character_is_never_halved() -> None:
@@ -182,17 +206,47 @@ def test_a_warning_is_shown_whole_on_a_narrow_terminal() -> None:
 @pytest.mark.parametrize(
     ("tool", "command", "name", "subject"),
     [
-        ("Bash", "cd /src/parser && pytest -q /src/parser/tests", "shell", "pytest -q tests"),
-        ("Bash", "ls /src/parser-2/x /src/parser", "shell", "ls /src/parser-2/x /src/parser"),
-        ("command_execution", "/bin/bash -lc 'echo hi > \"a b.txt\"'", "shell", 'echo hi > "a b.txt"'),
+        (
+            "Bash",
+            "cd /src/parser && pytest -q /src/parser/tests",
+            "shell",
+            "pytest -q tests",
+        ),
+        (
+            "Bash",
+            "ls /src/parser-2/x /src/parser",
+            "shell",
+            "ls /src/parser-2/x /src/parser",
+        ),
+        (
+            "command_execution",
+            "/bin/bash -lc 'echo hi > \"a b.txt\"'",
+            "shell",
+            'echo hi > "a b.txt"',
+        ),
         ("command_execution", "/bin/bash -lc ls", "shell", "ls"),
         ("command_execution", "bash -c 'a' 'b'", "shell", "bash -c 'a' 'b'"),
-        ("command_execution", "bash -lc 'never closed", "shell", "bash -lc 'never closed"),
+        (
+            "command_execution",
+            "bash -lc 'never closed",
+            "shell",
+            "bash -lc 'never closed",
+        ),
         ("Edit", "/src/parser/a.py", "edit", "a.py"),
         ("file_change", "/src/parser/a.py, /src/parser/b.py", "edit", "a.py, b.py"),
-        ("mcp__github__get_issue", '{"number": 3}', "mcp", 'github get_issue {"number": 3}'),
+        (
+            "mcp__github__get_issue",
+            '{"number": 3}',
+            "mcp",
+            'github get_issue {"number": 3}',
+        ),
         ("mcp__github", "x", "mcp__github", "x"),
-        ("WebFetch", "https://example.org/src/parser/a", "WebFetch", "https://example.org/src/parser/a"),
+        (
+            "WebFetch",
+            "https://example.org/src/parser/a",
+            "WebFetch",
+            "https://example.org/src/parser/a",
+        ),
     ],
 )
 def test_the_row_of_a_call_names_its_tool_and_has_paths_in_the_workspace(
@@ -203,8 +257,13 @@ def test_the_row_of_a_call_names_its_tool_and_has_paths_in_the_workspace(
 
 
 @pytest.mark.parametrize(("time", "column"), [("0.9 s", 56), ("", 48)])
-def test_the_result_of_a_wrapped_command_stays_in_its_column(time: str, column: int) -> None:
+def test_the_result_of_a_wrapped_command_stays_in_its_column(
+    time: str, column: int
+) -> None:
     long = "python -m pytest -q --strict-markers tests/unit/test_parser.py tests/unit/test_reader.py"
-    steps = [StepLine("shell", subject=text, time=time, remark="exit 1") for text in ("pytest -q", long)]
+    steps = [
+        StepLine("shell", subject=text, time=time, remark="exit 1")
+        for text in ("pytest -q", long)
+    ]
     rows = laid_out(steps, 80).splitlines()
     assert [row.index("exit 1") for row in rows if "exit 1" in row] == [column, column]

@@ -35,7 +35,9 @@ class Terminal(io.StringIO):
 
     def screen(self) -> list[str]:
         """What stands there in the end: a line that is erased and written again counts once."""
-        lines = [re.split(r"\x1b\[2K", line)[-1] for line in self.getvalue().split("\n")]
+        lines = [
+            re.split(r"\x1b\[2K", line)[-1] for line in self.getvalue().split("\n")
+        ]
         return [printable(line).rstrip() for line in lines]
 
 
@@ -47,7 +49,12 @@ def terminal() -> Terminal:
 @pytest.fixture
 def progress(terminal: Terminal) -> Iterator[LiveProgress]:
     ticks = count()
-    with LiveProgress(terminal, lambda _: "git, clean", environ=ENVIRON, monotonic=lambda: float(next(ticks))) as live:
+    with LiveProgress(
+        terminal,
+        lambda _: "git, clean",
+        environ=ENVIRON,
+        monotonic=lambda: float(next(ticks)),
+    ) as live:
         yield live
 
 
@@ -62,7 +69,9 @@ def test_a_terminal_gets_the_living_progress(terminal: Terminal) -> None:
     assert isinstance(open_progress(terminal, environ=ENVIRON), LiveProgress)
 
 
-def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: LiveProgress) -> None:
+def test_the_lines_stay_and_are_those_of_a_pipe(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     for record in told_run.two_rounds():
         progress.on_record(record)
     progress.finish(outcome())
@@ -77,7 +86,9 @@ def test_the_lines_stay_and_are_those_of_a_pipe(terminal: Terminal, progress: Li
         assert line in screen
 
 
-def test_colours_say_what_the_marks_say(terminal: Terminal, progress: LiveProgress) -> None:
+def test_colours_say_what_the_marks_say(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, told_run.checked(True, "ok"), told_run.checked(False, "bad"))
     assert "\x1b[32m✓" in terminal.getvalue()
     assert "\x1b[31m✗" in terminal.getvalue()
@@ -101,10 +112,17 @@ def test_without_unicode_a_running_step_has_no_mark_of_a_question(
     assert "⠋" not in terminal.getvalue()
 
 
-def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progress: LiveProgress) -> None:
+def test_the_step_under_way_and_the_text_under_it_live(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     call = events.ToolCalled(tool_call_id="c", tool="shell", summary="pytest -q")
     feed(progress, events.RoundStarted(round=1, prompt="first"), call)
-    for piece in ("I will look at ", "\x1b]0;owned\x07the [bold]parser[/bold].\n", "Then", " I fix it."):
+    for piece in (
+        "I will look at ",
+        "\x1b]0;owned\x07the [bold]parser[/bold].\n",
+        "Then",
+        " I fix it.",
+    ):
         progress.on_text(piece)
     progress._live.refresh()
     drawn = terminal.getvalue()
@@ -114,7 +132,9 @@ def test_the_step_under_way_and_the_text_under_it_live(terminal: Terminal, progr
     assert "owned" not in drawn
 
 
-def test_text_that_was_recorded_makes_room_for_the_next(terminal: Terminal, progress: LiveProgress) -> None:
+def test_text_that_was_recorded_makes_room_for_the_next(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, events.RoundStarted(round=1, prompt="first"))
     progress.on_text("the first words")
     feed(progress, told_run.message())
@@ -125,29 +145,43 @@ def test_text_that_was_recorded_makes_room_for_the_next(terminal: Terminal, prog
     assert "the first words" not in terminal.getvalue()[before:]
 
 
-def test_only_the_end_of_a_long_text_is_drawn(terminal: Terminal, progress: LiveProgress) -> None:
+def test_only_the_end_of_a_long_text_is_drawn(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, events.RoundStarted(round=1, prompt="first"))
     for number in range(5_000):
         progress.on_text(f"line {number}\n")
     before = len(terminal.getvalue())
     progress._live.refresh()
     drawn = terminal.getvalue()[before:]
-    assert re.findall(r"line (\d+)", drawn) == [str(number) for number in range(4_994, 5_000)]
+    assert re.findall(r"line (\d+)", drawn) == [
+        str(number) for number in range(4_994, 5_000)
+    ]
 
 
-def test_the_end_wipes_what_lived_and_shows_the_cursor(terminal: Terminal, progress: LiveProgress) -> None:
+def test_the_end_wipes_what_lived_and_shows_the_cursor(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, events.RoundStarted(round=1, prompt="first"))
     progress.on_text("half a sentence")
     progress.finish(outcome())
     assert "half a sentence" not in "\n".join(terminal.screen()[-3:])
-    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
+    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind(
+        "\x1b[?25l"
+    )
 
 
-def test_the_cursor_is_there_during_the_run_too(terminal: Terminal, progress: LiveProgress) -> None:
-    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind("\x1b[?25l")
+def test_the_cursor_is_there_during_the_run_too(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
+    assert terminal.getvalue().rfind("\x1b[?25h") > terminal.getvalue().rfind(
+        "\x1b[?25l"
+    )
 
 
-def test_a_terminal_that_hangs_up_does_not_end_the_run(terminal: Terminal, progress: LiveProgress) -> None:
+def test_a_terminal_that_hangs_up_does_not_end_the_run(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, told_run.created())
     terminal.gone = True
     feed(progress, told_run.checked(True, "ok"))
@@ -166,7 +200,9 @@ def test_the_live_region_uses_the_width_of_the_terminal(terminal: Terminal) -> N
     assert max(len(line.rstrip()) for line in drawn) in range(190, 201)
 
 
-def test_nothing_is_drawn_while_a_person_is_asked(terminal: Terminal, progress: LiveProgress) -> None:
+def test_nothing_is_drawn_while_a_person_is_asked(
+    terminal: Terminal, progress: LiveProgress
+) -> None:
     feed(progress, events.RoundStarted(round=1, prompt="first"))
     with progress.suspended():
         terminal.write("approve? ")
@@ -207,7 +243,8 @@ def test_secrets_in_output_are_not_drawn(terminal: Terminal, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("environ", "bell", "rings"), [({}, True, True), ({"GOAL_NO_BELL": "1"}, True, False), ({}, False, False)]
+    ("environ", "bell", "rings"),
+    [({}, True, True), ({"GOAL_NO_BELL": "1"}, True, False), ({}, False, False)],
 )
 def test_the_terminal_rings_and_has_a_title_when_a_person_is_needed(
     terminal: Terminal, environ: dict[str, str], bell: bool, rings: bool

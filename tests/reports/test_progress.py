@@ -23,10 +23,16 @@ from tests.support import told_run
 from tests.support.told_run import feed, numbered, outcome
 
 
-def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_its_end() -> None:
+def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_its_end() -> (
+    None
+):
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, monotonic=clock)
-    start = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    start = (
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+    )
     check = events.StepStarted(step_id="validate-1", description="run 1 validator")
     feed(progress, *start, events.RoundFinished(round=1), check)
     before = len(stream.getvalue())
@@ -48,17 +54,29 @@ def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_it
 def test_a_short_step_has_one_line() -> None:
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, monotonic=clock)
-    feed(progress, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    feed(
+        progress,
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+    )
     before = stream.getvalue()
     clock.now += 2.9
     progress.beat()
     assert stream.getvalue() == before
 
 
-def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answer() -> None:
+def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answer() -> (
+    None
+):
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream, monotonic=clock)
-    feed(progress, told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    feed(
+        progress,
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+    )
     before = len(stream.getvalue())
     with progress.suspended():
         clock.now += 60
@@ -77,15 +95,23 @@ def test_nothing_is_printed_while_a_person_is_asked_and_a_note_follows_the_answe
         ({"TERM": "xterm", "CI": "false"}, True),
     ],
 )
-def test_a_terminal_is_redrawn_unless_it_is_dumb_or_in_ci(environ: dict[str, str], live: bool) -> None:
+def test_a_terminal_is_redrawn_unless_it_is_dumb_or_in_ci(
+    environ: dict[str, str], live: bool
+) -> None:
     assert can_redraw(Terminal(), environ) == live
 
 
 @pytest.mark.parametrize(
     ("environ", "coloured"),
-    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+    ],
 )
-def test_a_pipe_has_colours_only_if_they_are_forced(environ: dict[str, str], coloured: bool) -> None:
+def test_a_pipe_has_colours_only_if_they_are_forced(
+    environ: dict[str, str], coloured: bool
+) -> None:
     stream = io.StringIO()
     feed(open_progress(stream, environ=environ), told_run.checked(True, "ok"))
     assert ("\x1b[32m✓" in stream.getvalue()) == coloured
@@ -114,9 +140,13 @@ def test_quiet_prints_the_last_lines_alone() -> None:
 def test_quiet_still_warns_of_a_run_that_nothing_stops() -> None:
     stream = io.StringIO()
     progress = Progress(stream, quiet=True)
-    for record in numbered(told_run.created(max_iterations=None, timeout=None), told_run.started()):
+    for record in numbered(
+        told_run.created(max_iterations=None, timeout=None), told_run.started()
+    ):
         progress.on_record(record)
-    assert stream.getvalue() == ("warning    no limit stops this run: no round limit, no timeout, no budget\n")
+    assert stream.getvalue() == (
+        "warning    no limit stops this run: no round limit, no timeout, no budget\n"
+    )
 
 
 def test_a_reader_that_goes_away_does_not_end_the_run() -> None:
@@ -146,10 +176,17 @@ def test_only_a_terminal_is_redrawn_and_not_a_quiet_one() -> None:
 
 
 def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() -> None:
-    started = told_run.started().model_copy(update={"agent_command": "command · ./fix.sh"})
+    started = told_run.started().model_copy(
+        update={"agent_command": "command · ./fix.sh"}
+    )
     state: RunState | None = None
     prompt = told_run.message("user")
-    for record in numbered(told_run.created(), started, events.RoundStarted(round=1, prompt="first"), prompt):
+    for record in numbered(
+        told_run.created(),
+        started,
+        events.RoundStarted(round=1, prompt="first"),
+        prompt,
+    ):
         state = apply(state, record)
     assert state is not None
     stream = io.StringIO()
@@ -157,11 +194,15 @@ def test_a_resumed_run_shows_the_agents_command_and_that_its_usage_is_unknown() 
     lines = stream.getvalue().splitlines()
     assert any(line.startswith("agent      command · ./fix.sh") for line in lines)
     assert lines[-1].endswith("tokens unknown · cost unknown")
-    Progress(stream).on_state(state.model_copy(update={"iterations": 1, "external": False}))
+    Progress(stream).on_state(
+        state.model_copy(update={"iterations": 1, "external": False})
+    )
     assert stream.getvalue().splitlines()[-1].endswith("0 tokens · $0.00")
 
 
-def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_resume() -> None:
+def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_resume() -> (
+    None
+):
     past = told_run.two_rounds()
     state = told_run.state_of(past[2].event)
     stream = io.StringIO()
@@ -172,7 +213,9 @@ def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_res
     lines = stream.getvalue().splitlines()
     assert lines[6].startswith("round 1    · shell   pytest -q tests/test_parser.py")
     began, ended = past[2].elapsed, past[14].elapsed
-    assert lines[10].startswith(f"           round 1 took {ended - began:.1f} s since it was resumed")
+    assert lines[10].startswith(
+        f"           round 1 took {ended - began:.1f} s since it was resumed"
+    )
 
 
 def test_only_a_terminal_needs_streamed_text() -> None:
@@ -186,10 +229,19 @@ def test_only_a_terminal_needs_streamed_text() -> None:
     ("verbose", "rows"),
     [
         (False, ["round 1    · agent   I look at it. Then I change it."]),
-        (True, ["round 1    · agent   said", "             I look at it.", "               Then I change it."]),
+        (
+            True,
+            [
+                "round 1    · agent   said",
+                "             I look at it.",
+                "               Then I change it.",
+            ],
+        ),
     ],
 )
-def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(verbose: bool, rows: list[str]) -> None:
+def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(
+    verbose: bool, rows: list[str]
+) -> None:
     stream = io.StringIO()
     read: list[str] = []
 
@@ -199,7 +251,13 @@ def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(verbose: bool, r
 
     progress = Progress(stream, said=said, verbose=verbose)
     external = told_run.started().model_copy(update={"agent_command": "claude -p"})
-    feed(progress, told_run.created(), external, events.RoundStarted(round=1, prompt="first"), told_run.message())
+    feed(
+        progress,
+        told_run.created(),
+        external,
+        events.RoundStarted(round=1, prompt="first"),
+        told_run.message(),
+    )
     assert stream.getvalue().splitlines()[-len(rows) :] == rows
     assert read == ["k3f9-make-parse"]
 

@@ -31,18 +31,26 @@ def drawn() -> dict[str, str]:
     return renderings.drawn()
 
 
-@pytest.mark.parametrize("name", [*(moment.__name__ for moment in renderings.MOMENTS), "piped"])
-def test_a_moment_looks_as_it_is_kept(drawn: dict[str, str], name: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "name", [*(moment.__name__ for moment in renderings.MOMENTS), "piped"]
+)
+def test_a_moment_looks_as_it_is_kept(
+    drawn: dict[str, str], name: str, request: pytest.FixtureRequest
+) -> None:
     check(name, drawn[name], request)
 
 
 @pytest.mark.parametrize("page", pages.PAGES)
-def test_a_report_reads_as_it_is_kept(page: Callable[[], pages.Sections], request: pytest.FixtureRequest) -> None:
+def test_a_report_reads_as_it_is_kept(
+    page: Callable[[], pages.Sections], request: pytest.FixtureRequest
+) -> None:
     check(page.__name__, pages.page_text(page()), request)
 
 
 @pytest.mark.parametrize("moment", renderings.MOMENTS)
-def test_a_moment_fits_its_terminal(drawn: dict[str, str], moment: Callable[[renderings.Screen], None]) -> None:
+def test_a_moment_fits_its_terminal(
+    drawn: dict[str, str], moment: Callable[[renderings.Screen], None]
+) -> None:
     parts = re.split(r"(?m)^=+ \d+x\d+ =+\n", drawn[moment.__name__])[1:]
     for part, (columns, height) in zip(parts, renderings.SIZES, strict=True):
         assert len(part.rstrip().splitlines()) <= height

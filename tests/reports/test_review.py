@@ -45,10 +45,30 @@ def test_what_is_left_out_is_said_and_can_be_seen() -> None:
 def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
     value = review.evidence_value("k3f9", pages.NOT_COMPLETE, pages.ROWS)
     assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
-    assert [row["fresh"] for row in value["evidence"]] == [True, False, False, False, True]
-    assert [row["seen_by"] for row in value["evidence"]] == ["runner", "claude", "", "", "runner"]
-    assert value["evidence"][0] == {**pages.ROWS[0].model_dump(mode="json"), "fresh": True, "seen_by": "runner"}
-    assert review.evidence_value("k3f9", None, ()) == {"run_id": "k3f9", "verdict": None, "evidence": []}
+    assert [row["fresh"] for row in value["evidence"]] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert [row["seen_by"] for row in value["evidence"]] == [
+        "runner",
+        "claude",
+        "",
+        "",
+        "runner",
+    ]
+    assert value["evidence"][0] == {
+        **pages.ROWS[0].model_dump(mode="json"),
+        "fresh": True,
+        "seen_by": "runner",
+    }
+    assert review.evidence_value("k3f9", None, ()) == {
+        "run_id": "k3f9",
+        "verdict": None,
+        "evidence": [],
+    }
 
 
 PATCH = """\
@@ -92,10 +112,14 @@ def test_a_patch_for_a_terminal_has_no_escape_sequences_of_the_files() -> None:
 
 
 def test_only_lines_of_a_hunk_are_coloured_as_added_and_removed() -> None:
-    text = (
-        "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n--- old\n+++ new\n\\ No newline at end of file\n"
+    text = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n--- old\n+++ new\n\\ No newline at end of file\n"
+    bold, blue, red, green, end = (
+        "\x1b[1m",
+        "\x1b[36m",
+        "\x1b[31m",
+        "\x1b[32m",
+        "\x1b[m",
     )
-    bold, blue, red, green, end = "\x1b[1m", "\x1b[36m", "\x1b[31m", "\x1b[32m", "\x1b[m"
     assert patch_text(RoundPatch(1, CHANGES, text), colours=True).splitlines() == [
         f"{bold}diff --git a/x b/x{end}",
         f"{bold}--- a/x{end}",
@@ -132,13 +156,23 @@ def test_json_holds_changes_with_their_figures_and_the_patch() -> None:
         ("-x: not there -> gone", "1\n2\n", "2\n"),
     ],
 )
-def test_figures_are_those_of_git(tmp_path: Path, name: str, before: str, after: str) -> None:
+def test_figures_are_those_of_git(
+    tmp_path: Path, name: str, before: str, after: str
+) -> None:
     folder = make_repository(tmp_path / "r", {name: before, "z last": "same\n"})
     write(folder, {name: after, "z last": "other\n"})
 
     counted, _ = files_of(git(folder, "diff", "--no-renames"))
 
-    numbers = [line.split("\t")[:2] for line in git(folder, "diff", "--numstat", "--no-renames", "-z").split("\0")[:-1]]
+    numbers = [
+        line.split("\t")[:2]
+        for line in git(folder, "diff", "--numstat", "--no-renames", "-z").split("\0")[
+            :-1
+        ]
+    ]
     assert [[str(one.added), str(one.removed)] for one in counted] == numbers
-    shown = {"grün und\ttab": "grün und\\x09tab", 'quo"te\\back': 'quo"te\\x5cback'}.get(name, name)
+    shown = {
+        "grün und\ttab": "grün und\\x09tab",
+        'quo"te\\back': 'quo"te\\x5cback',
+    }.get(name, name)
     assert [one.path for one in counted] == [shown, "z last"]

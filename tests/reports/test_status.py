@@ -38,7 +38,9 @@ def test_only_a_complete_run_gives_zero(changes: dict[str, Any], code: int) -> N
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -61,10 +63,19 @@ def test_no_row_of_a_list_is_wider_than_the_terminal(columns: int) -> None:
 @pytest.mark.parametrize("values", COMMANDS)
 def test_a_command_that_comes_next_can_be_pasted(values: dict[str, Any]) -> None:
     for command in commands_after(values):
-        if ": " not in command and " in " not in command:  # else it names what to correct
+        if (
+            ": " not in command and " in " not in command
+        ):  # else it names what to correct
             assert shlex.split(command)[0] == "goal"
 
 
 def test_only_lines_that_are_replaced_are_left_out_of_a_message() -> None:
-    facts = list(message_lines("it waits\n\ngoal approve k3f9, or goal deny k3f9\ngoal agents claude\n"))
-    assert [(fact.text, fact.whole) for fact in facts] == [("it waits", False), ("goal agents claude", True)]
+    facts = list(
+        message_lines(
+            "it waits\n\ngoal approve k3f9, or goal deny k3f9\ngoal agents claude\n"
+        )
+    )
+    assert [(fact.text, fact.whole) for fact in facts] == [
+        ("it waits", False),
+        ("goal agents claude", True),
+    ]

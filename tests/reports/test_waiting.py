@@ -38,12 +38,24 @@ def _berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def failed(**changes: object) -> events.WorkFailed:
-    fields = {"account": "agent", "kind": "limit", "reason": "usage limit, five hours", "message": "it is used up"}
-    return events.WorkFailed.model_validate({**fields, "stop_reason": StopReason.AGENT_FAILED, **changes})
+    fields = {
+        "account": "agent",
+        "kind": "limit",
+        "reason": "usage limit, five hours",
+        "message": "it is used up",
+    }
+    return events.WorkFailed.model_validate(
+        {**fields, "stop_reason": StopReason.AGENT_FAILED, **changes}
+    )
 
 
 def wait(until: str = UNTIL, **changes: object) -> events.WaitStarted:
-    fields = {"account": "agent", "kind": "limit", "reason": "usage limit, five hours", "until": until}
+    fields = {
+        "account": "agent",
+        "kind": "limit",
+        "reason": "usage limit, five hours",
+        "until": until,
+    }
     return events.WaitStarted.model_validate({**fields, **changes})
 
 
@@ -71,7 +83,9 @@ def test_a_log_has_one_line_at_the_beginning_of_a_wait_and_one_at_its_end() -> N
         clock.now += 1
         progress.beat()
     feed(progress, events.WaitEnded())
-    assert [" ".join(line.split()) for line in stream.getvalue()[before:].splitlines()] == [
+    assert [
+        " ".join(line.split()) for line in stream.getvalue()[before:].splitlines()
+    ] == [
         "round 1 ! waiting usage limit, five hours, until 13:13 CET (in 2 h 13 min)",
         "· waiting over after 0.0 s; the work goes on",
     ]
@@ -79,7 +93,9 @@ def test_a_log_has_one_line_at_the_beginning_of_a_wait_and_one_at_its_end() -> N
 
 def test_a_retry_is_one_line() -> None:
     stream = io.StringIO()
-    overloaded = wait("2026-11-21T10:00:30+00:00", kind="retry", reason="529 overloaded", number=2)
+    overloaded = wait(
+        "2026-11-21T10:00:30+00:00", kind="retry", reason="529 overloaded", number=2
+    )
     progress = Progress(stream)
     feed(progress, events.RoundStarted(round=1, prompt="first"))
     before = len(stream.getvalue())
@@ -122,7 +138,11 @@ def test_the_live_view_counts_down_and_the_active_time_stands_still() -> None:
 def test_after_a_wait_the_agent_is_at_work() -> None:
     clock, narrative = Clock(), Narrative()
     current = Current(narrative, clock)
-    begun = (told_run.created(), told_run.started(), events.RoundStarted(round=1, prompt="first"))
+    begun = (
+        told_run.created(),
+        told_run.started(),
+        events.RoundStarted(round=1, prompt="first"),
+    )
     for record in numbered(*begun, failed(), wait(), events.WaitEnded()):
         narrative.lines_of(record)
         current.follow(record)
@@ -134,7 +154,11 @@ def test_after_a_wait_the_agent_is_at_work() -> None:
 def test_status_and_list_say_what_a_run_waits_for() -> None:
     state = state_of(events.RoundStarted(round=1, prompt="first"), failed(), wait())
     values = RunSummary.of(state)
-    assert (values.status, values.waits_for, values.resume_at) == ("running", "usage limit, five hours", UNTIL)
+    assert (values.status, values.waits_for, values.resume_at) == (
+        "running",
+        "usage limit, five hours",
+        UNTIL,
+    )
     text = "waiting: usage limit, five hours, until 13:13 CET (in 2 h 13 min)"
     assert f"status     {text}\n" in laid_out(status_lines(values, NOW))
     listed = listing_text([values], NOW)
@@ -146,10 +170,14 @@ def test_the_last_lines_say_when_to_resume() -> None:
     resume_at = datetime.now(UTC) + timedelta(hours=3, seconds=-30)
     message = f"it is used up\nthe limit resets at {resume_at:%Y-%m-%d %H:%M:%S} UTC"
     changes = {"message": message, "resume_at": resume_at.isoformat(), "waited": 4000.0}
-    ended = outcome(GoalStatus.FAILED).model_copy(update={**changes, "stop_reason": StopReason.AGENT_FAILED})
+    ended = outcome(GoalStatus.FAILED).model_copy(
+        update={**changes, "stop_reason": StopReason.AGENT_FAILED}
+    )
     lines = laid_out(closing_lines(ended)).splitlines()
     assert "1 h 6 min waited for limits" in lines[0]
-    again = next(at for at, line in enumerate(lines) if line.startswith("try again  at "))
+    again = next(
+        at for at, line in enumerate(lines) if line.startswith("try again  at ")
+    )
     assert "(in 2 h 59 min)" in lines[again]
     assert lines[again + 1] == "continue   goal resume k3f9-make-parse"
     assert "the limit resets" not in "\n".join(lines)
@@ -157,13 +185,25 @@ def test_the_last_lines_say_when_to_resume() -> None:
 
 def test_a_time_that_is_over_is_not_shown() -> None:
     over = RunSummary.read(
-        summary(status="failed", stop_reason="agent_failed", resume_at=UNTIL.replace("2026", "2020"))
+        summary(
+            status="failed",
+            stop_reason="agent_failed",
+            resume_at=UNTIL.replace("2026", "2020"),
+        )
     )
     assert "try again" not in laid_out(next_steps(over))
 
 
 def test_a_cancelled_run_has_no_time_to_try_again() -> None:
-    final = summary(status="cancelled", stop_reason="cancelled", resume_at=UNTIL.replace("2026", "2999"))
+    final = summary(
+        status="cancelled",
+        stop_reason="cancelled",
+        resume_at=UNTIL.replace("2026", "2999"),
+    )
     assert "try again" not in laid_out(next_steps(RunSummary.read(final)))
-    stopped = summary(status="cancelled", stop_reason="interrupted", resume_at=UNTIL.replace("2026", "2999"))
+    stopped = summary(
+        status="cancelled",
+        stop_reason="interrupted",
+        resume_at=UNTIL.replace("2026", "2999"),
+    )
     assert "try again" in laid_out(next_steps(RunSummary.read(stopped)))

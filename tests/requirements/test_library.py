@@ -49,7 +49,9 @@ def is_good(response: Any) -> bool:
 
 def chatting(folder: Path, *replies: dict[str, Any]) -> Any:
     """Return the built-in agent in a folder, with scripted replies."""
-    return chat_conversation(recording(folder / "replies.jsonl", *replies), workspace=folder)
+    return chat_conversation(
+        recording(folder / "replies.jsonl", *replies), workspace=folder
+    )
 
 
 def proof(words: str) -> str:
@@ -58,7 +60,9 @@ def proof(words: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def empty_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_folder(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
     """Return the current folder, which is empty."""
     folder = tmp_path_factory.mktemp("here")
     monkeypatch.chdir(folder)
@@ -70,18 +74,28 @@ def test_without_context_earlier_turns_of_the_conversation_stay() -> None:
     assert run_goal(conversation, "EARLIER", validators=answers(True)).passed
     run_goal(conversation, "x", validators=answers(False, True), preserve_context=False)
     assert conversation.prompts[0].startswith("EARLIER")
-    assert [message["content"] for message in conversation.messages[1::2]] == ["earlier answer", "b"]
+    assert [message["content"] for message in conversation.messages[1::2]] == [
+        "earlier answer",
+        "b",
+    ]
 
 
 def test_without_context_the_files_of_an_attempt_stay(tmp_path: Path) -> None:
-    conversation = chatting(tmp_path, agent("", write_file("made.txt", "one\n")), agent("a"), agent("b"))
+    conversation = chatting(
+        tmp_path, agent("", write_file("made.txt", "one\n")), agent("a"), agent("b")
+    )
     run_goal(conversation, "x", validators=answers(False, True), preserve_context=False)
     assert (tmp_path / "made.txt").read_text() == "one\n"
-    assert [message["role"] for message in conversation.messages] == ["user", "assistant"]
+    assert [message["role"] for message in conversation.messages] == [
+        "user",
+        "assistant",
+    ]
 
 
 def test_without_context_the_followup_of_a_controller_has_the_original_input() -> None:
-    controller = GoalController("Be good.", validators=is_good, preserve_context=False, prompt="ORIGINAL")
+    controller = GoalController(
+        "Be good.", validators=is_good, preserve_context=False, prompt="ORIGINAL"
+    )
     assert controller.start() == "ORIGINAL"
     step = controller.on_run_finished([{"role": "assistant", "content": "bad"}])
     assert isinstance(step, GoalContinue)
@@ -90,9 +104,15 @@ def test_without_context_the_followup_of_a_controller_has_the_original_input() -
 
 
 async def test_the_same_settings_serve_several_agents_at_once() -> None:
-    settings: dict[str, Any] = {"objective": "Be good.", "validators": is_good, "max_iterations": 2}
+    settings: dict[str, Any] = {
+        "objective": "Be good.",
+        "validators": is_good,
+        "max_iterations": 2,
+    }
     slow = ScriptedConversation(ScriptedRound("bad", delay=0.05), "good")
-    outcomes = await asyncio.gather(*(arun_goal(one, **settings) for one in (slow, ScriptedConversation("a", "b"))))
+    outcomes = await asyncio.gather(
+        *(arun_goal(one, **settings) for one in (slow, ScriptedConversation("a", "b")))
+    )
     assert [outcome.status for outcome in outcomes] == ["complete", "capped"]
 
 
@@ -109,7 +129,10 @@ def test_an_agent_that_said_nothing_has_an_empty_response() -> None:
         seen.append(response)
         return bool(response["content"][0]["text"])
 
-    assert run_goal(ScriptedConversation("", "words"), "x", validators=check).iterations == 2
+    assert (
+        run_goal(ScriptedConversation("", "words"), "x", validators=check).iterations
+        == 2
+    )
     assert seen[0] == {"role": "assistant", "content": [{"text": ""}]}
 
 
@@ -117,7 +140,10 @@ def test_a_conversation_with_a_history_goes_on() -> None:
     conversation = ScriptedConversation("good", "good, too")
     for objective in ("Be good.", "Be good again."):
         run_goal(conversation, objective, validators=is_good)
-    assert [prompt.partition("\n")[0] for prompt in conversation.prompts] == ["Be good.", "Be good again."]
+    assert [prompt.partition("\n")[0] for prompt in conversation.prompts] == [
+        "Be good.",
+        "Be good again.",
+    ]
 
 
 def test_an_agent_with_a_critic_of_its_own_makes_one_round_of_its_turns() -> None:
@@ -126,15 +152,25 @@ def test_an_agent_with_a_critic_of_its_own_makes_one_round_of_its_turns() -> Non
 
         async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
             reply = await super().send(prompt, recorder)
-            return reply if "good" in reply.text else await self.send("Refine it.", recorder)
+            return (
+                reply
+                if "good" in reply.text
+                else await self.send("Refine it.", recorder)
+            )
 
-    outcome = run_goal(Critical("bad", "good"), "Be good.", validators=is_good, max_iterations=1)
+    outcome = run_goal(
+        Critical("bad", "good"), "Be good.", validators=is_good, max_iterations=1
+    )
     assert (outcome.status, outcome.iterations) == ("complete", 1)
 
 
-def test_checks_run_in_the_workspace_of_the_conversation(tmp_path: Path, empty_folder: Path) -> None:
+def test_checks_run_in_the_workspace_of_the_conversation(
+    tmp_path: Path, empty_folder: Path
+) -> None:
     (empty_folder / "done").touch()
-    outcome = run_goal(chatting(tmp_path, agent("a")), "x", validators="test -e done", max_iterations=1)
+    outcome = run_goal(
+        chatting(tmp_path, agent("a")), "x", validators="test -e done", max_iterations=1
+    )
     assert (outcome.status, outcome.workspace) == ("capped", str(tmp_path))
     conversation = chatting(tmp_path, agent("", shell("touch done")), agent("b"))
     assert run_goal(conversation, "x", validators="test -e done").passed
@@ -144,26 +180,45 @@ def test_checks_run_in_the_workspace_of_the_conversation(tmp_path: Path, empty_f
 
 def test_a_keyword_overrides_the_field_of_the_goal() -> None:
     goal = Goal(objective="x", max_iterations=3, timeout=60)
-    options: list[dict[str, Any]] = [{}, {"max_iterations": 10}, {"max_iterations": None}]
-    outcomes = [run_goal(ScriptedConversation("good"), goal, validators=is_good, **one) for one in options]
+    options: list[dict[str, Any]] = [
+        {},
+        {"max_iterations": 10},
+        {"max_iterations": None},
+    ]
+    outcomes = [
+        run_goal(ScriptedConversation("good"), goal, validators=is_good, **one)
+        for one in options
+    ]
     assert [outcome.limits["max_iterations"] for outcome in outcomes] == [3, 10, None]
     assert {outcome.limits["timeout"] for outcome in outcomes} == {60.0}
 
 
-@pytest.mark.parametrize(("options", "status"), [({}, "failed"), ({"wait": "1m"}, "complete"), ({"wait": 0}, "failed")])
-def test_a_program_waits_for_a_limit_only_if_it_says_so(options: dict[str, Any], status: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [({}, "failed"), ({"wait": "1m"}, "complete"), ({"wait": 0}, "failed")],
+)
+def test_a_program_waits_for_a_limit_only_if_it_says_so(
+    options: dict[str, Any], status: str
+) -> None:
     class UsedUp(AgentError):
         def __getattribute__(self, name: str) -> Any:
             if name == "outage":
-                return Outage("limit", "usage limit", datetime.now(UTC) + timedelta(seconds=0.3))
+                return Outage(
+                    "limit", "usage limit", datetime.now(UTC) + timedelta(seconds=0.3)
+                )
             return super().__getattribute__(name)
 
-    conversation = ScriptedConversation(ScriptedRound(error=UsedUp("it is used up")), "good")
+    conversation = ScriptedConversation(
+        ScriptedRound(error=UsedUp("it is used up")), "good"
+    )
     assert run_goal(conversation, "x", validators=is_good, **options).status == status
 
 
 def test_a_goal_file_has_all_settings(tmp_path: Path) -> None:
-    verdicts = (judge(("it holds", []), missing="More."), judge(("it holds", [quote("o2", "short")])))
+    verdicts = (
+        judge(("it holds", []), missing="More."),
+        judge(("it holds", [quote("o2", "short")])),
+    )
     model = recording(tmp_path / "judge.jsonl", *verdicts)
     (tmp_path / "goal.toml").write_text(
         'objective = "Be short."\ndeliverable = "response"\npreserve_context = false\n'
@@ -171,7 +226,10 @@ def test_a_goal_file_has_all_settings(tmp_path: Path) -> None:
         'model = "openai/gpt-5"\n'
         f'[judge]\nmodel = "{model}"\nsystem_prompt = "Be strict."\n'
     )
-    goal, conversation = load_goal(tmp_path / "goal.toml"), ScriptedConversation("long", "short")
+    goal, conversation = (
+        load_goal(tmp_path / "goal.toml"),
+        ScriptedConversation("long", "short"),
+    )
     outcome = run_goal(conversation, goal)
     assert (outcome.status, goal.judge.system_prompt) == ("complete", "Be strict.")
     assert (outcome.limits["timeout"], outcome.limits["max_iterations"]) == (90.0, None)
@@ -182,9 +240,27 @@ STRANDS: list[dict[str, Any]] = [
     {"role": "user", "content": [{"text": "Run the tests."}]},
     {
         "role": "assistant",
-        "content": [{"toolUse": {"toolUseId": "t1", "name": "shell", "input": {"command": "pytest -q"}}}],
+        "content": [
+            {
+                "toolUse": {
+                    "toolUseId": "t1",
+                    "name": "shell",
+                    "input": {"command": "pytest -q"},
+                }
+            }
+        ],
     },
-    {"role": "user", "content": [{"toolResult": {"toolUseId": "t1", "content": [{"text": "3 passed in 0.1s"}]}}]},
+    {
+        "role": "user",
+        "content": [
+            {
+                "toolResult": {
+                    "toolUseId": "t1",
+                    "content": [{"text": "3 passed in 0.1s"}],
+                }
+            }
+        ],
+    },
     {"role": "assistant", "content": [{"text": "All 3 tests pass."}]},
 ]
 
@@ -192,11 +268,21 @@ STRANDS: list[dict[str, Any]] = [
 def test_messages_of_strands_are_judged_as_they_are() -> None:
     goal = Goal(objective="The tests pass.")
     prompt = build_judge_prompt(goal.objective, STRANDS)
-    assert prompt.index("[o1] shell") < prompt.index("3 passed in 0.1s") < prompt.index("All 3 tests pass.")
+    assert (
+        prompt.index("[o1] shell")
+        < prompt.index("3 passed in 0.1s")
+        < prompt.index("All 3 tests pass.")
+    )
     assert judge_goal(lambda messages: proof("3 passed"), goal, STRANDS).complete
-    assert not judge_goal(lambda messages: proof("All 3 tests pass"), goal, STRANDS).complete
+    assert not judge_goal(
+        lambda messages: proof("All 3 tests pass"), goal, STRANDS
+    ).complete
     with pytest.raises(UsageError, match="unknown kind"):
-        judge_goal(lambda messages: "", goal, [{"role": "user", "content": [{"toolSomething": {}}]}])
+        judge_goal(
+            lambda messages: "",
+            goal,
+            [{"role": "user", "content": [{"toolSomething": {}}]}],
+        )
 
 
 def test_a_judge_sees_results_and_claims_and_no_other_prompts() -> None:
@@ -224,7 +310,11 @@ def test_a_verdict_has_a_score_between_0_and_1() -> None:
 def test_a_run_that_judges_itself_is_labelled(tmp_path: Path) -> None:
     goal = Goal(objective="Be good.", deliverable="response")
     replies = (agent("good"), judge(("it holds", [quote("o1", "good")])))
-    judges: dict[Any, Any] = {None: ("self-judged",), "agent": ("self-judged",), (lambda messages: proof("good")): ()}
+    judges: dict[Any, Any] = {
+        None: ("self-judged",),
+        "agent": ("self-judged",),
+        (lambda messages: proof("good")): (),
+    }
     for model, labels in judges.items():
         outcome = run_goal(chatting(tmp_path, *replies), goal, model)
         assert (outcome.status, outcome.labels) == ("complete", labels)
@@ -262,25 +352,44 @@ def test_the_risk_classes_are_four() -> None:
 
 def test_the_stop_conditions_are_in_the_first_event() -> None:
     goal = Goal(objective="x", budget={"tokens": 5000}, stall_rounds=7)
-    outcome = run_goal(ScriptedConversation("good"), goal, validators=is_good, max_iterations=4, timeout=60)
+    outcome = run_goal(
+        ScriptedConversation("good"),
+        goal,
+        validators=is_good,
+        max_iterations=4,
+        timeout=60,
+    )
     first = next(read_events(outcome))
     assert isinstance(first, events.GoalCreated)
     plan = first.plan
-    assert (plan.max_iterations, plan.timeout, plan.tokens, plan.stall_rounds) == (4, 60.0, 5000, 7)
+    assert (plan.max_iterations, plan.timeout, plan.tokens, plan.stall_rounds) == (
+        4,
+        60.0,
+        5000,
+        7,
+    )
 
 
 def test_the_state_is_smaller_than_the_transcript() -> None:
     tools = (shell_result("c1", "pytest", "1 failed\n" + "x" * 9_000, 1),)
     rounds = [ScriptedRound(tools=tools) for _ in range(6)]
-    outcome = run_goal(ScriptedConversation(*rounds), "x", validators=is_good, max_iterations=6)
+    outcome = run_goal(
+        ScriptedConversation(*rounds), "x", validators=is_good, max_iterations=6
+    )
     transcript = (Path(outcome.run_path) / "transcript.jsonl").stat().st_size
     state = read_state(outcome)
-    assert transcript > 5 * len(state.model_dump_json()) > 10 * len(state.memory.model_dump_json())
+    assert (
+        transcript
+        > 5 * len(state.model_dump_json())
+        > 10 * len(state.memory.model_dump_json())
+    )
     assert "xxxx" not in state.model_dump_json()
 
 
 def test_reading_a_run_writes_nothing_and_needs_no_transcript() -> None:
-    outcome = run_goal(ScriptedConversation("good, says the agent"), "x", validators=is_good)
+    outcome = run_goal(
+        ScriptedConversation("good, says the agent"), "x", validators=is_good
+    )
     log = Path(outcome.run_path) / "events.jsonl"
     before = log.read_bytes()
     for command in ("status", "show", "verify"):

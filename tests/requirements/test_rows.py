@@ -16,7 +16,11 @@ def rows() -> list[tuple[str, str, str]]:
 
 
 def test_each_requirement_has_a_row() -> None:
-    expected = [f"{letter}{number:02}" for letter, last in NUMBERS.items() for number in range(1, last + 1)]
+    expected = [
+        f"{letter}{number:02}"
+        for letter, last in NUMBERS.items()
+        for number in range(1, last + 1)
+    ]
     assert [identifier for identifier, _, _ in rows()] == expected
 
 

@@ -52,16 +52,25 @@ async def test_a_changed_file_is_not_read(store: SnapshotStore) -> None:
     assert await store.read(snapshot, "src/a.py") == b"a = 0\n"
 
 
-async def test_a_changed_list_of_large_files_is_not_read(store: SnapshotStore, workspace: Path) -> None:
+async def test_a_changed_list_of_large_files_is_not_read(
+    store: SnapshotStore, workspace: Path
+) -> None:
     write(workspace, {"large": "x" * 2000})
     snapshot = await store.snapshot()
-    row = git(store.folder, f"--git-dir={store.folder}", "rev-parse", f"{snapshot.tree}:unstored").strip()
+    row = git(
+        store.folder,
+        f"--git-dir={store.folder}",
+        "rev-parse",
+        f"{snapshot.tree}:unstored",
+    ).strip()
     rewrite(store, "blob", row, b"{}")
     with pytest.raises(WorkspaceError, match=CHANGED):
         await store.entries(snapshot)
 
 
-async def test_a_changed_file_is_not_restored_unnoticed(store: SnapshotStore, workspace: Path) -> None:
+async def test_a_changed_file_is_not_restored_unnoticed(
+    store: SnapshotStore, workspace: Path
+) -> None:
     snapshot = await store.snapshot()
     await change_blob(store, snapshot)
     write(workspace, {"tests/test_a.py": "assert True\n"})
@@ -70,7 +79,9 @@ async def test_a_changed_file_is_not_restored_unnoticed(store: SnapshotStore, wo
 
 
 async def test_an_unchanged_store_is_read_as_it_was_written(tmp_path: Path) -> None:
-    workspace = make_repository(tmp_path / "ws", {"a.b": "1\n", "a/b": "2\n", "a-b/c": "3\n", "é x\n": "4\n"})
+    workspace = make_repository(
+        tmp_path / "ws", {"a.b": "1\n", "a/b": "2\n", "a-b/c": "3\n", "é x\n": "4\n"}
+    )
     (workspace / "link").symlink_to("a")
     (workspace / "a" / "run").write_text("#!/bin/sh\n")
     (workspace / "a" / "run").chmod(0o755)

@@ -32,4 +32,6 @@ async def test_where_one_fails_the_other_has_ended(failing: str) -> None:
 
     with pytest.raises(OSError, match=failing):
         await both(wait("first"), wait("second"))
-    assert sorted(ended) == ["first", "second"] or (failing == "first" and ended == ["first"])
+    assert sorted(ended) == ["first", "second"] or (
+        failing == "first" and ended == ["first"]
+    )

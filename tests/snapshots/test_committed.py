@@ -9,8 +9,12 @@ from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, make_repository, write
 
 
-async def test_committed_files_have_the_identity_that_differences_show(tmp_path: Path) -> None:
-    workspace = make_repository(tmp_path / "work", {"a": "1\n", "sub/b c": "2\n", "ü": "3\n"})
+async def test_committed_files_have_the_identity_that_differences_show(
+    tmp_path: Path,
+) -> None:
+    workspace = make_repository(
+        tmp_path / "work", {"a": "1\n", "sub/b c": "2\n", "ü": "3\n"}
+    )
     store = SnapshotStore(workspace, tmp_path / "home")
     start = await store.snapshot()
     committed = await store.committed()
@@ -34,7 +38,9 @@ async def test_it_is_the_commit_of_the_start(tmp_path: Path) -> None:
 
 
 async def test_a_workspace_may_be_a_folder_of_a_repository(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "work", {"a": "1\n", "sub/b": "2\n", ".gitignore": "ignored/\n"})
+    root = make_repository(
+        tmp_path / "work", {"a": "1\n", "sub/b": "2\n", ".gitignore": "ignored/\n"}
+    )
     store = SnapshotStore(root / "sub", tmp_path / "home")
     await store.snapshot()
     committed = await store.committed()

@@ -13,8 +13,18 @@ from goalrunner.snapshots.git import describe
 
 def git(folder: Path, *arguments: str) -> None:
     identity = ["-c", "user.name=n", "-c", "user.email=e@x"]
-    environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    subprocess.run(["git", *identity, *arguments], cwd=folder, env=environ, check=True, capture_output=True)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=folder,
+        env=environ,
+        check=True,
+        capture_output=True,
+    )
 
 
 @pytest.fixture
@@ -40,7 +50,9 @@ def test_a_change_makes_it_unclean(repository: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", [".", "src"])
-def test_a_new_goal_file_is_no_change_of_a_person(repository: Path, folder: str) -> None:
+def test_a_new_goal_file_is_no_change_of_a_person(
+    repository: Path, folder: str
+) -> None:
     (repository / folder / "goal.toml").write_text('objective = "x"\n')
     assert describe(repository) == "git, clean"
 
@@ -93,13 +105,21 @@ def test_a_slow_git_is_not_waited_for(repository: Path, tmp_path: Path) -> None:
     assert describe(repository, environ=environ, timeout=0.1) == "git"
 
 
-def test_the_callers_git_variables_do_not_count(repository: Path, tmp_path: Path) -> None:
-    environ = {"PATH": os.environ["PATH"], "GIT_DIR": str(tmp_path / "elsewhere"), "GIT_WORK_TREE": str(tmp_path)}
+def test_the_callers_git_variables_do_not_count(
+    repository: Path, tmp_path: Path
+) -> None:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "GIT_DIR": str(tmp_path / "elsewhere"),
+        "GIT_WORK_TREE": str(tmp_path),
+    }
 
     assert describe(repository, environ=environ) == "git, clean"
 
 
-def test_nothing_that_the_repository_has_configured_runs(repository: Path, tmp_path: Path) -> None:
+def test_nothing_that_the_repository_has_configured_runs(
+    repository: Path, tmp_path: Path
+) -> None:
     trap = tmp_path / "trap"
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
     trap.chmod(0o755)
@@ -115,7 +135,9 @@ def test_nothing_that_the_repository_has_configured_runs(repository: Path, tmp_p
 
 @pytest.mark.parametrize("kind", ["clean", "process"])
 @pytest.mark.parametrize("name", ["x", "a=b.c"])
-def test_a_filter_of_the_repository_does_not_run(repository: Path, tmp_path: Path, kind: str, name: str) -> None:
+def test_a_filter_of_the_repository_does_not_run(
+    repository: Path, tmp_path: Path, kind: str, name: str
+) -> None:
     ran = tmp_path / "ran"
     git(repository, "config", f"filter.{name}.{kind}", f"touch {ran} && cat")
     git(repository, "config", f"filter.{name}.required", "true")
@@ -127,7 +149,9 @@ def test_a_filter_of_the_repository_does_not_run(repository: Path, tmp_path: Pat
     assert not ran.exists()
 
 
-def test_what_a_submodule_has_configured_does_not_run(repository: Path, tmp_path: Path) -> None:
+def test_what_a_submodule_has_configured_does_not_run(
+    repository: Path, tmp_path: Path
+) -> None:
     ran, inner = tmp_path / "ran", repository / "inner"
     inner.mkdir()
     git(inner, "init", "-q")

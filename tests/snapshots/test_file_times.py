@@ -10,7 +10,9 @@ from goalrunner.system.change_clock import ChangeClock
 
 
 def changed(root: Path, since: int, *files: str) -> list[str]:
-    found = ChangedSince(os.fsencode(root), since, lambda name: os.fsdecode(name) in files)
+    found = ChangedSince(
+        os.fsencode(root), since, lambda name: os.fsdecode(name) in files
+    )
     found.look([os.fsencode(name) for name in files], [b""])
     return sorted(map(os.fsdecode, found.times))
 

@@ -22,7 +22,9 @@ IGNORED = "*.log\nbuild/*\n!build/keep\nout/\n"
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    return make_repository(tmp_path / "work", {"a.txt": "one", "sub/b.txt": "two", ".gitignore": IGNORED})
+    return make_repository(
+        tmp_path / "work", {"a.txt": "one", "sub/b.txt": "two", ".gitignore": IGNORED}
+    )
 
 
 @pytest.fixture
@@ -79,7 +81,10 @@ async def test_a_change_in_an_ignored_folder_asks_nothing(
 
 
 async def test_git_is_asked_about_a_large_workspace(
-    store: SnapshotStore, workspace: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+    store: SnapshotStore,
+    workspace: Path,
+    calls: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(files, "MOST_TO_LOOK_AT", 3)
     first = await store.snapshot()
@@ -99,7 +104,9 @@ async def test_a_file_that_is_not_ignored_in_a_folder_of_ignored_files_is_seen(
     assert await store.snapshot() not in (first, second)
 
 
-async def test_a_file_in_place_of_an_ignored_folder_is_seen(store: SnapshotStore, workspace: Path) -> None:
+async def test_a_file_in_place_of_an_ignored_folder_is_seen(
+    store: SnapshotStore, workspace: Path
+) -> None:
     write(workspace, {"out/x": "1"})
     first = await store.snapshot()
     shutil.rmtree(workspace / "out")
@@ -108,8 +115,12 @@ async def test_a_file_in_place_of_an_ignored_folder_is_seen(store: SnapshotStore
 
 
 @pytest.mark.parametrize("kind", ["file", "link"])
-async def test_what_replaces_an_ignored_folder_is_listed_as_what_it_is(tmp_path: Path, kind: str) -> None:
-    workspace = make_repository(tmp_path / "work", {"a.txt": "one", ".gitignore": "dist\n"})
+async def test_what_replaces_an_ignored_folder_is_listed_as_what_it_is(
+    tmp_path: Path, kind: str
+) -> None:
+    workspace = make_repository(
+        tmp_path / "work", {"a.txt": "one", ".gitignore": "dist\n"}
+    )
     write(workspace, {"dist/x": "1"})
     store = SnapshotStore(workspace, tmp_path / "home")
     await store.snapshot()
@@ -131,7 +142,9 @@ async def test_an_ignored_file_that_appears_while_git_is_asked_is_listed_the_nex
 
     def late(root: bytes, ignored: Collection[bytes]) -> Look | None:
         calls.append(len(calls))
-        if len(calls) == 2:  # the first look shows another name, the second comes after git's answer
+        if (
+            len(calls) == 2
+        ):  # the first look shows another name, the second comes after git's answer
             write(workspace, {"planted.log": "1"})
         return look_at(root, ignored)
 
@@ -154,8 +167,12 @@ def test_a_file_counts_as_changed_just_before_for_three_seconds(
         assert (b"a.txt" in look.racy) == racy
 
 
-async def test_an_ignored_file_that_the_repository_tracks_is_watched_after_its_return(tmp_path: Path) -> None:
-    workspace = make_repository(tmp_path / "work", {"a.log": "1", ".gitignore": IGNORED})
+async def test_an_ignored_file_that_the_repository_tracks_is_watched_after_its_return(
+    tmp_path: Path,
+) -> None:
+    workspace = make_repository(
+        tmp_path / "work", {"a.log": "1", ".gitignore": IGNORED}
+    )
     store = SnapshotStore(workspace, tmp_path / "home")
     taken = [await store.snapshot()]
     (workspace / "a.log").unlink()
@@ -175,7 +192,9 @@ def test_a_file_that_changed_just_before_is_compared_by_its_content(
         before = look_at(os.fsencode(workspace), ())
         assert before is not None
         write(workspace, {"a.txt": after})
-        later = Look(before.names, before.files)  # as with a clock that ticks too slowly to show the change
+        later = Look(
+            before.names, before.files
+        )  # as with a clock that ticks too slowly to show the change
         return before.is_same(later, os.fsencode(workspace))
 
     assert looks_same("one")
@@ -209,16 +228,30 @@ CHANGES: tuple[Callable[[Path, random.Random], object], ...] = (
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_random_changes_are_seen_as_by_git(store: SnapshotStore, workspace: Path, seed: int) -> None:
+async def test_random_changes_are_seen_as_by_git(
+    store: SnapshotStore, workspace: Path, seed: int
+) -> None:
     numbers = random.Random(seed)
-    names = ["a.txt", "sub/b.txt", "sub/x.log", "build/a.o", "build/keep", "out/x", "new/deep/c", "out", ".gitignore"]
+    names = [
+        "a.txt",
+        "sub/b.txt",
+        "sub/x.log",
+        "build/a.o",
+        "build/keep",
+        "out/x",
+        "new/deep/c",
+        "out",
+        ".gitignore",
+    ]
     for _ in range(30):
         path = workspace / numbers.choice(names)
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif os.path.lexists(path) and path.is_file():
             numbers.choice(CHANGES)(path, numbers)
-        elif not os.path.lexists(path) and not any(parent.is_file() for parent in path.parents):
+        elif not os.path.lexists(path) and not any(
+            parent.is_file() for parent in path.parents
+        ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(numbers.randbytes(3))
         assert await same_as_git(store)

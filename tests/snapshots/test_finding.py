@@ -33,7 +33,9 @@ async def taken(store: SnapshotStore) -> Snapshot:
         store.close()
 
 
-async def test_a_snapshot_is_found_by_the_beginning_of_its_id(store: SnapshotStore) -> None:
+async def test_a_snapshot_is_found_by_the_beginning_of_its_id(
+    store: SnapshotStore,
+) -> None:
     make_repository(store.workspace, {"a": "1"})
     first = await taken(store)
     write(store.workspace, {"a": "2"})
@@ -46,7 +48,9 @@ async def test_a_snapshot_is_found_by_the_beginning_of_its_id(store: SnapshotSto
 
 
 @pytest.mark.parametrize("beginning", ["", "zz", "*", "../heads", "0" * 64])
-async def test_what_begins_no_id_is_refused(store: SnapshotStore, beginning: str) -> None:
+async def test_what_begins_no_id_is_refused(
+    store: SnapshotStore, beginning: str
+) -> None:
     await taken(store)
     with pytest.raises(UsageError, match="no snapshot"):
         await find_snapshot(git(store), beginning)

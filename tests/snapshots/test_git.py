@@ -27,12 +27,18 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("first", ["work/bin", "outside", "alias/bin"])
-def test_a_git_of_the_workspace_is_passed_over(workspace: Path, tmp_path: Path, first: str) -> None:
-    environ = {"PATH": os.pathsep.join([str(tmp_path / first), "bin", os.environ["PATH"]])}
+def test_a_git_of_the_workspace_is_passed_over(
+    workspace: Path, tmp_path: Path, first: str
+) -> None:
+    environ = {
+        "PATH": os.pathsep.join([str(tmp_path / first), "bin", os.environ["PATH"]])
+    }
 
     assert git_program(workspace, environ) == shutil.which("git")
     assert git_program(tmp_path / "alias", environ) == shutil.which("git")
-    code, output, _ = ask_git(tmp_path, "--version", environ=environ, timeout=60, workspace=workspace)
+    code, output, _ = ask_git(
+        tmp_path, "--version", environ=environ, timeout=60, workspace=workspace
+    )
     assert (code, output.split()[:2]) == (0, [b"git", b"version"])
     assert not (tmp_path / "called").exists()
 

@@ -47,12 +47,20 @@ def test_a_pattern_that_cannot_be_read_is_named() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["a/__pycache__/b.cpython-311.pyc", ".coverage", "sub/.coverage.host.12", "htmlcov/index.html", ".DS_Store"],
+    [
+        "a/__pycache__/b.cpython-311.pyc",
+        ".coverage",
+        "sub/.coverage.host.12",
+        "htmlcov/index.html",
+        ".DS_Store",
+    ],
 )
 def test_what_checks_leave_behind_is_a_cache(path: str) -> None:
     assert Patterns(CACHES).match(path)
 
 
-@pytest.mark.parametrize("path", [".coveragerc", "b.pyc", "coverage.py", "src/cache.py", "tests/htmlcov.py"])
+@pytest.mark.parametrize(
+    "path", [".coveragerc", "b.pyc", "coverage.py", "src/cache.py", "tests/htmlcov.py"]
+)
 def test_what_steers_or_can_be_imported_is_no_cache(path: str) -> None:
     assert not Patterns(CACHES).match(path)

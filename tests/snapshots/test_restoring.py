@@ -35,12 +35,16 @@ def store(workspace: Path, tmp_path: Path) -> Iterator[SnapshotStore]:
     made.close()
 
 
-async def test_a_snapshot_has_the_content(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+async def test_a_snapshot_has_the_content(
+    store: SnapshotStore, workspace: Path, tmp_path: Path
+) -> None:
     await write_out(store, await store.snapshot(), tmp_path / "out")
     assert listing(tmp_path / "out") == listing(workspace)
 
 
-async def test_an_old_snapshot_can_be_read(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+async def test_an_old_snapshot_can_be_read(
+    store: SnapshotStore, workspace: Path, tmp_path: Path
+) -> None:
     before = listing(workspace)
     first = await store.snapshot()
     write(workspace, {"a.py": "other\n", "more": "x"})
@@ -50,8 +54,12 @@ async def test_an_old_snapshot_can_be_read(store: SnapshotStore, workspace: Path
     assert listing(tmp_path / "out") == before
 
 
-async def test_restoring_says_what_it_changed_and_leaves_the_rest(tmp_path: Path) -> None:
-    workspace = make_repository(tmp_path / "ws", {".gitignore": "*.log\n", "a": "1\n", "gone": "1\n"})
+async def test_restoring_says_what_it_changed_and_leaves_the_rest(
+    tmp_path: Path,
+) -> None:
+    workspace = make_repository(
+        tmp_path / "ws", {".gitignore": "*.log\n", "a": "1\n", "gone": "1\n"}
+    )
     write(workspace, {"x.log": "1\n"})
     store = SnapshotStore(workspace, tmp_path / "home")
     first = await store.snapshot()
@@ -61,8 +69,17 @@ async def test_restoring_says_what_it_changed_and_leaves_the_rest(tmp_path: Path
     head = git(workspace, "status", "--porcelain=v2", "--branch")
 
     changes = await store.restore(first)
-    assert [f"{change.kind} {change.path}" for change in changes] == ["modified a", "added gone", "deleted new/file"]
-    assert listing(workspace) == {".gitignore": b"- *.log\n", "a": b"- 1\n", "gone": b"- 1\n", "x.log": b"- 2\n"}
+    assert [f"{change.kind} {change.path}" for change in changes] == [
+        "modified a",
+        "added gone",
+        "deleted new/file",
+    ]
+    assert listing(workspace) == {
+        ".gitignore": b"- *.log\n",
+        "a": b"- 1\n",
+        "gone": b"- 1\n",
+        "x.log": b"- 2\n",
+    }
     assert (
         git(workspace, "status", "--porcelain=v2", "--branch") != head
     )  # files alone come back: the index still lacks `gone`
@@ -73,7 +90,9 @@ async def test_restoring_says_what_it_changed_and_leaves_the_rest(tmp_path: Path
     store.close()
 
 
-async def test_restoring_never_writes_through_a_link(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+async def test_restoring_never_writes_through_a_link(
+    store: SnapshotStore, workspace: Path, tmp_path: Path
+) -> None:
     write(tmp_path / "outside", {"b.py": "outside\n"})
     before = listing(workspace)
     first = await store.snapshot()
@@ -87,7 +106,9 @@ async def test_restoring_never_writes_through_a_link(store: SnapshotStore, works
     assert (tmp_path / "outside" / "b.py").read_text() == "outside\n"
 
 
-async def test_restoring_takes_away_what_stands_in_the_way(store: SnapshotStore, workspace: Path) -> None:
+async def test_restoring_takes_away_what_stands_in_the_way(
+    store: SnapshotStore, workspace: Path
+) -> None:
     before = listing(workspace)
     first = await store.snapshot()
     (workspace / "a.py").unlink()
@@ -100,7 +121,9 @@ async def test_restoring_takes_away_what_stands_in_the_way(store: SnapshotStore,
     assert listing(workspace) == before
 
 
-async def test_an_edit_right_after_restoring_is_seen(store: SnapshotStore, workspace: Path) -> None:
+async def test_an_edit_right_after_restoring_is_seen(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     (workspace / "a.py").write_text("a = 2\n")
     await store.restore(first)
@@ -108,13 +131,29 @@ async def test_an_edit_right_after_restoring_is_seen(store: SnapshotStore, works
     (workspace / "a.py").write_text("a = 3\n")
     os.utime(workspace / "a.py", ns=(info.st_atime_ns, info.st_mtime_ns))
 
-    assert [change.path for change in await store.changes(first, await store.snapshot())] == ["a.py"]
+    assert [
+        change.path for change in await store.changes(first, await store.snapshot())
+    ] == ["a.py"]
 
 
 _NAMES = st.sampled_from(
-    ["a", "b", "d/a", "d/b", "d/e/a", "e", "d", ".gitignore", "d/.gitattributes", "two\nlines", "d/é"]
+    [
+        "a",
+        "b",
+        "d/a",
+        "d/b",
+        "d/e/a",
+        "e",
+        "d",
+        ".gitignore",
+        "d/.gitattributes",
+        "two\nlines",
+        "d/é",
+    ]
 )
-_TEXTS = st.sampled_from(["", "x", "y\n", "one\r\ntwo\r\n", "*\n", "* text eol=crlf\n", "\0\1\2"])
+_TEXTS = st.sampled_from(
+    ["", "x", "y\n", "one\r\ntwo\r\n", "*\n", "* text eol=crlf\n", "\0\1\2"]
+)
 _OPERATIONS = st.one_of(
     st.tuples(st.just("write"), _NAMES, _TEXTS),
     st.tuples(st.just("remove"), _NAMES, st.just("")),
@@ -128,7 +167,9 @@ _OPERATIONS = st.one_of(
 @given(st.lists(st.lists(_OPERATIONS, max_size=5), min_size=2, max_size=4), st.data())
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_equal_content_equal_trees_and_the_content_comes_back(
-    tmp_path_factory: pytest.TempPathFactory, steps: list[list[tuple[str, str, str]]], data: st.DataObject
+    tmp_path_factory: pytest.TempPathFactory,
+    steps: list[list[tuple[str, str, str]]],
+    data: st.DataObject,
 ) -> None:
     root = tmp_path_factory.mktemp("random")
     (root / "ws").mkdir()
@@ -136,7 +177,9 @@ def test_equal_content_equal_trees_and_the_content_comes_back(
 
     async def body() -> None:
         store = SnapshotStore(root / "ws", root / "home")
-        await store.snapshot()  # the start: a .gitignore of the steps is a file like any other
+        await (
+            store.snapshot()
+        )  # the start: a .gitignore of the steps is a file like any other
         seen = []
         for step in steps:
             for operation in step:
@@ -145,7 +188,9 @@ def test_equal_content_equal_trees_and_the_content_comes_back(
         for content, snapshot in seen:
             for other, another in seen:
                 assert (content == other) == (snapshot.tree == another.tree)
-                assert (await store.all_changes(snapshot, another) == ()) == (snapshot.id == another.id)
+                assert (await store.all_changes(snapshot, another) == ()) == (
+                    snapshot.id == another.id
+                )
         content, snapshot = seen[number]
         await write_out(store, snapshot, root / "out")
         assert listing(root / "out") == content
@@ -158,7 +203,11 @@ def test_equal_content_equal_trees_and_the_content_comes_back(
 
 def _operate(folder: Path, operation: str, name: str, text: str) -> None:
     path = folder / name
-    if any(parent.is_symlink() or parent.is_file() for parent in path.parents if parent.is_relative_to(folder)):
+    if any(
+        parent.is_symlink() or parent.is_file()
+        for parent in path.parents
+        if parent.is_relative_to(folder)
+    ):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     match operation:

@@ -31,7 +31,9 @@ from tests.support.workspaces import git
         (b"x", b"two\nlines", [b"/two?lines/**/x"]),
     ],
 )
-def test_a_line_of_a_folder_below(line: bytes, folder: bytes, lines: list[bytes]) -> None:
+def test_a_line_of_a_folder_below(
+    line: bytes, folder: bytes, lines: list[bytes]
+) -> None:
     assert below(line, folder) == lines
 
 
@@ -74,7 +76,11 @@ _PATTERNS = st.builds(
 )
 @settings(deadline=None)
 def test_git_ignores_the_same_paths_by_the_translated_rules(
-    tmp_path_factory: pytest.TempPathFactory, top: list[str], inner: list[str], excluded: list[str], folder: str
+    tmp_path_factory: pytest.TempPathFactory,
+    top: list[str],
+    inner: list[str],
+    excluded: list[str],
+    folder: str,
 ) -> None:
     root = tmp_path_factory.mktemp("rules")
     git(root, "init", "-q")
@@ -86,9 +92,14 @@ def test_git_ignores_the_same_paths_by_the_translated_rules(
     (root / ".gitignore").write_text("\n".join(top))
     (root / folder / ".gitignore").write_text("\n".join(inner))
     (root / ".git" / "info" / "exclude").write_text("\n".join(excluded))
-    lines = [*below("\n".join(excluded).encode(), b""), *below("\n".join(top).encode(), b"")]
+    lines = [
+        *below("\n".join(excluded).encode(), b""),
+        *below("\n".join(top).encode(), b""),
+    ]
     lines += below("\n".join(inner).encode(), folder.encode())
     (root / ".git" / "translated").write_bytes(b"".join(line + b"\n" for line in lines))
 
     expected = git(root, "ls-files", "--others", "--exclude-standard")
-    assert git(root, "ls-files", "--others", "--exclude-from=.git/translated") == expected
+    assert (
+        git(root, "ls-files", "--others", "--exclude-from=.git/translated") == expected
+    )

@@ -44,7 +44,9 @@ def said(changes: tuple[Change, ...]) -> list[str]:
     return [f"{change.kind} {change.path}" for change in changes]
 
 
-async def test_the_same_content_is_the_same_snapshot(store: SnapshotStore, workspace: Path) -> None:
+async def test_the_same_content_is_the_same_snapshot(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     os.utime(workspace / "a.py")
     assert await store.snapshot() == first
@@ -58,7 +60,9 @@ async def test_the_same_content_is_the_same_snapshot(store: SnapshotStore, works
     assert said(await store.changes(first, second)) == ["modified a.py"]
 
 
-async def test_every_kind_of_change_is_seen(store: SnapshotStore, workspace: Path) -> None:
+async def test_every_kind_of_change_is_seen(
+    store: SnapshotStore, workspace: Path
+) -> None:
     write(workspace, {"gone": "x", "mode": "x", "kind": "x", "folder/x": "x"})
     first = await store.snapshot()
     (workspace / "gone").unlink()
@@ -95,14 +99,18 @@ async def test_every_kind_of_change_is_seen(store: SnapshotStore, workspace: Pat
     assert await store.read(second, "new") is None
 
 
-async def test_an_edit_that_sets_size_and_time_back_is_seen(store: SnapshotStore, workspace: Path) -> None:
+async def test_an_edit_that_sets_size_and_time_back_is_seen(
+    store: SnapshotStore, workspace: Path
+) -> None:
     path = workspace / "a.py"
     os.utime(path, (1_000_000_000, 1_000_000_000))
     for text in ("a = 2\n", "a = 3\n", "a = 4\n"):  # several within one second
         before = await store.snapshot()
         path.write_text(text)
         os.utime(path, (1_000_000_000, 1_000_000_000))
-        assert said(await store.changes(before, await store.snapshot())) == ["modified a.py"]
+        assert said(await store.changes(before, await store.snapshot())) == [
+            "modified a.py"
+        ]
 
 
 async def test_so_is_one_after_another_process_took_the_snapshot(
@@ -116,15 +124,26 @@ async def test_so_is_one_after_another_process_took_the_snapshot(
     os.utime(path, (1_000_000_000, 1_000_000_000))
     later = SnapshotStore(workspace, tmp_path / "home")
 
-    assert said(await later.changes(before, await later.snapshot())) == ["modified a.py"]
+    assert said(await later.changes(before, await later.snapshot())) == [
+        "modified a.py"
+    ]
     later.close()
 
 
-async def test_caches_and_outputs_are_in_the_trees_but_change_nothing(workspace: Path, tmp_path: Path) -> None:
+async def test_caches_and_outputs_are_in_the_trees_but_change_nothing(
+    workspace: Path, tmp_path: Path
+) -> None:
     store = SnapshotStore(workspace, tmp_path / "home", outputs=["report.xml"])
     first = await store.snapshot()
     write(
-        workspace, {"__pycache__/a.pyc": "x", "sub/.pytest_cache/v": "x", ".coverage": "x", "report.xml": "x", "b": ""}
+        workspace,
+        {
+            "__pycache__/a.pyc": "x",
+            "sub/.pytest_cache/v": "x",
+            ".coverage": "x",
+            "report.xml": "x",
+            "b": "",
+        },
     )
     second = await store.snapshot()
 
@@ -133,20 +152,47 @@ async def test_caches_and_outputs_are_in_the_trees_but_change_nothing(workspace:
     store.close()
 
 
-async def test_what_the_rules_ignored_at_the_start_stays_out(store: SnapshotStore, workspace: Path) -> None:
-    write(workspace, {".gitignore": "*.log\n", "src/.gitignore": "/out\n!keep.log\n", "x.log": "", "src/out/y": ""})
+async def test_what_the_rules_ignored_at_the_start_stays_out(
+    store: SnapshotStore, workspace: Path
+) -> None:
+    write(
+        workspace,
+        {
+            ".gitignore": "*.log\n",
+            "src/.gitignore": "/out\n!keep.log\n",
+            "x.log": "",
+            "src/out/y": "",
+        },
+    )
     write(workspace, {"src/keep.log": "", "src/sub/out": ""})
     first = await store.snapshot()
     write(workspace, {"x.log": "changed", "src/out/y": "changed"})
 
     assert await store.snapshot() == first
-    watched = [".gitignore", "a.py", "src/.gitignore", "src/b.py", "src/keep.log", "src/sub/out"]
+    watched = [
+        ".gitignore",
+        "a.py",
+        "src/.gitignore",
+        "src/b.py",
+        "src/keep.log",
+        "src/sub/out",
+    ]
     assert list(await store.entries(first)) == watched
 
 
-async def test_a_new_gitignore_hides_nothing(store: SnapshotStore, workspace: Path) -> None:
+async def test_a_new_gitignore_hides_nothing(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
-    write(workspace, {".gitignore": "*\n", "src/.gitignore": "*\n", "planted.py": "x", "src/planted.py": "x"})
+    write(
+        workspace,
+        {
+            ".gitignore": "*\n",
+            "src/.gitignore": "*\n",
+            "planted.py": "x",
+            "src/planted.py": "x",
+        },
+    )
     (workspace / "a.py").unlink()
 
     changes = said(await store.changes(first, await store.snapshot()))
@@ -159,13 +205,19 @@ async def test_a_new_gitignore_hides_nothing(store: SnapshotStore, workspace: Pa
     ]
 
 
-async def test_the_rules_of_the_start_outlive_the_process(workspace: Path, tmp_path: Path) -> None:
+async def test_the_rules_of_the_start_outlive_the_process(
+    workspace: Path, tmp_path: Path
+) -> None:
     write(workspace, {".gitignore": "*.log\n", "x.log": ""})
-    store = SnapshotStore(workspace, tmp_path / "home", start=tmp_path / "run" / "start")
+    store = SnapshotStore(
+        workspace, tmp_path / "home", start=tmp_path / "run" / "start"
+    )
     first = await store.snapshot()
     store.close()
     write(workspace, {".gitignore": "*\n", "x.log": "y", "planted": "x"})
-    resumed = SnapshotStore(workspace, tmp_path / "home", start=tmp_path / "run" / "start")
+    resumed = SnapshotStore(
+        workspace, tmp_path / "home", start=tmp_path / "run" / "start"
+    )
 
     changes = await resumed.changes(first, await resumed.snapshot())
     assert said(changes) == ["modified .gitignore", "added planted"]
@@ -185,7 +237,9 @@ async def test_a_new_run_reads_the_rules_anew(workspace: Path, tmp_path: Path) -
 
 
 async def test_what_is_tracked_though_ignored_is_watched(tmp_path: Path) -> None:
-    workspace = make_repository(tmp_path / "ws", {".gitignore": "data/\n", "data/in.csv": "1\n"})
+    workspace = make_repository(
+        tmp_path / "ws", {".gitignore": "data/\n", "data/in.csv": "1\n"}
+    )
     write(workspace, {"data/out.csv": "2\n"})
     store = SnapshotStore(workspace, tmp_path / "home", start=tmp_path / "start")
     first = await store.snapshot()
@@ -198,8 +252,14 @@ async def test_what_is_tracked_though_ignored_is_watched(tmp_path: Path) -> None
     resumed = SnapshotStore(workspace, tmp_path / "home", start=tmp_path / "start")
     forged = await resumed.snapshot()
 
-    assert said(await resumed.changes(first, gone)) == ["repository .git", "deleted data/in.csv"]
-    assert said(await resumed.changes(first, forged)) == ["repository .git", "modified data/in.csv"]
+    assert said(await resumed.changes(first, gone)) == [
+        "repository .git",
+        "deleted data/in.csv",
+    ]
+    assert said(await resumed.changes(first, forged)) == [
+        "repository .git",
+        "modified data/in.csv",
+    ]
     resumed.close()
     time.sleep(2.1)  # no file changed just now any more
     again = SnapshotStore(workspace, tmp_path / "home")
@@ -208,11 +268,18 @@ async def test_what_is_tracked_though_ignored_is_watched(tmp_path: Path) -> None
 
 
 async def test_info_exclude_counts_and_attributes_do_not(tmp_path: Path) -> None:
-    files = {"a.txt": "one\r\ntwo\r\n", "id.txt": "$Id: x $\n", "big.bin": "version https://git-lfs\n", "u.txt": "ä\n"}
+    files = {
+        "a.txt": "one\r\ntwo\r\n",
+        "id.txt": "$Id: x $\n",
+        "big.bin": "version https://git-lfs\n",
+        "u.txt": "ä\n",
+    }
     workspace = make_repository(tmp_path / "ws", files)
     write(
         workspace,
-        {".gitattributes": "[attr]sly filter=evil\n* text eol=lf ident sly\nu.txt working-tree-encoding=UTF-16\n"},
+        {
+            ".gitattributes": "[attr]sly filter=evil\n* text eol=lf ident sly\nu.txt working-tree-encoding=UTF-16\n"
+        },
     )
     git(workspace, "config", "filter.evil.clean", f"touch {tmp_path}/ran; cat")
     git(workspace, "config", "filter.evil.required", "true")
@@ -231,20 +298,28 @@ async def test_info_exclude_counts_and_attributes_do_not(tmp_path: Path) -> None
     store.close()
 
 
-async def test_the_repository_belongs_to_the_snapshot_and_is_never_touched(tmp_path: Path) -> None:
+async def test_the_repository_belongs_to_the_snapshot_and_is_never_touched(
+    tmp_path: Path,
+) -> None:
     workspace = make_repository(tmp_path / "ws", {"a": "1\n"})
     hook = workspace / ".git" / "hooks" / "post-index-change"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
     hook.chmod(0o755)
     git(workspace, "config", "core.fsmonitor", f"touch {tmp_path}/ran; false")
-    own = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (workspace / ".git").rglob("*")}
+    own = {
+        path: (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in (workspace / ".git").rglob("*")
+    }
     store = SnapshotStore(workspace, tmp_path / "home")
     first = await store.snapshot()
     (workspace / "a").write_text("2\n")
     changed = await store.snapshot()
     await store.restore(first)
 
-    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in (workspace / ".git").rglob("*")} == own
+    assert {
+        path: (path.stat().st_mtime_ns, path.stat().st_ino)
+        for path in (workspace / ".git").rglob("*")
+    } == own
     assert not (tmp_path / "ran").exists()
     git(workspace, "config", "--unset", "core.fsmonitor")
     hook.unlink()
@@ -259,35 +334,68 @@ async def test_the_repository_belongs_to_the_snapshot_and_is_never_touched(tmp_p
     git(workspace, "update-ref", "refs/remotes/origin/main", "HEAD")
     assert await store.snapshot() == committed
     git(workspace, "update-index", "--chmod=+x", "a")
-    assert said(await store.changes(committed, await store.snapshot())) == ["repository .git"]
+    assert said(await store.changes(committed, await store.snapshot())) == [
+        "repository .git"
+    ]
     store.close()
 
 
 async def test_repositories_in_folders_are_looked_into(tmp_path: Path) -> None:
-    library = make_repository(tmp_path / "library", {".gitignore": "*.o\n", "lib.c": "1\n", "tracked.o": "1\n"})
+    library = make_repository(
+        tmp_path / "library",
+        {".gitignore": "*.o\n", "lib.c": "1\n", "tracked.o": "1\n"},
+    )
     workspace = make_repository(tmp_path / "ws", {"a": "1\n", ".gitignore": "*.txt\n"})
     git(workspace, "submodule", "--quiet", "add", str(library), "vendor/lib")
     make_repository(workspace / "nested", {"x": "1\n", "notes.txt": "1\n"})
     make_repository(workspace / "nested" / "inner", {"y": "1\n"})
     (workspace / "fresh").mkdir()
     git(workspace / "fresh", "init", "-q")
-    write(workspace, {"fresh/z": "1\n", "vendor/lib/built.o": "1\n", "nested/more.txt": "1\n", "own.txt": "1\n"})
+    write(
+        workspace,
+        {
+            "fresh/z": "1\n",
+            "vendor/lib/built.o": "1\n",
+            "nested/more.txt": "1\n",
+            "own.txt": "1\n",
+        },
+    )
     (workspace / "bare").mkdir()
     git(workspace / "bare", "init", "-q")
     store = SnapshotStore(workspace, tmp_path / "home")
     first = await store.snapshot()
     assert list(await store.entries(first)) == [
-        *(".gitignore", ".gitmodules", "a", "fresh/z", "nested/inner/y", "nested/more.txt", "nested/notes.txt"),
-        *("nested/x", "vendor/lib/.gitignore", "vendor/lib/lib.c", "vendor/lib/tracked.o"),
+        *(
+            ".gitignore",
+            ".gitmodules",
+            "a",
+            "fresh/z",
+            "nested/inner/y",
+            "nested/more.txt",
+            "nested/notes.txt",
+        ),
+        *(
+            "nested/x",
+            "vendor/lib/.gitignore",
+            "vendor/lib/lib.c",
+            "vendor/lib/tracked.o",
+        ),
     ]
-    assert all(entry.mode == "100644" for entry in (await store.entries(first)).values())
+    assert all(
+        entry.mode == "100644" for entry in (await store.entries(first)).values()
+    )
     write(workspace, {"nested/inner/y": "2\n", "vendor/lib/new.c": "1\n"})
     git(workspace / "fresh", "add", "z")
     git(workspace / "bare", "commit", "-q", "--allow-empty", "-m", "one")
     second = await store.snapshot()
 
     assert said(await store.changes(first, second)) == [
-        *("repository bare/.git", "repository fresh/.git", "modified nested/inner/y", "added vendor/lib/new.c"),
+        *(
+            "repository bare/.git",
+            "repository fresh/.git",
+            "modified nested/inner/y",
+            "added vendor/lib/new.c",
+        ),
     ]
     git(workspace, "init", "-q", "later")
     write(workspace, {"later/hidden.py": "1\n", "later/.git/info/exclude": "*\n"})
@@ -298,7 +406,9 @@ async def test_repositories_in_folders_are_looked_into(tmp_path: Path) -> None:
     store.close()
 
 
-async def test_a_folder_that_becomes_a_repository_stays_watched(store: SnapshotStore, workspace: Path) -> None:
+async def test_a_folder_that_becomes_a_repository_stays_watched(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     git(workspace / "src", "init", "-q")
     write(workspace, {"src/b.py": "b = 2\n", "src/c.py": ""})
@@ -308,20 +418,37 @@ async def test_a_folder_that_becomes_a_repository_stays_watched(store: SnapshotS
 
 
 async def test_a_workspace_that_is_a_part_of_a_repository(tmp_path: Path) -> None:
-    files = {".gitignore": "*.log\n/pkg/one/out\n", "pkg/.gitignore": "*.tmp\n", "pkg/one/a": "1\n", "pkg/two/b": "1\n"}
+    files = {
+        ".gitignore": "*.log\n/pkg/one/out\n",
+        "pkg/.gitignore": "*.tmp\n",
+        "pkg/one/a": "1\n",
+        "pkg/two/b": "1\n",
+    }
     root = make_repository(tmp_path / "root", {**files, "pkg/one/t.log": "tracked\n"})
-    write(root, {"pkg/one/x.log": "", "pkg/one/x.tmp": "", "pkg/one/out/x": "", "pkg/one/sub/out": ""})
+    write(
+        root,
+        {
+            "pkg/one/x.log": "",
+            "pkg/one/x.tmp": "",
+            "pkg/one/out/x": "",
+            "pkg/one/sub/out": "",
+        },
+    )
     store = SnapshotStore(root / "pkg" / "one", tmp_path / "home")
     first = await store.snapshot()
     assert list(await store.entries(first)) == ["a", "sub/out", "t.log"]
     write(root, {"pkg/two/b": "2\n"})
     assert await store.snapshot() == first
     git(root, "commit", "-q", "--allow-empty", "-m", "two")
-    assert said(await store.changes(first, await store.snapshot())) == ["repository ../../.git"]
+    assert said(await store.changes(first, await store.snapshot())) == [
+        "repository ../../.git"
+    ]
     store.close()
 
 
-async def test_a_repository_that_ignores_the_workspace_does_not_count(tmp_path: Path) -> None:
+async def test_a_repository_that_ignores_the_workspace_does_not_count(
+    tmp_path: Path,
+) -> None:
     root = make_repository(tmp_path / "home-folder", {".gitignore": "*\n"})
     write(root, {"work/a": "1\n"})
     store = SnapshotStore(root / "work", tmp_path / "home")
@@ -338,11 +465,15 @@ async def test_a_linked_worktree(tmp_path: Path) -> None:
     first = await store.snapshot()
     assert list(await store.entries(first)) == ["a"]
     git(tmp_path / "side", "commit", "-q", "--allow-empty", "-m", "two")
-    assert said(await store.changes(first, await store.snapshot())) == ["repository .git"]
+    assert said(await store.changes(first, await store.snapshot())) == [
+        "repository .git"
+    ]
     store.close()
 
 
-async def test_links_are_never_followed(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+async def test_links_are_never_followed(
+    store: SnapshotStore, workspace: Path, tmp_path: Path
+) -> None:
     write(tmp_path / "outside", {"b.py": "secret\n"})
     first = await store.snapshot()
     (workspace / "src" / "b.py").unlink()
@@ -351,19 +482,41 @@ async def test_links_are_never_followed(store: SnapshotStore, workspace: Path, t
     (workspace / "loop").symlink_to(workspace)
     second = await store.snapshot()
 
-    assert said(await store.changes(first, second)) == ["added loop", "added src", "deleted src/b.py"]
+    assert said(await store.changes(first, second)) == [
+        "added loop",
+        "added src",
+        "deleted src/b.py",
+    ]
     write(tmp_path / "outside", {"b.py": "changed\n"})
     assert await store.snapshot() == second
 
 
 async def test_odd_names(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
-    names = [b"two\nlines", b"q\"uo'te", b"caf\xe9", b"-dash", b":colon", b"*", b" ", b"back\\slash", b"tab\t"]
+    names = [
+        b"two\nlines",
+        b"q\"uo'te",
+        b"caf\xe9",
+        b"-dash",
+        b":colon",
+        b"*",
+        b" ",
+        b"back\\slash",
+        b"tab\t",
+    ]
     for name in names:
         Path(os.fsdecode(os.fsencode(workspace) + b"/" + name)).write_bytes(name)
     snapshot = await store.snapshot()
 
     entries = await store.entries(snapshot)
-    assert {"two\\x0alines", "caf\\xe9", "back\\x5cslash", ":colon", "*", " ", "tab\\x09"} < set(entries)
+    assert {
+        "two\\x0alines",
+        "caf\\xe9",
+        "back\\x5cslash",
+        ":colon",
+        "*",
+        " ",
+        "tab\\x09",
+    } < set(entries)
     for path in entries:
         assert await store.read(snapshot, path) is not None
     assert await store.read(snapshot, "two\\x0alines") == b"two\nlines"
@@ -371,7 +524,9 @@ async def test_odd_names(store: SnapshotStore, workspace: Path, tmp_path: Path) 
     assert listing(tmp_path / "out") == listing(workspace)
 
 
-async def test_names_that_git_cannot_hold_are_hashed(store: SnapshotStore, workspace: Path, tmp_path: Path) -> None:
+async def test_names_that_git_cannot_hold_are_hashed(
+    store: SnapshotStore, workspace: Path, tmp_path: Path
+) -> None:
     first = await store.snapshot()
     write(workspace, {".GIT/config": "x", "sub/.Git": "x"})
     (workspace / ".gitmodules").symlink_to("a.py")
@@ -379,11 +534,17 @@ async def test_names_that_git_cannot_hold_are_hashed(store: SnapshotStore, works
     write(workspace, {".GIT/config": "y"})
     third = await store.snapshot()
 
-    assert said(await store.changes(first, second)) == ["added .GIT/config", "added .gitmodules", "added sub/.Git"]
+    assert said(await store.changes(first, second)) == [
+        "added .GIT/config",
+        "added .gitmodules",
+        "added sub/.Git",
+    ]
     assert said(await store.changes(second, third)) == ["modified .GIT/config"]
 
 
-async def test_pipes_and_sockets_are_no_content(store: SnapshotStore, workspace: Path) -> None:
+async def test_pipes_and_sockets_are_no_content(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     os.mkfifo(workspace / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -402,7 +563,10 @@ async def test_large_files_are_hashed_not_kept(workspace: Path, tmp_path: Path) 
     write(workspace, {"big": "y" * 2000, "grows": "z" * 3000})
     second = await store.snapshot()
 
-    assert said(await store.changes(first, second)) == ["modified big", "modified grows"]
+    assert said(await store.changes(first, second)) == [
+        "modified big",
+        "modified grows",
+    ]
     entry = (await store.entries(second))["grows"]
     assert (entry.mode, entry.stored) == ("100644", False)
     with pytest.raises(WorkspaceError, match="its content was not stored"):
@@ -414,12 +578,20 @@ async def test_large_files_are_hashed_not_kept(workspace: Path, tmp_path: Path) 
     store.close()
 
 
-async def test_a_file_is_not_its_own_placeholder(workspace: Path, tmp_path: Path) -> None:
+async def test_a_file_is_not_its_own_placeholder(
+    workspace: Path, tmp_path: Path
+) -> None:
     store = SnapshotStore(workspace, tmp_path / "home", large=100)
     write(workspace, {"big": "x" * 2000})
     first = await store.snapshot()
     manifest = subprocess.run(
-        ["git", f"--git-dir={store.folder}", "cat-file", "blob", f"{first.tree}:unstored"],
+        [
+            "git",
+            f"--git-dir={store.folder}",
+            "cat-file",
+            "blob",
+            f"{first.tree}:unstored",
+        ],
         check=True,
         capture_output=True,
     )
@@ -463,7 +635,9 @@ async def test_what_cannot_be_read_is_recorded(
     assert await own.snapshot() == first
     for mode in (0, 0o444):
         (workspace / "closed").chmod(mode)
-        with pytest.raises(WorkspaceError, match=r"cannot be read: .*closed.*Permission denied"):
+        with pytest.raises(
+            WorkspaceError, match=r"cannot be read: .*closed.*Permission denied"
+        ):
             await own.snapshot()
     (workspace / "closed").chmod(0o755)
     assert await own.snapshot() == first
@@ -492,7 +666,9 @@ async def test_a_folder_of_another_user_that_cannot_be_read_is_left_out(
 
 
 @pytest.mark.slow
-async def test_files_that_come_and_go_meanwhile_do_no_harm(store: SnapshotStore, workspace: Path) -> None:
+async def test_files_that_come_and_go_meanwhile_do_no_harm(
+    store: SnapshotStore, workspace: Path
+) -> None:
     code = "import os,sys,time\nend=time.time()+1.5\nwhile time.time()<end:\n"
     code += " for i in range(300):\n  open(f'{sys.argv[1]}/t{i}','w').write('x'*i)\n"
     code += " for i in range(300):\n  os.unlink(f'{sys.argv[1]}/t{i}')\n"
@@ -519,7 +695,9 @@ async def test_a_lock_that_a_killed_process_left_is_taken_away(
 
 
 @pytest.mark.parametrize("damage", ["index", "objects"])
-async def test_a_damaged_store_is_made_anew(store: SnapshotStore, workspace: Path, tmp_path: Path, damage: str) -> None:
+async def test_a_damaged_store_is_made_anew(
+    store: SnapshotStore, workspace: Path, tmp_path: Path, damage: str
+) -> None:
     first = await store.snapshot()
     store.close()
     if damage == "index":
@@ -544,7 +722,8 @@ async def test_a_second_run_in_the_same_workspace_is_refused(
     second = SnapshotStore(workspace, tmp_path / "home")
 
     with pytest.raises(
-        WorkspaceError, match=rf"another run is active in {workspace} \(process {os.getpid()}\)"
+        WorkspaceError,
+        match=rf"another run is active in {workspace} \(process {os.getpid()}\)",
     ) as caught:
         await second.snapshot()
     assert caught.value.exit_code is ExitCode.FAILED
@@ -554,7 +733,9 @@ async def test_a_second_run_in_the_same_workspace_is_refused(
     second.close()
 
 
-async def test_the_refusal_names_the_run_that_works_there(workspace: Path, tmp_path: Path) -> None:
+async def test_the_refusal_names_the_run_that_works_there(
+    workspace: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     running = SnapshotStore(workspace, home, start=home / "runs" / "k3f9-fix" / "start")
     await running.snapshot()
@@ -567,13 +748,18 @@ async def test_the_refusal_names_the_run_that_works_there(workspace: Path, tmp_p
     running.close()
 
 
-async def test_a_run_of_another_home_is_refused(workspace: Path, tmp_path: Path) -> None:
+async def test_a_run_of_another_home_is_refused(
+    workspace: Path, tmp_path: Path
+) -> None:
     running = SnapshotStore(workspace, tmp_path / "other-home")
     await running.snapshot()
     earlier = SnapshotStore(workspace, tmp_path / "home")
     earlier.folder.mkdir(parents=True, exist_ok=True)
     (earlier.folder / "lock").write_text("1 a-run-that-is-over")
-    with pytest.raises(WorkspaceError, match=rf"another run is active in {workspace} \(process unknown\)") as caught:
+    with pytest.raises(
+        WorkspaceError,
+        match=rf"another run is active in {workspace} \(process unknown\)",
+    ) as caught:
         await earlier.snapshot()
     assert "goal watch" not in str(caught.value)
     running.close()
@@ -595,14 +781,24 @@ async def test_a_home_inside_the_workspace_is_not_watched(workspace: Path) -> No
     store.close()
 
 
-async def test_a_git_that_lies_in_the_workspace_is_never_run(workspace: Path, tmp_path: Path) -> None:
+async def test_a_git_that_lies_in_the_workspace_is_never_run(
+    workspace: Path, tmp_path: Path
+) -> None:
     planted = workspace / ".venv" / "bin" / "git"
     write(
-        workspace, {".venv/bin/git": f"#!/bin/sh\ntouch {tmp_path}/ran\nexec /usr/bin/git $@\n", "git": "#!/bin/sh\n"}
+        workspace,
+        {
+            ".venv/bin/git": f"#!/bin/sh\ntouch {tmp_path}/ran\nexec /usr/bin/git $@\n",
+            "git": "#!/bin/sh\n",
+        },
     )
     planted.chmod(0o755)
     (workspace / "git").chmod(0o755)
-    environ = {"PATH": f".:{planted.parent}:{os.environ['PATH']}", "GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere"}
+    environ = {
+        "PATH": f".:{planted.parent}:{os.environ['PATH']}",
+        "GIT_DIR": "/nowhere",
+        "GIT_INDEX_FILE": "/nowhere",
+    }
     store = SnapshotStore(workspace, tmp_path / "home", environ=environ)
 
     assert "a.py" in await store.entries(await store.snapshot())
@@ -615,12 +811,23 @@ def test_without_git_it_says_so(workspace: Path, tmp_path: Path) -> None:
         SnapshotStore(workspace, tmp_path / "home", environ={"PATH": "/nowhere"})
 
 
-async def test_cancelling_ends_git_and_leaves_the_store_usable(workspace: Path, tmp_path: Path) -> None:
+async def test_cancelling_ends_git_and_leaves_the_store_usable(
+    workspace: Path, tmp_path: Path
+) -> None:
     slow = tmp_path / "bin" / "git"
     hang = f'case "$*" in *ls-files*) echo $$ > {tmp_path}/pid; exec sleep 60;; esac'
-    write(tmp_path, {"bin/git": f'#!/bin/sh\n{hang}\nPATH=/usr/local/bin:/usr/bin:/bin exec git "$@"\n'})
+    write(
+        tmp_path,
+        {
+            "bin/git": f'#!/bin/sh\n{hang}\nPATH=/usr/local/bin:/usr/bin:/bin exec git "$@"\n'
+        },
+    )
     slow.chmod(0o755)
-    store = SnapshotStore(workspace, tmp_path / "home", environ={"PATH": f"{slow.parent}:{os.environ['PATH']}"})
+    store = SnapshotStore(
+        workspace,
+        tmp_path / "home",
+        environ={"PATH": f"{slow.parent}:{os.environ['PATH']}"},
+    )
     task = asyncio.create_task(store.snapshot())
     while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
         await asyncio.sleep(0.02)
@@ -637,7 +844,9 @@ async def test_cancelling_ends_git_and_leaves_the_store_usable(workspace: Path, 
     later.close()
 
 
-async def test_the_diff_is_a_patch_for_people(store: SnapshotStore, workspace: Path) -> None:
+async def test_the_diff_is_a_patch_for_people(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     write(workspace, {"a.py": "a = 2\n", "src/b.py": "b = 2\n"})
     second = await store.snapshot()
@@ -649,7 +858,9 @@ async def test_the_diff_is_a_patch_for_people(store: SnapshotStore, workspace: P
     assert (await store.diff(first, second, ["src"])).count("diff --git") == 1
 
 
-async def test_a_patch_for_people_has_no_caches(workspace: Path, store: SnapshotStore) -> None:
+async def test_a_patch_for_people_has_no_caches(
+    workspace: Path, store: SnapshotStore
+) -> None:
     first = await store.snapshot()
     (workspace / "__pycache__").mkdir()
     (workspace / "__pycache__" / "a.pyc").write_bytes(b"\0cached")
@@ -667,10 +878,18 @@ async def test_the_patches_of_many_rounds_are_made_by_one_git_and_equal_those_of
     store = SnapshotStore(workspace, tmp_path / "home", large=1000)
     heading = f"{'a' * 40} {'b' * 40}\n"  # as in git's output between two patches
     snapshots = [await store.snapshot()]
-    for files in ({"a.py": heading}, {"big": "x" * 2000}, {"a.py": heading * 2, "big": "y" * 2000, "c": "\xff"}):
+    for files in (
+        {"a.py": heading},
+        {"big": "x" * 2000},
+        {"a.py": heading * 2, "big": "y" * 2000, "c": "\xff"},
+    ):
         write(workspace, files)
         snapshots.append(await store.snapshot())
-    pairs = [*pairwise(snapshots), (snapshots[0], snapshots[0]), (snapshots[0], snapshots[-1])]
+    pairs = [
+        *pairwise(snapshots),
+        (snapshots[0], snapshots[0]),
+        (snapshots[0], snapshots[-1]),
+    ]
     each = [await store.diff(*pair) for pair in pairs]
     asked: list[str | bytes] = []
     run = Git.run
@@ -688,14 +907,35 @@ async def test_the_patches_of_many_rounds_are_made_by_one_git_and_equal_those_of
     store.close()
 
 
-async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(workspace: Path, tmp_path: Path) -> None:
+async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(
+    workspace: Path, tmp_path: Path
+) -> None:
     git(workspace, "init", "-q")
-    store = SnapshotStore(workspace, tmp_path / "home", large=1000, outputs=["report.xml"])
+    store = SnapshotStore(
+        workspace, tmp_path / "home", large=1000, outputs=["report.xml"]
+    )
     write(
-        workspace, {"large": "x" * 2000, "grows": "small", "mode": "x", "kind": "x", "unstored": "x", "content/x": "x"}
+        workspace,
+        {
+            "large": "x" * 2000,
+            "grows": "small",
+            "mode": "x",
+            "kind": "x",
+            "unstored": "x",
+            "content/x": "x",
+        },
     )
     snapshots = [await store.snapshot()]
-    write(workspace, {"large": "y" * 2000, "grows": "z" * 3000, "b\nc": "new", "d": "new", "report.xml": "1"})
+    write(
+        workspace,
+        {
+            "large": "y" * 2000,
+            "grows": "z" * 3000,
+            "b\nc": "new",
+            "d": "new",
+            "report.xml": "1",
+        },
+    )
     snapshots.append(await store.snapshot())
     (workspace / "mode").chmod(0o755)
     write(workspace, {"unstored": "y", "content/x": "y"})
@@ -711,7 +951,9 @@ async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(wo
 
     steps = await store.differences(snapshots)
     for old, new, step in zip(snapshots, snapshots[1:], steps, strict=False):
-        assert sorted(step) == sorted({change.path for change in await store.changes(old, new)})
+        assert sorted(step) == sorted(
+            {change.path for change in await store.changes(old, new)}
+        )
     assert set(steps[3]) == {"grows"}
     assert steps[3]["grows"][1] == steps[0]["grows"][0]
     assert steps[0]["d"][0] == ""
@@ -721,13 +963,17 @@ async def test_comparing_many_snapshots_at_once_finds_what_comparing_two_does(wo
     store.close()
 
 
-async def test_comparing_a_snapshot_that_is_gone_fails(store: SnapshotStore, workspace: Path) -> None:
+async def test_comparing_a_snapshot_that_is_gone_fails(
+    store: SnapshotStore, workspace: Path
+) -> None:
     first = await store.snapshot()
     gone = Snapshot(id="1" * 64, tree="1" * 40)
     with pytest.raises(WorkspaceError, match="cannot be read"):
         await store.differences([first, gone])
     with pytest.raises(WorkspaceError, match="cannot be read"):
-        await store.differences([first, first.model_copy(update={"repository": "1" * 40})])
+        await store.differences(
+            [first, first.model_copy(update={"repository": "1" * 40})]
+        )
 
 
 async def test_files_and_lines_that_differ_are_counted_without_caches_and_outputs(
@@ -738,10 +984,18 @@ async def test_files_and_lines_that_differ_are_counted_without_caches_and_output
     before = await store.snapshot()
     (workspace / "gone.py").unlink()
     write(
-        workspace, {"a.py": "a = 2\nb = 3\n", "new name.py": "c = 4\n", "__pycache__/a.pyc": "x\n", "report.xml": "\n"}
+        workspace,
+        {
+            "a.py": "a = 2\nb = 3\n",
+            "new name.py": "c = 4\n",
+            "__pycache__/a.pyc": "x\n",
+            "report.xml": "\n",
+        },
     )
     (workspace / "picture.png").write_bytes(b"\0\1\2")
-    assert await store.diff_stat(before, await store.snapshot()) == DiffStat(files=4, added=3, removed=4)
+    assert await store.diff_stat(before, await store.snapshot()) == DiffStat(
+        files=4, added=3, removed=4
+    )
     store.close()
 
 

@@ -11,12 +11,19 @@ from goalrunner.snapshots.files import MOST_TO_LOOK_AT
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, make_repository, write
 
-FILES = {"a.py": "a = 1\n", "src/b.py": "b = 1\n", "src/c.py": "c = 1\n", ".gitignore": "*.log\n"}
+FILES = {
+    "a.py": "a = 1\n",
+    "src/b.py": "b = 1\n",
+    "src/c.py": "c = 1\n",
+    ".gitignore": "*.log\n",
+}
 MANY = {f"many/f{number}": "" for number in range(MOST_TO_LOOK_AT + 1)}
 
 
 @pytest.fixture(params=[FILES, {**FILES, **MANY}], ids=["small", "large"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SnapshotStore]:
+async def store(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[SnapshotStore]:
     write(tmp_path / "ws", request.param)
     made = SnapshotStore(tmp_path / "ws", tmp_path / "home", outputs=["out/"])
     await made.snapshot()
@@ -35,7 +42,10 @@ def _make_and_remove(folder: Path) -> None:
 
 
 def _write_caches(folder: Path) -> None:
-    write(folder, {"src/__pycache__/b.pyc": "x", ".coverage": "x", "x.log": "x", "out/page": "x"})
+    write(
+        folder,
+        {"src/__pycache__/b.pyc": "x", ".coverage": "x", "x.log": "x", "out/page": "x"},
+    )
 
 
 def _replace(folder: Path) -> None:

@@ -55,7 +55,9 @@ async def first_snapshot(workspace: Path, home: Path) -> tuple[Snapshot, Snapsho
     return await store.snapshot(), store
 
 
-async def both_ways(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+async def both_ways(
+    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> set[str]:
     """Assert that a snapshot is the same without taking anything over; return what was taken over."""
     with_index, store = await first_snapshot(workspace, tmp_path / "home")
     taken = {os.fsdecode(path) for path in user_index.taken_over(store.folder)}
@@ -183,36 +185,57 @@ def executable(folder: Path) -> None:
 
 def with_submodule(folder: Path) -> None:
     make_repository(folder.parent / "library", {"l.txt": "l\n"})
-    git(folder, "submodule", "--quiet", "add", str(folder.parent / "library"), "library")
+    git(
+        folder, "submodule", "--quiet", "add", str(folder.parent / "library"), "library"
+    )
 
 
 @pytest.mark.parametrize(
     "prepare",
     [
-        *(assumed, skipped, intended, named_by_hand, in_conflict, converted, filtered, staged, removed),
+        *(
+            assumed,
+            skipped,
+            intended,
+            named_by_hand,
+            in_conflict,
+            converted,
+            filtered,
+            staged,
+            removed,
+        ),
         *(replaced_by_a_link, executable, with_submodule),
     ],
     ids=lambda prepare: prepare.__name__,
 )
 async def test_what_an_index_may_say_wrongly_is_read(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prepare: Callable[[Path], None]
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    prepare: Callable[[Path], None],
 ) -> None:
     prepare(workspace)
     settled(workspace) if prepare is not in_conflict else time.sleep(1.1)
     if prepare not in (staged, removed, replaced_by_a_link, executable):
-        assert "a.txt" not in await both_ways(workspace, tmp_path, monkeypatch) or prepare in (intended, with_submodule)
+        assert "a.txt" not in await both_ways(
+            workspace, tmp_path, monkeypatch
+        ) or prepare in (intended, with_submodule)
     else:
         await both_ways(workspace, tmp_path, monkeypatch)
 
 
-async def test_a_file_of_the_second_of_the_index_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_file_of_the_second_of_the_index_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = make_repository(tmp_path / "work", FILES)
     later = time.time() + 60
     index = folder / ".git" / "index"
     os.utime(index, (later, later))
     # On a slow machine, the next second may have begun meanwhile.
     second = int(index.stat().st_ctime)
-    of_before = {name for name in FILES if int((folder / name).stat().st_ctime) < second}
+    of_before = {
+        name for name in FILES if int((folder / name).stat().st_ctime) < second
+    }
     assert await both_ways(folder, tmp_path, monkeypatch) == of_before
 
 
@@ -222,7 +245,10 @@ async def test_a_store_needs_nothing_of_the_repository_and_writes_nothing_there(
     def stats() -> dict[str, tuple[int, int, int]]:
         paths = [*(workspace / ".git").rglob("*")]
         infos = {str(path): path.lstat() for path in paths if path.is_file()}
-        return {path: (info.st_mtime_ns, info.st_ctime_ns, info.st_nlink) for path, info in infos.items()}
+        return {
+            path: (info.st_mtime_ns, info.st_ctime_ns, info.st_nlink)
+            for path, info in infos.items()
+        }
 
     before = stats()
     content = listing(workspace)
@@ -237,7 +263,9 @@ async def test_a_store_needs_nothing_of_the_repository_and_writes_nothing_there(
     assert "-three" in await store.diff(first, await store.snapshot())
     await store.restore(first)
     assert listing(workspace) == content
-    assert [change.path for change in await store.changes(first, second)] == ["sub/b.txt"]
+    assert [change.path for change in await store.changes(first, second)] == [
+        "sub/b.txt"
+    ]
     store.close()
 
 
@@ -250,7 +278,9 @@ async def test_an_incomplete_repository_is_read_as_far_as_it_goes(
 
 
 @pytest.mark.parametrize("damage", [b"", b"DIRC", b"DIRC\0\0\0\2\0\0\0\7" + b"x" * 40])
-async def test_a_damaged_index_takes_nothing_over(workspace: Path, damage: bytes) -> None:
+async def test_a_damaged_index_takes_nothing_over(
+    workspace: Path, damage: bytes
+) -> None:
     index = workspace / ".git" / "index"
     index.write_bytes(damage)
     with pytest.raises((ValueError, IndexError)):
@@ -269,7 +299,9 @@ def lie(folder: Path) -> None:
     assert "test_a.py" not in git(folder, "diff", "--name-only")
 
 
-async def test_a_wrong_blob_of_an_index_is_found_and_read_again(workspace: Path, tmp_path: Path) -> None:
+async def test_a_wrong_blob_of_an_index_is_found_and_read_again(
+    workspace: Path, tmp_path: Path
+) -> None:
     lie(workspace)
     first, store = await first_snapshot(workspace, tmp_path / "home")
     path = "sub/tests/test_a.py"
@@ -281,7 +313,9 @@ async def test_a_wrong_blob_of_an_index_is_found_and_read_again(workspace: Path,
     store.close()
 
 
-async def test_a_file_that_changes_after_the_snapshot_is_no_wrong_blob(workspace: Path, tmp_path: Path) -> None:
+async def test_a_file_that_changes_after_the_snapshot_is_no_wrong_blob(
+    workspace: Path, tmp_path: Path
+) -> None:
     first, store = await first_snapshot(workspace, tmp_path / "home")
     write(workspace, {"a.txt": "edited\n"})
     await store.verify(first)
@@ -298,7 +332,9 @@ def test_a_wrong_blob_for_a_test_completes_no_run(workspace: Path) -> None:
             return await super().send(prompt, recorder)  # type: ignore[arg-type]
 
     check = ValidatorSpec(run="python3 sub/tests/test_a.py", name="tests")
-    outcome = run_goal(Touching("done"), "x", validators=check, workspace=workspace, max_iterations=1)
+    outcome = run_goal(
+        Touching("done"), "x", validators=check, workspace=workspace, max_iterations=1
+    )
     assert not outcome.passed
     assert outcome.stop_reason == "workspace_failed"
 
@@ -309,7 +345,13 @@ def test_an_honest_run_completes_with_what_was_taken_over(workspace: Path) -> No
             write(workspace, {"a.txt": "three\n"})
             return await super().send(prompt, recorder)  # type: ignore[arg-type]
 
-    outcome = run_goal(Working("done"), "x", validators="grep three a.txt", workspace=workspace, max_iterations=1)
+    outcome = run_goal(
+        Working("done"),
+        "x",
+        validators="grep three a.txt",
+        workspace=workspace,
+        max_iterations=1,
+    )
     assert outcome.passed
 
 
@@ -321,7 +363,9 @@ def forge_object(folder: Path) -> None:
     place.write_bytes(zlib.compress(f"blob {len(WEAK)}\0{WEAK}".encode()))
 
 
-async def test_an_object_with_other_content_than_its_id_says_is_not_taken_over(workspace: Path, tmp_path: Path) -> None:
+async def test_an_object_with_other_content_than_its_id_says_is_not_taken_over(
+    workspace: Path, tmp_path: Path
+) -> None:
     forge_object(workspace)
     first, store = await first_snapshot(workspace, tmp_path / "home")
     await store.verify(first)
@@ -332,8 +376,12 @@ async def test_an_object_with_other_content_than_its_id_says_is_not_taken_over(w
 def test_a_wrong_object_for_a_test_completes_no_run_with_setup(workspace: Path) -> None:
     forge_object(workspace)
     check = ValidatorSpec(run="python3 sub/tests/test_a.py", name="tests")
-    goal = Goal(objective="x", validators=(check,), workspace=WorkspaceConfig(setup="true"))
-    outcome = run_goal(ScriptedConversation("done"), goal, workspace=workspace, max_iterations=1)
+    goal = Goal(
+        objective="x", validators=(check,), workspace=WorkspaceConfig(setup="true")
+    )
+    outcome = run_goal(
+        ScriptedConversation("done"), goal, workspace=workspace, max_iterations=1
+    )
     assert outcome.stop_reason == "max_iterations"
 
 
@@ -354,9 +402,15 @@ async def test_nothing_is_written_into_a_repository_with_a_special_index(
         git(workspace, "update-index", "--split-index")
     else:
         git(workspace, "commit", "-q", "-m", "three")
-        git(workspace, "sparse-checkout", "set", "--cone", "--sparse-index", "sub/tests")
+        git(
+            workspace, "sparse-checkout", "set", "--cone", "--sparse-index", "sub/tests"
+        )
     long_ago = time.time() - 1000
-    paths = [path for path in (workspace / ".git").rglob("*") if path.is_file() and path.name != "index"]
+    paths = [
+        path
+        for path in (workspace / ".git").rglob("*")
+        if path.is_file() and path.name != "index"
+    ]
     for path in paths:
         os.utime(path, (long_ago, long_ago))
     _, store = await first_snapshot(workspace, tmp_path / "home")

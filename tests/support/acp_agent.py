@@ -53,7 +53,10 @@ class Agent:
             self.work(self.next_prompt())
             return
         default: Any = {
-            "initialize": {"protocolVersion": 1, "agentCapabilities": self.script.get("capabilities", {})},
+            "initialize": {
+                "protocolVersion": 1,
+                "agentCapabilities": self.script.get("capabilities", {}),
+            },
             "session/new": {"sessionId": f"s-{os.getpid()}-{message['id']}"},
         }.get(method, {})
         answer = self.script.get("answers", {}).get(method, default)
@@ -88,7 +91,10 @@ class Agent:
         self.send(
             {
                 "method": "session/update",
-                "params": {"sessionId": self.session, "update": {"sessionUpdate": kind, **fields}},
+                "params": {
+                    "sessionId": self.session,
+                    "update": {"sessionUpdate": kind, **fields},
+                },
             }
         )
 
@@ -101,7 +107,9 @@ class Agent:
         if announced:
             self.update("tool_call", status="pending", **about)
             self.update("tool_call_update", toolCallId=name, status="in_progress")
-        done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["sh", "-c", command], capture_output=True, text=True, check=False
+        )
         self.update(
             "tool_call_update",
             **about,
@@ -109,9 +117,17 @@ class Agent:
             rawOutput={"exit_code": done.returncode, "output": done.stdout},
         )
 
-    def ask(self, call: dict[str, Any], kinds: list[str], allowed: list[Any], refused: list[Any] | None = None) -> None:
+    def ask(
+        self,
+        call: dict[str, Any],
+        kinds: list[str],
+        allowed: list[Any],
+        refused: list[Any] | None = None,
+    ) -> None:
         """Asks for leave, and goes on as it was answered."""
-        options = [{"optionId": f"o-{kind}", "name": kind, "kind": kind} for kind in kinds]
+        options = [
+            {"optionId": f"o-{kind}", "name": kind, "kind": kind} for kind in kinds
+        ]
         params = {"sessionId": self.session, "toolCall": call, "options": options}
         answer = self.request("session/request_permission", params)
         chosen = answer.get("result", {}).get("outcome", {}).get("optionId", "")
@@ -162,7 +178,11 @@ class Agent:
 
     def spawn(self, command: str, own_group: bool = True) -> None:
         """Leaves a process running."""
-        subprocess.Popen(["sh", "-c", command], start_new_session=own_group, stdout=subprocess.DEVNULL)
+        subprocess.Popen(
+            ["sh", "-c", command],
+            start_new_session=own_group,
+            stdout=subprocess.DEVNULL,
+        )
 
     def touch(self, path: str) -> None:
         Path(path).touch()
@@ -200,7 +220,10 @@ class Agent:
 
     def end(self, reason: str | None, extra: dict[str, Any] | None = None) -> None:
         if self.prompt is not None:
-            result = {**({"stopReason": reason} if reason is not None else {}), **(extra or {})}
+            result = {
+                **({"stopReason": reason} if reason is not None else {}),
+                **(extra or {}),
+            }
             self.send({"id": self.prompt, "result": result})
             self.prompt = None
 

@@ -37,7 +37,9 @@ class AcpBench:
     def command(self) -> tuple[str, ...]:
         return (sys.executable, str(PROGRAM), str(self.script))
 
-    def conversation(self, command: tuple[str, ...] = (), **settings: Any) -> AcpConversation:
+    def conversation(
+        self, command: tuple[str, ...] = (), **settings: Any
+    ) -> AcpConversation:
         agent = ExternalAgent(
             name=NAME,
             preset=self.preset,
@@ -63,14 +65,25 @@ class AcpBench:
         path = self.script.with_suffix(".seen")
         lines = path.read_text().splitlines() if path.exists() else []
         messages = [json.loads(line) for line in lines]
-        return [message for message in messages if not method or message.get("method") == method]
+        return [
+            message
+            for message in messages
+            if not method or message.get("method") == method
+        ]
 
     def prompts(self) -> list[str]:
-        return [message["params"]["prompt"][0]["text"] for message in self.seen("session/prompt")]
+        return [
+            message["params"]["prompt"][0]["text"]
+            for message in self.seen("session/prompt")
+        ]
 
     def outcomes(self) -> list[Any]:
         """How it was answered that asked for leave."""
-        return [message["result"]["outcome"] for message in self.seen() if "outcome" in (message.get("result") or {})]
+        return [
+            message["result"]["outcome"]
+            for message in self.seen()
+            if "outcome" in (message.get("result") or {})
+        ]
 
 
 class AskedRecorder(MemoryRecorder):
@@ -81,7 +94,9 @@ class AskedRecorder(MemoryRecorder):
         self.asked: list[tuple[str, str, str, str]] = []
         self.answers: list[str | ApprovalPending | ApprovalDenied | None] = []
 
-    async def permit(self, tool_call_id: str, kind: str, text: str, preview: str = "") -> str | None:
+    async def permit(
+        self, tool_call_id: str, kind: str, text: str, preview: str = ""
+    ) -> str | None:
         self.asked.append((tool_call_id, kind, text, preview))
         self.trail.append(f"asked {kind} {text}")
         answer = self.answers.pop(0) if self.answers else None

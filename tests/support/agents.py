@@ -38,7 +38,11 @@ def asked(*calls: ToolCall, text: str = "") -> Reply:
 class ScriptedModel(LLM):
     """Plays replies and errors in order; fails loudly when they are used up. `requests` holds each chat it was sent."""
 
-    def __init__(self, *script: Reply | ModelError | Callable[[], Reply], window: int | None = None) -> None:
+    def __init__(
+        self,
+        *script: Reply | ModelError | Callable[[], Reply],
+        window: int | None = None,
+    ) -> None:
         super().__init__("test/agent")
         self._script = list(script)
         self._window = window
@@ -98,7 +102,9 @@ class MemoryRecorder:
         """Keep it."""
         self.trail.append(f"user said {text}")
 
-    async def permit(self, tool_call_id: str, kind: str, text: str, preview: str = "") -> str | None:
+    async def permit(
+        self, tool_call_id: str, kind: str, text: str, preview: str = ""
+    ) -> str | None:
         """Everything is allowed."""
         return None
 
@@ -140,12 +146,17 @@ class MemoryRecorder:
     async def agent_ran(self, ran: AgentRan, output: Path, errors: Path) -> None:
         """Keep it, and what it wrote."""
         self.runs.append(ran)
-        kept = (path.read_bytes() if path.exists() else b"" for path in (output, errors))
+        kept = (
+            path.read_bytes() if path.exists() else b"" for path in (output, errors)
+        )
         self.written.append(tuple(kept))
         self.trail.append(f"ran {ran.ending}")
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None:
         """Agents have no audits."""
         raise AssertionError(f"an agent reported a failed audit: {kind} {detail}")
@@ -199,6 +210,9 @@ def validation(
         objective=objective,
         workspace=workspace,
         response=response,
-        conversation=Chat({"role": "user", "content": objective}, {"role": "assistant", "content": response}),
+        conversation=Chat(
+            {"role": "user", "content": objective},
+            {"role": "assistant", "content": response},
+        ),
         scratch=lambda suffix: scratch / f"{next(numbers)}{suffix}",
     )

@@ -33,7 +33,11 @@ CONFIG = '[tool.pytest.ini_options]\npythonpath = ["src"]\n'
 _LONG_AGO = 1_700_000_000
 """A file of the same size that is written within the same second would find its old compiled module."""
 
-CALC: Mapping[str, str] = {"src/calc.py": WRONG, "tests/test_calc.py": TESTS, "pyproject.toml": CONFIG}
+CALC: Mapping[str, str] = {
+    "src/calc.py": WRONG,
+    "tests/test_calc.py": TESTS,
+    "pyproject.toml": CONFIG,
+}
 """A project whose code is wrong and whose tests say so: one of two is red."""
 
 
@@ -49,18 +53,28 @@ class Ending:
     def how(self) -> tuple[str, str, int]:
         """Status, stop reason and the number of the round."""
         reason = self.outcome.stop_reason
-        return self.outcome.status.value, reason.value if reason else "", self.outcome.iterations
+        return (
+            self.outcome.status.value,
+            reason.value if reason else "",
+            self.outcome.iterations,
+        )
 
     @property
     def rounds(self) -> int:
         """How often the agent was called."""
-        return sum(isinstance(record.event, events.RoundStarted) for record in self.records)
+        return sum(
+            isinstance(record.event, events.RoundStarted) for record in self.records
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every reason that the run gave for not being complete, in order, one line each."""
-        lines = [line for record in self.records for line in _reasons(record.event)] + [self.outcome.message]
-        return tuple(line.strip() for text in lines for line in text.splitlines() if line.strip())
+        lines = [line for record in self.records for line in _reasons(record.event)] + [
+            self.outcome.message
+        ]
+        return tuple(
+            line.strip() for text in lines for line in text.splitlines() if line.strip()
+        )
 
     def why(self, words: str) -> str:
         """The first reason that holds these words; empty when none does."""
@@ -85,7 +99,9 @@ class Arena:
         self.home = self.folder / "home"
         (self.folder / "user").mkdir()
         self.environ = {
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
+            ),
             "HOME": str(self.folder / "user"),
             "LANG": "C.UTF-8",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -126,7 +142,11 @@ class Arena:
         A `conversation` plays in its place. Without an `approver` there is no person to ask.
         """
         model = recording(self.folder / "agent.jsonl", *_replies(rounds))
-        keys: dict[str, Any] = {"objective": "Make add() right.", "max_iterations": max(1, len(rounds)), **goal}
+        keys: dict[str, Any] = {
+            "objective": "Make add() right.",
+            "max_iterations": max(1, len(rounds)),
+            **goal,
+        }
         keys["agent"] = {"model": model, **keys.get("agent", {})}
         keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
         wanted = Goal.model_validate(keys)
@@ -138,7 +158,9 @@ class Arena:
             goal_file=self.workspace / goal_file if goal_file else None,
             approver=approver,
         )
-        assembly = prepare_run(wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options)
+        assembly = prepare_run(
+            wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options
+        )
         outcome = await drive_to_end(assembly)
         return Ending(outcome, tuple(self.records), assembly.folder.path)
 
@@ -165,7 +187,11 @@ def _reasons(event: events.Event) -> list[str]:
         case events.BaselineTaken():
             return [event.reason]
         case events.ValidatorsFinished():
-            red = [f"{item.name}: {item.summary}" for item in event.results if not item.passed]
+            red = [
+                f"{item.name}: {item.summary}"
+                for item in event.results
+                if not item.passed
+            ]
             leaked = [f"{path} changed while it was checked" for path in event.leaked]
             return [*red, event.refusal, event.hint, *leaked, *event.protected_changes]
         case events.AuditFailed():

@@ -10,10 +10,17 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+BASH = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}},
+    "required": ["command"],
+}
 TOOLS = [{"type": "function", "function": {"name": "bash", "parameters": BASH}}]
 
-ANSWERS: dict[str, dict[str, Any]] = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "s-1"}}
+ANSWERS: dict[str, dict[str, Any]] = {
+    "initialize": {"protocolVersion": 1},
+    "session/new": {"sessionId": "s-1"},
+}
 
 
 def send(**message: Any) -> None:
@@ -21,14 +28,22 @@ def send(**message: Any) -> None:
 
 
 def update(kind: str, /, **fields: Any) -> None:
-    send(method="session/update", params={"sessionId": "s-1", "update": {"sessionUpdate": kind, **fields}})
+    send(
+        method="session/update",
+        params={"sessionId": "s-1", "update": {"sessionUpdate": kind, **fields}},
+    )
 
 
 def ask(messages: list[Any]) -> Any:
     settings = json.loads(Path.home().joinpath(".asking/settings.json").read_text())
     body = json.dumps({"model": "m", "messages": messages, "tools": TOOLS}).encode()
-    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["ASKING_KEY"]}
-    request = urllib.request.Request(settings["address"] + "/chat/completions", body, headers)
+    headers = {
+        "Content-Type": "application/json",
+        "Authorization": "Bearer " + os.environ["ASKING_KEY"],
+    }
+    request = urllib.request.Request(
+        settings["address"] + "/chat/completions", body, headers
+    )
     return json.load(urllib.request.urlopen(request))
 
 
@@ -42,15 +57,27 @@ def work(prompt: str) -> dict[str, int]:
         message = answer["choices"][0]["message"]
         messages.append(message)
         if not message.get("tool_calls"):
-            update("agent_message_chunk", content={"type": "text", "text": message["content"]})
+            update(
+                "agent_message_chunk",
+                content={"type": "text", "text": message["content"]},
+            )
             return used
         for call in message["tool_calls"]:
             command = json.loads(call["function"]["arguments"])["command"]
             about = {"toolCallId": call["id"], "kind": "execute", "title": command}
             update("tool_call", status="in_progress", **about)
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-            update("tool_call_update", status="completed", rawOutput={"exit_code": done.returncode}, **about)
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": done.stdout})
+            done = subprocess.run(
+                command, shell=True, capture_output=True, text=True, check=False
+            )
+            update(
+                "tool_call_update",
+                status="completed",
+                rawOutput={"exit_code": done.returncode},
+                **about,
+            )
+            messages.append(
+                {"role": "tool", "tool_call_id": call["id"], "content": done.stdout}
+            )
 
 
 def main() -> None:
@@ -59,7 +86,10 @@ def main() -> None:
         result: dict[str, Any] = ANSWERS.get(message["method"], {})
         if message["method"] == "session/prompt":
             used = work(message["params"]["prompt"][0]["text"])
-            result = {"stopReason": "end_turn", **({"usage": used} if "--silent" not in sys.argv else {})}
+            result = {
+                "stopReason": "end_turn",
+                **({"usage": used} if "--silent" not in sys.argv else {}),
+            }
         send(id=message["id"], result=result)
 
 

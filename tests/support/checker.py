@@ -24,7 +24,10 @@ def ran(*results: bool | ValidatorResult, **more: Any) -> CheckRun:
         item
         if isinstance(item, ValidatorResult)
         else ValidatorResult(
-            name="check", passed=item, summary="exit 0" if item else "exit 1", feedback="" if item else "boom"
+            name="check",
+            passed=item,
+            summary="exit 0" if item else "exit 1",
+            feedback="" if item else "boom",
         )
         for item in results
     ]
@@ -48,15 +51,27 @@ class Folder(SnapshotStore):
         """As told."""
         return self.now
 
-    async def differences(self, snapshots: Sequence[Snapshot]) -> list[dict[str, tuple[str, str]]]:
+    async def differences(
+        self, snapshots: Sequence[Snapshot]
+    ) -> list[dict[str, tuple[str, str]]]:
         """One file differs between any two."""
-        return [{"a.py": (old.id, new.id)} if old != new else {} for old, new in pairwise(snapshots)]
+        return [
+            {"a.py": (old.id, new.id)} if old != new else {}
+            for old, new in pairwise(snapshots)
+        ]
 
     async def committed(self) -> dict[str, str] | None:
         """There is no repository."""
         return None
 
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = (), *, errors: str = "replace") -> str:
+    async def diff(
+        self,
+        old: Snapshot,
+        new: Snapshot,
+        paths: Sequence[str] = (),
+        *,
+        errors: str = "replace",
+    ) -> str:
         """None."""
         return ""
 
@@ -99,7 +114,13 @@ class ScriptedChecker:
     ) -> CheckRun:
         """Return the next answer, or raise it."""
         self.calls.append(
-            {"base": base, "now": now, "iteration": context.iteration, "when": when, "approved": approved}
+            {
+                "base": base,
+                "now": now,
+                "iteration": context.iteration,
+                "when": when,
+                "approved": approved,
+            }
         )
         self.during(len(self.calls))
         answer = self.answers.pop(0)
@@ -107,7 +128,9 @@ class ScriptedChecker:
             raise answer
         return answer
 
-    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+    async def on_start(
+        self, base: Snapshot, now: Snapshot, context: ValidationContext
+    ) -> bool | None:
         """Return what the script says."""
         return self.added_fails
 
@@ -119,7 +142,9 @@ class ScriptedChecker:
         """None."""
         return ()
 
-    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(
+        self, red: Sequence[ValidatorResult], context: ValidationContext
+    ) -> str:
         """Return the text of the script."""
         self.compared.append(tuple(item.name for item in red))
         return self.comparison

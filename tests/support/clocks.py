@@ -16,7 +16,9 @@ from goalrunner.records.files import SystemClock
 class SteppingClock(SystemClock):
     """A clock whose two hands are moved by `advance(seconds)`."""
 
-    start: datetime = field(default_factory=lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC))
+    start: datetime = field(
+        default_factory=lambda: datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+    )
     seconds: float = 0.0
 
     def now(self) -> datetime:
@@ -32,7 +34,9 @@ class SteppingClock(SystemClock):
 def leaping(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Return a function that lets the clock of all runs leap, so that a deadline passes without a wait."""
     leaps: list[float] = []
-    monkeypatch.setattr(SystemClock, "monotonic", lambda self: time.monotonic() + sum(leaps))
+    monkeypatch.setattr(
+        SystemClock, "monotonic", lambda self: time.monotonic() + sum(leaps)
+    )
     return leaps.append
 
 

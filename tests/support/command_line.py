@@ -32,11 +32,17 @@ def environment(**more: str) -> dict[str, str]:
     Whatever starts the tests, a process may keep what it compiled for the next one, as a user's does.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name != "PYTHONDONTWRITEBYTECODE"
+    }
     return {**inherited, "PATH": path, "NO_COLOR": "1", "COLUMNS": "120", **more}
 
 
-def start(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+def start(
+    *arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """Start `goal` and go on."""
     return subprocess.Popen(
         [*GOAL, *map(str, arguments)],

@@ -29,7 +29,10 @@ EFFECTS = "effects.log"
 
 def effect(word: str, more: str = "true") -> dict[str, Any]:
     """A call of the shell tool that leaves a trace of each time it runs."""
-    return {"name": "shell", "arguments": {"command": f"echo {word} >> {EFFECTS}; {more}"}}
+    return {
+        "name": "shell",
+        "arguments": {"command": f"echo {word} >> {EFFECTS}; {more}"},
+    }
 
 
 @dataclass
@@ -65,7 +68,11 @@ class Course:
     def on_record(self, record: Record) -> None:
         """The port `Observer`."""
         self.records.append(record)
-        if self._interrupts is not None and self._interrupts(record.event) and self._task is not None:
+        if (
+            self._interrupts is not None
+            and self._interrupts(record.event)
+            and self._task is not None
+        ):
             self._interrupts = None
             if self._after:
                 asyncio.get_running_loop().call_later(self._after, self._task.cancel)
@@ -73,7 +80,11 @@ class Course:
                 self._task.cancel()
 
     async def run(
-        self, *replies: dict[str, Any], approver: Approver | None = None, ends: str, **goal: Any
+        self,
+        *replies: dict[str, Any],
+        approver: Approver | None = None,
+        ends: str,
+        **goal: Any,
     ) -> GoalOutcome:
         """A run of these replies. `ends` is the expected status and stop reason: "capped/timeout"."""
         model = recording(self.folder / "models.jsonl", *replies)
@@ -83,17 +94,30 @@ class Course:
         keys["workspace"] = {"path": str(self.workspace), **keys.get("workspace", {})}
         return await self.drive(Goal.model_validate(keys), approver=approver, ends=ends)
 
-    async def drive(self, goal: Goal, *, approver: Approver | None = None, ends: str) -> GoalOutcome:
+    async def drive(
+        self, goal: Goal, *, approver: Approver | None = None, ends: str
+    ) -> GoalOutcome:
         """A run of a goal as it is; `ends` as for `run`."""
-        return await self._await(arun(goal, RunOptions(home=self.home, observers=[self], approver=approver)), ends)
+        return await self._await(
+            arun(goal, RunOptions(home=self.home, observers=[self], approver=approver)),
+            ends,
+        )
 
     async def resume(
-        self, *, ends: str, approver: Approver | None = None, note: str = "", **limits: float | None
+        self,
+        *,
+        ends: str,
+        approver: Approver | None = None,
+        note: str = "",
+        **limits: float | None,
     ) -> GoalOutcome:
         """Go on; `ends` as for `run`. Whether nothing of what was known is lost is noted."""
         before = load_state(self.run_folder)
         work = resume_run(
-            self.run_folder, RunOptions(home=self.home, observers=[self], approver=approver), limits, note=note
+            self.run_folder,
+            RunOptions(home=self.home, observers=[self], approver=approver),
+            limits,
+            note=note,
         )
         outcome = await self._await(work, ends)
         self.resumes.append(_continues(before, self.state) and self.ended_as_expected)
@@ -105,7 +129,9 @@ class Course:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
         self._task = None
-        outcome = GoalOutcome.model_validate_json((self.run_folder.outcome).read_text(encoding="utf-8"))
+        outcome = GoalOutcome.model_validate_json(
+            (self.run_folder.outcome).read_text(encoding="utf-8")
+        )
         self.ends.append(outcome)
         self.expected.append((status, reason or StopReason.SATISFIED.value))
         return outcome
@@ -145,7 +171,10 @@ class Course:
 
 def how(outcome: GoalOutcome) -> tuple[str, str]:
     """Status and stop reason."""
-    return outcome.status.value, outcome.stop_reason.value if outcome.stop_reason else ""
+    return (
+        outcome.status.value,
+        outcome.stop_reason.value if outcome.stop_reason else "",
+    )
 
 
 def _continues(before: RunState, after: RunState) -> bool:

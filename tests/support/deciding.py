@@ -21,7 +21,11 @@ def decide_approval(folder: RunFolder, decision: Decision, *, reason: str = "") 
     state = load_state(folder)
     waiting = state.waiting[0]
     recorded = events.ApprovalRecorded(
-        approval_id=waiting.id, decision=decision, by="ann@desk", reason=reason, guarded=False
+        approval_id=waiting.id,
+        decision=decision,
+        by="ann@desk",
+        reason=reason,
+        guarded=False,
     )
     append(folder, recorded)
     return waiting.id
@@ -33,11 +37,17 @@ def answer_question(folder: RunFolder, answer: str) -> str:
     question = state.memory.open_questions[0]
     ref = ArtifactStore(folder.artifacts, Redactor({})).put(answer.encode())
     identifier = f"o{state.observations + 1}"
-    observation = Observation(id=identifier, source="answer", round=state.round, output=ref)
+    observation = Observation(
+        id=identifier, source="answer", round=state.round, output=ref
+    )
     append(
         folder,
         events.QuestionAnswered(
-            question=question, answer=answer, evidence_ref=identifier, observation=observation, by="ann@desk"
+            question=question,
+            answer=answer,
+            evidence_ref=identifier,
+            observation=observation,
+            by="ann@desk",
         ),
     )
     return identifier
@@ -45,7 +55,12 @@ def answer_question(folder: RunFolder, answer: str) -> str:
 
 def cancel_run(folder: RunFolder) -> None:
     """Cancel a run that is not living, for good."""
-    append(folder, events.RunEnded(message="ann@desk cancelled it", stop_reason=StopReason.CANCELLED))
+    append(
+        folder,
+        events.RunEnded(
+            message="ann@desk cancelled it", stop_reason=StopReason.CANCELLED
+        ),
+    )
 
 
 def append(folder: RunFolder, event: events.Event) -> None:

@@ -34,9 +34,16 @@ class Goal:
         table = f'\n[workspace]\npath = "{self.work}"\n{workspace}'
         (self.root / "goal.toml").write_text(text.replace("MODEL", model) + table)
 
-    def run(self, *options: str, kill: tuple[str, float] | None = None, env: dict[str, str] | None = None) -> Ended:
+    def run(
+        self,
+        *options: str,
+        kill: tuple[str, float] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Ended:
         """`goal run`."""
-        return self.forks.goal("run", "goal.toml", *options, cwd=self.root, env=env, kill=kill)
+        return self.forks.goal(
+            "run", "goal.toml", *options, cwd=self.root, env=env, kill=kill
+        )
 
     def run_anew(self, kill: tuple[str, float]) -> None:
         """`goal run` in the folder as it was, killed."""
@@ -44,7 +51,12 @@ class Goal:
             path.unlink()
         assert self.run(kill=kill).code == -9
 
-    def resume(self, *options: str, kill: tuple[str, float] | None = None, env: dict[str, str] | None = None) -> Ended:
+    def resume(
+        self,
+        *options: str,
+        kill: tuple[str, float] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Ended:
         """`goal resume` of the newest run."""
         return self.forks.goal("resume", *options, cwd=self.root, env=env, kill=kill)
 
@@ -55,7 +67,9 @@ class Goal:
     @property
     def folder(self) -> Path:
         """The newest run's."""
-        return max((self.home / "runs").iterdir(), key=lambda path: path.stat().st_ctime)
+        return max(
+            (self.home / "runs").iterdir(), key=lambda path: path.stat().st_ctime
+        )
 
     def records(self) -> list[Record]:
         """The newest run's log."""
@@ -63,11 +77,15 @@ class Goal:
 
     def number_of(self, kind: str, nth: int = 1) -> int:
         """The place in the log of the n-th event of that kind."""
-        return [record.seq for record in self.records() if record.event.type == kind][nth - 1]
+        return [record.seq for record in self.records() if record.event.type == kind][
+            nth - 1
+        ]
 
     def chat(self) -> list[dict[str, Any]]:
         """The newest run's transcript."""
-        return [dict(message) for message in read_messages(self.folder / "transcript.jsonl")]
+        return [
+            dict(message) for message in read_messages(self.folder / "transcript.jsonl")
+        ]
 
     def outcome(self) -> dict[str, Any]:
         """The newest run's."""

@@ -9,7 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalrunner import Goal, GoalController, GoalDone, GoalOutcome, arun_goal, chat_conversation, run_goal
+from goalrunner import (
+    Goal,
+    GoalController,
+    GoalDone,
+    GoalOutcome,
+    arun_goal,
+    chat_conversation,
+    run_goal,
+)
 from goalrunner.cli.main import main
 from goalrunner.goalfile.loading import dump_goal
 from tests.support.recordings import agent, judge, recording, shell
@@ -54,14 +62,26 @@ class Place:
 
     def goal(self, case: Case) -> Goal:
         """The goal of a case, with its judge and its workspace."""
-        audits = [judge(("the goal", [dict(item) for item in cited]), missing="show it") for cited in case.audits]
-        keys: dict[str, Any] = {"objective": "Reach the goal.", "max_iterations": len(case.turns), **case.goal}
+        audits = [
+            judge(("the goal", [dict(item) for item in cited]), missing="show it")
+            for cited in case.audits
+        ]
+        keys: dict[str, Any] = {
+            "objective": "Reach the goal.",
+            "max_iterations": len(case.turns),
+            **case.goal,
+        }
         if audits:
             # An audit whose citations do not hold is asked again once.
-            keys["judge"] = {"model": recording(self.folder / "judge.jsonl", *audits, audits[-1])}
+            keys["judge"] = {
+                "model": recording(self.folder / "judge.jsonl", *audits, audits[-1])
+            }
             keys["success_criteria"] = ["the goal"]
         keys["agent"] = {"model": self.model(case)}
-        keys["workspace"] = {**case.goal.get("workspace", {}), "path": str(self.workspace)}
+        keys["workspace"] = {
+            **case.goal.get("workspace", {}),
+            "path": str(self.workspace),
+        }
         return Goal.model_validate(keys)
 
     def model(self, case: Case) -> str:
@@ -84,12 +104,20 @@ def by_goal_run(case: Case, place: Place) -> GoalOutcome:
 
 def by_run_goal(case: Case, place: Place) -> GoalOutcome:
     """The library."""
-    return run_goal(chat_conversation(place.model(case), workspace=place.workspace), place.goal(case))
+    return run_goal(
+        chat_conversation(place.model(case), workspace=place.workspace),
+        place.goal(case),
+    )
 
 
 def by_arun_goal(case: Case, place: Place) -> GoalOutcome:
     """The library, in an event loop of the caller."""
-    return asyncio.run(arun_goal(chat_conversation(place.model(case), workspace=place.workspace), place.goal(case)))
+    return asyncio.run(
+        arun_goal(
+            chat_conversation(place.model(case), workspace=place.workspace),
+            place.goal(case),
+        )
+    )
 
 
 def by_controller(case: Case, place: Place) -> GoalOutcome:
@@ -118,15 +146,31 @@ ENTRY_POINTS: Mapping[str, Callable[[Case, Place], GoalOutcome]] = {
 def reasons(outcome: GoalOutcome) -> str:
     """Everything that the run said about why it is not complete."""
     missing = outcome.verdict.missing if outcome.verdict else ""
-    return "\n".join([*(attempt.feedback or "" for attempt in outcome.attempts), missing, outcome.message])
+    return "\n".join(
+        [
+            *(attempt.feedback or "" for attempt in outcome.attempts),
+            missing,
+            outcome.message,
+        ]
+    )
 
 
 def _reported(call: str, command: str, workspace: Path) -> list[dict[str, Any]]:
     done = subprocess.run(
-        command, shell=True, cwd=workspace, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
+        command,
+        shell=True,
+        cwd=workspace,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
     )
     function = shell(command)
     return [
-        {"role": "assistant", "content": "", "tool_calls": [{"id": call, "type": "function", "function": function}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": call, "type": "function", "function": function}],
+        },
         {"role": "tool", "tool_call_id": call, "content": done.stdout + done.stderr},
     ]

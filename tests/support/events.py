@@ -20,7 +20,12 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    ValidatorResult,
+)
 
 
 def tool_called(summary: str = "pytest -q") -> ToolCalled:
@@ -32,7 +37,9 @@ _text = st.text(st.characters(), max_size=20)
 """Any characters, lone surrogates included."""
 _number = st.integers(min_value=0, max_value=10**12)
 _money = st.none() | st.floats(min_value=0, max_value=10**6)
-_hash = st.integers(min_value=0, max_value=16**64 - 1).map(lambda number: f"{number:064x}")
+_hash = st.integers(min_value=0, max_value=16**64 - 1).map(
+    lambda number: f"{number:064x}"
+)
 
 _observations = st.builds(
     Observation,
@@ -53,18 +60,34 @@ _verdicts = st.builds(
             CriterionVerdict,
             criterion=st.text(min_size=1, max_size=9),
             satisfied=st.booleans(),
-            evidence=st.lists(st.builds(Citation, observation=_text, quote=_text), max_size=2).map(tuple),
+            evidence=st.lists(
+                st.builds(Citation, observation=_text, quote=_text), max_size=2
+            ).map(tuple),
         ),
         max_size=2,
     ).map(tuple),
 )
-_results = st.builds(ValidatorResult, name=st.text(min_size=1, max_size=9), passed=st.booleans(), feedback=_text)
+_results = st.builds(
+    ValidatorResult,
+    name=st.text(min_size=1, max_size=9),
+    passed=st.booleans(),
+    feedback=_text,
+)
 
 any_event: st.SearchStrategy[Event] = st.one_of(
     st.builds(
         GoalCreated,
-        goal=st.builds(GoalRecord, goal_id=_text, run_id=_text, description=_text, created_at=_text, updated_at=_text),
-        plan=st.builds(RunRules, timeout=_money, validators=st.lists(_text, max_size=3).map(tuple)),
+        goal=st.builds(
+            GoalRecord,
+            goal_id=_text,
+            run_id=_text,
+            description=_text,
+            created_at=_text,
+            updated_at=_text,
+        ),
+        plan=st.builds(
+            RunRules, timeout=_money, validators=st.lists(_text, max_size=3).map(tuple)
+        ),
     ),
     st.builds(
         MessageRecorded,
@@ -72,15 +95,47 @@ any_event: st.SearchStrategy[Event] = st.one_of(
         text=st.builds(TranscriptRef, offset=_number, length=_number, sha256=_hash),
     ),
     st.builds(ToolCalled, tool_call_id=_text, tool=_text, summary=_text),
-    st.builds(ToolResultRecorded, tool_call_id=_text, evidence_ref=_text, observation=_observations, summary=_text),
+    st.builds(
+        ToolResultRecorded,
+        tool_call_id=_text,
+        evidence_ref=_text,
+        observation=_observations,
+        summary=_text,
+    ),
     st.builds(
         UsageRecorded,
         account=st.sampled_from(["agent", "judge", "critic"]),
-        usage=st.builds(Usage, input_tokens=_number, output_tokens=_number, cost_usd=_money, calls=_number),
+        usage=st.builds(
+            Usage,
+            input_tokens=_number,
+            output_tokens=_number,
+            cost_usd=_money,
+            calls=_number,
+        ),
     ),
-    st.builds(CritiqueFinished, round=st.just(1), score=st.none() | st.floats(0, 1), feedback=_text, problem=_text),
-    st.builds(VerdictRecorded, round=_number, verdict=_verdicts, refusals=st.lists(_text, max_size=2).map(tuple)),
-    st.builds(ValidatorsFinished, round=_number, results=st.lists(_results, max_size=2).map(tuple)),
-    st.builds(RunEnded, message=_text, stop_reason=st.sampled_from(StopReason), signal=st.none() | _number),
+    st.builds(
+        CritiqueFinished,
+        round=st.just(1),
+        score=st.none() | st.floats(0, 1),
+        feedback=_text,
+        problem=_text,
+    ),
+    st.builds(
+        VerdictRecorded,
+        round=_number,
+        verdict=_verdicts,
+        refusals=st.lists(_text, max_size=2).map(tuple),
+    ),
+    st.builds(
+        ValidatorsFinished,
+        round=_number,
+        results=st.lists(_results, max_size=2).map(tuple),
+    ),
+    st.builds(
+        RunEnded,
+        message=_text,
+        stop_reason=st.sampled_from(StopReason),
+        signal=st.none() | _number,
+    ),
 )
 """Any event of the kinds that hold most: text, numbers, money, nested records."""

@@ -38,14 +38,19 @@ def program(folder: Path, body: str) -> tuple[str, ...]:
     return (sys.executable, str(path))
 
 
-def preset(folder: Path, body: str, *, resumes: bool = False, cumulative: bool = False) -> Preset:
+def preset(
+    folder: Path, body: str, *, resumes: bool = False, cumulative: bool = False
+) -> Preset:
     """An agent that prints JSON; one that `resumes` is given the words `--resume ID`."""
     argv = program(folder, body)
     return Preset(
         argv=argv,
         resume=(*argv, "--resume", "{session}") if resumes else (),
         stream="plain_totals" if cumulative else "plain",
-        reports={"tokens": "session" if cumulative else "turn", "cost_usd": "session" if cumulative else "turn"},
+        reports={
+            "tokens": "session" if cumulative else "turn",
+            "cost_usd": "session" if cumulative else "turn",
+        },
         denied=("run double login",),
         install="pip install double",
         sign_in="double login",
@@ -58,6 +63,8 @@ def agent(folder: Path, chosen: Preset, workspace: Path | None = None) -> Extern
     return ExternalAgent("double", chosen, workspace or folder, env)
 
 
-def conversation(folder: Path, chosen: Preset, launcher: Launcher | None = None) -> CommandConversation:
+def conversation(
+    folder: Path, chosen: Preset, launcher: Launcher | None = None
+) -> CommandConversation:
     """A conversation with it."""
     return CommandConversation(agent(folder, chosen), launcher or ProcessLauncher())

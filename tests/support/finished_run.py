@@ -37,7 +37,9 @@ class FinishedRun:
     def copied(self, home: Path) -> FinishedRun:
         """The same records in another home, to be damaged."""
         shutil.copytree(self.home, home, dirs_exist_ok=True)
-        return FinishedRun(home, self.workspace, RunFolder(home / "runs" / self.folder.run_id))
+        return FinishedRun(
+            home, self.workspace, RunFolder(home / "runs" / self.folder.run_id)
+        )
 
 
 def finish_run(root: Path) -> FinishedRun:
@@ -48,15 +50,25 @@ def finish_run(root: Path) -> FinishedRun:
     missing = "nothing shows that it is friendly"
     model = recording(
         root / "models.jsonl",
-        agent("", write_file("hello.txt", "hello\n"), shell("printf 'one\\n2\\nthree\\n' > notes.txt")),
+        agent(
+            "",
+            write_file("hello.txt", "hello\n"),
+            shell("printf 'one\\n2\\nthree\\n' > notes.txt"),
+        ),
         agent("It is written."),
         judge((CRITERION, []), missing=missing),
-        agent("", write_file("hello.txt", "hello, dear friend\n"), shell("cat hello.txt; grep -c friend hello.txt")),
+        agent(
+            "",
+            write_file("hello.txt", "hello, dear friend\n"),
+            shell("cat hello.txt; grep -c friend hello.txt"),
+        ),
         agent("Now it is friendly."),
         judge((CRITERION, [quote("o6", "hello, dear friend")])),
     )
     goal_file = root / "goal.toml"
-    goal_file.write_text(GOAL.format(criterion=CRITERION, model=model, workspace=workspace))
+    goal_file.write_text(
+        GOAL.format(criterion=CRITERION, model=model, workspace=workspace)
+    )
     outcome = asyncio.run(arun(load_goal(goal_file), RunOptions(home=home)))
     assert outcome.passed, outcome
     return FinishedRun(home, workspace, RunFolder(home / "runs" / outcome.run_id))

@@ -8,11 +8,18 @@ from goalrunner.core.run_state import RunState
 from tests.support.memory import MemoryLog
 
 
-def state_after(plan: RunRules, *happened: Event, criteria: tuple[str, ...] = ()) -> RunState:
+def state_after(
+    plan: RunRules, *happened: Event, criteria: tuple[str, ...] = ()
+) -> RunState:
     """A run with that plan, in which that happened."""
     log = MemoryLog()
     goal = GoalRecord(
-        goal_id="g", run_id="r", description="d", success_criteria=criteria, created_at="t", updated_at="t"
+        goal_id="g",
+        run_id="r",
+        description="d",
+        success_criteria=criteria,
+        created_at="t",
+        updated_at="t",
     )
     for event in (GoalCreated(goal=goal, plan=plan), *happened):
         log.append(event)

@@ -44,7 +44,12 @@ def forks() -> Forks:
     return program
 
 
-def goal(*arguments: str | Path, cwd: Path, env: Mapping[str, str] | None = None, stdin: str = "") -> Ended:
+def goal(
+    *arguments: str | Path,
+    cwd: Path,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> Ended:
     """Run `goal` to its end."""
     return forks().goal(*arguments, cwd=cwd, env=env, stdin=stdin)
 
@@ -129,7 +134,9 @@ def _work(job: dict[str, Any]) -> None:
         os.dup2(os.open(job["read"], os.O_RDONLY), 0)
         os.environ.clear()
         os.environ.update(job["env"])
-        sys.path[:0] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))  # as at the start of Python
+        sys.path[:0] = filter(
+            None, os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        )  # as at the start of Python
         tempfile.tempdir = None  # LiteLLM's import in the program above found the folder of another environment
         os.chdir(job["cwd"])
         if job["kill"]:

@@ -32,12 +32,26 @@ MADE = ("late.py", "empty", "made-repo", "new")
 
 def make_workspace(folder: Path) -> Path:
     """A repository with edits, staged and not, and with hidden, ignored, empty and linked things."""
-    files = {"tests/test_a.py": "original\n", "src/a.py": "a\n", "src/deep/b.py": "b\n", "plain.txt": "p\n"}
-    make_repository(folder, {**files, ".gitignore": "*.log\nbuild/\n", "gone.py": "g\n"})
+    files = {
+        "tests/test_a.py": "original\n",
+        "src/a.py": "a\n",
+        "src/deep/b.py": "b\n",
+        "plain.txt": "p\n",
+    }
+    make_repository(
+        folder, {**files, ".gitignore": "*.log\nbuild/\n", "gone.py": "g\n"}
+    )
     git(folder, "tag", "first")
     git(folder, "pack-refs", "--all")
     git(folder, "branch", "side")
-    write(folder, {"tests/test_a.py": "weakened\n", "src/staged.py": "s\n", "planted/conftest.py": "planted\n"})
+    write(
+        folder,
+        {
+            "tests/test_a.py": "weakened\n",
+            "src/staged.py": "s\n",
+            "planted/conftest.py": "planted\n",
+        },
+    )
     write(folder, {"build/out.bin": "built\n", "cache.log": "log\n", "secret": "s\n"})
     git(folder, "add", "src/staged.py")
     make_repository(folder / "store", {"n.py": "n\n"})
@@ -52,7 +66,9 @@ def make_workspace(folder: Path) -> Path:
     (folder / "secret").chmod(0o600)
     (folder / "tests/test_a.py").chmod(0o755)
     (folder / "hollow").mkdir(mode=0o750)
-    for number, name in enumerate(("tests/test_a.py", "planted/conftest.py", "build/out.bin", "src/staged.py")):
+    for number, name in enumerate(
+        ("tests/test_a.py", "planted/conftest.py", "build/out.bin", "src/staged.py")
+    ):
         os.utime(folder / name, (1_000_000_000 + number, 1_000_000_000 + number))
     return folder
 
@@ -66,7 +82,9 @@ def layers(workspace: Path) -> list[Layer]:
         "fresh/deep/link": File(stat.S_IFLNK | 0o777, b"../../src/a.py"),
         "planted/original": File(stat.S_IFREG | 0o644, b"o\n"),
     }
-    return [Layer(workspace, put, frozenset({"planted", "build", "missing", "link/never"}))]
+    return [
+        Layer(workspace, put, frozenset({"planted", "build", "missing", "link/never"}))
+    ]
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -81,7 +99,11 @@ def picture(folder: Path) -> dict[str, tuple[object, ...]]:
             path = Path(way, name)
             info = path.lstat()
             what = (
-                path.readlink() if path.is_symlink() else path.read_bytes() if stat.S_ISREG(info.st_mode) else "folder"
+                path.readlink()
+                if path.is_symlink()
+                else path.read_bytes()
+                if stat.S_ISREG(info.st_mode)
+                else "folder"
             )
             found[str(path.relative_to(folder))] = (stat.filemode(info.st_mode), what)
     return found
@@ -89,19 +111,36 @@ def picture(folder: Path) -> dict[str, tuple[object, ...]]:
 
 def times(folder: Path) -> dict[str, int]:
     """The modification times of the files that `make_workspace` has dated: the check renames or ignores them."""
-    return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in folder.rglob("*") if dated(path)}
+    return {
+        str(path.relative_to(folder)): path.lstat().st_mtime_ns
+        for path in folder.rglob("*")
+        if dated(path)
+    }
 
 
 def dated(path: Path) -> bool:
     """Whether it is a file of the past, outside of git folders."""
-    return path.is_file() and not path.is_symlink() and path.stat().st_mtime < 1_000_000_010
+    return (
+        path.is_file()
+        and not path.is_symlink()
+        and path.stat().st_mtime < 1_000_000_010
+    )
 
 
 def status(folder: Path) -> str:
     """What git says of a workspace without new files of validators, and without writing to its index."""
     refs = git(folder, "for-each-ref", "--format=%(refname) %(objectname)")
-    lines = git(folder, "--no-optional-locks", "status", "--porcelain=v2", "--branch").splitlines()
-    return "\n".join(line for line in lines if not line.startswith(tuple(f"? {name}" for name in MADE))) + refs
+    lines = git(
+        folder, "--no-optional-locks", "status", "--porcelain=v2", "--branch"
+    ).splitlines()
+    return (
+        "\n".join(
+            line
+            for line in lines
+            if not line.startswith(tuple(f"? {name}" for name in MADE))
+        )
+        + refs
+    )
 
 
 def pending(home: Path) -> tuple[Path, ...]:
@@ -125,7 +164,9 @@ async def check(workspace: Path, home: Path, script: str, output: Path) -> int |
         async with environment.open(layers(workspace)) as opened:
             argv = ["/bin/sh", "-c", script]
             started = opened.launcher(launcher)
-            done = await started.launch(argv, cwd=workspace, env=opened.environ(os.environ), output=output)
+            done = await started.launch(
+                argv, cwd=workspace, env=opened.environ(os.environ), output=output
+            )
         return done.exit_code
     finally:
         launcher.close()

@@ -20,7 +20,9 @@ class ScriptedAnswer(Reply):
     """An answer of a judge's model."""
 
     tool_calls: tuple[ToolCall, ...] = ()
-    usage: Usage = field(default_factory=lambda: Usage(input_tokens=100, output_tokens=20, calls=1))
+    usage: Usage = field(
+        default_factory=lambda: Usage(input_tokens=100, output_tokens=20, calls=1)
+    )
     finish_reason: str = "stop"
 
 
@@ -57,14 +59,22 @@ class ScriptedJudgeModel(LLM):
         **_: Any,
     ) -> ScriptedAnswer:
         """The next answer."""
-        self.asked.append(Asked(deepcopy([dict(message) for message in messages]), schema, temperature))
+        self.asked.append(
+            Asked(
+                deepcopy([dict(message) for message in messages]), schema, temperature
+            )
+        )
         if len(self.asked) > len(self.answers):
-            raise AssertionError(f"the judge was asked {len(self.asked)} times, for {len(self.answers)} answers")
+            raise AssertionError(
+                f"the judge was asked {len(self.asked)} times, for {len(self.answers)} answers"
+            )
         answer = self.answers[len(self.asked) - 1]
         if isinstance(answer, BaseException):
             self.usage += self.given_up
             raise answer
-        scripted = answer if isinstance(answer, ScriptedAnswer) else ScriptedAnswer(answer)
+        scripted = (
+            answer if isinstance(answer, ScriptedAnswer) else ScriptedAnswer(answer)
+        )
         self.usage += scripted.usage
         return scripted
 
@@ -96,7 +106,10 @@ class AuditNotes:
         raise AssertionError(ran)
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None:
         """Kept."""
         self.unread.append(answer)

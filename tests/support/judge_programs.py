@@ -95,10 +95,15 @@ def script(programs: Programs, *answers: Mapping[str, Any]) -> None:
 
 def calls(programs: Programs) -> list[dict[str, Any]]:
     """Return what each call of the double was given: argv, stdin, env, cwd, files."""
-    return [json.loads(path.read_text()) for path in sorted((programs.home / "calls").glob("*.json"))]
+    return [
+        json.loads(path.read_text())
+        for path in sorted((programs.home / "calls").glob("*.json"))
+    ]
 
 
-def verdict(*criteria: tuple[str, Sequence[Mapping[str, str]]], **more: Any) -> dict[str, Any]:
+def verdict(
+    *criteria: tuple[str, Sequence[Mapping[str, str]]], **more: Any
+) -> dict[str, Any]:
     """Return the answer with a verdict; a criterion without evidence is not satisfied."""
     entries = [
         {
@@ -110,5 +115,10 @@ def verdict(*criteria: tuple[str, Sequence[Mapping[str, str]]], **more: Any) -> 
         for text, evidence in criteria
     ]
     done = all(evidence for _, evidence in criteria)
-    answer = {"criteria": entries, "score": 1.0 if done else 0.3, "complete": done, "missing": "" if done else "proof"}
+    answer = {
+        "criteria": entries,
+        "score": 1.0 if done else 0.3,
+        "complete": done,
+        "missing": "" if done else "proof",
+    }
     return {"json": {**answer, "need": [], "blocked": "", "questions": [], **more}}

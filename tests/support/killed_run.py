@@ -58,14 +58,22 @@ class Place:
         """One line for each command that ran."""
         return self.root / "effects"
 
-    def goal(self, *arguments: str | Path, kill: tuple[str, float] | None = None) -> Ended:
+    def goal(
+        self, *arguments: str | Path, kill: tuple[str, float] | None = None
+    ) -> Ended:
         """`goal` with these arguments."""
-        return self.forks.goal(*arguments, cwd=self.workspace, env={"GOAL_HOME": str(self.home)}, kill=kill)
+        return self.forks.goal(
+            *arguments, cwd=self.workspace, env={"GOAL_HOME": str(self.home)}, kill=kill
+        )
 
     @property
     def folder(self) -> Path | None:
         """The only run's folder; None where it was never made."""
-        return next(iter((self.home / "runs").glob("*")), None) if self.home.exists() else None
+        return (
+            next(iter((self.home / "runs").glob("*")), None)
+            if self.home.exists()
+            else None
+        )
 
     def records(self) -> list[Record]:
         """The log."""
@@ -96,7 +104,9 @@ def prepare(root: Path, forks: Forks) -> Place:
         agent("Now it is written."),
         judge((CRITERION, [quote("o6", "hello, dear friend")])),
     )
-    (place.workspace / "goal.toml").write_text(GOAL.format(criterion=CRITERION, model=model))
+    (place.workspace / "goal.toml").write_text(
+        GOAL.format(criterion=CRITERION, model=model)
+    )
     return place
 
 
@@ -111,11 +121,21 @@ def same_end(place: Place, ended: Ended, *, results: int = 3, kills: int = 1) ->
 
     `results`: of so many commands a result is recorded. `kills`: how often it was killed, each of which cuts one at most.
     """
-    assert ended.code == 0, (ended, [str(record.event) for record in place.records()[-25:]])
+    assert ended.code == 0, (
+        ended,
+        [str(record.event) for record in place.records()[-25:]],
+    )
     outcome = place.outcome()
-    assert (outcome["status"], outcome["stop_reason"], outcome["iterations"]) == ("complete", "satisfied", 2)
+    assert (outcome["status"], outcome["stop_reason"], outcome["iterations"]) == (
+        "complete",
+        "satisfied",
+        2,
+    )
     assert outcome["verdict"]["complete"]
-    cited = [(item["observation"], item["quote"]) for item in outcome["verdict"]["criteria"][0]["evidence"]]
+    cited = [
+        (item["observation"], item["quote"])
+        for item in outcome["verdict"]["criteria"][0]["evidence"]
+    ]
     assert cited == [(f"o{results + 3}", "hello, dear friend")]
     _nothing_done_twice(place, results, kills)
     _replays(place.records())
@@ -127,16 +147,25 @@ def same_end(place: Place, ended: Ended, *, results: int = 3, kills: int = 1) ->
 def _nothing_done_twice(place: Place, number: int, kills: int) -> None:
     ran = Counter(place.effects.read_text().split())
     assert set(ran.values()) <= {1}, ran
-    results = [record.event for record in place.records() if isinstance(record.event, ToolResultRecorded)]
+    results = [
+        record.event
+        for record in place.records()
+        if isinstance(record.event, ToolResultRecorded)
+    ]
     assert len(results) == len({result.tool_call_id for result in results}) == number
     cut = [result for result in results if "interrupted" in result.observation.facts]
-    whole = [result.observation.command.split()[1] for result in results if result not in cut]
+    whole = [
+        result.observation.command.split()[1] for result in results if result not in cut
+    ]
     assert set(whole) <= set(ran)
     assert len(cut) <= kills
     assert place.folder is not None
     messages = [dict(one) for one in read_messages(place.folder / "transcript.jsonl")]
     told = [
-        one for one in messages if one["role"] == "tool" and "was interrupted while this was running" in one["content"]
+        one
+        for one in messages
+        if one["role"] == "tool"
+        and "was interrupted while this was running" in one["content"]
     ]
     assert len({one["tool_call_id"] for one in told}) == len(cut)
 

@@ -15,7 +15,9 @@ from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM
 from tests.support.judge_model import ScriptedAnswer
 
-CALL = Usage(input_tokens=100, output_tokens=20, cost_usd=0.01, known_cost_usd=0.01, calls=1)
+CALL = Usage(
+    input_tokens=100, output_tokens=20, cost_usd=0.01, known_cost_usd=0.01, calls=1
+)
 
 
 def write_chat(path: Path, output: str, *, said: str = "All tests pass.") -> Path:
@@ -23,7 +25,11 @@ def write_chat(path: Path, output: str, *, said: str = "All tests pass.") -> Pat
     function = {"name": "shell", "arguments": json.dumps({"command": "pytest -q"})}
     chat = [
         {"role": "user", "content": "Make the tests pass."},
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "c1", "type": "function", "function": function}],
+        },
         {"role": "tool", "tool_call_id": "c1", "content": output},
         {"role": "assistant", "content": said},
     ]
@@ -36,7 +42,13 @@ def write_dataset(folder: Path, number: int, *, begin: int = 0) -> Path:
     rows = []
     for case in range(begin, begin + number):
         write_chat(folder / f"case-{case}.jsonl", f"case {case} was tested\n1 passed")
-        rows.append({"path": f"case-{case}.jsonl", "objective": "The tests pass.", "label": case % 2 == 0})
+        rows.append(
+            {
+                "path": f"case-{case}.jsonl",
+                "objective": "The tests pass.",
+                "label": case % 2 == 0,
+            }
+        )
     path = folder / "dataset.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
@@ -50,11 +62,17 @@ def answer(*, complete: bool, score: float, quote: str = "1 passed") -> str:
         "evidence": [{"observation": "o1", "quote": quote}] if complete else [],
         "missing": "" if complete else "a green run",
     }
-    values: dict[str, Any] = {"criteria": [criterion], "score": score, "complete": complete}
+    values: dict[str, Any] = {
+        "criteria": [criterion],
+        "score": score,
+        "complete": complete,
+    }
     return json.dumps({**values, "missing": "" if complete else "a green run"})
 
 
-def opinions(number: int, *, false_accept: float, false_reject: float, seed: int) -> list[tuple[bool, float]]:
+def opinions(
+    number: int, *, false_accept: float, false_reject: float, seed: int
+) -> list[tuple[bool, float]]:
     """What a judge with these error rates says to each case: complete or not, and the score."""
     chance = random.Random(seed)
     found = []
@@ -62,7 +80,15 @@ def opinions(number: int, *, false_accept: float, false_reject: float, seed: int
         label = case % 2 == 0
         wrong = chance.random() < (false_reject if label else false_accept)
         complete = label != wrong
-        found.append((complete, round(chance.uniform(0.5, 1.0) if complete else chance.uniform(0.0, 0.5), 3)))
+        found.append(
+            (
+                complete,
+                round(
+                    chance.uniform(0.5, 1.0) if complete else chance.uniform(0.0, 0.5),
+                    3,
+                ),
+            )
+        )
     return found
 
 
@@ -70,7 +96,9 @@ class CaseJudge(LLM):
     """A judge's model that answers by the number of the case in its prompt, and counts what it is asked."""
 
     def __init__(
-        self, answers: Sequence[str | ModelError] | Callable[[int], str | ModelError], cost: Usage = CALL
+        self,
+        answers: Sequence[str | ModelError] | Callable[[int], str | ModelError],
+        cost: Usage = CALL,
     ) -> None:
         super().__init__("test/judge")
         self.answers, self.cost = answers, cost
@@ -102,4 +130,6 @@ class CaseJudge(LLM):
 
 def judge_of(found: Sequence[tuple[bool, float]]) -> CaseJudge:
     """A judge with these opinions."""
-    return CaseJudge([answer(complete=complete, score=score) for complete, score in found])
+    return CaseJudge(
+        [answer(complete=complete, score=score) for complete, score in found]
+    )

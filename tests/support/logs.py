@@ -30,4 +30,8 @@ def unchained(log: bytes) -> bytes:
 
 def read_messages(transcript: Path) -> list[dict[str, Any]]:
     """Return the messages of a transcript, without half a line at its end."""
-    return [json.loads(line) for line in transcript.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    return [
+        json.loads(line)
+        for line in transcript.read_bytes().splitlines(keepends=True)
+        if line.endswith(b"\n")
+    ]

@@ -10,7 +10,12 @@ from goalrunner.core.events import Event
 from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.summary import evidence_of, outcome_of
-from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict, ValidatorResult
+from goalrunner.core.verdict import (
+    Citation,
+    CriterionVerdict,
+    GoalVerdict,
+    ValidatorResult,
+)
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import encode, link
 from goalrunner.records.redaction import Redactor
@@ -20,7 +25,10 @@ from tests.support.told_run import created, numbered, started
 
 CALLS = 15
 """Tool calls of each round; a round has 50 events."""
-OUTPUT = "".join(f"{number:4}  the same line of output, more or less, {'.' * 40}\n" for number in range(200))
+OUTPUT = "".join(
+    f"{number:4}  the same line of output, more or less, {'.' * 40}\n"
+    for number in range(200)
+)
 
 
 def long_run(root: Path, home: Path, rounds: int) -> RunFolder:
@@ -39,12 +47,21 @@ def long_run(root: Path, home: Path, rounds: int) -> RunFolder:
     for number in range(1, rounds + 1):
         happened += _round(number, rounds, snapshots[number], artifacts)
     happened.append(
-        events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=f"not complete after {rounds} rounds")
+        events.RunEnded(
+            stop_reason=StopReason.MAX_ITERATIONS,
+            message=f"not complete after {rounds} rounds",
+        )
     )
     records = numbered(*happened)
     lines = [b""]
     for record in records:
-        lines.append(encode(record.model_copy(update={"p": link(lines[-1])}).model_dump(mode="python")))
+        lines.append(
+            encode(
+                record.model_copy(update={"p": link(lines[-1])}).model_dump(
+                    mode="python"
+                )
+            )
+        )
     folder.events.write_bytes(b"\n".join(lines[1:]) + b"\n")
     state, rows = evidence_of(records)
     assert state
@@ -59,22 +76,32 @@ async def _snapshots(workspace: Path, home: Path, rounds: int) -> list[Snapshot]
     found = [await store.snapshot()]
     for number in range(1, rounds + 1):
         for name in range(3):
-            lines = (f"def step_{line}(value: int) -> int:\n    return value + {number * line}\n" for line in range(40))
+            lines = (
+                f"def step_{line}(value: int) -> int:\n    return value + {number * line}\n"
+                for line in range(40)
+            )
             (workspace / f"module_{name}.py").write_text("".join(lines))
         found.append(await store.snapshot())
     store.close()
     return found
 
 
-def _round(number: int, rounds: int, snapshot: Snapshot, artifacts: ArtifactStore) -> list[Event]:
+def _round(
+    number: int, rounds: int, snapshot: Snapshot, artifacts: ArtifactStore
+) -> list[Event]:
     first = (number - 1) * (CALLS + 1) + 1
-    happened: list[Event] = [events.RoundStarted(round=number, prompt="first" if number == 1 else "retry")]
+    happened: list[Event] = [
+        events.RoundStarted(round=number, prompt="first" if number == 1 else "retry")
+    ]
     for call in range(CALLS):
         output = artifacts.put(f"round {number}, call {call}\n{OUTPUT}".encode())
         happened += _call(f"o{first + call}", number, output)
     happened.append(
         events.RoundFinished(
-            round=number, steps=CALLS, snapshot=snapshot, changes=DiffStat(files=3, added=120, removed=120)
+            round=number,
+            steps=CALLS,
+            snapshot=snapshot,
+            changes=DiffStat(files=3, added=120, removed=120),
         )
     )
     check = f"o{first + CALLS}"
@@ -95,7 +122,9 @@ def _round(number: int, rounds: int, snapshot: Snapshot, artifacts: ArtifactStor
     judged = Usage(input_tokens=5_000, output_tokens=100, cost_usd=0.002, calls=1)
     return [
         *happened,
-        events.ValidatorsFinished(round=number, results=(result,), observations=(seen,)),
+        events.ValidatorsFinished(
+            round=number, results=(result,), observations=(seen,)
+        ),
         events.AuditStarted(round=number),
         events.UsageRecorded(account="judge", usage=judged),
         events.VerdictRecorded(round=number, verdict=verdict, citations_checked=1),

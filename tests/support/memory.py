@@ -67,7 +67,11 @@ class MemoryLog(EventLog):
         record = Record(
             seq=len(self.records) + 1,
             at=self._clock.now().isoformat(),
-            elapsed=max((self._clock.monotonic() if self._stood is None else self._stood) - self._waited, 0.0),
+            elapsed=max(
+                (self._clock.monotonic() if self._stood is None else self._stood)
+                - self._waited,
+                0.0,
+            ),
             event=event,
         )
         self.records.append(record)
@@ -89,7 +93,9 @@ class MemoryTranscript(TranscriptFile):
         line = json.dumps(message).encode()
         self.messages.append(copy.deepcopy(dict(message)))
         sha256 = hashlib.sha256(line).hexdigest()
-        return TranscriptRef(offset=len(self.messages) - 1, length=len(line), sha256=sha256)
+        return TranscriptRef(
+            offset=len(self.messages) - 1, length=len(line), sha256=sha256
+        )
 
     def read(self, ref: TranscriptRef) -> Message:
         """Return the message at that place."""
@@ -108,7 +114,9 @@ class MemoryArtifacts(ArtifactStore):
         self._kept[sha256] = data
         return ArtifactRef(sha256=sha256, size=len(data))
 
-    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+    def adopt(
+        self, path: Path, hurried: Callable[[], bool] = lambda: False
+    ) -> ArtifactRef:
         """Store a file's bytes and remove it; `hurried` is ignored."""
         ref = self.put(path.read_bytes())
         path.unlink()

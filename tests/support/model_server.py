@@ -25,7 +25,17 @@ from tests.support.fake_provider import Request as Seen
 from tests.support.fake_provider.chat import LAST, failure, pieces, whole
 from tests.support.fake_provider.listener import Handler, Listener, Serving
 
-__all__ = ["Answer", "ModelServer", "Seen", "call", "calls", "cut", "fail", "hang", "say"]
+__all__ = [
+    "Answer",
+    "ModelServer",
+    "Seen",
+    "call",
+    "calls",
+    "cut",
+    "fail",
+    "hang",
+    "say",
+]
 
 
 Script = Iterable[Answer] | Mapping[str, Iterable[Answer]] | Callable[[Seen], Answer]
@@ -55,7 +65,9 @@ class ModelServer(Serving):
         self._queues: dict[str, list[Answer]] = {}
         self._used: dict[str, int] = {}
         if isinstance(self.script, Mapping):
-            self._queues = {name: list(answers) for name, answers in self.script.items()}
+            self._queues = {
+                name: list(answers) for name, answers in self.script.items()
+            }
         elif not callable(self.script):
             self._queues = {"": list(self.script)}
         self._listener = Listener(_Handler, port=self.port, owner=self)
@@ -76,7 +88,10 @@ class ModelServer(Serving):
             self._queues.setdefault(model, []).extend(answers)
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         super().__exit__(kind, error, trace)
         if kind is None and self.exhausted:
@@ -100,7 +115,9 @@ class ModelServer(Serving):
         if queue and (self.repeat or used < len(queue)):
             return queue[used % len(queue)]
         of = f" of {name}" if name else ""
-        self.exhausted.append(f"the model server's script{of} is at its end after {len(queue)} answers")
+        self.exhausted.append(
+            f"the model server's script{of} is at its end after {len(queue)} answers"
+        )
         # Not a 500: that would be tried again and again, and the reason come late.
         return fail(400, self.exhausted[-1])
 
@@ -112,7 +129,10 @@ class ModelServer(Serving):
             if name == form:
                 return fail(status, f"response_format of type {name} is not supported")
             if name in seen.body:
-                return fail(status, f"Unsupported parameter: '{name}' is not supported with this model.")
+                return fail(
+                    status,
+                    f"Unsupported parameter: '{name}' is not supported with this model.",
+                )
         return None
 
 
@@ -130,9 +150,17 @@ class _Handler(Handler):
         if answer.delay and self.stopping.wait(answer.delay):
             self.close_connection = True
         elif answer.status != 200:
-            headers = {} if answer.retry_after is None else {"Retry-After": answer.retry_after}
+            headers = (
+                {}
+                if answer.retry_after is None
+                else {"Retry-After": answer.retry_after}
+            )
             self.reply(answer.status, failure(answer.status, answer.message), headers)
         elif seen.body.get("stream"):
-            self.stream(pieces(seen, answer), pace=answer.pace, cut=answer.cut, last=LAST)
+            self.stream(
+                pieces(seen, answer), pace=answer.pace, cut=answer.cut, last=LAST
+            )
         else:
-            self.reply(200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0)
+            self.reply(
+                200, whole(seen, answer), missing=16 if answer.cut == "abrupt" else 0
+            )

@@ -33,7 +33,10 @@ class Programs:
     @property
     def environ(self) -> dict[str, str]:
         """PATH with these programs before those of the system, and this HOME."""
-        return {"PATH": f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin", "HOME": str(self.home)}
+        return {
+            "PATH": f"{self.bin}{os.pathsep}/usr/bin{os.pathsep}/bin",
+            "HOME": str(self.home),
+        }
 
     @classmethod
     def new(cls, root: Path) -> Programs:

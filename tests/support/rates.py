@@ -29,7 +29,9 @@ def measure(course: Course) -> Samples:
         "state completeness": [_incomplete(state) for state in states],
         "transition validity": faults(records),
         "replay success": list(_replays(records, states, course.ends[-1:])),
-        "resume success": ["" if good else "it did not go on where it was" for good in course.resumes],
+        "resume success": [
+            "" if good else "it did not go on where it was" for good in course.resumes
+        ],
         "fresh state": list(_stale(records, states)),
         "approvals kept": list(_lost(records, states)),
         "stop-reason accuracy": list(_stops(course, states[-1])),
@@ -48,17 +50,26 @@ def _incomplete(state: RunState) -> str:
     """What a state does not say that it has to."""
     memory = state.memory
     where = f"event {memory.version}: "
-    if not (state.goal.success_criteria or state.plan.validators or state.plan.has_judge):
+    if not (
+        state.goal.success_criteria or state.plan.validators or state.plan.has_judge
+    ):
         return where + "nothing observable says when the goal is reached"
     decided = isinstance(decide(state), (RunEnded, AskApproval))
     if not (memory.current_step or memory.pending_steps or decided):
         return where + "it does not say what remains"
-    unshown = [step for step in memory.completed_steps if not _exists(state, memory.step_evidence.get(step, ""))]
+    unshown = [
+        step
+        for step in memory.completed_steps
+        if not _exists(state, memory.step_evidence.get(step, ""))
+    ]
     if unshown:
         return where + f"no evidence of {unshown}"
     if not all(_exists(state, reference) for reference in memory.evidence_refs):
         return where + "a reference to no observation"
-    if memory.budget_state.iteration_count != state.iterations or memory.constraints != state.goal.constraints:
+    if (
+        memory.budget_state.iteration_count != state.iterations
+        or memory.constraints != state.goal.constraints
+    ):
         return where + "budget or constraints are not those of the run"
     # The pattern takes the stop reason away when what it waited for is approved.
     approved = state.stop_reason is StopReason.APPROVAL_REQUIRED and not state.waiting
@@ -68,19 +79,31 @@ def _incomplete(state: RunState) -> str:
 
 def _exists(state: RunState, reference: str) -> bool:
     found = re.fullmatch(r"([oe])([1-9][0-9]*)", reference)
-    return found is not None and int(found[2]) <= (state.observations if found[1] == "o" else state.memory.version)
+    return found is not None and int(found[2]) <= (
+        state.observations if found[1] == "o" else state.memory.version
+    )
 
 
-def _replays(records: Sequence[Record], states: Sequence[RunState], ends: Sequence[GoalOutcome]) -> Iterator[str]:
+def _replays(
+    records: Sequence[Record], states: Sequence[RunState], ends: Sequence[GoalOutcome]
+) -> Iterator[str]:
     """The log folds to the same twice, with every event applied twice, and to what the process itself said at the end."""
     twice: RunState | None = None
     for record in records:
         twice = apply(apply(twice, record), record)
     yield "" if twice == states[-1] else "an event applied twice changed something"
-    yield "" if list(_states(records)) == list(states) else "a second replay gives another state"
+    yield (
+        ""
+        if list(_states(records)) == list(states)
+        else "a second replay gives another state"
+    )
     for end in ends:
-        last = max(at for at, state in enumerate(states) if _is_ending(records[at].event))
-        folded = outcome_of(states[last], end.run_path).model_copy(update={"evidence": end.evidence})
+        last = max(
+            at for at, state in enumerate(states) if _is_ending(records[at].event)
+        )
+        folded = outcome_of(states[last], end.run_path).model_copy(
+            update={"evidence": end.evidence}
+        )
         yield "" if folded == end else "the log does not fold to outcome.json"
 
 
@@ -96,14 +119,23 @@ def _stale(records: Sequence[Record], states: Sequence[RunState]) -> Iterator[st
             case events.ToolResultRecorded() as event:
                 fresh = state.memory.evidence_refs[-1:] == (event.evidence_ref,)
             case events.ValidatorsFinished() as event:
-                fresh = (state.validators, state.leaked) == (event.results, event.leaked)
+                fresh = (state.validators, state.leaked) == (
+                    event.results,
+                    event.leaked,
+                )
             case events.VerdictRecorded() as event:
-                fresh = state.verdict == event.verdict and not (event.verdict.complete and event.stale)
+                fresh = state.verdict == event.verdict and not (
+                    event.verdict.complete and event.stale
+                )
             case events.RoundFinished() as event:
                 fresh = state.snapshot == event.snapshot
             case _:
                 continue
-        yield "" if fresh else where + f"an older result stands in place of {record.event.type}"
+        yield (
+            ""
+            if fresh
+            else where + f"an older result stands in place of {record.event.type}"
+        )
 
 
 def _lost(records: Sequence[Record], states: Sequence[RunState]) -> Iterator[str]:
@@ -114,7 +146,9 @@ def _lost(records: Sequence[Record], states: Sequence[RunState]) -> Iterator[str
             case events.ApprovalRequested() as event:
                 decisions[event.approval_id] = None
             case events.ApprovalRecorded() as event:
-                decisions[event.approval_id] = decisions[event.approval_id] or event.decision
+                decisions[event.approval_id] = (
+                    decisions[event.approval_id] or event.decision
+                )
             case _:
                 pass
         known = {approval.id: approval.decision for approval in state.approvals}
@@ -133,8 +167,12 @@ def _stops(course: Course, state: RunState) -> Iterator[str]:
 
 
 def _promotions(course: Course, records: Sequence[Record]) -> Iterator[str]:
-    yield from ("" if good else "the policy says otherwise" for good in course.promotions)
+    yield from (
+        "" if good else "the policy says otherwise" for good in course.promotions
+    )
     if not course.promotions:
-        kept = any(isinstance(record.event, events.MemoryPromoted) for record in records)
+        kept = any(
+            isinstance(record.event, events.MemoryPromoted) for record in records
+        )
         nothing = not kept and not (course.home / "memory").exists()
         yield "" if nothing else "a fact was promoted without a request"

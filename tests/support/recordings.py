@@ -22,10 +22,17 @@ def write_file(path: str, content: str) -> dict[str, Any]:
     return {"name": "write_file", "arguments": {"path": path, "content": content}}
 
 
-def judge(*criteria: tuple[str, list[dict[str, str]]], missing: str = "", **more: Any) -> dict[str, Any]:
+def judge(
+    *criteria: tuple[str, list[dict[str, str]]], missing: str = "", **more: Any
+) -> dict[str, Any]:
     """A reply of the judge: each criterion with its citations; without any it is not satisfied."""
     entries = [
-        {"criterion": name, "satisfied": bool(evidence), "evidence": evidence, "missing": "" if evidence else missing}
+        {
+            "criterion": name,
+            "satisfied": bool(evidence),
+            "evidence": evidence,
+            "missing": "" if evidence else missing,
+        }
         for name, evidence in criteria
     ]
     complete = all(entry["satisfied"] for entry in entries)
@@ -38,11 +45,15 @@ def judge(*criteria: tuple[str, list[dict[str, str]]], missing: str = "", **more
     return {"account": "judge", "text": json.dumps(verdict), **more}
 
 
-def review(*accepted: tuple[list[str], str], refused: dict[str, str] | None = None) -> dict[str, Any]:
+def review(
+    *accepted: tuple[list[str], str], refused: dict[str, str] | None = None
+) -> dict[str, Any]:
     """A review of changed checks by the judge: names of changes with a quote for them, and others with a reason."""
     answer = {
         "accepted": [{"items": items, "quote": words} for items, words in accepted],
-        "refused": [{"items": [item], "why": why} for item, why in (refused or {}).items()],
+        "refused": [
+            {"items": [item], "why": why} for item, why in (refused or {}).items()
+        ],
     }
     return {"account": "judge", "text": json.dumps(answer)}
 
@@ -59,5 +70,7 @@ def fact(observation: str, words: str) -> dict[str, str]:
 
 def recording(path: Path, *replies: dict[str, Any]) -> str:
     """Write the replies; gives the name of the model that plays them."""
-    path.write_text("".join(json.dumps(reply) + "\n" for reply in replies), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(reply) + "\n" for reply in replies), encoding="utf-8"
+    )
     return f"scripted/{path}"

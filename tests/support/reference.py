@@ -88,31 +88,61 @@ def default_of(schema: Mapping[str, Any]) -> str:
     return "" if value in (None, "", [], {}) else f"`{json.dumps(value)}`"
 
 
-def rows(schema: Mapping[str, Any], definitions: Mapping[str, Any], *, examples: bool) -> Iterator[str]:
+def rows(
+    schema: Mapping[str, Any], definitions: Mapping[str, Any], *, examples: bool
+) -> Iterator[str]:
     yield "| key | type | default | meaning |" + (" example |" if examples else "")
     yield "|---|---|---|---|" + ("---|" if examples else "")
     for name, field in schema.get("properties", {}).items():
-        cells = [f"`{name}`", kind_of(field, definitions), default_of(field), field.get("description", "")]
+        cells = [
+            f"`{name}`",
+            kind_of(field, definitions),
+            default_of(field),
+            field.get("description", ""),
+        ]
         if examples:
             example = EXAMPLES.get(name)
             cells.append(f"`{name} = {example}`" if example else "")
-        yield "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+        yield (
+            "| "
+            + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
+            + " |"
+        )
 
 
 def goal_tables() -> str:
     schema = Goal.model_json_schema()
     definitions = schema["$defs"]
-    top = {name: field for name, field in schema["properties"].items() if name not in TABLES}
-    lines = ["## Keys at the top", "", *rows({"properties": top}, definitions, examples=True)]
+    top = {
+        name: field
+        for name, field in schema["properties"].items()
+        if name not in TABLES
+    }
+    lines = [
+        "## Keys at the top",
+        "",
+        *rows({"properties": top}, definitions, examples=True),
+    ]
     for name in TABLES:
         table = _table(schema["properties"][name], definitions)
-        title = {"validators": "[[validators]]", "agents": "[agents.NAME]"}.get(name, f"[{name}]")
+        title = {"validators": "[[validators]]", "agents": "[agents.NAME]"}.get(
+            name, f"[{name}]"
+        )
         text = str(table.get("description", "")).partition("\n\n")[0].replace("\n", " ")
-        lines += ["", f"## `{title}`", "", text, "", *rows(table, definitions, examples=True)]
+        lines += [
+            "",
+            f"## `{title}`",
+            "",
+            text,
+            "",
+            *rows(table, definitions, examples=True),
+        ]
     return "\n".join(lines)
 
 
-def _table(field: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+def _table(
+    field: Mapping[str, Any], definitions: Mapping[str, Any]
+) -> Mapping[str, Any]:
     found = re.findall(r"#/\$defs/(\w+)", json.dumps(field))
     return cast("Mapping[str, Any]", definitions[found[0]])
 
@@ -122,7 +152,12 @@ def outcome_tables() -> str:
     definitions = schema.get("$defs", {})
     lines = ["## Fields of the outcome", "", *rows(schema, definitions, examples=False)]
     for name in ("GoalVerdict", "Usage"):
-        lines += ["", f"### {name}", "", *rows(definitions[name], definitions, examples=False)]
+        lines += [
+            "",
+            f"### {name}",
+            "",
+            *rows(definitions[name], definitions, examples=False),
+        ]
     return "\n".join(lines)
 
 
@@ -148,11 +183,21 @@ def commands() -> str:
             "",
             (command.help or "").strip(),
         ]
-        options = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-        records = [record for record in (parameter.get_help_record(inner) for parameter in options) if record]
+        options = [
+            parameter
+            for parameter in command.params
+            if not getattr(parameter, "hidden", False)
+        ]
+        records = [
+            record
+            for record in (parameter.get_help_record(inner) for parameter in options)
+            if record
+        ]
         if records:
             lines += ["", "| option | meaning |", "|---|---|"]
-            lines += [f"| `{_plain(left)}` | {_plain(right)} |" for left, right in records]
+            lines += [
+                f"| `{_plain(left)}` | {_plain(right)} |" for left, right in records
+            ]
         lines.append("")
     return "\n".join(lines).rstrip()
 

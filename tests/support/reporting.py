@@ -63,7 +63,12 @@ class ReportingAgent:
         for number, deed in enumerate(self._rounds.pop(0)):
             match deed:
                 case Does():
-                    subprocess.run(["sh", "-c", deed.line], cwd=self._workspace, check=False, capture_output=True)
+                    subprocess.run(
+                        ["sh", "-c", deed.line],
+                        cwd=self._workspace,
+                        check=False,
+                        capture_output=True,
+                    )
                     # A model takes longer than a tick of the clock of file times.
                     self._clock.note()
                     self._clock.after_changes()

@@ -34,12 +34,16 @@ class ScriptedApi:
         monkeypatch.setattr("goalrunner.app.session.arun", self.arun)
         return self
 
-    def check(self, goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
+    def check(
+        self, goal: Goal, options: RunOptions
+    ) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Keep the goal, and describe its checks; no model and no agent is checked."""
         self.checked.append(goal)
         workspace = workspace_of(goal)
         choice = choose_environment(goal, workspace, options.home)
-        return "", tuple(describe_checks(goal, choice, workspace, options.environ, options.goal_file))
+        return "", tuple(
+            describe_checks(goal, choice, workspace, options.environ, options.goal_file)
+        )
 
     async def arun(
         self,

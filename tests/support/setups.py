@@ -29,7 +29,12 @@ class Project:
         self.home = folder / "home"
         self.checks = self.home / "checks"
         self._scratch: Iterator[int] = count()
-        for path, text in {"src/calc.py": WRONG, "tests/test_calc.py": TEST, "pyproject.toml": CONFIG, **more}.items():
+        for path, text in {
+            "src/calc.py": WRONG,
+            "tests/test_calc.py": TEST,
+            "pyproject.toml": CONFIG,
+            **more,
+        }.items():
             self.write(path, text)
         self.store = SnapshotStore(self.folder, self.home)
 
@@ -43,8 +48,21 @@ class Project:
 
     def git(self, *arguments: str) -> str:
         """Call git in the workspace; return its output."""
-        who = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=trunk")
-        done = subprocess.run(["git", *who, *arguments], cwd=self.folder, capture_output=True, text=True, check=True)
+        who = (
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "-c",
+            "init.defaultBranch=trunk",
+        )
+        done = subprocess.run(
+            ["git", *who, *arguments],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return done.stdout.strip()
 
     def commit(self, message: str) -> None:
@@ -52,7 +70,9 @@ class Project:
         self.git("add", "-A")
         self.git("commit", "-q", "--allow-empty", "-m", message)
 
-    def layer(self, put: Mapping[str, File] | None = None, hide: Sequence[str] = ()) -> tuple[Layer, ...]:
+    def layer(
+        self, put: Mapping[str, File] | None = None, hide: Sequence[str] = ()
+    ) -> tuple[Layer, ...]:
         """Return the layers of a check."""
         return (Layer(self.folder, put or {}, frozenset(hide)),)
 
@@ -72,12 +92,18 @@ class Project:
 
 
 async def run(
-    opened: OpenEnvironment, project: Project, command: str, env: Mapping[str, str] | None = None
+    opened: OpenEnvironment,
+    project: Project,
+    command: str,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[int | None, str]:
     """Return the exit code and the output of a command line in an environment."""
     output = project.home / "output"
     done = await opened.launcher(ProcessLauncher()).launch(
-        ["/bin/sh", "-c", command], cwd=project.folder, env=opened.environ(env or plain_environment()), output=output
+        ["/bin/sh", "-c", command],
+        cwd=project.folder,
+        env=opened.environ(env or plain_environment()),
+        output=output,
     )
     return done.exit_code, output.read_text()
 
@@ -85,4 +111,9 @@ async def run(
 def plain_environment(**more: str) -> dict[str, str]:
     """PATH with this interpreter's programs first, and no plugins: quick, and the same on every machine."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": path, "HOME": os.environ.get("HOME", "/"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **more}
+    return {
+        "PATH": path,
+        "HOME": os.environ.get("HOME", "/"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        **more,
+    }

@@ -25,4 +25,6 @@ class Shellless:
         on_start: Callable[[Callable[[], float]], None] | None = None,
     ) -> Completion:
         """127, in the words of `goalrunner.system`."""
-        return Completion(127, 0.0, timed_out=False, output=output, error=f"{argv[0]}: not found")
+        return Completion(
+            127, 0.0, timed_out=False, output=output, error=f"{argv[0]}: not found"
+        )

@@ -66,7 +66,9 @@ class Telling:
     home: Path
     forks: Forks
 
-    def write(self, *rounds: list[Any], totals: bool = False, budget: str = "", **keys: Any) -> None:
+    def write(
+        self, *rounds: list[Any], totals: bool = False, budget: str = "", **keys: Any
+    ) -> None:
         """What the agent does in each round, and the goal; `totals`: its tokens are those of its session."""
         (self.root / "work").mkdir(exist_ok=True)
         (self.root / "script.json").write_text(json.dumps(rounds))
@@ -79,19 +81,34 @@ class Telling:
             stream="plain_totals" if totals else "plain",
             scope="session" if totals else "turn",
         )
-        lines = [f"{key} = {json.dumps(value)}" for key, value in {"agent": "mine", **keys}.items()]
-        table = f'[workspace]\npath = "{self.root / "work"}"\n' + (f"[budget]\n{budget}\n" if budget else "")
-        text = 'objective = "make done"\nvalidator = "test -e done"\n' + "\n".join(lines) + "\n" + table + preset
+        lines = [
+            f"{key} = {json.dumps(value)}"
+            for key, value in {"agent": "mine", **keys}.items()
+        ]
+        table = f'[workspace]\npath = "{self.root / "work"}"\n' + (
+            f"[budget]\n{budget}\n" if budget else ""
+        )
+        text = (
+            'objective = "make done"\nvalidator = "test -e done"\n'
+            + "\n".join(lines)
+            + "\n"
+            + table
+            + preset
+        )
         (self.root / "goal.toml").write_text(text)
 
     def goal(self, *words: str) -> Ended:
         """`goal` with these words, to its end."""
-        return self.forks.goal(*words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN})
+        return self.forks.goal(
+            *words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN}
+        )
 
     def killed(self, *words: str) -> None:
         """The same, killed once the agent hangs."""
         (self.root / "hanging").unlink(missing_ok=True)
-        process = start(*words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN})
+        process = start(
+            *words, cwd=self.root, env={"STATE": str(self.root), **WITH_PLAIN}
+        )
         deadline = time.monotonic() + 30
         while not ((self.root / "hanging").exists() and self._has_heard()):
             assert process.poll() is None, process.communicate()

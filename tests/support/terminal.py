@@ -37,7 +37,10 @@ class Terminal:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self.process.poll() is None:
             self.process.kill()
@@ -53,8 +56,12 @@ class Terminal:
         """Until the text was shown so often."""
         deadline = time.monotonic() + timeout
         while self.shown.count(text) < times:
-            assert time.monotonic() < deadline, f"no {text!r} within {timeout} s:\n{self.shown}"
-            assert self._take(0.1) or self.process.poll() is None, f"it ended without {text!r}:\n{self.shown}"
+            assert time.monotonic() < deadline, (
+                f"no {text!r} within {timeout} s:\n{self.shown}"
+            )
+            assert self._take(0.1) or self.process.poll() is None, (
+                f"it ended without {text!r}:\n{self.shown}"
+            )
 
     def type(self, text: str) -> None:
         """Type something."""

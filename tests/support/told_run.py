@@ -6,7 +6,13 @@ from goalrunner.core import events
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
-from goalrunner.core.outcome import GoalAttempt, GoalOutcome, GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import (
+    GoalAttempt,
+    GoalOutcome,
+    GoalStatus,
+    StopReason,
+    Usage,
+)
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import CriterionVerdict, GoalVerdict, ValidatorResult
 from goalrunner.reports.progress import Progress
@@ -51,13 +57,24 @@ def created(
 ) -> events.GoalCreated:
     """The first event."""
     goal = events.GoalRecord(
-        goal_id="g1", run_id="k3f9-make-parse", description=objective, created_at=TIME, updated_at=TIME
+        goal_id="g1",
+        run_id="k3f9-make-parse",
+        description=objective,
+        created_at=TIME,
+        updated_at=TIME,
     )
-    plan = events.RunRules(max_iterations=max_iterations, timeout=timeout, validators=validators, has_judge=True)
+    plan = events.RunRules(
+        max_iterations=max_iterations,
+        timeout=timeout,
+        validators=validators,
+        has_judge=True,
+    )
     return events.GoalCreated(goal=goal, plan=plan)
 
 
-def started(agent: str = "anthropic/claude-sonnet-4-5", judge: str = "openai/gpt-5-mini") -> events.RunStarted:
+def started(
+    agent: str = "anthropic/claude-sonnet-4-5", judge: str = "openai/gpt-5-mini"
+) -> events.RunStarted:
     """The second event; an empty judge is none."""
     models = {"agent": agent, "judge": judge} if judge else {"agent": agent}
     return events.RunStarted(workspace="/src/parser", models=models, version="0.1.0")
@@ -89,7 +106,9 @@ def tool_result(
     )
 
 
-def checked(passed: bool, summary: str, *, name: str = "tests", number: int = 1) -> events.ValidatorsFinished:
+def checked(
+    passed: bool, summary: str, *, name: str = "tests", number: int = 1
+) -> events.ValidatorsFinished:
     """One validator's run."""
     result = ValidatorResult(
         name=name,
@@ -113,7 +132,9 @@ def message(role: str = "assistant") -> events.MessageRecorded:
 
 def red_verdict(missing: str = MISSING) -> GoalVerdict:
     """Not complete."""
-    criteria = (CriterionVerdict(criterion="parse('') works", satisfied=False, missing=missing),)
+    criteria = (
+        CriterionVerdict(criterion="parse('') works", satisfied=False, missing=missing),
+    )
     return GoalVerdict(score=0.62, complete=False, missing=missing, criteria=criteria)
 
 
@@ -124,7 +145,9 @@ def green_verdict() -> GoalVerdict:
         complete=True,
         criteria=(
             CriterionVerdict(criterion="pytest passes", satisfied=True),
-            CriterionVerdict(criterion="parse('') returns an empty Document", satisfied=True),
+            CriterionVerdict(
+                criterion="parse('') returns an empty Document", satisfied=True
+            ),
         ),
     )
 
@@ -136,12 +159,23 @@ def two_rounds() -> list[Record]:
         started(),
         events.RoundStarted(round=1, prompt="first"),
         events.UsageRecorded(
-            account="agent", usage=Usage(input_tokens=20_000, output_tokens=1_000, cost_usd=0.1, calls=1)
+            account="agent",
+            usage=Usage(
+                input_tokens=20_000, output_tokens=1_000, cost_usd=0.1, calls=1
+            ),
         ),
         message(),
-        events.ToolCalled(tool_call_id="call_1", tool="shell", summary="pytest -q tests/test_parser.py"),
-        tool_result("shell", "pytest -q tests/test_parser.py", "exit 1", 0.9, ("exit 1",)),
-        events.ToolCalled(tool_call_id="call_2", tool="edit_file", summary="src/parser.py"),
+        events.ToolCalled(
+            tool_call_id="call_1",
+            tool="shell",
+            summary="pytest -q tests/test_parser.py",
+        ),
+        tool_result(
+            "shell", "pytest -q tests/test_parser.py", "exit 1", 0.9, ("exit 1",)
+        ),
+        events.ToolCalled(
+            tool_call_id="call_2", tool="edit_file", summary="src/parser.py"
+        ),
         tool_result("edit_file", "src/parser.py", "+4 −1", 0.001, ("replaced",), 2),
         events.RoundFinished(round=1, steps=3),
         events.StepStarted(step_id="validate-1", description="run 1 validator"),
@@ -149,12 +183,22 @@ def two_rounds() -> list[Record]:
         events.AuditStarted(round=1),
         events.VerdictRecorded(round=1, verdict=red_verdict(), citations_checked=2),
         events.RoundStarted(round=2, prompt="retry"),
-        tool_result("shell", 'python -c "import parser; parser.parse(str())"', "exit 0", 0.1, ("exit 0",), 4),
+        tool_result(
+            "shell",
+            'python -c "import parser; parser.parse(str())"',
+            "exit 0",
+            0.1,
+            ("exit 0",),
+            4,
+        ),
         events.RoundFinished(round=2, steps=2),
         checked(True, "43 passed", number=5),
         events.AuditStarted(round=2),
         events.UsageRecorded(
-            account="judge", usage=Usage(input_tokens=20_000, output_tokens=210, cost_usd=0.0126, calls=1)
+            account="judge",
+            usage=Usage(
+                input_tokens=20_000, output_tokens=210, cost_usd=0.0126, calls=1
+            ),
         ),
         events.VerdictRecorded(round=2, verdict=green_verdict(), citations_checked=3),
         events.RunEnded(stop_reason=StopReason.SATISFIED, message="verdict of round 2"),
@@ -180,10 +224,19 @@ def outcome(
         verdict=verdict or green_verdict(),
         attempts=(GoalAttempt(attempt=1, passed=False, feedback=MISSING, score=0.62),),
         usage={
-            "agent": Usage(input_tokens=40_000, output_tokens=1_000, cost_usd=0.1974, calls=4),
-            "judge": Usage(input_tokens=200, output_tokens=10, cost_usd=0.0126, calls=2),
+            "agent": Usage(
+                input_tokens=40_000, output_tokens=1_000, cost_usd=0.1974, calls=4
+            ),
+            "judge": Usage(
+                input_tokens=200, output_tokens=10, cost_usd=0.0126, calls=2
+            ),
         },
-        limits={"max_iterations": 10, "timeout": 1_800, "tokens": None, "cost_usd": None},
+        limits={
+            "max_iterations": 10,
+            "timeout": 1_800,
+            "tokens": None,
+            "cost_usd": None,
+        },
         models={"agent": "anthropic/claude-sonnet-4-5", "judge": "openai/gpt-5-mini"},
         workspace="/src/parser",
         started_at=TIME,
@@ -220,7 +273,12 @@ def summary(**changes: object) -> dict[str, object]:
         "cost_usd": 0.21,
         "judge_tokens": 210,
         "judge_cost_usd": 0.0126,
-        "limits": {"max_iterations": 10, "timeout": 1_800, "tokens": None, "cost_usd": None},
+        "limits": {
+            "max_iterations": 10,
+            "timeout": 1_800,
+            "tokens": None,
+            "cost_usd": None,
+        },
         "exit_code": 0,
         "pid": 1,
         "validators": [{"name": "tests", "passed": True, "summary": "43 passed"}],

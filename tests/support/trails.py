@@ -19,7 +19,14 @@ def seen(
     **more: Any,
 ) -> tuple[Observation, str]:
     """An observation and its output; `more` are other fields of it."""
-    return Observation(id=f"o{number}", source=source, facts=facts, command=command, round=round_, **more), output
+    return Observation(
+        id=f"o{number}",
+        source=source,
+        facts=facts,
+        command=command,
+        round=round_,
+        **more,
+    ), output
 
 
 def said(text: str, round_: int = 1) -> tuple[Claim, str]:

@@ -52,23 +52,38 @@ class Oracle:
             return f"event {record.seq} stands at place {self.seen}"
         if (self.seen == 1) != isinstance(event, events.GoalCreated):
             return "goal_created is the first event and no other"
-        seen_again = isinstance(event, events.SnapshotTaken) and event.moment == "resumed"
-        cancels = isinstance(event, events.RunEnded) and event.status is GoalStatus.CANCELLED
+        seen_again = (
+            isinstance(event, events.SnapshotTaken) and event.moment == "resumed"
+        )
+        cancels = (
+            isinstance(event, events.RunEnded) and event.status is GoalStatus.CANCELLED
+        )
         final = self.ended is not None and self.ended.status is GoalStatus.COMPLETE
-        if self.ended is not None and not (isinstance(event, AFTER_THE_END) or seen_again or (cancels and not final)):
+        if self.ended is not None and not (
+            isinstance(event, AFTER_THE_END) or seen_again or (cancels and not final)
+        ):
             return f"{event.type} after {self.ended.type}"
         return self._numbered(event) or self._waited(event) or self._in_order(event)
 
     def _waited(self, event: events.Event) -> str:
         """What is wrong with an event about a failure or a wait, or with one that is recorded meanwhile."""
-        while_waiting = (events.WaitEnded, events.RunEnded, *AFTER_THE_END, events.SnapshotTaken, events.NoteAdded)
+        while_waiting = (
+            events.WaitEnded,
+            events.RunEnded,
+            *AFTER_THE_END,
+            events.SnapshotTaken,
+            events.NoteAdded,
+        )
         if self.waits and not isinstance(event, while_waiting):
             return f"{event.type} during a wait"
         match event:
             case events.WorkFailed():
                 if event.account == "agent" and not self.working:
                     return "the agent fails outside of a round"
-                self.failed, self.calls = event.account, self.calls if event.account != "agent" else set()
+                self.failed, self.calls = (
+                    event.account,
+                    self.calls if event.account != "agent" else set(),
+                )
             case events.WaitStarted():
                 if self.failed != event.account:
                     return f"a wait for the {event.account}, which has not failed"
@@ -121,10 +136,20 @@ class Oracle:
                     return f"a critique of round {event.round} in step {self.step or 'none'}"
                 self.step = ""
             case events.RoundFinished():
-                if not self.working or event.round != self.round or self.calls - self.cut:
-                    return f"round {event.round} ends with {self.calls or 'nothing'} open"
+                if (
+                    not self.working
+                    or event.round != self.round
+                    or self.calls - self.cut
+                ):
+                    return (
+                        f"round {event.round} ends with {self.calls or 'nothing'} open"
+                    )
                 self.working, self.calls = False, set()
-            case events.ToolCalled() | events.ToolResultRecorded() | events.PlanProposed():
+            case (
+                events.ToolCalled()
+                | events.ToolResultRecorded()
+                | events.PlanProposed()
+            ):
                 return self._work(event)
             case events.StepStarted():
                 self.step = event.step_id
@@ -155,19 +180,26 @@ class Oracle:
                 pass
         return ""
 
-    def _work(self, event: events.ToolCalled | events.ToolResultRecorded | events.PlanProposed) -> str:
+    def _work(
+        self, event: events.ToolCalled | events.ToolResultRecorded | events.PlanProposed
+    ) -> str:
         if not self.working:
             return f"{event.type} outside of a round"
         match event:
             case events.ToolCalled():
                 if event.tool_call_id in self.calls:
-                    return f"{event.tool_call_id} is called again before it has a result"
+                    return (
+                        f"{event.tool_call_id} is called again before it has a result"
+                    )
                 refused = self.requested.get(event.tool_call_id)
                 if refused == "":
                     return f"{event.tool_call_id} runs before it is approved"
                 self.calls.add(event.tool_call_id)
             case events.ToolResultRecorded():
-                if event.tool_call_id not in self.calls or event.evidence_ref != event.observation.id:
+                if (
+                    event.tool_call_id not in self.calls
+                    or event.evidence_ref != event.observation.id
+                ):
                     return f"a result of {event.tool_call_id}, which has not begun"
                 self.calls.remove(event.tool_call_id)
             case events.PlanProposed():
@@ -177,7 +209,9 @@ class Oracle:
         return ""
 
     def _check(self, event: events.ValidatorsFinished | events.VerdictRecorded) -> str:
-        name = {"validators_finished": "validate", "verdict_recorded": "audit"}[event.type]
+        name = {"validators_finished": "validate", "verdict_recorded": "audit"}[
+            event.type
+        ]
         if self.working or self.step != f"{name}-{event.round}":
             return f"{event.type} of round {event.round} in step {self.step or 'none'}"
         self.step = ""
@@ -192,21 +226,31 @@ class Oracle:
         return ""
 
     def _review(self, event: events.ChecksReviewed) -> str:
-        if self.step != f"review_checks-{event.round}" or self.offered is None or event.key != self.offered.key:
-            return f"a review of checks that did not change, in step {self.step or 'none'}"
+        if (
+            self.step != f"review_checks-{event.round}"
+            or self.offered is None
+            or event.key != self.offered.key
+        ):
+            return (
+                f"a review of checks that did not change, in step {self.step or 'none'}"
+            )
         self.step = ""
         if event.decision == "accepted":
             self.green = all(item.passed for item in self.offered.results)
         return ""
 
-    def _approval(self, event: events.ApprovalRequested | events.ApprovalRecorded) -> str:
+    def _approval(
+        self, event: events.ApprovalRequested | events.ApprovalRecorded
+    ) -> str:
         if isinstance(event, events.ApprovalRequested):
             if event.approval_id in self.requested:
                 return f"{event.approval_id} is asked for twice"
             self.requested[event.approval_id] = ""
             self.requested[event.tool_call_id or event.kind] = ""
             self._asked = event
-            if event.kind == "checks" and (self.offered is None or event.snapshot != self.offered.key):
+            if event.kind == "checks" and (
+                self.offered is None or event.snapshot != self.offered.key
+            ):
                 return f"{event.approval_id} is about checks that did not change"
             return ""
         if self.requested.get(event.approval_id) != "":
@@ -215,7 +259,9 @@ class Oracle:
         self.requested[self._asked.tool_call_id or self._asked.kind] = event.decision
         self.accepted = self._asked.kind == "complete" and event.decision == "approved"
         if self._asked.kind == "checks" and event.decision == "approved":
-            self.green = self.offered is not None and all(item.passed for item in self.offered.results)
+            self.green = self.offered is not None and all(
+                item.passed for item in self.offered.results
+            )
         return ""
 
     def _complete(self) -> str:

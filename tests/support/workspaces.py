@@ -14,9 +14,26 @@ from goalrunner.snapshots.store import SnapshotStore
 
 def git(folder: Path, *arguments: str) -> str:
     """Run git as a user would, without that user's own configuration; gives the output."""
-    identity = ["-c", "user.name=n", "-c", "user.email=e@x", "-c", "protocol.file.allow=always"]
-    environ = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    done = subprocess.run(["git", *identity, *arguments], cwd=folder, env=environ, check=True, capture_output=True)
+    identity = [
+        "-c",
+        "user.name=n",
+        "-c",
+        "user.email=e@x",
+        "-c",
+        "protocol.file.allow=always",
+    ]
+    environ = {
+        "PATH": os.environ["PATH"],
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+    done = subprocess.run(
+        ["git", *identity, *arguments],
+        cwd=folder,
+        env=environ,
+        check=True,
+        capture_output=True,
+    )
     return done.stdout.decode()
 
 
@@ -48,7 +65,9 @@ def listing(folder: Path) -> dict[str, bytes | str]:
         if path.is_symlink():
             found[name] = f"-> {path.readlink()}"
         elif path.is_file():
-            found[name] = (b"x " if path.stat().st_mode & 0o100 else b"- ") + path.read_bytes()
+            found[name] = (
+                b"x " if path.stat().st_mode & 0o100 else b"- "
+            ) + path.read_bytes()
     return found
 
 
@@ -58,7 +77,10 @@ async def write_out(store: SnapshotStore, snapshot: Snapshot, folder: Path) -> N
     for path, entry in (await store.entries(snapshot)).items():
         if not entry.stored:
             continue
-        content, target = await store.read(snapshot, path), folder / os.fsdecode(raw(path))
+        content, target = (
+            await store.read(snapshot, path),
+            folder / os.fsdecode(raw(path)),
+        )
         assert content is not None
         target.parent.mkdir(parents=True, exist_ok=True)
         if entry.mode == "120000":

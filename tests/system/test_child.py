@@ -14,7 +14,9 @@ from goalrunner.system.child import describe_signal, describe_status
         (255, "exit 255"), (-9, "killed by SIGKILL"), (-40, "killed by signal 40"),
     ],
 )  # fmt: skip
-def test_a_signal_is_named_also_where_a_shell_or_a_sandbox_gives_it_on(status: int, words: str) -> None:
+def test_a_signal_is_named_also_where_a_shell_or_a_sandbox_gives_it_on(
+    status: int, words: str
+) -> None:
     assert describe_status(status) == words
 
 

@@ -18,7 +18,9 @@ from goalrunner.core.errors import AgentNotInstalled, RecordError
 from goalrunner.system.connection import ProcessConnection, ProcessConnector
 from goalrunner.system.processes import entry
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="the sweep of descendants is Linux's"
+)
 
 RUNNER = """
 import asyncio, os, sys
@@ -50,11 +52,15 @@ class Bench:
             yield child
 
     @asynccontextmanager
-    async def connect(self, *argv: str, connector: ProcessConnector | None = None) -> AsyncIterator[ProcessConnection]:
+    async def connect(
+        self, *argv: str, connector: ProcessConnector | None = None
+    ) -> AsyncIterator[ProcessConnection]:
         env = {"PATH": os.environ["PATH"]}
         async with (
             asyncio.timeout(30),
-            (connector or self.connector).connect(argv, cwd=self.folder, env=env, errors=self.errors) as child,
+            (connector or self.connector).connect(
+                argv, cwd=self.folder, env=env, errors=self.errors
+            ) as child,
         ):
             yield child
 
@@ -97,7 +103,9 @@ async def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
-async def test_what_is_written_is_read_by_the_child_and_the_other_way_round(bench: Bench) -> None:
+async def test_what_is_written_is_read_by_the_child_and_the_other_way_round(
+    bench: Bench,
+) -> None:
     async with bench("read line; echo got $line; echo aside >&2; exit 4") as child:
         assert code(child) is None
         await child.write(b"this\n")
@@ -117,7 +125,9 @@ async def test_a_child_that_is_killed_says_by_what(bench: Bench) -> None:
     assert child.exit_code == -signal.SIGKILL
 
 
-async def test_more_than_a_pipe_holds_goes_through_in_both_directions_at_once(bench: Bench) -> None:
+async def test_more_than_a_pipe_holds_goes_through_in_both_directions_at_once(
+    bench: Bench,
+) -> None:
     data = os.urandom(4_000_000)
     async with bench("exec cat") as child:
         writing = asyncio.create_task(child.write(data))
@@ -136,7 +146,9 @@ async def test_a_flood_on_stderr_does_not_block(bench: Bench) -> None:
     assert bench.errors.stat().st_size == 3_000_000
 
 
-async def test_a_child_that_is_gone_or_listens_no_more_is_an_error(bench: Bench) -> None:
+async def test_a_child_that_is_gone_or_listens_no_more_is_an_error(
+    bench: Bench,
+) -> None:
     async with bench("exec 0<&-; echo closed; sleep 60") as child:
         assert await child.read() == b"closed\n"
         with pytest.raises(ConnectionError):
@@ -152,7 +164,9 @@ async def test_writing_to_a_child_that_dies_without_reading_ends(bench: Bench) -
             await child.write(b"x" * 10_000_000)
 
 
-async def test_reading_ends_with_the_child_though_another_process_holds_the_pipe(bench: Bench) -> None:
+async def test_reading_ends_with_the_child_though_another_process_holds_the_pipe(
+    bench: Bench,
+) -> None:
     async with bench("setsid sleep 600 & echo $! > left; echo last words") as child:
         assert await everything(child) == b"last words\n"
     assert not living(await pid_in(bench.folder / "left"))
@@ -173,7 +187,9 @@ async def test_a_program_that_is_missing_is_not_installed(bench: Bench) -> None:
             raise AssertionError
 
 
-async def test_a_file_for_stderr_that_cannot_be_written_is_an_error(bench: Bench) -> None:
+async def test_a_file_for_stderr_that_cannot_be_written_is_an_error(
+    bench: Bench,
+) -> None:
     bench.errors = bench.folder / "missing" / "errors"
 
     with pytest.raises(RecordError, match="cannot write"):
@@ -181,7 +197,9 @@ async def test_a_file_for_stderr_that_cannot_be_written_is_an_error(bench: Bench
             raise AssertionError
 
 
-async def test_an_orderly_child_goes_by_itself_when_its_input_ends(bench: Bench) -> None:
+async def test_an_orderly_child_goes_by_itself_when_its_input_ends(
+    bench: Bench,
+) -> None:
     async with bench("cat > /dev/null; echo bye > bye; exit 7") as child:
         pass
 
@@ -201,9 +219,17 @@ async def test_a_stubborn_child_is_killed(bench: Bench) -> None:
 
 @linux
 @pytest.mark.parametrize(
-    "command", ["sleep 600 &", "setsid sleep 600 &", "(setsid sleep 600 &) &", "setsid env -i sleep 600 &"]
+    "command",
+    [
+        "sleep 600 &",
+        "setsid sleep 600 &",
+        "(setsid sleep 600 &) &",
+        "setsid env -i sleep 600 &",
+    ],
 )
-async def test_at_the_end_every_process_is_ended_in_whatever_session(bench: Bench, command: str) -> None:
+async def test_at_the_end_every_process_is_ended_in_whatever_session(
+    bench: Bench, command: str
+) -> None:
     async with bench(f"{command} sleep 0.2; exec cat") as child:
         await until(lambda: len(child._child.living()) > 0)
         pids = list(child._child.living())
@@ -212,7 +238,9 @@ async def test_at_the_end_every_process_is_ended_in_whatever_session(bench: Benc
     assert not any(map(living, pids))
 
 
-async def test_when_the_caller_is_cancelled_every_process_is_ended(bench: Bench) -> None:
+async def test_when_the_caller_is_cancelled_every_process_is_ended(
+    bench: Bench,
+) -> None:
     async def talk() -> None:
         async with bench("setsid sleep 600 & echo $! > left; exec sleep 600") as child:
             await child.read()
@@ -227,7 +255,9 @@ async def test_when_the_caller_is_cancelled_every_process_is_ended(bench: Bench)
 
 
 @linux
-async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(bench: Bench) -> None:
+async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(
+    bench: Bench,
+) -> None:
     script = """
         setsid sleep 601 & echo $! > helper
         sleep 602 & echo $! > own
@@ -245,8 +275,15 @@ async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(be
         child.mark()
         await child.write(b"go\n")
         assert await child.read() == b"ready\n"
-        left, stubborn, later = [await pid_in(bench.folder / name) for name in ("left", "stubborn", "later")]
-        await until(lambda: Path(f"/proc/{left}/comm").read_text() == "sleep\n" and leads_a_session(left))
+        left, stubborn, later = [
+            await pid_in(bench.folder / name) for name in ("left", "stubborn", "later")
+        ]
+        await until(
+            lambda: (
+                Path(f"/proc/{left}/comm").read_text() == "sleep\n"
+                and leads_a_session(left)
+            )
+        )
         await until(lambda: len(child._child.living()) >= 6)
 
         names = await child.sweep()
@@ -261,10 +298,16 @@ async def test_after_a_round_those_that_began_in_it_apart_are_ended_and_named(be
 
 
 @linux
-@pytest.mark.parametrize("command", ["exec sleep 600", "setsid sleep 600 & exec sleep 600"])
-async def test_when_the_runner_is_killed_so_is_the_child(tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize(
+    "command", ["exec sleep 600", "setsid sleep 600 & exec sleep 600"]
+)
+async def test_when_the_runner_is_killed_so_is_the_child(
+    tmp_path: Path, command: str
+) -> None:
     runner = subprocess.Popen(
-        [sys.executable, "-c", RUNNER, f"echo $$ > pid; {command}"], cwd=tmp_path, start_new_session=True
+        [sys.executable, "-c", RUNNER, f"echo $$ > pid; {command}"],
+        cwd=tmp_path,
+        start_new_session=True,
     )
     child = await pid_in(tmp_path / "pid")
     await until((tmp_path / "connected").exists)
@@ -276,7 +319,9 @@ async def test_when_the_runner_is_killed_so_is_the_child(tmp_path: Path, command
 
 
 @linux
-async def test_helpers_that_are_known_by_name_stay_with_their_children_and_no_deeper_processes(bench: Bench) -> None:
+async def test_helpers_that_are_known_by_name_stay_with_their_children_and_no_deeper_processes(
+    bench: Bench,
+) -> None:
     script = """
         ln -s /bin/sh keeper
         read line
@@ -290,14 +335,24 @@ async def test_helpers_that_are_known_by_name_stay_with_their_children_and_no_de
         child.mark()
         await child.write(b"go\n")
         assert await child.read() == b"ready\n"
-        kept, held, below, left = [await pid_in(bench.folder / name) for name in ("kept", "held", "below", "left")]
+        kept, held, below, left = [
+            await pid_in(bench.folder / name)
+            for name in ("kept", "held", "below", "left")
+        ]
         there = ["keeper", "sh", "sleep", "sleep"]
-        await until(lambda: sorted(one.name for one in child._child.living().values()) == there)
+        await until(
+            lambda: sorted(one.name for one in child._child.living().values()) == there
+        )
 
         names = await child.sweep(["keeper"])
 
         assert set(names) == {"sleep"}
-        assert (living(kept), living(held), living(below), living(left)) == (True, True, False, False)
+        assert (living(kept), living(held), living(below), living(left)) == (
+            True,
+            True,
+            False,
+            False,
+        )
         await until(lambda: Path(f"/proc/{held}/comm").read_text() == "sleep\n")
         assert set(await child.sweep()) == {"keeper", "sleep"}
     assert not any(map(living, (kept, held)))

@@ -16,7 +16,9 @@ from goalrunner.system.launcher import child_environment, credentials_of
     ],
 )  # fmt: skip
 def test_a_model_providers_key_is_withheld(name: str) -> None:
-    assert child_environment({name: "value", "HOME": "/home/me"}) == {"HOME": "/home/me"}
+    assert child_environment({name: "value", "HOME": "/home/me"}) == {
+        "HOME": "/home/me"
+    }
 
 
 @pytest.mark.parametrize(
@@ -31,13 +33,18 @@ def test_what_belongs_to_the_users_project_stays(name: str) -> None:
 
 
 def test_names_to_withhold_are_withheld() -> None:
-    assert child_environment({"TEAM_KEY": "k", "HOME": "/"}, withhold=["TEAM_KEY"]) == {"HOME": "/"}
+    assert child_environment({"TEAM_KEY": "k", "HOME": "/"}, withhold=["TEAM_KEY"]) == {
+        "HOME": "/"
+    }
 
 
 def test_what_the_user_gives_by_name_is_there_whatever_it_is() -> None:
     given = {"OPENAI_API_KEY": "for this check", "HOME": "/elsewhere"}
 
-    assert child_environment({"OPENAI_API_KEY": "the run's", "HOME": "/"}, extra=given) == given
+    assert (
+        child_environment({"OPENAI_API_KEY": "the run's", "HOME": "/"}, extra=given)
+        == given
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,5 +62,7 @@ def test_what_the_user_gives_by_name_is_there_whatever_it_is() -> None:
         ("vertex_ai/gemini-3", ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEX_CREDENTIALS")),
     ],
 )  # fmt: skip
-def test_a_cloud_behind_a_model_names_its_credentials(model: str, names: tuple[str, ...]) -> None:
+def test_a_cloud_behind_a_model_names_its_credentials(
+    model: str, names: tuple[str, ...]
+) -> None:
     assert credentials_of(model) == names

@@ -21,7 +21,9 @@ from goalrunner.system import processes
 from goalrunner.system.launcher import ProcessLauncher
 from tests.support.clocks import deadlines
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="the sweep of descendants is Linux's")
+linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="the sweep of descendants is Linux's"
+)
 
 
 class Shell:
@@ -33,12 +35,21 @@ class Shell:
         self.launcher = ProcessLauncher()
         self.env = {"PATH": os.environ["PATH"]}
 
-    async def __call__(self, command: str, *, timeout: float | None = 20, stdin: bytes | None = None) -> Completion:
+    async def __call__(
+        self, command: str, *, timeout: float | None = 20, stdin: bytes | None = None
+    ) -> Completion:
         return await self.launch(["sh", "-c", command], timeout=timeout, stdin=stdin)
 
-    async def launch(self, argv: list[str], *, timeout: float | None = 20, stdin: bytes | None = None) -> Completion:
+    async def launch(
+        self, argv: list[str], *, timeout: float | None = 20, stdin: bytes | None = None
+    ) -> Completion:
         return await self.launcher.launch(
-            argv, cwd=self.folder, env=self.env, output=self.output, timeout=timeout, stdin=stdin
+            argv,
+            cwd=self.folder,
+            env=self.env,
+            output=self.output,
+            timeout=timeout,
+            stdin=stdin,
         )
 
 
@@ -76,7 +87,12 @@ async def test_both_streams_go_to_one_file_in_their_order(shell: Shell) -> None:
     done = await shell("echo one; echo two >&2; echo three; exit 3")
 
     assert shell.output.read_text() == "one\ntwo\nthree\n"
-    assert (done.exit_code, done.timed_out, done.error, done.survivors) == (3, False, "", ())
+    assert (done.exit_code, done.timed_out, done.error, done.survivors) == (
+        3,
+        False,
+        "",
+        (),
+    )
     assert done.output == shell.output
     assert stat.S_IMODE(shell.output.stat().st_mode) == 0o600
 
@@ -90,7 +106,9 @@ async def test_the_environment_is_the_given_one_and_a_mark(shell: Shell) -> None
     assert names == {"PATH", "GREETING", "GOALRUNNER_LAUNCH"}
 
 
-async def test_the_folder_that_the_environment_names_is_the_one_that_is_worked_in(shell: Shell) -> None:
+async def test_the_folder_that_the_environment_names_is_the_one_that_is_worked_in(
+    shell: Shell,
+) -> None:
     shell.env["PWD"] = "/"
     await shell.launch([sys.executable, "-c", "import os; print(os.environ['PWD'])"])
     assert shell.output.read_text() == f"{shell.folder}\n"
@@ -119,13 +137,17 @@ async def test_without_input_a_command_reads_the_end_at_once(shell: Shell) -> No
     assert done.exit_code == 0
 
 
-async def test_without_input_standard_input_is_no_file_that_a_search_would_read(shell: Shell) -> None:
+async def test_without_input_standard_input_is_no_file_that_a_search_would_read(
+    shell: Shell,
+) -> None:
     done = await shell("test -c /dev/stdin")
 
     assert done.exit_code == 0
 
 
-async def test_a_command_that_does_not_read_its_input_does_not_block(shell: Shell) -> None:
+async def test_a_command_that_does_not_read_its_input_does_not_block(
+    shell: Shell,
+) -> None:
     done = await shell("exit 0", stdin=b"x" * 1_000_000)
 
     assert done.exit_code == 0
@@ -148,9 +170,21 @@ async def test_a_signal_gives_no_exit_code(shell: Shell) -> None:
     ("make", "code", "reason"),
     [
         (lambda folder: ["no-such-program"], 127, "no-such-program: not found"),
-        (lambda folder: [str(folder / "plain")], 126, "{folder}/plain: permission denied"),
-        (lambda folder: [str(folder / "orphaned")], 127, "{folder}/orphaned: its interpreter is missing"),
-        (lambda folder: [str(folder.parent)], 126, "{folder.parent}: permission denied"),
+        (
+            lambda folder: [str(folder / "plain")],
+            126,
+            "{folder}/plain: permission denied",
+        ),
+        (
+            lambda folder: [str(folder / "orphaned")],
+            127,
+            "{folder}/orphaned: its interpreter is missing",
+        ),
+        (
+            lambda folder: [str(folder.parent)],
+            126,
+            "{folder.parent}: permission denied",
+        ),
         (lambda folder: ["true", "\0"], 126, "true: embedded null byte"),
         (lambda folder: ["true", "x" * 200_000], 126, "true: argument list too long"),
         (lambda folder: [], 127, "there is no command to run"),
@@ -171,7 +205,9 @@ async def test_what_cannot_be_started_says_why(
 async def test_a_missing_folder_says_so(shell: Shell) -> None:
     missing = shell.folder / "missing"
 
-    done = await shell.launcher.launch(["true"], cwd=missing, env=shell.env, output=shell.output)
+    done = await shell.launcher.launch(
+        ["true"], cwd=missing, env=shell.env, output=shell.output
+    )
 
     assert (done.exit_code, done.error) == (126, f"the folder {missing} does not exist")
 
@@ -179,7 +215,9 @@ async def test_a_missing_folder_says_so(shell: Shell) -> None:
 async def test_an_output_that_cannot_be_written_is_an_error(shell: Shell) -> None:
     shell.output = shell.folder / "missing" / "output"
 
-    with pytest.raises(RecordError, match=r"cannot write .*/missing/output: No such file or directory"):
+    with pytest.raises(
+        RecordError, match=r"cannot write .*/missing/output: No such file or directory"
+    ):
         await shell("true")
 
 
@@ -198,7 +236,11 @@ async def test_a_deadline_cuts_the_command(shell: Shell) -> None:
     for seconds in deadlines():
         done = await shell("echo begun; sleep 100; echo never", timeout=seconds)
 
-        assert (done.exit_code, done.timed_out, done.error) == (None, True, f"timed out after {seconds:g} s")
+        assert (done.exit_code, done.timed_out, done.error) == (
+            None,
+            True,
+            f"timed out after {seconds:g} s",
+        )
         assert done.survivors == ()
         assert done.duration < 50
         if shell.output.read_text():
@@ -208,7 +250,9 @@ async def test_a_deadline_cuts_the_command(shell: Shell) -> None:
 
 async def test_a_command_that_ignores_the_first_signal_is_killed(shell: Shell) -> None:
     for seconds in deadlines():
-        done = await shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done", timeout=seconds)
+        done = await shell(
+            "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done", timeout=seconds
+        )
 
         assert done.timed_out
         if (shell.folder / "pid").exists():
@@ -216,7 +260,9 @@ async def test_a_command_that_ignores_the_first_signal_is_killed(shell: Shell) -
     assert not alive(await pid_in(shell.folder / "pid"))
 
 
-async def test_a_command_that_exits_with_0_after_its_deadline_has_no_exit_code(shell: Shell) -> None:
+async def test_a_command_that_exits_with_0_after_its_deadline_has_no_exit_code(
+    shell: Shell,
+) -> None:
     done = await shell("trap 'exit 0' TERM; while :; do sleep 0.05; done", timeout=0.2)
 
     assert (done.exit_code, done.timed_out) == (None, True)
@@ -227,7 +273,11 @@ async def test_a_runaway_output_is_cut(shell: Shell) -> None:
 
     done = await shell("while :; do head -c 100000 /dev/zero; sleep 0.01; done")
 
-    assert (done.exit_code, done.timed_out, done.error) == (None, False, "output limit of 1 MB")
+    assert (done.exit_code, done.timed_out, done.error) == (
+        None,
+        False,
+        "output limit of 1 MB",
+    )
     assert shell.output.stat().st_size == 1_000_000
 
 
@@ -246,13 +296,25 @@ async def test_a_fast_flood_is_over_the_limit_too(shell: Shell) -> None:
     [
         pytest.param("sleep 1000 & echo $! > pid", id="background"),
         pytest.param("nohup sleep 1000 > /dev/null 2>&1 & echo $! > pid", id="nohup"),
-        pytest.param("setsid sh -c 'echo $$ > pid; exec sleep 1000' & :", id="own session"),
-        pytest.param("(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; :", id="two forks"),
-        pytest.param("env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' & :", id="no environment"),
-        pytest.param("trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & :", id="deaf"),
+        pytest.param(
+            "setsid sh -c 'echo $$ > pid; exec sleep 1000' & :", id="own session"
+        ),
+        pytest.param(
+            "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; :", id="two forks"
+        ),
+        pytest.param(
+            "env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' & :",
+            id="no environment",
+        ),
+        pytest.param(
+            "trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & :",
+            id="deaf",
+        ),
     ],
 )
-async def test_a_process_that_is_left_behind_is_ended_and_named(shell: Shell, command: str) -> None:
+async def test_a_process_that_is_left_behind_is_ended_and_named(
+    shell: Shell, command: str
+) -> None:
     done = await shell(f"{command}; {ASLEEP}; echo over")
 
     assert not alive(await pid_in(shell.folder / "pid"))
@@ -284,7 +346,9 @@ async def test_a_process_that_forks_and_exits_while_it_is_searched_for_does_not_
 
     monkeypatch.setattr("goalrunner.system.child.processes.children", children)
     leader = "echo $$ > leader; until [ -e found ]; do sleep 0.01; done; sleep 1000 & echo $! > pid"
-    done = await shell(f"setsid sh -c '{leader}; {ASLEEP}' & until [ -s leader ]; do sleep 0.01; done")
+    done = await shell(
+        f"setsid sh -c '{leader}; {ASLEEP}' & until [ -s leader ]; do sleep 0.01; done"
+    )
 
     assert not alive(await pid_in(shell.folder / "pid"))
     assert done.survivors == ("sleep",)
@@ -292,10 +356,13 @@ async def test_a_process_that_forks_and_exits_while_it_is_searched_for_does_not_
 
 @linux
 @pytest.mark.slow
-async def test_the_deadline_ends_those_who_moved_away_and_names_them(shell: Shell) -> None:
+async def test_the_deadline_ends_those_who_moved_away_and_names_them(
+    shell: Shell,
+) -> None:
     for seconds in deadlines():
         done = await shell(
-            f"setsid sh -c 'echo $$ > pid; exec sleep 1000' & {ASLEEP}; touch up; sleep 1001", timeout=seconds
+            f"setsid sh -c 'echo $$ > pid; exec sleep 1000' & {ASLEEP}; touch up; sleep 1001",
+            timeout=seconds,
         )
         if (shell.folder / "up").exists():
             break
@@ -305,7 +372,9 @@ async def test_the_deadline_ends_those_who_moved_away_and_names_them(shell: Shel
 
 
 @linux
-async def test_who_is_on_the_way_out_is_let_go(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_on_the_way_out_is_let_go(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("goalrunner.system.child._PARTING", 5)
     done = await shell("(sleep 0.02; echo late) & echo early")
 
@@ -323,8 +392,14 @@ async def test_no_zombie_of_ours_is_left(shell: Shell) -> None:
 
 def _zombies() -> set[str]:
     """The ids of this process's dead children that were not waited for."""
-    stats = [path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()]
-    dead = (one for one in stats if one.rpartition(")")[2].split()[:2] == ["Z", str(os.getpid())])
+    stats = [
+        path.read_text() for path in Path("/proc").glob("[0-9]*/stat") if path.exists()
+    ]
+    dead = (
+        one
+        for one in stats
+        if one.rpartition(")")[2].split()[:2] == ["Z", str(os.getpid())]
+    )
     return {one.split()[0] for one in dead}
 
 
@@ -337,18 +412,26 @@ async def test_launches_side_by_side_leave_each_other_alone(tmp_path: Path) -> N
     long = "(setsid sh -c 'sleep 0.5; echo survived' &) ; (env -i setsid sleep 0.4 &); sleep 0.7"
 
     first, *others = await asyncio.gather(
-        shells[0]("setsid sleep 1000 & sleep 0.1"), *(other(long) for other in shells[1:])
+        shells[0]("setsid sleep 1000 & sleep 0.1"),
+        *(other(long) for other in shells[1:]),
     )
 
     assert first.survivors == ("sleep",)
     assert [other.survivors for other in others] == [(), ()]
-    assert [other.output.read_text() for other in others] == ["survived\n", "survived\n"]
+    assert [other.output.read_text() for other in others] == [
+        "survived\n",
+        "survived\n",
+    ]
 
 
 @linux
-async def test_a_child_of_another_part_of_this_program_is_left_alone(shell: Shell) -> None:
+async def test_a_child_of_another_part_of_this_program_is_left_alone(
+    shell: Shell,
+) -> None:
     ordinary = await asyncio.create_subprocess_exec("sleep", "1000")
-    detached = await asyncio.create_subprocess_exec("sleep", "1000", start_new_session=True)
+    detached = await asyncio.create_subprocess_exec(
+        "sleep", "1000", start_new_session=True
+    )
 
     done = await shell(f"sleep 1000 & echo $! > pid; {ASLEEP}")
 
@@ -362,7 +445,9 @@ async def test_a_child_of_another_part_of_this_program_is_left_alone(shell: Shel
 
 
 async def test_cancelling_ends_every_process_and_continues(shell: Shell) -> None:
-    task = asyncio.create_task(shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"))
+    task = asyncio.create_task(
+        shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done")
+    )
     pid = await pid_in(shell.folder / "pid")
     began = time.monotonic()
 
@@ -376,7 +461,9 @@ async def test_cancelling_ends_every_process_and_continues(shell: Shell) -> None
 
 async def test_cancelling_twice_does_not_wait_for_the_grace(shell: Shell) -> None:
     shell.launcher = ProcessLauncher(grace=30)
-    task = asyncio.create_task(shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"))
+    task = asyncio.create_task(
+        shell("trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done")
+    )
     pid = await pid_in(shell.folder / "pid")
     began = time.monotonic()
 
@@ -399,7 +486,9 @@ def test_the_end_of_the_event_loop_ends_every_process(shell: Shell) -> None:
 
 
 async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
-    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps every child itself, and keeps no status
+    before = signal.signal(
+        signal.SIGCHLD, signal.SIG_IGN
+    )  # the kernel reaps every child itself, and keeps no status
     try:
         done = await shell("exit 0")
     finally:
@@ -408,7 +497,9 @@ async def test_a_lost_exit_status_is_no_success(shell: Shell) -> None:
     assert (done.exit_code, done.error) == (None, "its exit status was lost")
 
 
-async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_files_for_processes_the_end_is_polled(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def missing(pid: int) -> int:
         raise OSError(errno.ENOSYS, "no pidfd")
 
@@ -422,7 +513,9 @@ async def test_without_files_for_processes_the_end_is_polled(shell: Shell, monke
 
 
 @linux
-async def test_without_adoption_the_mark_finds_them(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_adoption_the_mark_finds_them(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("goalrunner.system.child.adopt_orphans", lambda: False)
 
     done = await shell(f"(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; {ASLEEP}")

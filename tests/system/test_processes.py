@@ -39,10 +39,15 @@ def alive(pid: int) -> bool:
     return found is not None and found.living
 
 
-async def test_processes_in_other_groups_and_sessions_end_with_their_parent(tmp_path: Path) -> None:
+async def test_processes_in_other_groups_and_sessions_end_with_their_parent(
+    tmp_path: Path,
+) -> None:
     launched = asyncio.ensure_future(
         ProcessLauncher(grace=0.3).launch(
-            [sys.executable, "-c", MOVED], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
+            [sys.executable, "-c", MOVED],
+            cwd=tmp_path,
+            env=dict(os.environ),
+            output=tmp_path / "out",
         )
     )
     while not (tmp_path / "pids").exists():
@@ -55,9 +60,14 @@ async def test_processes_in_other_groups_and_sessions_end_with_their_parent(tmp_
     assert [pid for pid in (*made, inner) if alive(pid)] == []
 
 
-async def test_a_process_that_outlives_its_parent_is_ended_and_named(tmp_path: Path) -> None:
+async def test_a_process_that_outlives_its_parent_is_ended_and_named(
+    tmp_path: Path,
+) -> None:
     done = await ProcessLauncher(grace=0.3).launch(
-        ["sh", "-c", "sleep 1000 & echo $!"], cwd=tmp_path, env=dict(os.environ), output=tmp_path / "out"
+        ["sh", "-c", "sleep 1000 & echo $!"],
+        cwd=tmp_path,
+        env=dict(os.environ),
+        output=tmp_path / "out",
     )
     assert (done.exit_code, done.survivors) == (0, ("sleep",))
     assert not alive(int((tmp_path / "out").read_text()))
@@ -67,11 +77,22 @@ async def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> N
     with (tmp_path / "out").open("wb") as output, Path(os.devnull).open("rb") as source:
         streams = (source.fileno(), output.fileno(), output.fileno())
         process = started(
-            ["sleep", "1000"], cwd=tmp_path, env=dict(os.environ), streams=streams, watchdog=Watchdog(), grace=0.3
+            ["sleep", "1000"],
+            cwd=tmp_path,
+            env=dict(os.environ),
+            streams=streams,
+            watchdog=Watchdog(),
+            grace=0.3,
         )
         async with process as child:
             child.signal_group(signal.SIGSTOP)
-            while Path(f"/proc/{child.pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            while (
+                Path(f"/proc/{child.pid}/stat")
+                .read_text()
+                .rpartition(")")[2]
+                .split()[0]
+                != "T"
+            ):
                 pass
             assert not child.ended()
             assert child.status is None
@@ -81,10 +102,14 @@ async def test_a_process_that_is_only_stopped_has_not_ended(tmp_path: Path) -> N
             assert child.status == -signal.SIGKILL
 
 
-def test_the_descendants_of_a_process_are_found_whatever_its_name_is(tmp_path: Path) -> None:
+def test_the_descendants_of_a_process_are_found_whatever_its_name_is(
+    tmp_path: Path,
+) -> None:
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sleep")
-    with subprocess.Popen(["/bin/sh", "-c", '"$0" 1000 & echo; wait', program], stdout=subprocess.PIPE) as shell:
+    with subprocess.Popen(
+        ["/bin/sh", "-c", '"$0" 1000 & echo; wait', program], stdout=subprocess.PIPE
+    ) as shell:
         assert shell.stdout is not None
         shell.stdout.readline()
         [inner] = processes.children(shell.pid)

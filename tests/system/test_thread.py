@@ -31,7 +31,13 @@ def test_a_program_ends_while_a_call_goes_on() -> None:
 
         asyncio.run(main())
         """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "out of time\n", "")
 
 

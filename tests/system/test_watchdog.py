@@ -45,7 +45,11 @@ def until(condition: object, seconds: float = 5.0) -> None:
 
 def watchdogs_of(pid: int) -> list[int]:
     """Shells that are children of a process and lead a session of their own, without a mark of its."""
-    lines = {one: Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0") for one in children(pid) if living(one)}
+    lines = {
+        one: Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
+        for one in children(pid)
+        if living(one)
+    }
     return [one for one, words in lines.items() if b"goal-watchdog" in words]
 
 
@@ -59,7 +63,10 @@ def new_watchdog(pid: int, before: Collection[int] = ()) -> int:
 
 def runner(folder: Path, command: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", RUNNER, command], cwd=folder, stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", RUNNER, command],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
 
 
@@ -68,13 +75,26 @@ def runner(folder: Path, command: str) -> subprocess.Popen[bytes]:
     [
         pytest.param("echo $$ > pid; exec sleep 1000", id="leader"),
         pytest.param("sleep 1000 & echo $! > pid; wait", id="background"),
-        pytest.param("setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait", id="own session"),
-        pytest.param("(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000", id="two forks"),
-        pytest.param("(env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000", id="no environment"),
-        pytest.param("trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000'", id="deaf"),
+        pytest.param(
+            "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait", id="own session"
+        ),
+        pytest.param(
+            "(setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000",
+            id="two forks",
+        ),
+        pytest.param(
+            "(env -i setsid sh -c 'echo $$ > pid; exec sleep 1000' &) ; sleep 1000",
+            id="no environment",
+        ),
+        pytest.param(
+            "trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000'",
+            id="deaf",
+        ),
     ],
 )
-def test_children_die_with_a_runner_that_is_killed(tmp_path: Path, command: str) -> None:
+def test_children_die_with_a_runner_that_is_killed(
+    tmp_path: Path, command: str
+) -> None:
     with runner(tmp_path, command) as process:
         pid = tmp_path / "pid"
         until(lambda: pid.exists() and pid.read_text().endswith("\n"), 20)
@@ -95,9 +115,17 @@ def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     command = "setsid sh -c 'echo $$ > pid; exec sleep 1000' & wait"
-    with runner(tmp_path / "one", command) as first, runner(tmp_path / "two", command) as second:
+    with (
+        runner(tmp_path / "one", command) as first,
+        runner(tmp_path / "two", command) as second,
+    ):
         pids = [tmp_path / name / "pid" for name in ("one", "two")]
-        until(lambda: all(pid.exists() and pid.read_text().endswith("\n") for pid in pids), 20)
+        until(
+            lambda: all(
+                pid.exists() and pid.read_text().endswith("\n") for pid in pids
+            ),
+            20,
+        )
         watchdog = new_watchdog(first.pid)
         first.kill()
         first.wait()
@@ -110,13 +138,19 @@ def test_another_runner_and_its_children_are_left_alone(tmp_path: Path) -> None:
         until(lambda: not living(int(pids[1].read_text())))
 
 
-async def launched(launcher: ProcessLauncher, folder: Path, command: str) -> tuple[str, ...]:
+async def launched(
+    launcher: ProcessLauncher, folder: Path, command: str
+) -> tuple[str, ...]:
     env = {"PATH": os.environ["PATH"]}
-    done = await launcher.launch(["sh", "-c", command], cwd=folder, env=env, output=folder / "output")
+    done = await launcher.launch(
+        ["sh", "-c", command], cwd=folder, env=env, output=folder / "output"
+    )
     return done.survivors
 
 
-async def test_one_watchdog_for_all_launches_which_no_sweep_ends_and_close_does(tmp_path: Path) -> None:
+async def test_one_watchdog_for_all_launches_which_no_sweep_ends_and_close_does(
+    tmp_path: Path,
+) -> None:
     before = watchdogs_of(os.getpid())
     launcher = ProcessLauncher()
     assert set(watchdogs_of(os.getpid())) <= set(before)
@@ -140,7 +174,9 @@ async def test_a_watchdog_that_is_killed_is_replaced(tmp_path: Path) -> None:
     assert living(watchdog)
     os.kill(watchdog, signal.SIGKILL)
     until(lambda: not living(watchdog))
-    task = asyncio.create_task(launched(launcher, tmp_path, "echo $$ > pid; sleep 1000"))
+    task = asyncio.create_task(
+        launched(launcher, tmp_path, "echo $$ > pid; sleep 1000")
+    )
     while not (tmp_path / "pid").exists():
         await asyncio.sleep(0.01)
     other = new_watchdog(os.getpid(), before)
@@ -158,7 +194,9 @@ async def test_a_launcher_that_is_dropped_leaves_no_watchdog(tmp_path: Path) -> 
     until(lambda: set(watchdogs_of(os.getpid())) <= set(before))
 
 
-def test_two_launchers_never_have_the_same_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_launchers_never_have_the_same_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     offered: list[list[int]] = []
 
     def choice(free: list[int]) -> int:

@@ -18,17 +18,23 @@ REQUEST = AuditRequest("Do it.", (), (), "workspace", 1, trail())
 
 
 async def test_verdicts_are_played_in_order() -> None:
-    stale = VerdictRecorded(round=1, verdict=unsatisfied("run it again"), stale_only=True)
+    stale = VerdictRecorded(
+        round=1, verdict=unsatisfied("run it again"), stale_only=True
+    )
     judge: Judge = ScriptedJudge(satisfied(), stale)
     recorder = cast(Recorder, AuditNotes())
-    assert await judge.audit(REQUEST, recorder) == VerdictRecorded(round=1, verdict=satisfied(), citations_checked=1)
+    assert await judge.audit(REQUEST, recorder) == VerdictRecorded(
+        round=1, verdict=satisfied(), citations_checked=1
+    )
     assert await judge.audit(REQUEST, recorder) == stale
     with pytest.raises(ScriptExhausted):
         await judge.audit(REQUEST, recorder)
 
 
 async def test_second_opinions_are_played_in_order() -> None:
-    denied = ConfirmationRecorded(claim="no site", confirmed=False, reason="hardly tried")
+    denied = ConfirmationRecorded(
+        claim="no site", confirmed=False, reason="hardly tried"
+    )
     judge = ScriptedJudge(opinions=[True, denied, ProviderUnavailable("503")])
     notes = AuditNotes()
     recorder = cast(Recorder, notes)

@@ -24,7 +24,10 @@ def measured() -> Measured:
     """Measure a run: any sample that is not good fails the test."""
 
     def check(course: Course) -> None:
-        wrong = {name: [sample for sample in samples if sample] for name, samples in measure(course).items()}
+        wrong = {
+            name: [sample for sample in samples if sample]
+            for name, samples in measure(course).items()
+        }
         assert {name: samples[:5] for name, samples in wrong.items() if samples} == {}
 
     return check

@@ -70,8 +70,15 @@ async def test_a_multi_step_task_creates_a_goal_with_observable_success_criteria
     assert first.plan.validators == ("two",)
     memory = course.state.memory
     assert memory.completed_steps == ("baseline", "look", "round-1", "validate-1")
-    assert memory.step_evidence == {"baseline": "o1", "look": "o3", "round-1": "o5", "validate-1": "o6"}
-    (refused,) = (event.refused for event in of_kind(course, events.PlanProposed) if event.refused)
+    assert memory.step_evidence == {
+        "baseline": "o1",
+        "look": "o3",
+        "round-1": "o5",
+        "validate-1": "o6",
+    }
+    (refused,) = (
+        event.refused for event in of_kind(course, events.PlanProposed) if event.refused
+    )
     assert refused == ("make it",)
     measured(course)
 
@@ -105,26 +112,45 @@ async def test_each_tool_result_becomes_a_state_event_with_an_evidence_reference
 
 
 INTERRUPTED = [
-    pytest.param(lambda event: isinstance(event, events.RoundStarted), id="in the first prompt"),
-    pytest.param(lambda event: isinstance(event, events.ToolResultRecorded), id="after a tool result"),
-    pytest.param(lambda event: isinstance(event, events.RoundFinished), id="before the checks"),
-    pytest.param(lambda event: isinstance(event, events.ValidatorsFinished), id="after the checks"),
+    pytest.param(
+        lambda event: isinstance(event, events.RoundStarted), id="in the first prompt"
+    ),
+    pytest.param(
+        lambda event: isinstance(event, events.ToolResultRecorded),
+        id="after a tool result",
+    ),
+    pytest.param(
+        lambda event: isinstance(event, events.RoundFinished), id="before the checks"
+    ),
+    pytest.param(
+        lambda event: isinstance(event, events.ValidatorsFinished),
+        id="after the checks",
+    ),
 ]
 
 
 @pytest.mark.parametrize("when", INTERRUPTED)
-async def test_resume_after_interruption(course: Course, measured: Measured, when: Any) -> None:
+async def test_resume_after_interruption(
+    course: Course, measured: Measured, when: Any
+) -> None:
     course.interrupt(when)
     await course.run(*WORK, ends="cancelled/interrupted", **GOAL)
     before = course.state
     outcome = await course.resume(ends="complete")
     assert outcome.iterations == 2
-    assert course.effects == ["one", "two"], "nothing ran twice, and nothing was left out"
-    assert course.state.memory.evidence_refs[: len(before.memory.evidence_refs)] == before.memory.evidence_refs
+    assert course.effects == ["one", "two"], (
+        "nothing ran twice, and nothing was left out"
+    )
+    assert (
+        course.state.memory.evidence_refs[: len(before.memory.evidence_refs)]
+        == before.memory.evidence_refs
+    )
     measured(course)
 
 
-async def test_resume_after_an_interruption_in_the_middle_of_a_tool_call(course: Course, measured: Measured) -> None:
+async def test_resume_after_an_interruption_in_the_middle_of_a_tool_call(
+    course: Course, measured: Measured
+) -> None:
     long = agent("I begin.", effect("one", "sleep 60"), effect("never"))
     course.interrupt(lambda event: isinstance(event, events.ToolCalled), after=1.0)
     await course.run(long, *WORK[1:], ends="cancelled/interrupted", **GOAL)
@@ -136,7 +162,9 @@ async def test_resume_after_an_interruption_in_the_middle_of_a_tool_call(course:
     measured(course)
 
 
-async def test_a_cancelled_run_does_not_continue(course: Course, measured: Measured) -> None:
+async def test_a_cancelled_run_does_not_continue(
+    course: Course, measured: Measured
+) -> None:
     course.interrupt(lambda event: isinstance(event, events.ToolResultRecorded))
     await course.run(*WORK, ends="cancelled/interrupted", **GOAL)
     cancel_run(course.run_folder)
@@ -152,7 +180,11 @@ async def test_a_cancelled_run_does_not_continue(course: Course, measured: Measu
     measured(course)
 
 
-PAY = {"success_criteria": CRITERIA, "validators": CHECKS, "approvals": {"commands": ["*two.txt*"]}}
+PAY = {
+    "success_criteria": CRITERIA,
+    "validators": CHECKS,
+    "approvals": {"commands": ["*two.txt*"]},
+}
 
 
 async def test_approval_waits_survive_resume_and_the_approved_action_runs_once(
@@ -160,7 +192,10 @@ async def test_approval_waits_survive_resume_and_the_approved_action_runs_once(
 ) -> None:
     await course.run(*WORK, ends="blocked/approval_required", **PAY)
     (waiting,) = course.state.waiting
-    assert (course.state.goal.status, course.state.memory.stop_reason) == ("waiting_for_approval", "approval_required")
+    assert (course.state.goal.status, course.state.memory.stop_reason) == (
+        "waiting_for_approval",
+        "approval_required",
+    )
     assert course.ends[-1].exit_code == 3
     await course.resume(ends="blocked/approval_required")
     assert course.state.waiting == (waiting,)
@@ -175,9 +210,17 @@ async def test_approval_waits_survive_resume_and_the_approved_action_runs_once(
 
 
 @pytest.mark.parametrize("decision", ["denied", "expired"])
-async def test_what_a_person_did_not_allow_is_never_done(course: Course, measured: Measured, decision: Any) -> None:
-    expires = {"approvals": {**PAY["approvals"], "expires": 2.0}} if decision == "expired" else {}
-    await course.run(*WORK, ends="blocked/approval_required", max_iterations=2, **{**PAY, **expires})
+async def test_what_a_person_did_not_allow_is_never_done(
+    course: Course, measured: Measured, decision: Any
+) -> None:
+    expires = (
+        {"approvals": {**PAY["approvals"], "expires": 2.0}}
+        if decision == "expired"
+        else {}
+    )
+    await course.run(
+        *WORK, ends="blocked/approval_required", max_iterations=2, **{**PAY, **expires}
+    )
     if decision == "denied":
         decide_approval(course.run_folder, "denied", reason="not today")
     else:
@@ -191,9 +234,15 @@ async def test_what_a_person_did_not_allow_is_never_done(course: Course, measure
     measured(course)
 
 
-async def test_the_agent_is_told_of_a_denial_where_the_goal_says_so(course: Course, measured: Measured) -> None:
+async def test_the_agent_is_told_of_a_denial_where_the_goal_says_so(
+    course: Course, measured: Measured
+) -> None:
     going = {**PAY, "approvals": {**PAY["approvals"], "on_deny": "continue"}}
-    replies = (*WORK[:3], agent("", write_file("two.txt", "by hand\n")), agent("Done in another way."))
+    replies = (
+        *WORK[:3],
+        agent("", write_file("two.txt", "by hand\n")),
+        agent("Done in another way."),
+    )
     await course.run(*replies, ends="blocked/approval_required", **going)
     decide_approval(course.run_folder, "denied", reason="not by echo")
     await course.resume(ends="complete")
@@ -202,7 +251,9 @@ async def test_the_agent_is_told_of_a_denial_where_the_goal_says_so(course: Cour
     measured(course)
 
 
-async def test_fresh_evidence_wins_over_stale_tool_results(course: Course, measured: Measured) -> None:
+async def test_fresh_evidence_wins_over_stale_tool_results(
+    course: Course, measured: Measured
+) -> None:
     course.write({"a.txt": "old words\n"})
     await course.run(
         agent("", shell("cat a.txt"), write_file("a.txt", "new words\n")),
@@ -210,7 +261,9 @@ async def test_fresh_evidence_wins_over_stale_tool_results(course: Course, measu
         judge(("a.txt says new words", [quote("o1", "old words")])),
         agent("", shell("cat a.txt")),
         agent("It says new words."),
-        judge(("a.txt says new words", [quote("o3", "new words"), fact("o3", "exit 0")])),
+        judge(
+            ("a.txt says new words", [quote("o3", "new words"), fact("o3", "exit 0")])
+        ),
         ends="complete",
         judged=True,
         success_criteria=["a.txt says new words"],
@@ -223,12 +276,23 @@ async def test_fresh_evidence_wins_over_stale_tool_results(course: Course, measu
     measured(course)
 
 
-async def test_a_blocked_run_preserves_its_open_questions(course: Course, measured: Measured) -> None:
+async def test_a_blocked_run_preserves_its_open_questions(
+    course: Course, measured: Measured
+) -> None:
     question = "Which name shall it have?"
     asked = {"name": "ask", "arguments": {"question": question}}
-    await course.run(agent("", effect("one"), asked), agent("I wait."), *WORK[2:], ends="blocked/question_open", **GOAL)
+    await course.run(
+        agent("", effect("one"), asked),
+        agent("I wait."),
+        *WORK[2:],
+        ends="blocked/question_open",
+        **GOAL,
+    )
     assert course.state.memory.open_questions == (question,)
-    assert (course.state.goal.status, course.state.memory.stop_reason) == ("blocked", "blocked")
+    assert (course.state.goal.status, course.state.memory.stop_reason) == (
+        "blocked",
+        "blocked",
+    )
     await course.resume(ends="blocked/question_open")
     assert course.state.memory.open_questions == (question,)
     evidence = answer_question(course.run_folder, "two.txt, what else")
@@ -239,15 +303,29 @@ async def test_a_blocked_run_preserves_its_open_questions(course: Course, measur
     measured(course)
 
 
-async def test_working_memory_is_not_promoted_without_policy(course: Course, measured: Measured) -> None:
+async def test_working_memory_is_not_promoted_without_policy(
+    course: Course, measured: Measured
+) -> None:
     await course.run(*WORK, ends="complete", owner="ann", **GOAL)
     assert not (course.home / "memory").exists()
     with pytest.raises(UsageError, match=r"\[memory\] promote"):
         _promote(course, "o2")
-    course.promotions.append(not (course.home / "memory").exists() and not of_kind(course, events.MemoryPromoted))
+    course.promotions.append(
+        not (course.home / "memory").exists()
+        and not of_kind(course, events.MemoryPromoted)
+    )
     measured(course)
 
 
 def _promote(course: Course, item: str, kind: Any = "fact") -> None:
     text = "two.txt is made by touching it"
-    promote_fact(course.run_folder, course.home, item, kind, SystemClock(), Redactor({}), by="ann@desk", text=text)
+    promote_fact(
+        course.run_folder,
+        course.home,
+        item,
+        kind,
+        SystemClock(),
+        Redactor({}),
+        by="ann@desk",
+        text=text,
+    )

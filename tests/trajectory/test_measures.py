@@ -36,10 +36,16 @@ def twice(kind: type[Event]) -> Doctored:
 
 DOCTORED: dict[str, tuple[Doctored, str]] = {
     "a result without its call": (without(events.ToolCalled), "which has not begun"),
-    "a call without its result": (without(events.ToolResultRecorded), "ends with {'call_1'} open"),
+    "a call without its result": (
+        without(events.ToolResultRecorded),
+        "ends with {'call_1'} open",
+    ),
     "a result twice": (twice(events.ToolResultRecorded), "where o3 was due"),
     "a round twice": (twice(events.RoundStarted), "round 1 begins after round 1"),
-    "validators that never ran": (without(events.ValidatorsFinished), "complete without green validators"),
+    "validators that never ran": (
+        without(events.ValidatorsFinished),
+        "complete without green validators",
+    ),
     "an end twice": (twice(events.RunEnded), "run_ended after run_ended"),
     "no beginning": (without(events.GoalCreated), "goal_created is the first event"),
 }
@@ -47,7 +53,9 @@ DOCTORED: dict[str, tuple[Doctored, str]] = {
 
 async def test_an_event_that_may_not_stand_there_is_found(course: Course) -> None:
     work = (agent("", effect("one", "touch two.txt")), agent("Done."))
-    await course.run(*work, ends="complete", validators=[{"name": "two", "run": "test -e two.txt"}])
+    await course.run(
+        *work, ends="complete", validators=[{"name": "two", "run": "test -e two.txt"}]
+    )
     log = [record.event for record in course.log]
     assert not any(faults(numbered(log)))
     for name, (doctor, said) in DOCTORED.items():
@@ -56,16 +64,28 @@ async def test_an_event_that_may_not_stand_there_is_found(course: Course) -> Non
         assert said in " ".join(found), name
 
 
-async def test_an_end_that_was_not_expected_and_a_resume_that_began_anew_are_counted(course: Course) -> None:
+async def test_an_end_that_was_not_expected_and_a_resume_that_began_anew_are_counted(
+    course: Course,
+) -> None:
     await course.run(
-        agent("Nothing done."), ends="complete", max_iterations=1, validators=[{"name": "no", "run": "exit 1"}]
+        agent("Nothing done."),
+        ends="complete",
+        max_iterations=1,
+        validators=[{"name": "no", "run": "exit 1"}],
     )
     course.resumes.append(False)
     course.promotions.append(False)
     samples = measure(course)
     wrong = {name for name, found in samples.items() if any(found)}
-    assert wrong == {"stop-reason accuracy", "resume success", "promotion-policy accuracy"}
+    assert wrong == {
+        "stop-reason accuracy",
+        "resume success",
+        "promotion-policy accuracy",
+    }
 
 
 def numbered(log: list[Event]) -> list[Record]:
-    return [Record(seq=place, at="t0", event=event) for place, event in enumerate(log, start=1)]
+    return [
+        Record(seq=place, at="t0", event=event)
+        for place, event in enumerate(log, start=1)
+    ]

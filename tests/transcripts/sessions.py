@@ -43,7 +43,9 @@ class Session:
 
 def transcripts_in(folder: Path) -> list[Path]:
     """Return the transcripts in a folder, without the texts beside them."""
-    return sorted(path for path in folder.iterdir() if path.suffix in (".json", ".jsonl"))
+    return sorted(
+        path for path in folder.iterdir() if path.suffix in (".json", ".jsonl")
+    )
 
 
 ALL_SESSIONS = [Session(path) for path in transcripts_in(STORIES)]

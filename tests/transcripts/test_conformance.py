@@ -19,12 +19,23 @@ from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.transcripts import SavedTrail, formats, read_transcript
-from tests.transcripts.sessions import ALL_SESSIONS, FINAL, QUOTED, REPORT, SESSIONS, TESTS, WRITTEN, Session
+from tests.transcripts.sessions import (
+    ALL_SESSIONS,
+    FINAL,
+    QUOTED,
+    REPORT,
+    SESSIONS,
+    TESTS,
+    WRITTEN,
+    Session,
+)
 
 OTHERS = {"goal-run", "inspect"}
 """Formats that are no JSON files; they have tests of their own."""
 
-every = pytest.mark.parametrize("session", ALL_SESSIONS, ids=lambda session: session.path.name)
+every = pytest.mark.parametrize(
+    "session", ALL_SESSIONS, ids=lambda session: session.path.name
+)
 LINES = [session for session in ALL_SESSIONS if session.is_lines]
 of_lines = pytest.mark.parametrize("session", LINES, ids=lambda session: session.format)
 
@@ -62,7 +73,9 @@ def test_every_format_has_a_session() -> None:
 
 
 @every
-def test_results_of_tools_are_observations_and_all_else_is_a_claim(session: Session, path: Path) -> None:
+def test_results_of_tools_are_observations_and_all_else_is_a_claim(
+    session: Session, path: Path
+) -> None:
     path.write_text(session.text)
     trail = read_transcript(path)
     assert (trail.format, trail.partial) == (session.format, "")
@@ -76,10 +89,17 @@ def test_results_of_tools_are_observations_and_all_else_is_a_claim(session: Sess
 
 
 @every
-def test_what_a_person_wrote_is_kept_if_that_is_known(session: Session, path: Path) -> None:
+def test_what_a_person_wrote_is_kept_if_that_is_known(
+    session: Session, path: Path
+) -> None:
     path.write_text(session.text)
-    known = session.format not in ("mini-swe-agent", "swe-agent")  # the task stands in a template of the program
-    assert [one.text for one in read_transcript(path).said] == ["Make the tests pass."] * known
+    known = session.format not in (
+        "mini-swe-agent",
+        "swe-agent",
+    )  # the task stands in a template of the program
+    assert [one.text for one in read_transcript(path).said] == [
+        "Make the tests pass."
+    ] * known
 
 
 @every
@@ -107,12 +127,16 @@ def test_a_result_before_a_later_change_is_stale(session: Session, path: Path) -
 
 
 @every
-def test_the_last_text_is_the_response_if_that_is_judged(session: Session, path: Path) -> None:
+def test_the_last_text_is_the_response_if_that_is_judged(
+    session: Session, path: Path
+) -> None:
     path.write_text(session.text)
     trail = read_transcript(path, deliverable="response")
     (response,) = (item for item in observations(trail) if item.source == "response")
     assert trail.read(response).strip() == FINAL
-    assert len({item.id for item in observations(trail)}) == len(observations(trail)) == 4
+    assert (
+        len({item.id for item in observations(trail)}) == len(observations(trail)) == 4
+    )
 
 
 @of_lines
@@ -125,25 +149,37 @@ def test_a_torn_last_line_makes_the_trail_partial(session: Session, path: Path) 
 
 
 @of_lines
-def test_a_line_that_is_torn_in_the_middle_is_an_error(session: Session, path: Path) -> None:
+def test_a_line_that_is_torn_in_the_middle_is_an_error(
+    session: Session, path: Path
+) -> None:
     lines = session.text.splitlines()
     lines[-2] = lines[-2][:-9]
     path.write_text("\n".join(lines) + "\n")
     assert refused(path).message.startswith(f"{path}:{len(lines) - 1}  not valid JSON")
 
 
-@pytest.mark.parametrize("session", [session for session in ALL_SESSIONS if not session.is_lines])
+@pytest.mark.parametrize(
+    "session", [session for session in ALL_SESSIONS if not session.is_lines]
+)
 def test_a_torn_document_is_an_error(session: Session, path: Path) -> None:
     path.write_text(session.text[:-9])
     error = refused(path)
-    assert error.message.startswith(f"{path}:{session.text.count(chr(10)) + 1 - session.text[-9:].count(chr(10))}  not")
+    assert error.message.startswith(
+        f"{path}:{session.text.count(chr(10)) + 1 - session.text[-9:].count(chr(10))}  not"
+    )
 
 
 @every
-def test_a_record_that_is_nested_too_deeply_is_an_error_with_its_line(session: Session, path: Path) -> None:
+def test_a_record_that_is_nested_too_deeply_is_an_error_with_its_line(
+    session: Session, path: Path
+) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     whole = session.text.rstrip()
-    text = f'{whole}\n{{"x": {deep}}}' if session.is_lines else f"{whole[:-1].rstrip()}, {deep}]"
+    text = (
+        f'{whole}\n{{"x": {deep}}}'
+        if session.is_lines
+        else f"{whole[:-1].rstrip()}, {deep}]"
+    )
     if whole.startswith("{") and not session.is_lines:
         text = f'{whole[:-1].rstrip()}, "x": {deep}}}'
     path.write_text(text)
@@ -152,7 +188,9 @@ def test_a_record_that_is_nested_too_deeply_is_an_error_with_its_line(session: S
     assert error.message.startswith(f"{path}:") or not session.is_lines
 
 
-def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_line(path: Path) -> None:
+def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_line(
+    path: Path,
+) -> None:
     lines = SESSIONS["claude-code"].text.splitlines()
     lines[3] = lines[3].replace('"content": [', f'"content": [{"[" * 700}{"]" * 700}, ')
     path.write_text("\n".join(lines))
@@ -160,7 +198,9 @@ def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_
 
 
 @every
-def test_a_file_with_too_long_values_is_an_error(session: Session, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_too_long_values_is_an_error(
+    session: Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for limit in ("LONGEST_ROW", "LARGEST_DOCUMENT"):
         monkeypatch.setattr(f"goalrunner.transcripts.source.{limit}", 20_000)
     path.write_text(session.text.replace(TESTS, TESTS + "x" * 30_000))
@@ -169,9 +209,20 @@ def test_a_file_with_too_long_values_is_an_error(session: Session, path: Path, m
 
 @pytest.mark.parametrize("name", [name for name, _ in formats() if name not in OTHERS])
 @pytest.mark.parametrize(
-    "content", [b"", b"\n \n", b"\x7fELF\0\0\0", b"\x89PNG\r\n\x1a\n\0", b"plain words", b"[]", b"{}"]
+    "content",
+    [
+        b"",
+        b"\n \n",
+        b"\x7fELF\0\0\0",
+        b"\x89PNG\r\n\x1a\n\0",
+        b"plain words",
+        b"[]",
+        b"{}",
+    ],
 )
-def test_a_file_without_a_transcript_is_no_trail(name: str, content: bytes, path: Path) -> None:
+def test_a_file_without_a_transcript_is_no_trail(
+    name: str, content: bytes, path: Path
+) -> None:
     path.write_bytes(content)
     refused(path)
     refused(path, name)
@@ -179,23 +230,33 @@ def test_a_file_without_a_transcript_is_no_trail(name: str, content: bytes, path
 
 @of_lines
 @pytest.mark.parametrize("other", LINES, ids=lambda session: session.format)
-def test_records_of_another_format_in_the_middle_are_an_error(session: Session, other: Session, path: Path) -> None:
+def test_records_of_another_format_in_the_middle_are_an_error(
+    session: Session, other: Session, path: Path
+) -> None:
     alike = {"openai-chat", "anthropic"}
     if session.format == other.format or {session.format, other.format} == alike:
         pytest.skip("the same records")
     path.write_text(session.text + other.text)
     error = refused(path, session.format)
-    assert int(error.message.removeprefix(f"{path}:").split()[0]) > session.text.count("\n")
+    assert int(error.message.removeprefix(f"{path}:").split()[0]) > session.text.count(
+        "\n"
+    )
     assert session.format in error.hint
 
 
 @every
-def test_a_transcript_comes_from_a_pipe(session: Session, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_transcript_comes_from_a_pipe(
+    session: Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path.write_text(session.text)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(session.text.encode())))
+    monkeypatch.setattr(
+        sys, "stdin", io.TextIOWrapper(io.BytesIO(session.text.encode()))
+    )
     piped, saved = read_transcript("-"), read_transcript(path)
     assert piped.format == session.format
-    assert [piped.read(item) for item in piped.items] == [saved.read(item) for item in saved.items]
+    assert [piped.read(item) for item in piped.items] == [
+        saved.read(item) for item in saved.items
+    ]
 
 
 def test_a_named_pipe_is_read_like_a_file(tmp_path: Path) -> None:
@@ -218,15 +279,22 @@ def test_an_unknown_format_is_an_error_with_a_suggestion(path: Path) -> None:
 
 
 @every
-def test_a_file_that_is_not_utf8_is_an_error_with_its_line(session: Session, path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_an_error_with_its_line(
+    session: Session, path: Path
+) -> None:
     data = session.text.encode()
     at = data.index(TESTS.encode())
     path.write_bytes(data[:at] + b"\xff" + data[at:])
     line = data.count(b"\n", 0, at) + 1
-    assert refused(path, session.format).message == f"{path}:{line}  the transcript is not UTF-8"
+    assert (
+        refused(path, session.format).message
+        == f"{path}:{line}  the transcript is not UTF-8"
+    )
 
 
-def test_long_json_lines_need_little_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_json_lines_need_little_memory(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chat = json.loads(SESSIONS["openai-chat"].text)
     big = {**chat[2], "content": "x" * 100_000}
     path.write_text("".join(json.dumps(row) + "\n" for row in [*chat, *([big] * 400)]))

@@ -23,7 +23,7 @@ KEYS = sorted(
     result parts functionCall functionResponse response name arguments call_id tool_call_id output input trajectory state
     steps results tool_calls agent schema_version sessionUpdate toolCallId status rawInput rawOutput locations update params
     method $set $rewindTo text tool_call thought llm_message extra info history cause command path file_path
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 SCALARS = st.one_of(
     st.none(),
@@ -31,11 +31,26 @@ SCALARS = st.one_of(
     st.integers(),
     st.floats(),
     st.text(max_size=20),
-    st.sampled_from(["user", "assistant", "tool", "agent", "run", "function_call", "tool_result", "\ud800", "shell"]),
+    st.sampled_from(
+        [
+            "user",
+            "assistant",
+            "tool",
+            "agent",
+            "run",
+            "function_call",
+            "tool_result",
+            "\ud800",
+            "shell",
+        ]
+    ),
 )
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5)
+    ),
     max_leaves=12,
 )
 
@@ -48,7 +63,22 @@ def damaged(draw: st.DrawFn) -> bytes:
         at = draw(st.integers(0, len(data)))
         end = min(len(data), at + draw(st.sampled_from([0, 1, 5, 50, 500])))
         piece = draw(
-            st.sampled_from([b"", b"\0", b"\xff", b'"', b"{", b"}", b"[", b"]", b"\n", b",", b"null", data[at:end] * 2])
+            st.sampled_from(
+                [
+                    b"",
+                    b"\0",
+                    b"\xff",
+                    b'"',
+                    b"{",
+                    b"}",
+                    b"[",
+                    b"]",
+                    b"\n",
+                    b",",
+                    b"null",
+                    data[at:end] * 2,
+                ]
+            )
         )
         data = data[:at] + piece + data[end:]
     return data
@@ -59,7 +89,9 @@ def rewritten(draw: st.DrawFn) -> bytes:
     """A session of which values at random places have other values, so that it stays JSON."""
     text = draw(st.sampled_from(TEXTS))
     lines = text.count("\n{") > 2 and not text.startswith(("{\n", "["))
-    rows: Any = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
+    rows: Any = (
+        [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
+    )
     for _ in range(draw(st.integers(1, 6))):
         place: Any = rows
         while isinstance(place, dict | list) and place:
@@ -68,24 +100,47 @@ def rewritten(draw: st.DrawFn) -> bytes:
                 if isinstance(place, dict)
                 else draw(st.integers(0, len(place) - 1))
             )
-            if not isinstance(place[key], dict | list) or not place[key] or draw(st.integers(0, 5)) == 0:
+            if (
+                not isinstance(place[key], dict | list)
+                or not place[key]
+                or draw(st.integers(0, 5)) == 0
+            ):
                 place[key] = draw(VALUES)
                 break
             place = place[key]
-    return "\n".join(map(json.dumps, rows)).encode() if lines else json.dumps(rows).encode()
+    return (
+        "\n".join(map(json.dumps, rows)).encode()
+        if lines
+        else json.dumps(rows).encode()
+    )
 
 
 DOCUMENTS = VALUES.map(json.dumps).map(str.encode)
-ROWS = st.lists(st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6).map(json.dumps), max_size=5)
+ROWS = st.lists(
+    st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6).map(json.dumps),
+    max_size=5,
+)
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
-    data=st.one_of(damaged(), rewritten(), DOCUMENTS, ROWS.map("\n".join).map(str.encode), st.binary(max_size=60)),
+    data=st.one_of(
+        damaged(),
+        rewritten(),
+        DOCUMENTS,
+        ROWS.map("\n".join).map(str.encode),
+        st.binary(max_size=60),
+    ),
     name=st.sampled_from([None, *NAMES]),
 )
-def test_a_reader_returns_a_trail_or_its_error(tmp_path: Path, data: bytes, name: str | None) -> None:
+def test_a_reader_returns_a_trail_or_its_error(
+    tmp_path: Path, data: bytes, name: str | None
+) -> None:
     path = tmp_path / "transcript"
     path.write_bytes(data)
     try:
@@ -106,7 +161,9 @@ def test_a_reader_returns_a_trail_or_its_error(tmp_path: Path, data: bytes, name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-def test_a_session_that_is_cut_anywhere_shows_nothing_that_the_whole_one_does_not(name: str, tmp_path: Path) -> None:
+def test_a_session_that_is_cut_anywhere_shows_nothing_that_the_whole_one_does_not(
+    name: str, tmp_path: Path
+) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     text = SESSIONS[name].text
     whole.write_text(text)
@@ -118,7 +175,12 @@ def test_a_session_that_is_cut_anywhere_shows_nothing_that_the_whole_one_does_no
         except UsageError:
             continue
         assert _outputs(cut, name) == known[: len(_outputs(cut, name))]
-        assert trail.partial or text[:end].endswith("}") or text[end : end + 1] == "\n" or text[end - 1] == "\n"
+        assert (
+            trail.partial
+            or text[:end].endswith("}")
+            or text[end : end + 1] == "\n"
+            or text[end - 1] == "\n"
+        )
 
 
 def _outputs(path: Path, name: str) -> list[str]:

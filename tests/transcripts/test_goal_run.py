@@ -51,13 +51,29 @@ def run(tmp_path: Path) -> Path:
         asked = transcript.append({"role": "user", "content": "Go."})
         said = transcript.append({"role": "assistant", "content": "I run it."})
     shell = Observation(
-        id="o1", source="shell", facts=("exit 1",), command="pytest", round=1, output=artifacts.put(b"2 failed \xff")
+        id="o1",
+        source="shell",
+        facts=("exit 1",),
+        command="pytest",
+        round=1,
+        output=artifacts.put(b"2 failed \xff"),
     )
-    silent = Observation(id="o2", source="validator tests", facts=("exit 0",), command="true", round=1)
-    response = Observation(id="o3", source="response", facts=("round 1",), round=1, output=artifacts.put(b"I run it."))
+    silent = Observation(
+        id="o2", source="validator tests", facts=("exit 0",), command="true", round=1
+    )
+    response = Observation(
+        id="o3",
+        source="response",
+        facts=("round 1",),
+        round=1,
+        output=artifacts.put(b"I run it."),
+    )
     happened: list[Event] = [
         GoalCreated(
-            goal=GoalRecord(goal_id="g", run_id="r", description="Go.", created_at=AT, updated_at=AT), plan=RunRules()
+            goal=GoalRecord(
+                goal_id="g", run_id="r", description="Go.", created_at=AT, updated_at=AT
+            ),
+            plan=RunRules(),
         ),
         RoundStarted(round=1, prompt="first"),
         MessageRecorded(role="user", text=asked),
@@ -76,7 +92,8 @@ def shown(path: Path) -> list[str]:
     """Each item of the trail in one line."""
     trail = read_transcript(path)
     return [
-        f"{item.heading if isinstance(item, Observation) else 'claim'} > {trail.read(item)}" for item in trail.items
+        f"{item.heading if isinstance(item, Observation) else 'claim'} > {trail.read(item)}"
+        for item in trail.items
     ]
 
 
@@ -113,7 +130,9 @@ def test_a_changed_message_is_refused(run: Path) -> None:
 
 def test_a_damaged_log_is_never_passed_over(run: Path) -> None:
     path = run / "events.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"tool_result_recorded"', b'"tool_result"', 1))
+    path.write_bytes(
+        path.read_bytes().replace(b'"tool_result_recorded"', b'"tool_result"', 1)
+    )
     with pytest.raises(RecordError):
         read_transcript(run)
 

@@ -14,7 +14,9 @@ from goalrunner.core.observation import Observation
 from goalrunner.transcripts import read_transcript
 
 
-def test_without_its_library_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_the_error_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "log"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("_journal/start.json", "{}")
@@ -22,7 +24,9 @@ def test_without_its_library_the_error_names_the_extra(tmp_path: Path, monkeypat
     with pytest.raises(UsageError, match="which is not installed") as caught:
         read_transcript(path)
     assert "pip install 'goalrunner[inspect]'" in caught.value.hint
-    path.write_text('{"version": 2, "status": "success", "eval": {"task": "t"}, "samples": [{"id": 1}]}')
+    path.write_text(
+        '{"version": 2, "status": "success", "eval": {"task": "t"}, "samples": [{"id": 1}]}'
+    )
     with pytest.raises(UsageError, match="which is not installed"):
         read_transcript(path)
 
@@ -47,32 +51,52 @@ def log(tmp_path: Path) -> Path:
         lost = ToolCall(id="b", function="bash", arguments={"cmd": "sleep 99"})
         return [
             model.ChatMessageUser(content="Make the tests pass."),
-            model.ChatMessageAssistant(content="43 passed, I think.", tool_calls=[call, lost]),
+            model.ChatMessageAssistant(
+                content="43 passed, I think.", tool_calls=[call, lost]
+            ),
             model.ChatMessageTool(content=output, tool_call_id="a", function="bash"),
             model.ChatMessageTool(
-                content="", tool_call_id="b", function="bash", error=ToolCallError(type="timeout", message="Timed out")
+                content="",
+                tool_call_id="b",
+                function="bash",
+                error=ToolCallError(type="timeout", message="Timed out"),
             ),
         ]
 
     samples = [
-        log.EvalSample(id=name, epoch=1, input="i", target="t", messages=messages(output))
+        log.EvalSample(
+            id=name, epoch=1, input="i", target="t", messages=messages(output)
+        )
         for name, output in (("one", "2 failed"), ("two", "43 passed"))
     ]
     spec = log.EvalSpec(
-        created="2026-11-21T20:44:19+00:00", task="t", dataset=log.EvalDataset(), model="m", config=log.EvalConfig()
+        created="2026-11-21T20:44:19+00:00",
+        task="t",
+        dataset=log.EvalDataset(),
+        model="m",
+        config=log.EvalConfig(),
     )
     path = tmp_path / "log.eval"
-    log.write_eval_log(log.EvalLog(status="success", eval=spec, samples=samples), str(path))
+    log.write_eval_log(
+        log.EvalLog(status="success", eval=spec, samples=samples), str(path)
+    )
     return path
 
 
 def test_one_sample_of_a_log_is_chosen(log: Path) -> None:
     for name in (log, f"{log}#three"):
-        with pytest.raises(UsageError, match=rf"the log has 2 samples; choose one, as {log}#ID: one:1, two:1"):
+        with pytest.raises(
+            UsageError,
+            match=rf"the log has 2 samples; choose one, as {log}#ID: one:1, two:1",
+        ):
             read_transcript(name)
     trail = read_transcript(f"{log}#one:1")
     assert trail.format == "inspect"
-    assert [trail.read(item) for item in trail.items] == ["43 passed, I think.", "2 failed", "Timed out"]
+    assert [trail.read(item) for item in trail.items] == [
+        "43 passed, I think.",
+        "2 failed",
+        "Timed out",
+    ]
     found = [item for item in trail.items if isinstance(item, Observation)]
     assert [(item.heading, item.command) for item in found] == [
         ("[o1] bash, reported by inspect", "pytest -q"),
@@ -104,7 +128,9 @@ def test_a_log_in_json_is_read_as_well(log: Path) -> None:
     import inspect_ai.log as library  # type: ignore[import-not-found,unused-ignore]
 
     path = log.with_name("notes.txt")
-    library.write_eval_log(library.read_eval_log(str(log)), str(log.with_suffix(".json")), format="json")
+    library.write_eval_log(
+        library.read_eval_log(str(log)), str(log.with_suffix(".json")), format="json"
+    )
     log.with_suffix(".json").rename(path)
     trail = read_transcript(f"{path}#one")
     assert (trail.format, trail.read(trail.items[1])) == ("inspect", "2 failed")

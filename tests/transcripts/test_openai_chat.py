@@ -19,7 +19,12 @@ CHAT: list[dict[str, Any]] = [
     {
         "role": "assistant",
         "content": "I run them.\u2028Now.",
-        "tool_calls": [{"id": "a", "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'}}],
+        "tool_calls": [
+            {
+                "id": "a",
+                "function": {"name": "shell", "arguments": '{"command": "pytest -q"}'},
+            }
+        ],
     },
     {"role": "tool", "tool_call_id": "a", "content": "43 passed"},
 ]
@@ -56,7 +61,10 @@ def test_the_forms_of_a_chat_give_one_trail(tmp_path: Path, text: str) -> None:
     assert isinstance(claim, Claim)
     assert trail.read(claim) == "I run them.\u2028Now."
     assert isinstance(observation, Observation)
-    assert (observation.heading, observation.command) == ("[o1] shell, reported by the agent", "pytest -q")
+    assert (observation.heading, observation.command) == (
+        "[o1] shell, reported by the agent",
+        "pytest -q",
+    )
     assert trail.read(observation) == "43 passed"
 
 
@@ -65,10 +73,15 @@ def test_a_chat_in_memory_gives_the_same_evidence(tmp_path: Path) -> None:
     path.write_text(json.dumps(CHAT))
     saved, given = read_transcript(path), trail_of(CHAT)
     plain = [
-        item.model_copy(update={"reported_by": ""}) if isinstance(item, Observation) else item for item in saved.items
+        item.model_copy(update={"reported_by": ""})
+        if isinstance(item, Observation)
+        else item
+        for item in saved.items
     ]
     assert plain == list(given.items)
-    assert [saved.read(item) for item in saved.items] == [given.read(item) for item in given.items]
+    assert [saved.read(item) for item in saved.items] == [
+        given.read(item) for item in given.items
+    ]
 
 
 def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
@@ -89,20 +102,31 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ('{\n"model": "x"\n}', f": record 1: {NO_CHAT}"),
         ('{\n"other": [],\n"messages": [3]\n}', f": record 1: {NO_CHAT}"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
-        ('{"role": "user"}\n{"role": \n', ":2  not valid JSON: Expecting value (column 9)"),
-        ('{"role": "user"}\nno record', ":2  not valid JSON: Expecting value (column 1)"),
+        (
+            '{"role": "user"}\n{"role": \n',
+            ":2  not valid JSON: Expecting value (column 9)",
+        ),
+        (
+            '{"role": "user"}\nno record',
+            ":2  not valid JSON: Expecting value (column 1)",
+        ),
         ('{"role": "user"}\n\n[1]', f":3  {NO_CHAT}"),
         ('{"role": "user"}\n{"role": "judge"}', f":2  {NO_CHAT}"),
         ('[{"role": "user"}, {"role": ["a"]}]', f": record 2: {NO_CHAT}"),
         ('[{"role": "user", "content": 3}]', f": record 1: {NO_CHAT}"),
         ('{"messages": []}\n{"messages": []}', f":1  {NO_CHAT}"),
         ('{"role": "user", "content": [{"type": "riddle"}]}', f": record 1: {NO_CHAT}"),
-        ('{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}", f": record 1: {NO_CHAT}"),
+        (
+            '{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}",
+            f": record 1: {NO_CHAT}",
+        ),
         ("[" * 100_000, "  the JSON is nested too deeply"),
         (b'{"role": "user"}\n\xff', ":2  the transcript is not UTF-8"),
     ],
 )
-def test_what_is_no_chat_is_refused_by_line(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_what_is_no_chat_is_refused_by_line(
+    tmp_path: Path, text: str | bytes, message: str
+) -> None:
     assert refused(tmp_path / "chat.json", text) == message
 
 
@@ -112,9 +136,14 @@ def test_the_format_is_named_with_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_transcript(path)
     assert caught.value.hint.startswith("It was read as openai-chat (")
-    assert caught.value.hint.endswith(". goal status --list-formats lists the formats; --format NAME forces one.")
+    assert caught.value.hint.endswith(
+        ". goal status --list-formats lists the formats; --format NAME forces one."
+    )
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"absent\.json: cannot read the transcript: No such file or directory"):
+    with pytest.raises(
+        UsageError,
+        match=r"absent\.json: cannot read the transcript: No such file or directory",
+    ):
         read_transcript(tmp_path / "absent.json")

@@ -36,7 +36,10 @@ PARTS = {"inspect-eval": "#1"}
 def index() -> list[dict[str, Any]]:
     """The transcripts in the folder, without renderings of them."""
     try:
-        rows = [json.loads(line) for line in (FOLDER / "index.jsonl").read_text().splitlines()]
+        rows = [
+            json.loads(line)
+            for line in (FOLDER / "index.jsonl").read_text().splitlines()
+        ]
     except OSError:
         return []
     return [row for row in rows if not row["path"].endswith(".txt")]
@@ -44,12 +47,16 @@ def index() -> list[dict[str, Any]]:
 
 def is_empty(row: dict[str, Any]) -> bool:
     """Whether it is a single message of ACP in which an agent neither says nor has done anything."""
-    return row["format"] == "acp" and not row["path"].endswith(("agent_message_chunk.json", "more_fields.json"))
+    return row["format"] == "acp" and not row["path"].endswith(
+        ("agent_message_chunk.json", "more_fields.json")
+    )
 
 
 @pytest.mark.skipif(not index(), reason="no real transcripts: set GOAL_TRANSCRIPTS_DIR")
 @pytest.mark.parametrize("row", index(), ids=lambda row: row["path"])
-def test_a_real_transcript_is_recognised_and_read(row: dict[str, Any], tmp_path: Path) -> None:
+def test_a_real_transcript_is_recognised_and_read(
+    row: dict[str, Any], tmp_path: Path
+) -> None:
     if row["format"] == "inspect-eval":
         pytest.importorskip("inspect_ai")
     path = tmp_path / "transcript"
@@ -61,7 +68,8 @@ def test_a_real_transcript_is_recognised_and_read(row: dict[str, Any], tmp_path:
     trail = read_transcript(f"{path}{PARTS.get(row['format'], '')}")
     assert (trail.format, trail.partial) == (FORMATS[row["format"]], "")
     texts = {
-        kind: [trail.read(item) for item in trail.items if isinstance(item, kind)] for kind in (Observation, Claim)
+        kind: [trail.read(item) for item in trail.items if isinstance(item, kind)]
+        for kind in (Observation, Claim)
     }
     assert texts[Observation] or texts[Claim]
     assert all(texts[Claim])

@@ -47,14 +47,22 @@ def test_a_registered_reader_reads_its_format(package: Path, tmp_path: Path) -> 
     path = tmp_path / "file"
     path.write_text(json.dumps({"diary": "ls", "seen": "a.py"}))
     trail = read_transcript(path)
-    assert (trail.format, [trail.read(item) for item in trail.items]) == ("diary", ["a.py"])
+    assert (trail.format, [trail.read(item) for item in trail.items]) == (
+        "diary",
+        ["a.py"],
+    )
     assert ("diary", "diary of an agent") in formats()
     path.write_text(SESSIONS["openai-chat"].text)
     assert read_transcript(path).format == "openai-chat"
 
 
-def test_a_reader_that_cannot_be_imported_is_an_error_that_names_it(package: Path, tmp_path: Path) -> None:
+def test_a_reader_that_cannot_be_imported_is_an_error_that_names_it(
+    package: Path, tmp_path: Path
+) -> None:
     (package / "diary_reader.py").write_text("import a_package_that_is_not_there")
-    with pytest.raises(UsageError, match="the reader diary cannot be imported from diary_reader: No module") as caught:
+    with pytest.raises(
+        UsageError,
+        match="the reader diary cannot be imported from diary_reader: No module",
+    ) as caught:
         formats()
     assert READER_GROUP in caught.value.hint

@@ -18,7 +18,11 @@ from tests.transcripts.sessions import SESSIONS, STORIES, transcripts_in
 
 SAMPLES = Path(__file__).with_name("samples")
 EVALUATION = SAMPLES / "openhands-v0-evaluation.jsonl"
-FILES = [path for path in (*transcripts_in(SAMPLES), *transcripts_in(STORIES)) if path != EVALUATION]
+FILES = [
+    path
+    for path in (*transcripts_in(SAMPLES), *transcripts_in(STORIES))
+    if path != EVALUATION
+]
 
 
 def trail_text(trail: SavedTrail) -> str:
@@ -29,7 +33,9 @@ def trail_text(trail: SavedTrail) -> str:
             lines.append(f"claim of round {item.round}")
         else:
             facts = ", ".join(item.facts) or "no facts"
-            lines.append(f"{item.id} of round {item.round} by {item.reported_by}: {item.source} ({facts})")
+            lines.append(
+                f"{item.id} of round {item.round} by {item.reported_by}: {item.source} ({facts})"
+            )
             lines += [f"  $ {line}" for line in item.command.splitlines()]
         lines += [f"  | {line}" for line in trail.read(item).splitlines()]
     if trail.forgeable:
@@ -38,10 +44,18 @@ def trail_text(trail: SavedTrail) -> str:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_a_transcript_is_read_as_its_text_says(path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_transcript_is_read_as_its_text_says(
+    path: Path, request: pytest.FixtureRequest
+) -> None:
     trail, judged = read_transcript(path), read_transcript(path, deliverable="response")
-    response = [item for item in judged.items if isinstance(item, Observation) and item.source == "response"]
-    text = trail_text(trail) + "".join(f"response: {judged.read(item)}\n" for item in response)
+    response = [
+        item
+        for item in judged.items
+        if isinstance(item, Observation) and item.source == "response"
+    ]
+    text = trail_text(trail) + "".join(
+        f"response: {judged.read(item)}\n" for item in response
+    )
     expected = path.with_name(f"{path.name}.txt")
     if request.config.getoption("--update-goldens"):
         expected.write_text(text, encoding="utf-8")
@@ -55,7 +69,9 @@ def texts_of(path: Path | str) -> list[str]:
 
 
 def test_one_conversation_of_an_evaluation_is_chosen_by_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=rf"several conversations; choose one, as {EVALUATION}#a-1"):
+    with pytest.raises(
+        UsageError, match=rf"several conversations; choose one, as {EVALUATION}#a-1"
+    ):
         read_transcript(EVALUATION)
     with pytest.raises(UsageError, match="the file has no conversation 'c-3'"):
         read_transcript(f"{EVALUATION}#c-3")
@@ -63,7 +79,9 @@ def test_one_conversation_of_an_evaluation_is_chosen_by_name(tmp_path: Path) -> 
     assert texts_of(f"{EVALUATION}#a-1") == first
     assert texts_of(f"{EVALUATION}#b-2") == first[:2]
     single = tmp_path / "single.json"
-    single.write_text(json.dumps(json.loads(EVALUATION.read_text().splitlines()[0]), indent=1))
+    single.write_text(
+        json.dumps(json.loads(EVALUATION.read_text().splitlines()[0]), indent=1)
+    )
     assert texts_of(single) == first
 
 
@@ -77,7 +95,11 @@ def test_a_name_with_a_number_sign_is_a_name(tmp_path: Path) -> None:
 def folder(tmp_path: Path, name: str, form: str) -> Path:
     """Return a folder with one file for each event of a session."""
     text = SESSIONS[name].text
-    events = json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
+    events = (
+        json.loads(text)
+        if text.startswith("[")
+        else [json.loads(line) for line in text.splitlines()]
+    )
     inner = tmp_path / "conversation" / "events"
     inner.mkdir(parents=True)
     for number, event in enumerate(events):
@@ -87,12 +109,15 @@ def folder(tmp_path: Path, name: str, form: str) -> Path:
 
 
 FOLDERS = pytest.mark.parametrize(
-    ("name", "form"), [("openhands", "event-{:05d}-0f1e2d3c.json"), ("openhands-v0", "{}.json")]
+    ("name", "form"),
+    [("openhands", "event-{:05d}-0f1e2d3c.json"), ("openhands-v0", "{}.json")],
 )
 
 
 @FOLDERS
-def test_openhands_events_in_a_folder_are_read_in_their_order(tmp_path: Path, name: str, form: str) -> None:
+def test_openhands_events_in_a_folder_are_read_in_their_order(
+    tmp_path: Path, name: str, form: str
+) -> None:
     conversation = folder(tmp_path, name, form)
     for place in (conversation, conversation / "events"):
         trail = read_transcript(place)
@@ -101,19 +126,31 @@ def test_openhands_events_in_a_folder_are_read_in_their_order(tmp_path: Path, na
 
 
 @FOLDERS
-def test_a_folder_without_some_events_is_partial(tmp_path: Path, name: str, form: str) -> None:
+def test_a_folder_without_some_events_is_partial(
+    tmp_path: Path, name: str, form: str
+) -> None:
     conversation = folder(tmp_path, name, form)
     (conversation / "events" / form.format(6)).unlink()
     (conversation / "events" / form.format(7)).unlink()
-    assert read_transcript(conversation).partial == "2 of the events are missing: the numbers of the files have gaps"
+    assert (
+        read_transcript(conversation).partial
+        == "2 of the events are missing: the numbers of the files have gaps"
+    )
 
 
 @FOLDERS
-def test_a_damaged_event_is_an_error_unless_it_is_the_last(tmp_path: Path, name: str, form: str) -> None:
-    files = sorted((folder(tmp_path, name, form) / "events").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+def test_a_damaged_event_is_an_error_unless_it_is_the_last(
+    tmp_path: Path, name: str, form: str
+) -> None:
+    files = sorted(
+        (folder(tmp_path, name, form) / "events").iterdir(),
+        key=lambda file: file.stat().st_mtime_ns,
+    )
     files[-1].write_text(files[-1].read_text()[:-9])
     partial = read_transcript(files[0].parent).partial
-    assert partial.startswith(f"{files[-1].name}, the last one, is torn (not valid JSON")
+    assert partial.startswith(
+        f"{files[-1].name}, the last one, is torn (not valid JSON"
+    )
     files[5].write_text("{")
     with pytest.raises(UsageError, match=f"{files[5].name}: not valid JSON"):
         read_transcript(files[0].parent)

@@ -35,17 +35,40 @@ def last(*calls: Any) -> str:
         ("cd sub && python gen.py > x 2>&1", "cat sub/x"),
         (("Write", {"file_path": "/ws/x", "content": "43 passed"}), "cat x"),
         (("Write", {"file_path": "/ws/x", "content": "43 passed"}), "python /ws/x"),
-        (("Write", {"file_path": "/ws/x", "content": "43 passed"}), ("Read", {"file_path": "/ws/x"})),
+        (
+            ("Write", {"file_path": "/ws/x", "content": "43 passed"}),
+            ("Read", {"file_path": "/ws/x"}),
+        ),
         (("write_file", {"path": "x", "content": "43 passed"}), "./x --verbose"),
         (("write_file", {"path": "x", "content": "43 passed"}), "pytest -q x::test_a"),
-        (("mcp__files__write_file", {"path": "x", "content": "43 passed"}), "sh -c 'cat x'"),
-        (("str_replace_based_edit_tool", {"command": "create", "path": "/ws/x", "file_text": "a"}), "cat x"),
-        (("apply_patch", "*** Begin Patch\n*** Update File: src/x\n+a\n*** End Patch"), "cat src/x"),
-        ("apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: x\n+43 passed\n*** End Patch\nEOF", "cat x"),
+        (
+            ("mcp__files__write_file", {"path": "x", "content": "43 passed"}),
+            "sh -c 'cat x'",
+        ),
+        (
+            (
+                "str_replace_based_edit_tool",
+                {"command": "create", "path": "/ws/x", "file_text": "a"},
+            ),
+            "cat x",
+        ),
+        (
+            (
+                "apply_patch",
+                "*** Begin Patch\n*** Update File: src/x\n+a\n*** End Patch",
+            ),
+            "cat src/x",
+        ),
+        (
+            "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: x\n+43 passed\n*** End Patch\nEOF",
+            "cat x",
+        ),
         (("Edit", {"file_path": "x", "old_string": "a", "new_string": "43 passed"}),),
     ],
 )
-def test_a_file_of_the_agent_is_recognised_where_it_is_printed(calls: tuple[Any, ...]) -> None:
+def test_a_file_of_the_agent_is_recognised_where_it_is_printed(
+    calls: tuple[Any, ...],
+) -> None:
     assert last(*calls).split("/")[-1] == "x"
 
 
@@ -66,7 +89,10 @@ def test_a_file_of_the_agent_is_recognised_where_it_is_printed(calls: tuple[Any,
         ("pip install x", "x -q"),
         ("cd web && npm install x", "npx x"),
         (("Read", {"file_path": "x"}), "cat x"),
-        (("str_replace_based_edit_tool", {"command": "view", "path": "/ws/x"}), "cat x"),
+        (
+            ("str_replace_based_edit_tool", {"command": "view", "path": "/ws/x"}),
+            "cat x",
+        ),
         (("Grep", {"pattern": "a", "path": "x"}), "cat x"),
         (("Write", {"file_path": "/ws/src/x", "content": "a"}), "pytest -q tests/x"),
     ],

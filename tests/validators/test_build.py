@@ -42,7 +42,10 @@ def test_each_spec_becomes_a_validator_with_a_name_of_its_own() -> None:
         ValidatorSpec(name="tests", run="make test"),
     )
     validators = build_validators(specs, ProcessLauncher(), {})
-    assert [(type(item).__name__, item.name, item.command, item.serial) for item in validators] == [
+    assert [
+        (type(item).__name__, item.name, item.command, item.serial)
+        for item in validators
+    ] == [
         ("ShellValidator", "pytest", "pytest -q", False),
         ("ShellValidator", "pytest-2", "pytest tests/slow", True),
         ("PythonValidator", "covers", "checks:covers", False),
@@ -52,16 +55,28 @@ def test_each_spec_becomes_a_validator_with_a_name_of_its_own() -> None:
 
 async def test_a_hidden_check_says_so_however_it_ends(tmp_path: Path) -> None:
     specs = [
-        ValidatorSpec(run=line, hidden=True, timeout=0.2) for line in ("true", "false", "sleep 5", "no-such-program")
+        ValidatorSpec(run=line, hidden=True, timeout=0.2)
+        for line in ("true", "false", "sleep 5", "no-such-program")
     ]
-    specs += [ValidatorSpec(python="nowhere:check", hidden=True), ValidatorSpec(run="true", hidden=True, cwd="nowhere")]
+    specs += [
+        ValidatorSpec(python="nowhere:check", hidden=True),
+        ValidatorSpec(run="true", hidden=True, cwd="nowhere"),
+    ]
     made = build_validators(specs, ProcessLauncher(), {"PATH": os.environ["PATH"]})
     everyone = [*made, CallableValidator(lambda response, agent: True, hidden=True)]
-    results = [(await validator.validate(validation(tmp_path, tmp_path)))[0] for validator in everyone]
+    results = [
+        (await validator.validate(validation(tmp_path, tmp_path)))[0]
+        for validator in everyone
+    ]
     assert all(validator.hidden for validator in everyone)
     assert [result.hidden for result in results] == [True] * 7
-    open_one = build_validators([ValidatorSpec(run="true")], ProcessLauncher(), {"PATH": os.environ["PATH"]})[0]
-    assert (open_one.hidden, (await open_one.validate(validation(tmp_path, tmp_path)))[0].hidden) == (False, False)
+    open_one = build_validators(
+        [ValidatorSpec(run="true")], ProcessLauncher(), {"PATH": os.environ["PATH"]}
+    )[0]
+    assert (
+        open_one.hidden,
+        (await open_one.validate(validation(tmp_path, tmp_path)))[0].hidden,
+    ) == (False, False)
 
 
 FLAKY = "echo x >> tries; echo try; test $(wc -l < tries) -ge {}"
@@ -76,11 +91,22 @@ FLAKY = "echo x >> tries; echo try; test $(wc -l < tries) -ge {}"
         (4, False, "exit 1, failed 3 times"),
     ],
 )
-async def test_a_red_is_run_again(tmp_path: Path, needed: int, passed: bool, summary: str) -> None:
+async def test_a_red_is_run_again(
+    tmp_path: Path, needed: int, passed: bool, summary: str
+) -> None:
     (tmp_path / "ws").mkdir()
-    spec = ValidatorSpec(name="t", run=FLAKY.format(needed), retries=2, serial=True, hidden=True)
-    (validator,) = build_validators([spec], ProcessLauncher(), {"PATH": os.environ["PATH"]})
-    assert (validator.name, validator.command, validator.serial, validator.hidden) == ("t", spec.run, True, True)
+    spec = ValidatorSpec(
+        name="t", run=FLAKY.format(needed), retries=2, serial=True, hidden=True
+    )
+    (validator,) = build_validators(
+        [spec], ProcessLauncher(), {"PATH": os.environ["PATH"]}
+    )
+    assert (validator.name, validator.command, validator.serial, validator.hidden) == (
+        "t",
+        spec.run,
+        True,
+        True,
+    )
     result, output = await validator.validate(validation(tmp_path / "ws", tmp_path))
     assert (result.passed, result.summary, result.hidden) == (passed, summary, True)
     assert output is not None
@@ -90,6 +116,8 @@ async def test_a_red_is_run_again(tmp_path: Path, needed: int, passed: bool, sum
 
 async def test_what_no_try_can_change_is_not_tried_again(tmp_path: Path) -> None:
     spec = ValidatorSpec(run="no-such-program", retries=5)
-    (validator,) = build_validators([spec], ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    (validator,) = build_validators(
+        [spec], ProcessLauncher(), {"PATH": os.environ["PATH"]}
+    )
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
     assert (result.reason, "tries" in result.summary) == ("not_found", False)

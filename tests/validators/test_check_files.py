@@ -26,16 +26,34 @@ ATTACKS = [
     _case(
         "script of a script",
         "sh check.sh",
-        {"check.sh": "sh tools/a.sh\n", "tools/a.sh": "./tools/b\n", "tools/b": "#!/bin/sh\n"},
+        {
+            "check.sh": "sh tools/a.sh\n",
+            "tools/a.sh": "./tools/b\n",
+            "tools/b": "#!/bin/sh\n",
+        },
         script="check.sh",
         named="tools/a.sh tools/b",
     ),
-    _case("script behind cd", "sh c.sh", {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""}, named="c.sh t/a.sh"),
-    _case("sourced", "bash c.sh", {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""}, named="c.sh lib.sh"),
+    _case(
+        "script behind cd",
+        "sh c.sh",
+        {"c.sh": "cd t && ./a.sh\n", "t/a.sh": ""},
+        named="c.sh t/a.sh",
+    ),
+    _case(
+        "sourced",
+        "bash c.sh",
+        {"c.sh": ". ./lib.sh\nrun\n", "lib.sh": ""},
+        named="c.sh lib.sh",
+    ),
     _case(
         "functions and case",
         "sh c.sh",
-        {"c.sh": "a() {\n  ./a.sh\n}\ncase $1 in\n  b) ./b.sh ;;\nesac\n", "a.sh": "", "b.sh": ""},
+        {
+            "c.sh": "a() {\n  ./a.sh\n}\ncase $1 in\n  b) ./b.sh ;;\nesac\n",
+            "a.sh": "",
+            "b.sh": "",
+        },
         named="c.sh a.sh b.sh",
     ),
     _case(
@@ -44,7 +62,12 @@ ATTACKS = [
         {"c.sh": "((i++))\nif true; then\n  ./a.sh\nfi\n", "a.sh": ""},
         named="c.sh a.sh",
     ),
-    _case("started twice", "sh a.sh", {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"}, named="a.sh b.sh"),
+    _case(
+        "started twice",
+        "sh a.sh",
+        {"a.sh": "sh b.sh\n", "b.sh": "sh a.sh\n"},
+        named="a.sh b.sh",
+    ),
     _case(
         "checker of a script",
         "sh c.sh",
@@ -76,7 +99,10 @@ ATTACKS = [
     _case(
         "script of package.json",
         "npm test",
-        {"package.json": '{"scripts": {"test": "npm run unit", "unit": "sh t.sh"}}', "t.sh": ""},
+        {
+            "package.json": '{"scripts": {"test": "npm run unit", "unit": "sh t.sh"}}',
+            "t.sh": "",
+        },
         named="t.sh",
     ),
     _case(
@@ -93,7 +119,12 @@ ATTACKS = [
         script="tools/check.py",
         before="tools/check/__init__.py tools.py",
     ),
-    _case("settings of a linter", "ruff check --config cfg/r.toml .", {"cfg/r.toml": ""}, script="cfg/r.toml"),
+    _case(
+        "settings of a linter",
+        "ruff check --config cfg/r.toml .",
+        {"cfg/r.toml": ""},
+        script="cfg/r.toml",
+    ),
     _case(
         "plugins of a runner",
         "pytest -q",
@@ -106,7 +137,12 @@ ATTACKS = [
         },
         script="a/plugin.py b/__init__.py c/d.py",
     ),
-    _case("plugin of a runner", "pytest -p tools.plugin", {"tools/plugin.py": ""}, script="tools/plugin.py"),
+    _case(
+        "plugin of a runner",
+        "pytest -p tools.plugin",
+        {"tools/plugin.py": ""},
+        script="tools/plugin.py",
+    ),
     _case(
         "expectation",
         "python a.py > out && diff out want.txt",
@@ -121,8 +157,18 @@ ATTACKS = [
         named="c.sh",
         compared="golden/",
     ),
-    _case("program of the project's tools", "python tools/gen.py", {"tools/gen.py": ""}, named="tools/gen.py"),
-    _case("runner of a framework", "python manage.py test", {"manage.py": ""}, named="manage.py"),
+    _case(
+        "program of the project's tools",
+        "python tools/gen.py",
+        {"tools/gen.py": ""},
+        named="tools/gen.py",
+    ),
+    _case(
+        "runner of a framework",
+        "python manage.py test",
+        {"manage.py": ""},
+        named="manage.py",
+    ),
     _case(
         "test runner in the root",
         "python -m unittest tests.test_a",
@@ -181,22 +227,30 @@ def test_a_package_stands_before_the_module_of_a_callable(tmp_path: Path) -> Non
     assert found == {"checks.py": "script", "checks/__init__.py": "before"}
 
 
-def test_paths_are_those_of_the_folder_in_which_the_validator_runs(tmp_path: Path) -> None:
+def test_paths_are_those_of_the_folder_in_which_the_validator_runs(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "sub/t").mkdir(parents=True)
     (tmp_path / "sub/Makefile").write_text("test:\n\tsh t/a.sh\n.PHONY: test\n")
     (tmp_path / "sub/t/a.sh").touch()
     found = check_files(ValidatorSpec(name="v", run="make test", cwd="sub"), tmp_path)
-    assert found == {"sub/GNUmakefile": "before", "sub/makefile": "before", "sub/t/a.sh": "named"}
+    assert found == {
+        "sub/GNUmakefile": "before",
+        "sub/makefile": "before",
+        "sub/t/a.sh": "named",
+    }
 
 
 FILES = """
 check.sh bin/check tools/__init__.py tools/check.py checks.py pkg/__init__.py pkg/more/__init__.py src/app.py
 build/Make.mk sub/check.sh sub/checks.py tests/test_a.py lib/helper.py entry/__main__.py
-""".split()  # noqa: SIM905 - a table, to be read
+""".split()
 
 
 def named_paths(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
-    return tuple(path for path, role in check_files(spec, workspace).items() if role in NAMED)
+    return tuple(
+        path for path, role in check_files(spec, workspace).items() if role in NAMED
+    )
 
 
 @pytest.fixture
@@ -250,21 +304,31 @@ def workspace(tmp_path: Path) -> Path:
         ("./check.sh 'unclosed", ()),
     ],
 )
-def test_scripts_of_a_command_line(workspace: Path, line: str, paths: tuple[str, ...]) -> None:
+def test_scripts_of_a_command_line(
+    workspace: Path, line: str, paths: tuple[str, ...]
+) -> None:
     assert named_paths(ValidatorSpec(run=line), workspace) == paths
 
 
 def test_files_of_a_callable(workspace: Path) -> None:
     assert named_paths(ValidatorSpec(python="checks:done"), workspace) == ("checks.py",)
-    assert named_paths(ValidatorSpec(python="pkg.more:done"), workspace) == ("pkg/__init__.py", "pkg/more/__init__.py")
-    assert named_paths(ValidatorSpec(python="checks:done", cwd="sub"), workspace) == ("checks.py", "sub/checks.py")
+    assert named_paths(ValidatorSpec(python="pkg.more:done"), workspace) == (
+        "pkg/__init__.py",
+        "pkg/more/__init__.py",
+    )
+    assert named_paths(ValidatorSpec(python="checks:done", cwd="sub"), workspace) == (
+        "checks.py",
+        "sub/checks.py",
+    )
     on_path = ValidatorSpec(python="helper:done", env={"PYTHONPATH": "lib"})
     assert named_paths(on_path, workspace) == ("lib/helper.py",)
     assert named_paths(ValidatorSpec(python="installed:done"), workspace) == ()
 
 
 def test_the_folder_of_the_check_counts(workspace: Path) -> None:
-    assert named_paths(ValidatorSpec(run="./check.sh", cwd="sub"), workspace) == ("sub/check.sh",)
+    assert named_paths(ValidatorSpec(run="./check.sh", cwd="sub"), workspace) == (
+        "sub/check.sh",
+    )
 
 
 @pytest.mark.parametrize(

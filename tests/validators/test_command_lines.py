@@ -14,7 +14,11 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.command_lines import missing_program, obstacle, unexecutable_script
+from goalrunner.validators.command_lines import (
+    missing_program,
+    obstacle,
+    unexecutable_script,
+)
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import CheckPlace
@@ -37,8 +41,17 @@ def place(tmp_path: Path) -> CheckPlace:
     return CheckPlace(workspace, workspace, {"PATH": str(programs)})
 
 
-def _red(command: str, feedback: str, exit_code: int, **more: object) -> ValidatorResult:
-    fields = {"name": "t", "passed": False, "exit_code": exit_code, "command": command, "feedback": feedback, **more}
+def _red(
+    command: str, feedback: str, exit_code: int, **more: object
+) -> ValidatorResult:
+    fields = {
+        "name": "t",
+        "passed": False,
+        "exit_code": exit_code,
+        "command": command,
+        "feedback": feedback,
+        **more,
+    }
     return ValidatorResult.model_validate(fields)
 
 
@@ -81,20 +94,29 @@ def _not_found(command: str, said: str, exit_code: int = 127) -> ValidatorResult
         ("echo 'unclosed", ""),
     ],
 )
-def test_the_first_program_of_a_line_is_looked_for(place: CheckPlace, line: str, word: str) -> None:
+def test_the_first_program_of_a_line_is_looked_for(
+    place: CheckPlace, line: str, word: str
+) -> None:
     found = missing_program(line, place)
     assert (found[0].partition(":")[0] if found else "") == word
 
 
-def test_a_program_of_the_workspaces_own_environment_is_meant_first(place: CheckPlace) -> None:
+def test_a_program_of_the_workspaces_own_environment_is_meant_first(
+    place: CheckPlace,
+) -> None:
     local = place.workspace / ".venv" / "bin"
     local.mkdir(parents=True)
     (local / "mypy").write_text("")
     (local / "mypy").chmod(0o755)
-    assert missing_program("mypy src", place) == ("mypy: not found", "write .venv/bin/mypy")
+    assert missing_program("mypy src", place) == (
+        "mypy: not found",
+        "write .venv/bin/mypy",
+    )
 
 
-def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: CheckPlace) -> None:
+def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(
+    place: CheckPlace,
+) -> None:
     own = replace(place, env={"PATH": f"{place.env['PATH']}:{place.workspace / 'bin'}"})
     result = _not_found("mytool -q", "sh: 1: mytool: not found")
     assert missing_program("mytool --check", own) is None
@@ -105,23 +127,34 @@ def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(place: 
 
 
 @pytest.mark.parametrize("line", ["maek -q", "python3 setup.py install && maek -q"])
-def test_a_program_that_the_shell_did_not_find_is_named(place: CheckPlace, line: str) -> None:
+def test_a_program_that_the_shell_did_not_find_is_named(
+    place: CheckPlace, line: str
+) -> None:
     result = _not_found(line, "sh: 1: maek: not found")
     assert obstacle(result, place).startswith("maek: not found; install maek")
 
 
 def test_a_longer_word_is_the_one_that_was_meant(place: CheckPlace) -> None:
-    assert obstacle(_not_found("nothere; ./nothere", "sh: 1: ./nothere: not found"), place) == ""
+    assert (
+        obstacle(_not_found("nothere; ./nothere", "sh: 1: ./nothere: not found"), place)
+        == ""
+    )
 
 
-def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(place: CheckPlace) -> None:
+def test_a_program_that_the_sandbox_hides_is_a_persons_to_show(
+    place: CheckPlace,
+) -> None:
     result = _not_found("tool", "/home/u/tools/tool: not found in the sandbox")
     assert 'sandbox = "none"' in obstacle(result, place)
 
 
-def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(place: CheckPlace) -> None:
+def test_a_shell_that_does_not_know_pipefail_is_a_persons_to_replace(
+    place: CheckPlace,
+) -> None:
     said = "sh: 1: set: Illegal option -o pipefail"
-    assert obstacle(_red("set -o pipefail; make | tail", said, 2), place).startswith("/bin/sh does not know")
+    assert obstacle(_red("set -o pipefail; make | tail", said, 2), place).startswith(
+        "/bin/sh does not know"
+    )
     assert obstacle(_red("make check", said, 2), place) == ""
 
 
@@ -188,8 +221,16 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(
 @pytest.mark.parametrize(
     ("line", "feedback", "why"),
     [
-        ("pytest -q", _USAGE.format("--cov"), "pytest does not know --cov; install its plugin"),
-        ("make test", _USAGE.format("--asyncio-mode=auto"), "pytest does not know --asyncio-mode; install its plugin"),
+        (
+            "pytest -q",
+            _USAGE.format("--cov"),
+            "pytest does not know --cov; install its plugin",
+        ),
+        (
+            "make test",
+            _USAGE.format("--asyncio-mode=auto"),
+            "pytest does not know --asyncio-mode; install its plugin",
+        ),
         (
             "pytest -q",
             "ERROR: Missing required plugins: pytest-x",
@@ -200,7 +241,11 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(
             "ERROR: Error importing plugin \"xyz.plugin\": No module named 'xyz'",
             "pytest cannot start: Error importing plugin \"xyz.plugin\": No module named 'xyz'; install the plugin",
         ),
-        ("pytest -q", "ERROR: Error importing plugin \"tests.fixtures\": No module named 'calc'", ""),
+        (
+            "pytest -q",
+            "ERROR: Error importing plugin \"tests.fixtures\": No module named 'calc'",
+            "",
+        ),
         (
             "pytest -q",
             _INTERNAL.format("/usr/lib/python3/site-packages/pytest_x/plugin.py"),
@@ -216,7 +261,11 @@ def test_an_option_of_the_line_itself_is_a_persons_to_correct(
             "INTERNALERROR> pluggy._manager.PluginValidationError: unknown hook 'pytest_x' in plugin y",
             "pytest cannot start: pluggy._manager.PluginValidationError: unknown hook",
         ),
-        ("pytest tests/test_new.py", "ERROR: file or directory not found: tests/test_new.py", ""),
+        (
+            "pytest tests/test_new.py",
+            "ERROR: file or directory not found: tests/test_new.py",
+            "",
+        ),
     ],
 )
 def test_a_plugin_that_is_missing_at_the_start_is_a_persons_to_install(
@@ -230,14 +279,21 @@ def test_a_plugin_that_is_missing_at_the_start_is_a_persons_to_install(
 def test_a_daemon_that_does_not_run_is_a_persons_to_start(place: CheckPlace) -> None:
     said = "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?"
     found = obstacle(_red("docker run --rm img pytest", said, 125), place)
-    assert found.startswith("docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock; start it")
+    assert found.startswith(
+        "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock; start it"
+    )
     assert obstacle(_red("pytest", said, 1), place) == ""
 
 
-def test_a_script_that_is_not_executable_is_a_persons_to_change(place: CheckPlace) -> None:
+def test_a_script_that_is_not_executable_is_a_persons_to_change(
+    place: CheckPlace,
+) -> None:
     (place.workspace / "check.sh").write_text("true\n")
     result = _not_found("./check.sh", "sh: 1: ./check.sh: Permission denied", 126)
-    assert unexecutable_script(result, place, "Do it.") == "./check.sh cannot be executed; chmod +x ./check.sh"
+    assert (
+        unexecutable_script(result, place, "Do it.")
+        == "./check.sh cannot be executed; chmod +x ./check.sh"
+    )
     assert unexecutable_script(result, place, "Make check.sh executable.") == ""
 
 
@@ -270,7 +326,9 @@ VARIABLES = {"PATH": os.environ["PATH"], "LC_ALL": "C", "PLACE": "/nonexistent"}
         ("python3 not_yet.py", "red"),
     ],
 )
-async def test_a_missing_program_is_no_red_check(tmp_path: Path, line: str, stands: str) -> None:
+async def test_a_missing_program_is_no_red_check(
+    tmp_path: Path, line: str, stands: str
+) -> None:
     workspace = tmp_path / "ws"
     workspace.mkdir()
     (workspace / "needs.sh").write_text("#!/bin/sh\nno-such-program\n")
@@ -279,14 +337,24 @@ async def test_a_missing_program_is_no_red_check(tmp_path: Path, line: str, stan
     (tmp_path / "outside").write_text("true\n")
     validator = ShellValidator(ValidatorSpec(run=line), ProcessLauncher(), VARIABLES)
     result, _ = await validator.validate(validation(workspace, tmp_path))
-    assert ("green" if result.passed else "cannot_run" if result.cannot_run else "red") == stands
+    assert (
+        "green" if result.passed else "cannot_run" if result.cannot_run else "red"
+    ) == stands
 
 
 async def test_a_module_or_folder_that_is_not_there_yet_is_red(tmp_path: Path) -> None:
-    validator = PythonValidator(ValidatorSpec(python="notyet:done"), ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    validator = PythonValidator(
+        ValidatorSpec(python="notyet:done"),
+        ProcessLauncher(),
+        {"PATH": os.environ["PATH"]},
+    )
     result, _ = await validator.validate(validation(tmp_path, tmp_path))
     assert (result.reason, result.cannot_run) == ("not_found", False)
-    shell = ShellValidator(ValidatorSpec(run="true", cwd="notyet"), ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    shell = ShellValidator(
+        ValidatorSpec(run="true", cwd="notyet"),
+        ProcessLauncher(),
+        {"PATH": os.environ["PATH"]},
+    )
     result, _ = await shell.validate(validation(tmp_path, tmp_path))
     assert (result.reason, result.cannot_run) == ("not_found", False)
 
@@ -300,8 +368,12 @@ async def test_a_module_or_folder_that_is_not_there_yet_is_red(tmp_path: Path) -
         ("AssertionError: 1 != 2", False),
     ],
 )
-def test_what_the_kernel_refuses_is_tried_in_the_workspace_itself(feedback: str, *, suspicious: bool) -> None:
-    assert is_environmental(_red("./check", feedback, 1), incomplete=False) is suspicious
+def test_what_the_kernel_refuses_is_tried_in_the_workspace_itself(
+    feedback: str, *, suspicious: bool
+) -> None:
+    assert (
+        is_environmental(_red("./check", feedback, 1), incomplete=False) is suspicious
+    )
 
 
 def test_a_message_about_a_full_disk_counts_only_if_the_disk_is_full(

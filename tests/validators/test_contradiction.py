@@ -20,7 +20,9 @@ GO = r"""printf 'FAIL\texample.com/demo\t0.1s\nFAIL\n'; exit 1"""
 UNITTEST = "printf 'Ran %s in 0.1s\\n\\nOK\\n' '0 tests'"
 
 
-async def check(tmp_path: Path, line: str, expect: Expectation | None = None, go: str = GO) -> ValidatorResult:
+async def check(
+    tmp_path: Path, line: str, expect: Expectation | None = None, go: str = GO
+) -> ValidatorResult:
     """A line beside programs that say what the real ones would say."""
     folder = tmp_path / "bin"
     workspace = tmp_path / "ws"
@@ -31,7 +33,9 @@ async def check(tmp_path: Path, line: str, expect: Expectation | None = None, go
         (folder / name).write_text(f"#!/bin/sh\n{text}\n")
         (folder / name).chmod(0o755)
     env = {"PATH": f"{folder}:{os.environ['PATH']}"}
-    validator = ShellValidator(ValidatorSpec(run=line, expect=expect or Expectation()), ProcessLauncher(), env)
+    validator = ShellValidator(
+        ValidatorSpec(run=line, expect=expect or Expectation()), ProcessLauncher(), env
+    )
     return (await validator.validate(validation(workspace, tmp_path)))[0]
 
 
@@ -48,17 +52,27 @@ async def check(tmp_path: Path, line: str, expect: Expectation | None = None, go
         ("echo '2 failed, 1 passed in 0.10s'", "its summary reports 2 failed"),
     ],
 )
-async def test_a_summary_that_reports_failures_is_red(tmp_path: Path, line: str, says: str) -> None:
+async def test_a_summary_that_reports_failures_is_red(
+    tmp_path: Path, line: str, says: str
+) -> None:
     result = await check(tmp_path, line)
     assert (result.passed, result.reason, result.exit_code) == (False, "red", 0)
     assert result.summary == f"exit 0, but {says}"
-    assert result.feedback.startswith(f"exit 0, but {says}.\nA validator whose test runner reports failures fails")
+    assert result.feedback.startswith(
+        f"exit 0, but {says}.\nA validator whose test runner reports failures fails"
+    )
     assert "expect = { exit_code = 1 }" in result.feedback
 
 
-@pytest.mark.parametrize("line", ["python -m unittest", "cd . && go test -run Nothing ./..."])
-async def test_a_direct_call_that_runs_no_test_is_red(tmp_path: Path, line: str) -> None:
-    result = await check(tmp_path, line, go=r"printf 'ok  \texample.com/demo\t0.1s [no tests to run]\n'")
+@pytest.mark.parametrize(
+    "line", ["python -m unittest", "cd . && go test -run Nothing ./..."]
+)
+async def test_a_direct_call_that_runs_no_test_is_red(
+    tmp_path: Path, line: str
+) -> None:
+    result = await check(
+        tmp_path, line, go=r"printf 'ok  \texample.com/demo\t0.1s [no tests to run]\n'"
+    )
     assert (result.passed, result.summary) == (False, "exit 0, but no test ran")
     assert "its command selects none" in result.feedback
 

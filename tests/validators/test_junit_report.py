@@ -39,13 +39,21 @@ async def check(tmp_path: Path, script: str) -> ValidatorResult:
     (workspace / "check.sh").write_text(script)
     scratch = tmp_path / "scratch"
     scratch.mkdir(exist_ok=True)
-    validator = ShellValidator(ValidatorSpec(run="sh check.sh"), ProcessLauncher(), {"PATH": os.environ["PATH"]})
+    validator = ShellValidator(
+        ValidatorSpec(run="sh check.sh"),
+        ProcessLauncher(),
+        {"PATH": os.environ["PATH"]},
+    )
     result, _ = await validator.validate(validation(workspace, scratch))
-    assert {path.suffix for path in scratch.iterdir()} == {".out"}, "nothing else is left"
+    assert {path.suffix for path in scratch.iterdir()} == {".out"}, (
+        "nothing else is left"
+    )
     return result
 
 
-async def test_the_tests_of_a_file_that_the_check_writes_are_known(tmp_path: Path) -> None:
+async def test_the_tests_of_a_file_that_the_check_writes_are_known(
+    tmp_path: Path,
+) -> None:
     found = (await check(tmp_path, "mkdir -p out; cp report.txt out/junit.xml\n")).tests
     assert found is not None
     assert (found.endings, found.whole) == (ENDINGS, True)
@@ -73,17 +81,23 @@ async def test_fewer_tests_than_a_runner_counts_are_not_whole(tmp_path: Path) ->
         "<testsuite>\0</testsuite>",
     ],
 )
-def test_a_file_that_cannot_be_read_leaves_tests_missing(tmp_path: Path, content: str) -> None:
+def test_a_file_that_cannot_be_read_leaves_tests_missing(
+    tmp_path: Path, content: str
+) -> None:
     (tmp_path / "1.junit").write_text(content)
     found = read_junit_reports(tmp_path, tmp_path, tmp_path)
     assert found is not None
     assert not found.whole
 
 
-def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LARGEST", 10)
     (tmp_path / "1.junit").write_text(REPORT)
-    assert read_junit_reports(tmp_path, tmp_path, tmp_path) == CollectedTests(whole=False)
+    assert read_junit_reports(tmp_path, tmp_path, tmp_path) == CollectedTests(
+        whole=False
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,17 @@ FIXES = ("tests/test_a.py::test_new",)
 
 
 def spec(**given: Any) -> ValidatorSpec:
-    return ValidatorSpec.model_validate({"run": "pytest -q", "known_failures": "baseline", **given})
+    return ValidatorSpec.model_validate(
+        {"run": "pytest -q", "known_failures": "baseline", **given}
+    )
 
 
-def result(code: int = 1, whole: bool = True, *, proves: bool = True, **endings: Ending) -> ValidatorResult:
-    tests = {f"tests/test_a.py::test_{name}": ending for name, ending in endings.items()}
+def result(
+    code: int = 1, whole: bool = True, *, proves: bool = True, **endings: Ending
+) -> ValidatorResult:
+    tests = {
+        f"tests/test_a.py::test_{name}": ending for name, ending in endings.items()
+    }
     return ValidatorResult(
         name="tests",
         passed=code == 0,
@@ -53,45 +59,90 @@ BASE = result(old="failed", new="failed", good="passed")
         (result(old="failed", new="skipped", good="passed"), {"fixes": FIXES}, False),
         (result(old="failed", good="passed"), {"fixes": FIXES}, False),
         (result(old="failed", new="passed", good="failed"), {"fixes": FIXES}, False),
-        (result(old="failed", new="passed", good="passed", added="failed"), {"fixes": FIXES}, False),
+        (
+            result(old="failed", new="passed", good="passed", added="failed"),
+            {"fixes": FIXES},
+            False,
+        ),
         (result(0, old="passed", new="passed", good="passed"), {"fixes": FIXES}, True),
-        (result(0, old="passed", new="skipped", good="passed"), {"fixes": FIXES}, False),
+        (
+            result(0, old="passed", new="skipped", good="passed"),
+            {"fixes": FIXES},
+            False,
+        ),
         # The exit code must be that of the tests, and all of them must have run.
-        (result(2, old="failed", new="passed", good="passed", proves=False), {"fixes": FIXES}, False),
-        (result(1, False, old="failed", new="passed", good=""), {"fixes": FIXES}, False),
-        (result(2, False, old="failed", new="passed", good="passed"), {"fixes": FIXES}, False),
+        (
+            result(2, old="failed", new="passed", good="passed", proves=False),
+            {"fixes": FIXES},
+            False,
+        ),
+        (
+            result(1, False, old="failed", new="passed", good=""),
+            {"fixes": FIXES},
+            False,
+        ),
+        (
+            result(2, False, old="failed", new="passed", good="passed"),
+            {"fixes": FIXES},
+            False,
+        ),
         # Without known failures, the exit code counts as well.
-        (result(old="failed", new="passed", good="passed"), {"fixes": FIXES, "known_failures": None}, False),
+        (
+            result(old="failed", new="passed", good="passed"),
+            {"fixes": FIXES, "known_failures": None},
+            False,
+        ),
         (result(0, new="passed"), {"fixes": FIXES, "known_failures": None}, True),
         # All variants, and all tests of a file.
         (result(0, **VARIANTS), {"fixes": FIXES}, True),
         (result(0, **{**VARIANTS, "new[2]": "skipped"}), {"fixes": FIXES}, False),
-        (result(old="passed", new="passed", good="failed"), {"fixes": ("tests/test_a.py",)}, False),
+        (
+            result(old="passed", new="passed", good="failed"),
+            {"fixes": ("tests/test_a.py",)},
+            False,
+        ),
         (result(0, old="passed", new="passed"), {"fixes": ("tests/test_a.py",)}, True),
     ],
 )
-def test_a_result_is_judged_by_its_tests(now: ValidatorResult, more: dict[str, Any], passed: bool) -> None:
+def test_a_result_is_judged_by_its_tests(
+    now: ValidatorResult, more: dict[str, Any], passed: bool
+) -> None:
     found = judged(BASE, now, spec(**more))
     assert (found.passed, found.reason) == (passed, "passed" if passed else "red")
 
 
 def test_a_file_that_could_not_be_collected_hides_no_test() -> None:
     base = result(whole=False, good="passed").model_copy()
-    base = base.model_copy(update={"tests": CollectedTests(endings={"tests/test_b.py": "failed"}, whole=False)})
-    same = base.model_copy(update={"tests": CollectedTests(endings={"tests/test_b.py": "failed"}, whole=False)})
+    base = base.model_copy(
+        update={
+            "tests": CollectedTests(endings={"tests/test_b.py": "failed"}, whole=False)
+        }
+    )
+    same = base.model_copy(
+        update={
+            "tests": CollectedTests(endings={"tests/test_b.py": "failed"}, whole=False)
+        }
+    )
     assert judged(base, same, spec()).passed
     found = judged(base, result(good="failed"), spec())
     assert (found.passed, found.summary) == (
         False,
         "1 test fails that did not at the baseline: tests/test_a.py::test_good",
     )
-    other = base.model_copy(update={"tests": CollectedTests(endings={"tests/test_c.py": "failed"}, whole=False)})
+    other = base.model_copy(
+        update={
+            "tests": CollectedTests(endings={"tests/test_c.py": "failed"}, whole=False)
+        }
+    )
     assert not judged(base, other, spec()).passed
 
 
 def test_without_the_tests_of_the_baseline_no_failure_is_known() -> None:
     found = judged(None, BASE, spec())
-    assert (found.passed, found.summary) == (False, "the tests of the baseline are not known")
+    assert (found.passed, found.summary) == (
+        False,
+        "the tests of the baseline are not known",
+    )
 
 
 def test_a_failure_is_known_only_if_a_second_run_has_it(tmp_path: Path) -> None:
@@ -107,17 +158,37 @@ def test_a_failure_is_known_only_if_a_second_run_has_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("first", "more", "says"),
     [
-        (BASE.model_copy(update={"tests": None}), {}, "known_failures needs the names of tests"),
+        (
+            BASE.model_copy(update={"tests": None}),
+            {},
+            "known_failures needs the names of tests",
+        ),
         (result(2, False, old="failed"), {}, "known_failures needs a run of all tests"),
-        (result(1, False, old="failed", good=""), {}, "known_failures needs a run of all tests"),
-        (result(2, proves=False, old="failed"), {}, "known_failures needs a command that only runs tests"),
+        (
+            result(1, False, old="failed", good=""),
+            {},
+            "known_failures needs a run of all tests",
+        ),
+        (
+            result(2, proves=False, old="failed"),
+            {},
+            "known_failures needs a command that only runs tests",
+        ),
         (
             BASE,
             {"fixes": ("test_a.py::test_new",)},
             'no test is named "test_a.py::test_new"; did you mean "tests/test_a.py',
         ),
-        (BASE, {"fixes": ("test_old",)}, 'no test is named "test_old"; did you mean "tests/test_a.py::test_old"?'),
-        (BASE, {"fixes": ("tests/test_a.py::test_other",)}, "exists, but this command does not collect it"),
+        (
+            BASE,
+            {"fixes": ("test_old",)},
+            'no test is named "test_old"; did you mean "tests/test_a.py::test_old"?',
+        ),
+        (
+            BASE,
+            {"fixes": ("tests/test_a.py::test_other",)},
+            "exists, but this command does not collect it",
+        ),
         (BASE, {"fixes": ("tests/test_a.py::test_to_come",)}, ""),
         (BASE, {"fixes": ("tests/test_b.py::test_first",)}, ""),
     ],
@@ -144,13 +215,21 @@ def test_flaky():
 """
 
 
-async def check(workspace: Path, base: ValidatorResult | None, **given: Any) -> ValidatorResult:
-    env = {"PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+async def check(
+    workspace: Path, base: ValidatorResult | None, **given: Any
+) -> ValidatorResult:
+    env = {
+        "PATH": os.environ["PATH"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_ADDOPTS": "-p no:cacheprovider",
+    }
     line = f"{shlex.quote(sys.executable)} -m pytest -q"
     validator = ShellValidator(spec(run=line, **given), ProcessLauncher(), env, base)
     scratch = workspace.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    context = replace(validation(workspace, scratch), iteration=0 if base is None else 1)
+    context = replace(
+        validation(workspace, scratch), iteration=0 if base is None else 1
+    )
     return (await validator.validate(context))[0]
 
 
@@ -160,10 +239,15 @@ async def test_a_red_suite_is_green_when_the_named_test_passes(tmp_path: Path) -
     (workspace / "tests/test_a.py").write_text(SUITE)
     base = await check(workspace, None, fixes=FIXES)
     assert (base.passed, base.cannot_run) == (False, False)
-    assert base.summary == "1 of 1 tests to fix does not pass: tests/test_a.py::test_new"
+    assert (
+        base.summary == "1 of 1 tests to fix does not pass: tests/test_a.py::test_new"
+    )
     (workspace / "done").write_text("")
     now = await check(workspace, base, fixes=FIXES)
-    assert (now.passed, now.summary) == (True, "1 failed, 3 passed; these failed before round 1, too")
+    assert (now.passed, now.summary) == (
+        True,
+        "1 failed, 3 passed; these failed before round 1, too",
+    )
     (workspace / "seen").unlink()
     flaky = await check(workspace, base, fixes=FIXES)
     assert (flaky.passed, flaky.summary) == (

@@ -19,20 +19,39 @@ def recorded(name: str) -> str:
 
 
 def of_go(**endings: Ending) -> dict[str, Ending]:
-    return {f"go test example/sum::Test{name}": ending for name, ending in endings.items()}
+    return {
+        f"go test example/sum::Test{name}": ending for name, ending in endings.items()
+    }
 
 
 def of_cargo(doc: Ending, **adds: Ending) -> dict[str, Ending]:
-    unit: dict[str, Ending] = {"ign": "skipped", "ign2": "skipped", "two": "passed", "pan": "passed"}
+    unit: dict[str, Ending] = {
+        "ign": "skipped",
+        "ign2": "skipped",
+        "two": "passed",
+        "pan": "passed",
+    }
     every = {f"src/lib.rs::tests::{name}": ending for name, ending in unit.items()}
-    return {**every, **{f"tests/it.rs::{name}": ending for name, ending in adds.items()}, "src/lib.rs::add[2]": doc}
+    return {
+        **every,
+        **{f"tests/it.rs::{name}": ending for name, ending in adds.items()},
+        "src/lib.rs::add[2]": doc,
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "endings", "whole"),
     [
-        ("green-go", of_go(Add="passed", Two="passed", Skip="skipped", Chatty="passed"), True),
-        ("red-go", of_go(Add="failed", Two="passed", Skip="skipped", Chatty="passed"), True),
+        (
+            "green-go",
+            of_go(Add="passed", Two="passed", Skip="skipped", Chatty="passed"),
+            True,
+        ),
+        (
+            "red-go",
+            of_go(Add="failed", Two="passed", Skip="skipped", Chatty="passed"),
+            True,
+        ),
         ("exit-go", of_go(Add=""), False),
         ("unbuilt-go", {"go test example/sum": "failed"}, False),
     ],
@@ -68,18 +87,27 @@ def test_go_that_was_not_asked_names_no_tests() -> None:
         ("exit-cargo", of_cargo("passed"), False),
     ],
 )
-def test_cargo_names_its_tests(name: str, endings: dict[str, Ending], whole: bool) -> None:
+def test_cargo_names_its_tests(
+    name: str, endings: dict[str, Ending], whole: bool
+) -> None:
     found = cargo_tests(recorded(name))
     assert found is not None
     assert (found.endings, found.whole) == (endings, whole)
 
 
 def test_names_of_cargo_do_not_count_if_tests_write_between_them() -> None:
-    assert cargo_tests(recorded("green-cargo").replace("test adds ... ok", "loudtest adds ... ok")) is None
+    assert (
+        cargo_tests(
+            recorded("green-cargo").replace("test adds ... ok", "loudtest adds ... ok")
+        )
+        is None
+    )
 
 
 def test_what_a_test_of_cargo_prints_is_no_test() -> None:
-    output = recorded("green-cargo").replace("test adds ... ok", "test adds ... ok\nrunning 3 tests")
+    output = recorded("green-cargo").replace(
+        "test adds ... ok", "test adds ... ok\nrunning 3 tests"
+    )
     found = cargo_tests(output)
     assert found is not None
     assert found.whole
@@ -153,12 +181,17 @@ def test_unittest_names_its_tests(tmp_path: Path) -> None:
     output = run_unittest(tmp_path, "discover", "-s", "tests")
     found = unittest_tests(output, tmp_path, [tmp_path, tmp_path / "tests"])
     assert found is not None
-    assert found.endings == {f"tests/test_a.py::T::test_{name}": end for name, end in UNITTEST_ENDINGS.items()}
+    assert found.endings == {
+        f"tests/test_a.py::T::test_{name}": end
+        for name, end in UNITTEST_ENDINGS.items()
+    }
     assert found.whole
 
 
 def test_a_module_that_unittest_cannot_import_hides_its_tests(tmp_path: Path) -> None:
-    (tmp_path / "test_a.py").write_text("import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n")
+    (tmp_path / "test_a.py").write_text(
+        "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    )
     (tmp_path / "test_b.py").write_text("import no_such_module\n")
     found = unittest_tests(run_unittest(tmp_path), tmp_path, [tmp_path])
     assert found is not None

@@ -15,7 +15,9 @@ from goalrunner.validators.node_report import starts_node_tests
 from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+pytestmark = pytest.mark.skipif(
+    shutil.which("node") is None, reason="node is not installed"
+)
 
 TESTS = """
 const { test, describe, it, before } = require('node:test');
@@ -46,7 +48,9 @@ ENDINGS = {
 GREEN = "require('node:test')('adds', () => {});\n"
 
 
-async def check(tmp_path: Path, files: dict[str, str], line: str, **env: str) -> tuple[ValidatorResult, str]:
+async def check(
+    tmp_path: Path, files: dict[str, str], line: str, **env: str
+) -> tuple[ValidatorResult, str]:
     for name, text in files.items():
         path = tmp_path / "my ws" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,15 +61,23 @@ async def check(tmp_path: Path, files: dict[str, str], line: str, **env: str) ->
     scratch.mkdir(exist_ok=True)
     validator = ShellValidator(spec, ProcessLauncher(), around)
     result, output = await validator.validate(validation(tmp_path / "my ws", scratch))
-    assert {path.suffix for path in scratch.iterdir()} == {".out"}, "nothing else is left"
+    assert {path.suffix for path in scratch.iterdir()} == {".out"}, (
+        "nothing else is left"
+    )
     return result, output.read_text() if output else ""
 
 
 async def test_each_test_has_an_ending(tmp_path: Path) -> None:
     result, output = await check(tmp_path, {"test/a.test.cjs": TESTS}, "node --test")
     assert result.tests is not None
-    assert result.tests.endings == {f"test/a.test.cjs::{name}": ending for name, ending in ENDINGS.items()}
-    assert (result.tests.whole, result.passed, result.suite.proves) == (True, False, True)
+    assert result.tests.endings == {
+        f"test/a.test.cjs::{name}": ending for name, ending in ENDINGS.items()
+    }
+    assert (result.tests.whole, result.passed, result.suite.proves) == (
+        True,
+        False,
+        True,
+    )
     assert "tests 9\n" in output
 
 
@@ -73,13 +85,18 @@ async def test_the_output_is_that_of_node_itself(tmp_path: Path) -> None:
     files = {"a.test.cjs": GREEN, "check.sh": "unset NODE_OPTIONS; node --test\n"}
     with_reporter = (await check(tmp_path, files, "node --test"))[1]
     without = (await check(tmp_path, files, "sh check.sh"))[1]
-    names = [[line for line in text.splitlines() if "ms" not in line] for text in (with_reporter, without)]
+    names = [
+        [line for line in text.splitlines() if "ms" not in line]
+        for text in (with_reporter, without)
+    ]
     assert names[0] == names[1]
 
 
 async def test_options_of_the_user_stay(tmp_path: Path) -> None:
     test = "require('node:test')('options', () => { if (process.env.NODE_OPTIONS !== '--no-warnings') throw 1; });\n"
-    result, _ = await check(tmp_path, {"a.test.cjs": test}, "node --test", NODE_OPTIONS="--no-warnings")
+    result, _ = await check(
+        tmp_path, {"a.test.cjs": test}, "node --test", NODE_OPTIONS="--no-warnings"
+    )
     assert result.tests is not None
     assert result.tests.endings == {"a.test.cjs::options": "passed"}
 
@@ -94,28 +111,47 @@ async def test_each_workspace_of_npm_names_its_tests(tmp_path: Path) -> None:
     }
     result, _ = await check(tmp_path, files, "npm test")
     assert result.tests is not None
-    assert result.tests.endings == {"a/it.test.cjs::adds": "passed", "b/it.test.cjs::adds": "passed"}
+    assert result.tests.endings == {
+        "a/it.test.cjs::adds": "passed",
+        "b/it.test.cjs::adds": "passed",
+    }
     assert [count.ran for count in result.suite.counts] == [1, 1]
 
 
 async def test_a_file_that_breaks_hides_its_tests(tmp_path: Path) -> None:
-    files = {"a.test.cjs": GREEN, "b.test.cjs": "throw new Error('broken');\n", "plain.test.cjs": "1 + 1;\n"}
+    files = {
+        "a.test.cjs": GREEN,
+        "b.test.cjs": "throw new Error('broken');\n",
+        "plain.test.cjs": "1 + 1;\n",
+    }
     result, _ = await check(tmp_path, files, "node --test")
     assert result.tests is not None
-    assert result.tests.endings == {"a.test.cjs::adds": "passed", "b.test.cjs": "failed", "plain.test.cjs": "passed"}
+    assert result.tests.endings == {
+        "a.test.cjs::adds": "passed",
+        "b.test.cjs": "failed",
+        "plain.test.cjs": "passed",
+    }
     assert not result.tests.whole
 
 
 async def test_a_reporter_of_the_user_is_left_alone(tmp_path: Path) -> None:
-    result, output = await check(tmp_path, {"a.test.cjs": GREEN}, "node --test --test-reporter=spec")
+    result, output = await check(
+        tmp_path, {"a.test.cjs": GREEN}, "node --test --test-reporter=spec"
+    )
     assert (result.passed, result.tests) == (True, None)
     assert "ℹ tests 1" in output
 
 
 @pytest.mark.slow
-async def test_a_package_of_a_workspace_with_its_own_reporter_is_left_alone(tmp_path: Path) -> None:
+async def test_a_package_of_a_workspace_with_its_own_reporter_is_left_alone(
+    tmp_path: Path,
+) -> None:
     package = '{"name": "a", "version": "1.0.0", "scripts": {"test": "node --test --test-reporter=spec"}}'
-    files = {"package.json": '{"workspaces": ["a"]}', "a/package.json": package, "a/it.test.cjs": GREEN}
+    files = {
+        "package.json": '{"workspaces": ["a"]}',
+        "a/package.json": package,
+        "a/it.test.cjs": GREEN,
+    }
     result, output = await check(tmp_path, files, "npm test --workspaces")
     assert (result.passed, result.tests) == (True, None)
     assert "ℹ tests 1" in output
@@ -126,9 +162,16 @@ async def test_a_node_that_does_not_know_reporters_runs_without(tmp_path: Path) 
     old.parent.mkdir()
     refusal = "node: --test-reporter= is not allowed in NODE_OPTIONS"
     refuses = f"case $NODE_OPTIONS in *reporter*) echo '{refusal}'; exit 9;; esac"
-    old.write_text(f"#!/bin/sh\n{refuses}\nprintf '# tests 2\\n# pass 2\\n# fail 0\\n# cancelled 0\\n'\n")
+    old.write_text(
+        f"#!/bin/sh\n{refuses}\nprintf '# tests 2\\n# pass 2\\n# fail 0\\n# cancelled 0\\n'\n"
+    )
     old.chmod(0o755)
-    result, _ = await check(tmp_path, {"a.test.cjs": GREEN}, "node --test", PATH=f"{old.parent}:{os.environ['PATH']}")
+    result, _ = await check(
+        tmp_path,
+        {"a.test.cjs": GREEN},
+        "node --test",
+        PATH=f"{old.parent}:{os.environ['PATH']}",
+    )
     assert (result.passed, result.tests, result.suite.counts[0].ran) == (True, None, 2)
 
 

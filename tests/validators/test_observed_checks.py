@@ -9,20 +9,44 @@ from typing import Any
 import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.verdict import CollectedTests, RunnerCount, SuiteRecord, ValidatorResult
-from goalrunner.validators.observed_checks import StartedChecks, is_test_of_file, observed_checks, started_checks
+from goalrunner.core.verdict import (
+    CollectedTests,
+    RunnerCount,
+    SuiteRecord,
+    ValidatorResult,
+)
+from goalrunner.validators.observed_checks import (
+    StartedChecks,
+    is_test_of_file,
+    observed_checks,
+    started_checks,
+)
 from tests.support.workspaces import write
 
 
-def result(*ids: str, whole: bool = True, runner: str = "", **more: Any) -> ValidatorResult:
-    tests = CollectedTests(endings=dict.fromkeys(ids, "passed"), whole=whole) if ids or not whole else None
+def result(
+    *ids: str, whole: bool = True, runner: str = "", **more: Any
+) -> ValidatorResult:
+    tests = (
+        CollectedTests(endings=dict.fromkeys(ids, "passed"), whole=whole)
+        if ids or not whole
+        else None
+    )
     counts = (RunnerCount(runner=runner, ran=1),) if runner else ()
-    return ValidatorResult(name="v", passed=True, tests=tests, suite=SuiteRecord(counts=counts), **more)
+    return ValidatorResult(
+        name="v", passed=True, tests=tests, suite=SuiteRecord(counts=counts), **more
+    )
 
 
 def test_files_of_collected_tests_are_observed() -> None:
     seen = observed_checks(
-        [result("tests/test_a.py::test_a", "tests/test_a.py::TestB::test_b", "src/check_a.py::check_x")]
+        [
+            result(
+                "tests/test_a.py::test_a",
+                "tests/test_a.py::TestB::test_b",
+                "src/check_a.py::check_x",
+            )
+        ]
     )
     assert seen.test_files == {"tests/test_a.py", "src/check_a.py"}
     assert seen.languages == {"python"}
@@ -42,7 +66,9 @@ def test_files_of_collected_tests_are_observed() -> None:
         ([result()], set()),
     ],
 )
-def test_a_language_is_observed_if_all_its_tests_are_known(results: list[ValidatorResult], languages: set[str]) -> None:
+def test_a_language_is_observed_if_all_its_tests_are_known(
+    results: list[ValidatorResult], languages: set[str]
+) -> None:
     assert observed_checks(results).languages == languages
 
 
@@ -81,17 +107,47 @@ def test_which_tests_make_a_file_of_tests(test: str, *, expected: bool) -> None:
         ("cargo test", {}, "cargo", True),
         ("python -m mypy .", {}, "mypy", False),
         ("basedpyright", {}, "basedpyright pyright", False),
-        ("make lint", {"Makefile": "lint:\n\t.venv/bin/ruff check .\n"}, "make ruff", False),
+        (
+            "make lint",
+            {"Makefile": "lint:\n\t.venv/bin/ruff check .\n"},
+            "make ruff",
+            False,
+        ),
         ("make all", {"Makefile": "all:\n\tpytest\n"}, "make pytest", True),
         ("sh check.sh", {"check.sh": "mypy .\npytest\n"}, "mypy pytest", True),
-        ("npm test", {"package.json": '{"scripts": {"test": "vitest run"}}'}, "npm vitest", True),
+        (
+            "npm test",
+            {"package.json": '{"scripts": {"test": "vitest run"}}'},
+            "npm vitest",
+            True,
+        ),
         ("tox", {"tox.ini": "[testenv]\ncommands = pytest\n"}, "tox pytest", True),
         ("nox", {"noxfile.py": "session.run('ruff', 'check')"}, "nox ruff", True),
-        ("pre-commit run -a", {".pre-commit-config.yaml": "hooks: [id: ruff-check]"}, "pre-commit ruff", False),
-        ("pre-commit run -a", {".pre-commit-config.yaml": "entry: pytest"}, "pre-commit pytest", True),
-        ("pytest", {"pytest.ini": "[pytest]\naddopts = --ruff --cov\n"}, "pytest ruff", True),
+        (
+            "pre-commit run -a",
+            {".pre-commit-config.yaml": "hooks: [id: ruff-check]"},
+            "pre-commit ruff",
+            False,
+        ),
+        (
+            "pre-commit run -a",
+            {".pre-commit-config.yaml": "entry: pytest"},
+            "pre-commit pytest",
+            True,
+        ),
+        (
+            "pytest",
+            {"pytest.ini": "[pytest]\naddopts = --ruff --cov\n"},
+            "pytest ruff",
+            True,
+        ),
         ("./main.py", {}, "", True),
-        ("docker compose run app", {"compose.yaml": "command: pytest"}, "docker pytest", True),
+        (
+            "docker compose run app",
+            {"compose.yaml": "command: pytest"},
+            "docker pytest",
+            True,
+        ),
         ("python tools/check.py", {"tools/check.py": "run(['mypy'])"}, "mypy", True),
         ("((broken", {}, "", True),
     ],
@@ -104,7 +160,9 @@ def test_programs_that_validators_start(
     write(workspace, files)
     found = started_checks([ValidatorSpec(name="v", run=run)], workspace, record)
     assert (found.tools, found.runs_tests) == (frozenset(tools.split()), runs_tests)
-    assert started_checks([ValidatorSpec(name="v", run=run)], workspace, record) == found
+    assert (
+        started_checks([ValidatorSpec(name="v", run=run)], workspace, record) == found
+    )
 
 
 def test_a_runner_that_reported_runs_tests() -> None:
@@ -113,8 +171,12 @@ def test_a_runner_that_reported_runs_tests() -> None:
     assert observed_checks([result("a.py::test_a")], lint).runs_tests
     assert observed_checks([result(runner="jest")], lint).runs_tests
     assert observed_checks([], lint).tools == frozenset({"ruff"})
-    assert observed_checks([result("a.py::test_a")], lint).tools == frozenset({"ruff", "pytest"})
-    assert observed_checks([result(runner="jest")], lint).tools == frozenset({"ruff", "jest"})
+    assert observed_checks([result("a.py::test_a")], lint).tools == frozenset(
+        {"ruff", "pytest"}
+    )
+    assert observed_checks([result(runner="jest")], lint).tools == frozenset(
+        {"ruff", "jest"}
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,6 +189,11 @@ def test_a_runner_that_reported_runs_tests() -> None:
         ("pytest tests", ()),
     ],
 )
-def test_checks_outside_of_the_workspace(tmp_path: Path, run: str, outside: tuple[str, ...]) -> None:
+def test_checks_outside_of_the_workspace(
+    tmp_path: Path, run: str, outside: tuple[str, ...]
+) -> None:
     write(tmp_path, {"ws/tests/a": "", "tests/test_a.py": "", "ci/check.sh": ""})
-    assert started_checks([ValidatorSpec(name="v", run=run)], tmp_path / "ws").outside == outside
+    assert (
+        started_checks([ValidatorSpec(name="v", run=run)], tmp_path / "ws").outside
+        == outside
+    )

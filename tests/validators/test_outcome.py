@@ -48,14 +48,31 @@ ANYTHING = st.recursive(
         st.text(),
         st.binary(),
         st.sampled_from(
-            ["true", "True", "passed", "yes", 1, 1.0, Lookalike(), AlwaysEqual(), FORGED, ValidationOutcome]
+            [
+                "true",
+                "True",
+                "passed",
+                "yes",
+                1,
+                1.0,
+                Lookalike(),
+                AlwaysEqual(),
+                FORGED,
+                ValidationOutcome,
+            ]
         ),
-        st.builds(ValidationOutcome, passed=st.booleans(), feedback=st.one_of(st.none(), st.text())),
+        st.builds(
+            ValidationOutcome,
+            passed=st.booleans(),
+            feedback=st.one_of(st.none(), st.text()),
+        ),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
         st.tuples(inner, inner),
-        st.dictionaries(st.sampled_from(["passed", "feedback", "score", ""]), inner, max_size=4),
+        st.dictionaries(
+            st.sampled_from(["passed", "feedback", "score", ""]), inner, max_size=4
+        ),
     ),
     max_leaves=6,
 )
@@ -67,9 +84,17 @@ def is_green(value: Any) -> bool:
         return value
     if type(value) in (ValidationOutcome, Lookalike, AlwaysEqual):
         return type(value.passed) is bool and value.passed
-    if type(value) is not dict or "passed" not in value or value.keys() - {"passed", "feedback"}:
+    if (
+        type(value) is not dict
+        or "passed" not in value
+        or value.keys() - {"passed", "feedback"}
+    ):
         return False
-    return type(value["passed"]) is bool and value["passed"] and isinstance(value.get("feedback"), str | None)
+    return (
+        type(value["passed"]) is bool
+        and value["passed"]
+        and isinstance(value.get("feedback"), str | None)
+    )
 
 
 @given(ANYTHING)
@@ -117,8 +142,12 @@ REFUSED: list[object] = [
 ]
 
 
-@pytest.mark.parametrize("value", REFUSED, ids=lambda value: repr(value).split(" at 0x")[0])
+@pytest.mark.parametrize(
+    "value", REFUSED, ids=lambda value: repr(value).split(" at 0x")[0]
+)
 async def test_anything_else_is_red_in_process(value: object, tmp_path: Path) -> None:
-    result, output = await CallableValidator(lambda response, agent: value).validate(validation(tmp_path, tmp_path))
+    result, output = await CallableValidator(lambda response, agent: value).validate(
+        validation(tmp_path, tmp_path)
+    )
     assert (result.passed, result.reason, output) == (False, "invalid_result", None)
     assert result.feedback.startswith("the validator returned ")

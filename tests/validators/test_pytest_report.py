@@ -17,9 +17,15 @@ from goalrunner.validators.runners import reports_needed
 from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 
-GREEN = {"tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"}
+GREEN = {
+    "tests/test_a.py": "def test_a(): pass\nclass TestX:\n    def test_b(self): pass\n"
+}
 RED = {**GREEN, "tests/test_r.py": "def test_r(): assert 0\n"}
-LEAVES = {**GREEN, "tests/test_z.py": "def test_z():\n    import leave\n", "leave.py": "import os\nos._exit(0)\n"}
+LEAVES = {
+    **GREEN,
+    "tests/test_z.py": "def test_z():\n    import leave\n",
+    "leave.py": "import os\nos._exit(0)\n",
+}
 NONE = (
     "no pytest reported to the runner: it was not started, was ended early (os._exit in the code under test?), "
     "or something else ran in its place"
@@ -34,13 +40,20 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir()
     for name in ("pytest", "python"):
         module = ' -m pytest "$@"' if name == "pytest" else ' "$@"'
-        (tmp_path / "bin" / name).write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)}{module}\n")
+        (tmp_path / "bin" / name).write_text(
+            f"#!/bin/sh\nexec {shlex.quote(sys.executable)}{module}\n"
+        )
         (tmp_path / "bin" / name).chmod(0o755)
     return folder
 
 
 async def check(
-    workspace: Path, files: dict[str, str], line: str, *, optional: bool = False, **env: str
+    workspace: Path,
+    files: dict[str, str],
+    line: str,
+    *,
+    optional: bool = False,
+    **env: str,
 ) -> ValidatorResult:
     for name, text in files.items():
         path = workspace / name
@@ -58,15 +71,25 @@ async def check(
     scratch = workspace.parent / "scratch"
     scratch.mkdir(exist_ok=True)
     spec = ValidatorSpec(run=line, tests="optional" if optional else None)
-    result, _ = await ShellValidator(spec, ProcessLauncher(), around).validate(validation(workspace, scratch))
-    assert {path.suffix for path in scratch.iterdir()} == {".out"}, "nothing else is left"
+    result, _ = await ShellValidator(spec, ProcessLauncher(), around).validate(
+        validation(workspace, scratch)
+    )
+    assert {path.suffix for path in scratch.iterdir()} == {".out"}, (
+        "nothing else is left"
+    )
     return result
 
 
 def ran(result: ValidatorResult) -> tuple[str, ...]:
     """Return the tests that passed or failed."""
     assert result.tests is not None
-    return tuple(sorted(name for name, ending in result.tests.endings.items() if ending in ("passed", "failed")))
+    return tuple(
+        sorted(
+            name
+            for name, ending in result.tests.endings.items()
+            if ending in ("passed", "failed")
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,16 +99,25 @@ def ran(result: ValidatorResult) -> tuple[str, ...]:
         "PYTHONPATH=. pytest -q",
         "PYTHONPATH=.:$PYTHONPATH pytest -q",
         pytest.param("env PYTHONPATH='tests' python -m pytest", marks=pytest.mark.slow),
-        pytest.param("pytest -q --junitxml=mine.xml && grep -q test_a mine.xml", marks=pytest.mark.slow),
+        pytest.param(
+            "pytest -q --junitxml=mine.xml && grep -q test_a mine.xml",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("cd tests && pytest && cd ..", marks=pytest.mark.slow),
         pytest.param("pytest -p xdist -n 1", marks=pytest.mark.slow),
     ],
 )
-async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, line: str) -> None:
-    result = await check(workspace, {**GREEN, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}, line)
+async def test_an_honest_run_is_green_and_its_tests_are_known(
+    workspace: Path, line: str
+) -> None:
+    result = await check(
+        workspace, {**GREEN, "pytest.ini": "[pytest]\nfilterwarnings = error\n"}, line
+    )
     assert (result.passed, result.reason) == (True, "passed"), result.feedback
     assert (result.tests_run, result.tests_failed, ran(result)) == (2, 0, BOTH)
-    assert sorted(path.name for path in workspace.iterdir() if path.name != "mine.xml") == ["pytest.ini", "tests"]
+    assert sorted(
+        path.name for path in workspace.iterdir() if path.name != "mine.xml"
+    ) == ["pytest.ini", "tests"]
 
 
 @pytest.mark.parametrize(
@@ -131,14 +163,20 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(workspace: Path, l
     ],
     ids=["or", "semicolon", "pipe", "own-path", "exit", "exit-option", "shadow", "skipped", "stopped", "unplugged", "broken"],
 )  # fmt: skip
-async def test_what_exit_0_hides_is_red(workspace: Path, files: dict[str, str], line: str, says: str) -> None:
+async def test_what_exit_0_hides_is_red(
+    workspace: Path, files: dict[str, str], line: str, says: str
+) -> None:
     result = await check(workspace, files, line)
     assert (result.passed, result.reason, result.exit_code) == (False, "red", 0)
     assert result.summary == f"exit 0, but {says}"
 
 
-@pytest.mark.parametrize("line", ["PYTHONPATH=. pytest -q", "bash -c 'PYTHONPATH=. pytest -q'"])
-async def test_the_folder_of_the_plugin_may_have_spaces(workspace: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["PYTHONPATH=. pytest -q", "bash -c 'PYTHONPATH=. pytest -q'"]
+)
+async def test_the_folder_of_the_plugin_may_have_spaces(
+    workspace: Path, line: str
+) -> None:
     place = workspace.parent / "my files"
     place.mkdir()
     workspace.rename(place / "ws")
@@ -149,10 +187,18 @@ async def test_the_folder_of_the_plugin_may_have_spaces(workspace: Path, line: s
 
 @pytest.mark.parametrize("line", ["pytest -q", "PYTHONPATH=. pytest -q"])
 async def test_a_red_run_counts_its_tests(workspace: Path, line: str) -> None:
-    files = {**RED, "tests/test_x.py": "import pytest\n@pytest.mark.xfail\ndef test_x(): assert 0\n"}
+    files = {
+        **RED,
+        "tests/test_x.py": "import pytest\n@pytest.mark.xfail\ndef test_x(): assert 0\n",
+    }
     files["tests/test_bad.py"] = "import no_such_module\n"
     result = await check(workspace, files, f"{line} --continue-on-collection-errors")
-    assert (result.passed, result.exit_code, result.tests_run, result.tests_failed) == (False, 1, 5, 2)
+    assert (result.passed, result.exit_code, result.tests_run, result.tests_failed) == (
+        False,
+        1,
+        5,
+        2,
+    )
     assert ran(result) == (
         *BOTH,
         "tests/test_bad.py",
@@ -202,9 +248,14 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("line", ["pytest -q", pytest.param("pytest -q -p xdist -n 2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "line",
+    ["pytest -q", pytest.param("pytest -q -p xdist -n 2", marks=pytest.mark.slow)],
+)
 async def test_each_collected_test_has_an_ending(workspace: Path, line: str) -> None:
-    tests = (await check(workspace, FILES, f"{line} --deselect tests/test_a.py::TestX")).tests
+    tests = (
+        await check(workspace, FILES, f"{line} --deselect tests/test_a.py::TestX")
+    ).tests
     assert tests is not None
     assert tests.endings == {
         "tests/test_a.py::test_a": "passed",
@@ -226,10 +277,21 @@ async def test_each_collected_test_has_an_ending(workspace: Path, line: str) -> 
 @pytest.mark.parametrize(
     ("files", "line", "endings"),
     [
-        (RED, "pytest -x tests/test_r.py tests/test_a.py", {"test_r.py::test_r": "failed"}),
-        ({**RED, "tests/test_bad.py": "import no_such_module\n"}, "pytest", {"test_bad.py": "failed"}),
         (
-            {**RED, "tests/conftest.py": "import pytest\ndef pytest_runtest_call(): raise KeyboardInterrupt\n"},
+            RED,
+            "pytest -x tests/test_r.py tests/test_a.py",
+            {"test_r.py::test_r": "failed"},
+        ),
+        (
+            {**RED, "tests/test_bad.py": "import no_such_module\n"},
+            "pytest",
+            {"test_bad.py": "failed"},
+        ),
+        (
+            {
+                **RED,
+                "tests/conftest.py": "import pytest\ndef pytest_runtest_call(): raise KeyboardInterrupt\n",
+            },
             "pytest",
             {},
         ),
@@ -242,28 +304,43 @@ async def test_tests_that_did_not_run_are_known_and_not_whole(
     tests = (await check(workspace, files, line)).tests
     assert tests is not None
     assert not tests.whole
-    ran = {name.removeprefix("tests/"): ending for name, ending in tests.endings.items() if ending}
+    ran = {
+        name.removeprefix("tests/"): ending
+        for name, ending in tests.endings.items()
+        if ending
+    }
     assert ran == endings
 
 
 @pytest.mark.parametrize("line", ["make -s test", "sh check.sh"])
-async def test_a_pytest_that_a_script_starts_names_its_tests(workspace: Path, line: str) -> None:
+async def test_a_pytest_that_a_script_starts_names_its_tests(
+    workspace: Path, line: str
+) -> None:
     files = {**RED, "Makefile": "test:\n\tpytest -q\n", "check.sh": "pytest -q\n"}
     result = await check(workspace, files, line)
     assert result.tests is not None
-    assert result.tests.endings == {**dict.fromkeys(BOTH, "passed"), "tests/test_r.py::test_r": "failed"}
+    assert result.tests.endings == {
+        **dict.fromkeys(BOTH, "passed"),
+        "tests/test_r.py::test_r": "failed",
+    }
     assert (result.tests.whole, result.suite.proves) == (True, False)
 
 
-async def test_a_pytest_that_selects_no_test_passes_only_if_tests_are_optional(workspace: Path) -> None:
+async def test_a_pytest_that_selects_no_test_passes_only_if_tests_are_optional(
+    workspace: Path,
+) -> None:
     assert not (await check(workspace, GREEN, "pytest -q -k nothing")).passed
     assert (await check(workspace, GREEN, "pytest -q -k nothing", optional=True)).passed
-    assert not (await check(workspace, RED, "pytest -q -k test_r", optional=True)).passed
+    assert not (
+        await check(workspace, RED, "pytest -q -k test_r", optional=True)
+    ).passed
 
 
 async def test_a_pytest_of_a_script_that_is_ended_early_is_red(workspace: Path) -> None:
     result = await check(
-        workspace, {**LEAVES, "check.sh": "python -m pytest -q; pytest tests/test_a.py\n"}, "sh check.sh"
+        workspace,
+        {**LEAVES, "check.sh": "python -m pytest -q; pytest tests/test_a.py\n"},
+        "sh check.sh",
     )
     assert (result.passed, result.summary) == (
         False,
@@ -279,10 +356,19 @@ async def test_a_script_may_want_a_failure(workspace: Path) -> None:
 
 
 async def test_the_tests_of_another_runner_are_missing(workspace: Path) -> None:
-    files = {"tests/test_a.py": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"}
-    tests = (await check(workspace, files, "pytest -q && python -m unittest discover -s tests")).tests
+    files = {
+        "tests/test_a.py": "import unittest\nclass T(unittest.TestCase):\n    def test_a(self): pass\n"
+    }
+    tests = (
+        await check(
+            workspace, files, "pytest -q && python -m unittest discover -s tests"
+        )
+    ).tests
     assert tests is not None
-    assert (dict(tests.endings), tests.whole) == ({"tests/test_a.py::T::test_a": "passed"}, False)
+    assert (dict(tests.endings), tests.whole) == (
+        {"tests/test_a.py::T::test_a": "passed"},
+        False,
+    )
 
 
 @pytest.mark.slow
@@ -296,17 +382,32 @@ async def test_a_pytest_within_the_tests_is_not_watched(workspace: Path) -> None
         "    assert 'PYTEST_PLUGINS' not in os.environ and 'PYTHONPATH' not in os.environ\n"
     )
     result = await check(workspace, {"test_o.py": inner}, "pytest -q")
-    assert (result.passed, ran(result)) == (True, ("test_o.py::test_inner",)), result.feedback
+    assert (result.passed, ran(result)) == (True, ("test_o.py::test_inner",)), (
+        result.feedback
+    )
 
 
 @pytest.mark.parametrize(
-    "line", ["pytest -q", "python -I -m pytest", "python -m coverage run --data-file=../data -m pytest"]
+    "line",
+    [
+        "pytest -q",
+        "python -I -m pytest",
+        "python -m coverage run --data-file=../data -m pytest",
+    ],
 )
-async def test_a_pytest_that_cannot_load_the_plugin_is_counted_by_its_summary(workspace: Path, line: str) -> None:
+async def test_a_pytest_that_cannot_load_the_plugin_is_counted_by_its_summary(
+    workspace: Path, line: str
+) -> None:
     wrapper = workspace.parent / "bin" / "pytest"
-    wrapper.write_text(f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} -m pytest "$@"\n')
+    wrapper.write_text(
+        f'#!/bin/sh\nunset PYTHONPATH\nexec {shlex.quote(sys.executable)} -m pytest "$@"\n'
+    )
     result = await check(workspace, GREEN, line)
-    assert (result.passed, result.tests_run, result.suite.counts[0].ran) == (True, None, 2), result.feedback
+    assert (result.passed, result.tests_run, result.suite.counts[0].ran) == (
+        True,
+        None,
+        2,
+    ), result.feedback
 
 
 async def test_what_is_not_a_certain_run_needs_no_report(workspace: Path) -> None:

@@ -83,22 +83,39 @@ def workspace(tmp_path: Path) -> Path:
 
 
 async def check(
-    workspace: Path, target: str, context: ValidationContext | None = None, path: str = "", **more: Any
+    workspace: Path,
+    target: str,
+    context: ValidationContext | None = None,
+    path: str = "",
+    **more: Any,
 ) -> tuple[ValidatorResult, str]:
-    spec = ValidatorSpec(python=target, env={"EXTRA": "more", "PYTHONPATH": path}, **more)
-    validator: Validator = PythonValidator(spec, ProcessLauncher(), {"PATH": os.environ["PATH"]})
-    result, output = await validator.validate(context or validation(workspace, workspace.parent / "scratch"))
+    spec = ValidatorSpec(
+        python=target, env={"EXTRA": "more", "PYTHONPATH": path}, **more
+    )
+    validator: Validator = PythonValidator(
+        spec, ProcessLauncher(), {"PATH": os.environ["PATH"]}
+    )
+    result, output = await validator.validate(
+        context or validation(workspace, workspace.parent / "scratch")
+    )
     assert result.command == validator.command == target
     return result, output.read_text() if output else ""
 
 
 async def test_a_green_check(workspace: Path) -> None:
     result, output = await check(workspace, "checks:green")
-    assert (result.passed, result.reason, result.summary, result.name) == (True, "passed", "passed", "green")
+    assert (result.passed, result.reason, result.summary, result.name) == (
+        True,
+        "passed",
+        "passed",
+        "green",
+    )
     assert output == "looking\n"
     assert result.duration > 0
     assert [path.name for path in workspace.iterdir()] == ["checks.py"]
-    assert [path.suffix for path in (workspace.parent / "scratch").iterdir()] == [".out"]
+    assert [path.suffix for path in (workspace.parent / "scratch").iterdir()] == [
+        ".out"
+    ]
 
 
 async def test_a_red_check_speaks_to_the_agent(workspace: Path) -> None:
@@ -114,7 +131,11 @@ async def test_an_outcome_object_and_a_nested_name_count(workspace: Path) -> Non
 
 async def test_a_crash_is_red_with_its_traceback(workspace: Path) -> None:
     result, output = await check(workspace, "checks:crash")
-    assert (result.passed, result.reason, result.summary) == (False, "crashed", "ValueError: no such column")
+    assert (result.passed, result.reason, result.summary) == (
+        False,
+        "crashed",
+        "ValueError: no such column",
+    )
     assert result.feedback == (
         "Traceback (most recent call last):\n"
         f'  File "{workspace / "checks.py"}", line 19, in crash\n'
@@ -136,35 +157,63 @@ async def test_anything_else_is_invalid(workspace: Path) -> None:
 @pytest.mark.parametrize("name", ["leave", "vanish"])
 async def test_leaving_without_a_result_is_red(workspace: Path, name: str) -> None:
     result, _ = await check(workspace, f"checks:{name}")
-    assert (result.passed, result.reason, result.summary) == (False, "crashed", "ended without a result (exit 0)")
+    assert (result.passed, result.reason, result.summary) == (
+        False,
+        "crashed",
+        "ended without a result (exit 0)",
+    )
 
 
 async def test_an_end_that_fails_after_the_result_is_red(workspace: Path) -> None:
     result, _ = await check(workspace, "checks:late")
-    assert (result.passed, result.reason, result.summary) == (False, "crashed", "exit 7 after its result")
+    assert (result.passed, result.reason, result.summary) == (
+        False,
+        "crashed",
+        "exit 7 after its result",
+    )
 
 
 async def test_a_deadline_is_red(workspace: Path) -> None:
     result, _ = await check(workspace, "checks:hang", timeout=1.0)
-    assert (result.passed, result.reason, result.summary) == (False, "timeout", "timed out after 1 s")
+    assert (result.passed, result.reason, result.summary) == (
+        False,
+        "timeout",
+        "timed out after 1 s",
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "summary"),
     [
-        ("nowhere:check", 'there is no module "nowhere" in the workspace or among the installed packages'),
-        ("nowhere.inner:check", 'there is no module "nowhere" in the workspace or among the installed packages'),
+        (
+            "nowhere:check",
+            'there is no module "nowhere" in the workspace or among the installed packages',
+        ),
+        (
+            "nowhere.inner:check",
+            'there is no module "nowhere" in the workspace or among the installed packages',
+        ),
         ("checks:missing", 'the module "checks" has no "missing"'),
         ("checks:constant", '"checks:constant" is not callable'),
     ],
 )
-async def test_what_is_not_there_is_not_found(workspace: Path, target: str, summary: str) -> None:
+async def test_what_is_not_there_is_not_found(
+    workspace: Path, target: str, summary: str
+) -> None:
     result, _ = await check(workspace, target)
-    assert (result.passed, result.reason, result.summary) == (False, "not_found", summary)
+    assert (result.passed, result.reason, result.summary) == (
+        False,
+        "not_found",
+        summary,
+    )
 
 
-@pytest.mark.parametrize("content", ["import nowhere\n", "this is no Python\n", "raise SystemExit(0)\n"])
-async def test_a_module_that_does_not_load_is_a_crash(workspace: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["import nowhere\n", "this is no Python\n", "raise SystemExit(0)\n"]
+)
+async def test_a_module_that_does_not_load_is_a_crash(
+    workspace: Path, content: str
+) -> None:
     (workspace / "broken.py").write_text(content)
     result, _ = await check(workspace, "broken:check")
     assert (result.passed, result.reason) == (False, "crashed")
@@ -173,7 +222,9 @@ async def test_a_module_that_does_not_load_is_a_crash(workspace: Path, content: 
 async def test_the_environment_is_the_one_given(workspace: Path) -> None:
     os.environ["GOAL_TEST_SECRET"] = "1"
     try:
-        result, _ = await check(workspace, "checks:surroundings", pass_env=("GOAL_RUN_ID",))
+        result, _ = await check(
+            workspace, "checks:surroundings", pass_env=("GOAL_RUN_ID",)
+        )
     finally:
         del os.environ["GOAL_TEST_SECRET"]
     assert result.feedback == f"k3f9-do-it more - {workspace}"
@@ -185,10 +236,20 @@ async def test_what_is_printed_is_never_the_answer(workspace: Path) -> None:
     assert json.loads(output)["passed"] is True
 
 
-async def test_the_workspace_cannot_replace_what_calls_the_check(workspace: Path) -> None:
-    for name in ("json.py", "asyncio.py", "sitecustomize.py", "goalrunner.py", "child.py"):
+async def test_the_workspace_cannot_replace_what_calls_the_check(
+    workspace: Path,
+) -> None:
+    for name in (
+        "json.py",
+        "asyncio.py",
+        "sitecustomize.py",
+        "goalrunner.py",
+        "child.py",
+    ):
         (workspace / name).write_text("import os\nos._exit(0)\n")
-    (workspace / "plain.py").write_text("def check(response, agent):\n    return False\n")
+    (workspace / "plain.py").write_text(
+        "def check(response, agent):\n    return False\n"
+    )
     result, _ = await check(workspace, "plain:check", path=str(workspace))
     assert (result.passed, result.reason) == (False, "red")
 
@@ -204,14 +265,22 @@ async def test_a_forged_answer_is_red(workspace: Path) -> None:
         "    os._exit(0)\n"
     )
     (workspace / "forging.py").write_text(forged)
-    result, _ = await check(workspace, "forging:check", pass_env=("GOAL_RESPONSE_FILE",))
+    result, _ = await check(
+        workspace, "forging:check", pass_env=("GOAL_RESPONSE_FILE",)
+    )
     assert (result.passed, result.reason) == (False, "crashed")
 
 
-async def test_modules_of_a_python_path_are_found(workspace: Path, tmp_path: Path) -> None:
+async def test_modules_of_a_python_path_are_found(
+    workspace: Path, tmp_path: Path
+) -> None:
     (tmp_path / "library").mkdir()
-    (tmp_path / "library" / "shared_checks.py").write_text("def check(response, agent):\n    return True\n")
-    assert (await check(workspace, "shared_checks:check", path=str(tmp_path / "library")))[0].passed
+    (tmp_path / "library" / "shared_checks.py").write_text(
+        "def check(response, agent):\n    return True\n"
+    )
+    assert (
+        await check(workspace, "shared_checks:check", path=str(tmp_path / "library"))
+    )[0].passed
 
 
 async def test_a_chat_with_odd_content_still_reaches_the_check(workspace: Path) -> None:
@@ -240,13 +309,25 @@ FORGED = "def ok(response, agent):\n    return True\n"
         ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks.py"),
         ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks/words.py"),
         ("teamchecks.words:ok", "teamchecks/words.py", "teamchecks/__init__.py"),
-        ("teamchecks.deep.words:ok", "teamchecks/deep/words.py", "teamchecks/deep/__init__.py"),
+        (
+            "teamchecks.deep.words:ok",
+            "teamchecks/deep/words.py",
+            "teamchecks/deep/__init__.py",
+        ),
     ],
 )
 async def test_an_installed_check_is_not_replaced_by_a_file_in_the_workspace(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, installed: str, written: str
+    workspace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    target: str,
+    installed: str,
+    written: str,
 ) -> None:
-    for folder, name, content in ((tmp_path / "site", installed, INSTALLED), (workspace, written, FORGED)):
+    for folder, name, content in (
+        (tmp_path / "site", installed, INSTALLED),
+        (workspace, written, FORGED),
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content)
     if written == "teamchecks/__init__.py":
@@ -256,7 +337,9 @@ async def test_an_installed_check_is_not_replaced_by_a_file_in_the_workspace(
     assert (result.passed, result.feedback) == (False, "the installed one")
 
 
-async def test_a_check_that_is_installed_as_a_link_is_not_replaced(workspace: Path, tmp_path: Path) -> None:
+async def test_a_check_that_is_installed_as_a_link_is_not_replaced(
+    workspace: Path, tmp_path: Path
+) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "linked.py").write_text(INSTALLED)
     finder = (
@@ -281,7 +364,11 @@ async def test_a_check_that_is_installed_as_a_link_is_not_replaced(workspace: Pa
         "nonce": "n",
         "scores": False,
     }
-    subprocess.run([sys.executable, "-I", "-c", program], input=json.dumps(request).encode(), check=True)
+    subprocess.run(
+        [sys.executable, "-I", "-c", program],
+        input=json.dumps(request).encode(),
+        check=True,
+    )
     assert json.loads(result.read_text())["feedback"] == "the installed one"
 
 
@@ -293,8 +380,15 @@ async def test_an_empty_folder_of_that_name_is_no_installed_check(
     assert (await check(workspace, "checks:green"))[0].passed
 
 
-async def test_a_check_in_the_workspace_imports_from_there_and_from_the_installed_packages(workspace: Path) -> None:
-    for name in ("random.py", "pydantic.py", "pydantic_core.py", "typing_extensions.py"):
+async def test_a_check_in_the_workspace_imports_from_there_and_from_the_installed_packages(
+    workspace: Path,
+) -> None:
+    for name in (
+        "random.py",
+        "pydantic.py",
+        "pydantic_core.py",
+        "typing_extensions.py",
+    ):
         (workspace / name).write_text("raise ValueError('the wrong one')\n")
     (workspace / "measure.py").write_text("LIMIT = 3\n")
     (workspace / "using.py").write_text(
@@ -316,7 +410,9 @@ def site(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 @pytest.mark.usefixtures("site")
-async def test_folders_of_a_python_path_inside_the_workspace_count_as_the_workspace(workspace: Path) -> None:
+async def test_folders_of_a_python_path_inside_the_workspace_count_as_the_workspace(
+    workspace: Path,
+) -> None:
     (workspace / "src").mkdir()
     (workspace / "teamchecks.py").rename(workspace / "src" / "teamchecks.py")
     (workspace / "src" / "mine.py").write_text(FORGED)
@@ -345,9 +441,15 @@ async def test_a_workspace_inside_the_interpreters_prefix_is_still_the_workspace
 
 
 @pytest.mark.parametrize(
-    "body", ["return {'passed': False, 'feedback': 'bad \\ud800 name'}", "raise ValueError('\\ud800')"]
+    "body",
+    [
+        "return {'passed': False, 'feedback': 'bad \\ud800 name'}",
+        "raise ValueError('\\ud800')",
+    ],
 )
-async def test_half_a_character_in_the_feedback_does_not_lose_the_reason(workspace: Path, body: str) -> None:
+async def test_half_a_character_in_the_feedback_does_not_lose_the_reason(
+    workspace: Path, body: str
+) -> None:
     (workspace / "half.py").write_text(f"def check(response, agent):\n    {body}\n")
     result, _ = await check(workspace, "half:check")
     assert result.summary in ("bad ? name", "ValueError: ?")

@@ -19,11 +19,15 @@ NONE = (
 
 
 def written(path: Path, root: Path, endings: dict[str, str], **more: object) -> Path:
-    path.write_text(json.dumps({"root": str(root), "stopped": "", "endings": endings, **more}))
+    path.write_text(
+        json.dumps({"root": str(root), "stopped": "", "endings": endings, **more})
+    )
     return path
 
 
-def report(files: int = 0, stopped: str = "", unreadable: str = "", **endings: Ending) -> PytestReport:
+def report(
+    files: int = 0, stopped: str = "", unreadable: str = "", **endings: Ending
+) -> PytestReport:
     return PytestReport(files, CollectedTests(endings=endings), stopped, unreadable)
 
 
@@ -36,7 +40,10 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
         "tests/test_broken.py": "failed",
         "../../outside.py::test_o": "passed",
     }
-    places = {"tests/test_a.py::test_c": str(workspace / "sub/helpers.py"), "tests/test_m.py": "/usr/lib/x.py"}
+    places = {
+        "tests/test_a.py::test_c": str(workspace / "sub/helpers.py"),
+        "tests/test_m.py": "/usr/lib/x.py",
+    }
     written(tmp_path / "1.json", workspace / "sub", endings, skipped_at=places)
     found = read_reports(tmp_path, workspace)
     assert (found.files, found.run, found.failed, found.skipped) == (1, 3, 1, 1)
@@ -47,12 +54,18 @@ def test_ids_are_relative_to_the_workspace(tmp_path: Path) -> None:
             "sub/tests/test_broken.py": "failed",
             "../../outside.py::test_o": "passed",
         },
-        skipped_at={"sub/tests/test_a.py::test_c": "sub/helpers.py", "sub/tests/test_m.py": "/usr/lib/x.py"},
+        skipped_at={
+            "sub/tests/test_a.py::test_c": "sub/helpers.py",
+            "sub/tests/test_m.py": "/usr/lib/x.py",
+        },
     )
 
 
 def test_the_worst_ending_counts(tmp_path: Path) -> None:
-    one, two = {"a.py::t": "passed", "a.py::u": "skipped"}, {"a.py::t": "failed", "a.py::u": "passed"}
+    one, two = (
+        {"a.py::t": "passed", "a.py::u": "skipped"},
+        {"a.py::t": "failed", "a.py::u": "passed"},
+    )
     for first, second in ((one, two), (two, one)):
         written(tmp_path / "1.json", tmp_path, first)
         written(tmp_path / "2.json", tmp_path, second)
@@ -81,14 +94,27 @@ def test_tests_are_whole_only_after_a_pytest_that_came_to_its_end(
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"root": "", "stopped": ""}', '{"root": "", "stopped": "", "endings": {"a": 1}}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"root": "", "stopped": ""}',
+        '{"root": "", "stopped": "", "endings": {"a": 1}}',
+    ],
 )
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "report.json").write_text(text)
-    assert read_reports(tmp_path, tmp_path).problem(1).startswith("pytest's report is damaged: ")
+    assert (
+        read_reports(tmp_path, tmp_path)
+        .problem(1)
+        .startswith("pytest's report is damaged: ")
+    )
 
 
-def test_a_pipe_and_a_very_large_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_and_a_very_large_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     assert read_reports(tmp_path, tmp_path).unreadable
     (tmp_path / "pipe.json").unlink()
@@ -103,12 +129,22 @@ def test_a_pipe_and_a_very_large_file_are_refused(tmp_path: Path, monkeypatch: p
     [
         (report(1, a="passed"), 1, ""),
         (report(2, a="failed", b="failed", c="passed"), 0, "its report has 2 failed"),
-        (report(1, a="passed", stopped="Exit: x"), 1, "pytest was stopped before its end: Exit: x"),
+        (
+            report(1, a="passed", stopped="Exit: x"),
+            1,
+            "pytest was stopped before its end: Exit: x",
+        ),
         (report(), 1, NONE),
         (report(1, a="passed"), 2, NONE),
         (report(), 0, ""),
-        (report(unreadable="it is no JSON"), 0, "pytest's report is damaged: it is no JSON"),
+        (
+            report(unreadable="it is no JSON"),
+            0,
+            "pytest's report is damaged: it is no JSON",
+        ),
     ],
 )
-def test_what_stands_against_exit_0(given: PytestReport, needed: int, problem: str) -> None:
+def test_what_stands_against_exit_0(
+    given: PytestReport, needed: int, problem: str
+) -> None:
     assert given.problem(needed) == problem

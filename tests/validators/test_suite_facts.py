@@ -18,42 +18,79 @@ CARGO = "test result: ok. {} passed; 0 failed; {} ignored; 0 measured; 0 filtere
 GO_SKIPPED = "=== RUN   TestA\\n--- SKIP: TestA (0.00s)\\nPASS\\nok  \\tx/y\\t0.01s\\n"
 
 
-async def check(tmp_path: Path, line: str, output: str, code: int = 0, **spec: object) -> ValidatorResult:
+async def check(
+    tmp_path: Path, line: str, output: str, code: int = 0, **spec: object
+) -> ValidatorResult:
     """Run a line whose programs print an output and end with a code."""
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name in ("go", "cargo", "npx", "npm", "node", "python", "make", "pytest", "coverage", "pnpm"):
+    for name in (
+        "go",
+        "cargo",
+        "npx",
+        "npm",
+        "node",
+        "python",
+        "make",
+        "pytest",
+        "coverage",
+        "pnpm",
+    ):
         (folder / name).write_text(f"#!/bin/sh\nprintf '{output}'\nexit {code}\n")
         (folder / name).chmod(0o755)
     (tmp_path / "ws").mkdir()
     env = {"PATH": f"{folder}:{os.environ['PATH']}"}
-    validator = ShellValidator(ValidatorSpec.model_validate({"run": line, **spec}), ProcessLauncher(), env)
+    validator = ShellValidator(
+        ValidatorSpec.model_validate({"run": line, **spec}), ProcessLauncher(), env
+    )
     return (await validator.validate(validation(tmp_path / "ws", tmp_path)))[0]
 
 
 @pytest.mark.parametrize(
     ("line", "output", "says"),
     [
-        ("npx vitest run --passWithNoTests", "No test files found, exiting with code 0\\n", "no test ran"),
+        (
+            "npx vitest run --passWithNoTests",
+            "No test files found, exiting with code 0\\n",
+            "no test ran",
+        ),
         ("npm test", "No test files found, exiting with code 0\\n", "no test ran"),
-        ("npx jest --passWithNoTests", "No tests found, exiting with code 0\\n", "no test ran"),
+        (
+            "npx jest --passWithNoTests",
+            "No tests found, exiting with code 0\\n",
+            "no test ran",
+        ),
         (
             "npx jest",
             "Test Suites: 1 skipped, 0 of 1 total\\nTests:       3 skipped, 3 total\\n",
             "no test ran (3 skipped)",
         ),
-        ("go test ./...", "?   \\tx/y\\t[no test files]\\n?   \\tx/z\\t[no test files]\\n", "no test ran"),
+        (
+            "go test ./...",
+            "?   \\tx/y\\t[no test files]\\n?   \\tx/z\\t[no test files]\\n",
+            "no test ran",
+        ),
         ("go vet ./... && go test ./...", GO_SKIPPED, "no test ran (1 skipped)"),
         ("cargo test", CARGO.format(0, 0) * 2, "no test ran"),
         ("make test", CARGO.format(0, 3), "no test ran (3 skipped)"),
-        ("node --test", "# tests 0\\n# pass 0\\n# fail 0\\n# cancelled 0\\n# skipped 0\\n", "no test ran"),
+        (
+            "node --test",
+            "# tests 0\\n# pass 0\\n# fail 0\\n# cancelled 0\\n# skipped 0\\n",
+            "no test ran",
+        ),
         ("python -m unittest", "Ran 0 tests in 0.000s\\n\\nOK\\n", "no test ran"),
-        ("python -m unittest", "Ran 2 tests in 0.000s\\n\\nOK (skipped=2)\\n", "no test ran (2 skipped)"),
+        (
+            "python -m unittest",
+            "Ran 2 tests in 0.000s\\n\\nOK (skipped=2)\\n",
+            "no test ran (2 skipped)",
+        ),
         ("npx mocha", "  0 passing (1ms)\\n  2 pending\\n", "no test ran (2 skipped)"),
         ("make test", "===== 3 skipped in 0.01s =====\\n", "no test ran (3 skipped)"),
     ],
 )
-async def test_a_suite_that_runs_no_test_is_red(tmp_path: Path, line: str, output: str, says: str) -> None:
+async def test_a_suite_that_runs_no_test_is_red(
+    tmp_path: Path, line: str, output: str, says: str
+) -> None:
     result = await check(tmp_path, line, output)
     assert (result.passed, result.summary) == (False, f"exit 0, but {says}")
     assert 'tests = "optional"' in result.feedback
@@ -72,7 +109,9 @@ async def test_a_suite_that_runs_no_test_is_red(tmp_path: Path, line: str, outpu
         ("python -m unittest", "sss\\nRan 1 test in 0.000s\\n\\nOK (skipped=3)\\n"),
     ],
 )
-async def test_a_suite_that_runs_some_test_is_green(tmp_path: Path, line: str, output: str) -> None:
+async def test_a_suite_that_runs_some_test_is_green(
+    tmp_path: Path, line: str, output: str
+) -> None:
     assert (await check(tmp_path, line, output)).passed
 
 
@@ -85,7 +124,9 @@ async def test_a_suite_that_runs_some_test_is_green(tmp_path: Path, line: str, o
         ("pytest", "no tests ran in 0.01s\\n", 5),
     ],
 )
-async def test_tests_may_be_optional(tmp_path: Path, line: str, output: str, code: int) -> None:
+async def test_tests_may_be_optional(
+    tmp_path: Path, line: str, output: str, code: int
+) -> None:
     assert (await check(tmp_path, line, output, code, tests="optional")).passed
 
 
@@ -96,22 +137,49 @@ async def test_another_exit_5_is_red_even_if_tests_are_optional(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("output", "code", "below"),
     [
-        ("FAIL Required test coverage of 90% not reached. Total coverage: 50.00%\\n2 passed in 0.1s\\n", 1, True),
+        (
+            "FAIL Required test coverage of 90% not reached. Total coverage: 50.00%\\n2 passed in 0.1s\\n",
+            1,
+            True,
+        ),
         ("Coverage failure: total of 50 is less than fail-under=90\\n", 2, True),
-        ('Jest: "global" coverage threshold for lines (90%%) not met: 50%%\\n', 1, True),
-        ("ERROR: Coverage for lines (50%%) does not meet global threshold (90%%)\\n", 1, True),
-        ("FAIL Required test coverage of 90%% not reached. Total coverage: 50.00%%\\n1 failed in 0.1s\\n", 1, False),
+        (
+            'Jest: "global" coverage threshold for lines (90%%) not met: 50%%\\n',
+            1,
+            True,
+        ),
+        (
+            "ERROR: Coverage for lines (50%%) does not meet global threshold (90%%)\\n",
+            1,
+            True,
+        ),
+        (
+            "FAIL Required test coverage of 90%% not reached. Total coverage: 50.00%%\\n1 failed in 0.1s\\n",
+            1,
+            False,
+        ),
         ("2 failed in 0.1s\\n", 1, False),
-        ("Required test coverage of 90%% reached. Total coverage: 95.00%%\\n2 passed in 0.1s\\n", 0, False),
+        (
+            "Required test coverage of 90%% reached. Total coverage: 95.00%%\\n2 passed in 0.1s\\n",
+            0,
+            False,
+        ),
     ],
 )
-async def test_a_threshold_that_is_not_reached_is_known(tmp_path: Path, output: str, code: int, below: bool) -> None:
-    result = await check(tmp_path, "make test", output.replace("%", "%%").replace("%%%%", "%%"), code)
+async def test_a_threshold_that_is_not_reached_is_known(
+    tmp_path: Path, output: str, code: int, below: bool
+) -> None:
+    result = await check(
+        tmp_path, "make test", output.replace("%", "%%").replace("%%%%", "%%"), code
+    )
     assert result.suite.below_threshold is below
 
 
 GO = "=== RUN   TestA\\n--- {0}: TestA (0.00s)\\n{1}\\n{2}\\tx/y\\t0.01s\\n"
-GREEN, RED = GO.format("PASS", "PASS", "ok  "), GO.format("FAIL", "FAIL", "FAIL") + "FAIL\\n"
+GREEN, RED = (
+    GO.format("PASS", "PASS", "ok  "),
+    GO.format("FAIL", "FAIL", "FAIL") + "FAIL\\n",
+)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +224,9 @@ def test_the_lines_of_scripts_of_pnpm_are_read_without_their_prefix() -> None:
 
 
 def test_the_lines_of_tasks_of_turbo_are_read_without_their_prefix() -> None:
-    output = Output("@x/a:test: # tests 2\n@x/a:test: # pass 2\n@x/a:test: # fail 0\n@x/a:test: # cancelled 0\n")
+    output = Output(
+        "@x/a:test: # tests 2\n@x/a:test: # pass 2\n@x/a:test: # fail 0\n@x/a:test: # cancelled 0\n"
+    )
     assert [summary.ran for summary in output.summaries["node --test"]] == [2]
 
 
@@ -170,6 +240,8 @@ def test_the_lines_of_tasks_of_turbo_are_read_without_their_prefix() -> None:
         ("..x\n----\nRan 3 tests in 0.001s\n\nOK (expected failures=1)\n", 2, 1),
     ],
 )
-def test_a_test_whose_subtests_are_skipped_has_run(output: str, ran: int, skipped: int) -> None:
+def test_a_test_whose_subtests_are_skipped_has_run(
+    output: str, ran: int, skipped: int
+) -> None:
     [summary] = Output(output).summaries["unittest"]
     assert (summary.ran, summary.skipped) == (ran, skipped)

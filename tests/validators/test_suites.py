@@ -10,10 +10,19 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.runner_calls import calls
 from goalrunner.core.verdict import SuiteRecord
 from goalrunner.validators.runner_reports import Reports
-from goalrunner.validators.suites import Output, SuiteReader, filters_of, names_go_tests, record_of, script_text
+from goalrunner.validators.suites import (
+    Output,
+    SuiteReader,
+    filters_of,
+    names_go_tests,
+    record_of,
+    script_text,
+)
 
 OUTPUTS = Path(__file__).parent / "outputs"
-GO_TESTS = tuple(f"go test example/sum::Test{name}" for name in ("Add", "Chatty", "Skip", "Two"))
+GO_TESTS = tuple(
+    f"go test example/sum::Test{name}" for name in ("Add", "Chatty", "Skip", "Two")
+)
 
 
 def recorded(name: str) -> Output:
@@ -54,8 +63,14 @@ def record(name: str) -> SuiteRecord:
         ("green-cargo", "cargo test", [(2, 2, False), (2, 0, False), (1, 0, False)]),
     ],
 )
-def test_tests_are_counted(name: str, runner: str, counts: list[tuple[int, int, bool]]) -> None:
-    found = [count for count in record(name).counts if count.runner == runner and count.certain]
+def test_tests_are_counted(
+    name: str, runner: str, counts: list[tuple[int, int, bool]]
+) -> None:
+    found = [
+        count
+        for count in record(name).counts
+        if count.runner == runner and count.certain
+    ]
     assert [(count.ran, count.skipped, count.failed) for count in found] == counts
 
 
@@ -73,18 +88,30 @@ def test_a_program_of_cargo_that_is_quiet_and_prints_no_result_ended_early() -> 
 
 
 def test_what_a_test_of_cargo_prints_starts_no_program() -> None:
-    output = recorded("green-cargo").text.replace("test adds ... ok", "test adds ... ok\nrunning 3 tests")
+    output = recorded("green-cargo").text.replace(
+        "test adds ... ok", "test adds ... ok\nrunning 3 tests"
+    )
     assert record_of(Output(output), (), "").ended_early == ""
 
 
 def test_summaries_in_the_output_of_failing_tests_are_uncertain() -> None:
     assert "1 failed, 9 passed in 0.01s" in (OUTPUTS / "red-pytest.txt").read_text()
-    assert [(count.ran, count.certain) for count in record("red-pytest").counts] == [(10, False), (2, True)]
+    assert [(count.ran, count.certain) for count in record("red-pytest").counts] == [
+        (10, False),
+        (2, True),
+    ]
 
 
 def test_several_summaries_are_counted_in_their_order() -> None:
-    output = Output("".join(recorded(name).text for name in ("green-mocha", "red-mocha", "red-jest")))
-    found = [(count.runner, count.ran, count.failed) for count in record_of(output, (), "").counts]
+    output = Output(
+        "".join(
+            recorded(name).text for name in ("green-mocha", "red-mocha", "red-jest")
+        )
+    )
+    found = [
+        (count.runner, count.ran, count.failed)
+        for count in record_of(output, (), "").counts
+    ]
     assert found == [("jest", 3, True), ("mocha", 2, False), ("mocha", 2, True)]
 
 
@@ -125,12 +152,16 @@ def test_options_that_select_tests_are_found(line: str, found: tuple[str, ...]) 
         ("pytest -q", False),
     ],
 )  # fmt: skip
-def test_go_names_its_tests_where_nothing_else_reads_its_output(line: str, named: bool) -> None:
+def test_go_names_its_tests_where_nothing_else_reads_its_output(
+    line: str, named: bool
+) -> None:
     assert names_go_tests(line) is named
 
 
 def test_the_names_of_go_tests_are_taken_out_of_the_output(tmp_path: Path) -> None:
-    reader = SuiteReader(ValidatorSpec(run="go test ./..."), calls("go test ./..."), tmp_path, tmp_path)
+    reader = SuiteReader(
+        ValidatorSpec(run="go test ./..."), calls("go test ./..."), tmp_path, tmp_path
+    )
     assert reader.environment({"GOFLAGS": "-mod=mod"}) == {"GOFLAGS": "-mod=mod -v"}
     settings = tmp_path / ".config/go/env"
     settings.parent.mkdir(parents=True)
@@ -165,14 +196,21 @@ def test_the_names_of_go_tests_are_taken_out_of_the_output(tmp_path: Path) -> No
         ("echo 'tests' > note\npytest -q\n", False),
     ],
 )
-def test_a_script_that_shows_failures_alone_is_known(tmp_path: Path, script: str, quiet: bool) -> None:
+def test_a_script_that_shows_failures_alone_is_known(
+    tmp_path: Path, script: str, quiet: bool
+) -> None:
     (tmp_path / "check.sh").write_text(script)
     reader = SuiteReader(ValidatorSpec(run="sh check.sh"), (), tmp_path, tmp_path)
-    assert reader.read(tmp_path / "none", tmp_path / "plain", Reports()).record.quiet is quiet
+    assert (
+        reader.read(tmp_path / "none", tmp_path / "plain", Reports()).record.quiet
+        is quiet
+    )
 
 
 def test_options_in_the_configuration_are_found(tmp_path: Path) -> None:
-    (tmp_path / "package.json").write_text('{"scripts": {"test": "jest --changedSince main"}}')
+    (tmp_path / "package.json").write_text(
+        '{"scripts": {"test": "jest --changedSince main"}}'
+    )
     reader = SuiteReader(ValidatorSpec(run="npm test"), (), tmp_path, tmp_path)
     found = reader.read(tmp_path / "none", tmp_path / "plain", Reports()).record
     assert (found.filters, found.varying) == (("--changedSince",), True)

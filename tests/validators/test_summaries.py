@@ -58,7 +58,9 @@ FAIL\texample.com/demo/add [build failed]
 ok  \texample.com/demo/sub\t0.003s\tcoverage: 80.0% of statements
 FAIL
 """
-GO_HERE = "--- FAIL: TestAdd (0.00s)\nFAIL\nexit status 1\nFAIL\texample.com/demo\t0.002s\n"
+GO_HERE = (
+    "--- FAIL: TestAdd (0.00s)\nFAIL\nexit status 1\nFAIL\texample.com/demo\t0.002s\n"
+)
 GO_OK = "=== RUN   TestAdd\nFAIL\n--- PASS: TestAdd (0.00s)\nPASS\nok  \texample.com/demo\t0.002s\n"
 RESULT = "test result: {}. {} passed; {} failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.19s\n"
 CARGO = f"failures:\n    tests::bad\n\n{RESULT.format('FAILED', 1, 1)}\nerror: test failed, to rerun pass `--lib`\n"
@@ -106,7 +108,9 @@ UNITTEST = "-" * 70 + "\nRan {} in 0.001s\n\n{}\n"
         ("cargo", CARGO_OK, "2 passed, 0 failed", "", True),
     ],
 )  # fmt: skip
-def test_a_summary_is_read(reader: str, output: str, text: str | None, says: str, ends: bool) -> None:
+def test_a_summary_is_read(
+    reader: str, output: str, text: str | None, says: str, ends: bool
+) -> None:
     found = last(reader, output)
     assert found is not None
     assert found.says == says
@@ -120,12 +124,20 @@ FILTERED = RESULT.replace("0 filtered", "3 filtered")
 @pytest.mark.parametrize(
     ("reader", "output", "none_ran"),
     [
-        ("jest", "Test Suites: 1 skipped, 0 of 1 total\nTests:       3 skipped, 3 total\n", True),
+        (
+            "jest",
+            "Test Suites: 1 skipped, 0 of 1 total\nTests:       3 skipped, 3 total\n",
+            True,
+        ),
         ("vitest", " Test Files  1 skipped (1)\n      Tests  3 skipped (3)\n", True),
         ("mocha", "  0 passing (2ms)\n", True),
         ("node", "# tests 2\n# pass 0\n# fail 0\n# cancelled 0\n# skipped 2\n", True),
         ("node", "# tests 1\n# pass 1\n# fail 0\n# cancelled 0\n# skipped 0\n", False),
-        ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n", True),
+        (
+            "go",
+            "ok  \ta\t0.1s [no tests to run]\nok  \tb\t(cached) [no tests to run]\n",
+            True,
+        ),
         ("go", "ok  \ta\t0.1s [no tests to run]\nok  \tb\t0.1s\n", False),
         ("go", "?   \ta\t[no test files]\n", True),
         ("cargo", FILTERED.format("ok", 0, 0), True),
@@ -134,7 +146,9 @@ FILTERED = RESULT.replace("0 filtered", "3 filtered")
         ("unittest", UNITTEST.format("0 tests", "OK"), True),
     ],
 )
-def test_a_selection_that_matches_no_test_is_seen(reader: str, output: str, none_ran: bool) -> None:
+def test_a_selection_that_matches_no_test_is_seen(
+    reader: str, output: str, none_ran: bool
+) -> None:
     found = last(reader, output)
     assert found is not None
     assert found.none_ran is none_ran
@@ -170,12 +184,24 @@ def test_any_text_is_read_without_failing(text: str) -> None:
     ("output", "code", "summary"),
     [
         ("....\n43 passed in 1.02s", 0, "43 passed"),
-        ("== 2 failed, 41 passed, 1 warning in 61.10s (0:01:01) ==", 1, "2 failed, 41 passed, 1 warning"),
+        (
+            "== 2 failed, 41 passed, 1 warning in 61.10s (0:01:01) ==",
+            1,
+            "2 failed, 41 passed, 1 warning",
+        ),
         ("no tests ran in 0.01s", 5, "no tests ran"),
         ("== 12 deselected in 0.01s ==", 5, "exit 5, no test selected, 12 deselected"),
-        ("TOTAL 80%\nFAIL Required test coverage\n43 passed in 0.4s", 1, "exit 1, 43 passed"),
+        (
+            "TOTAL 80%\nFAIL Required test coverage\n43 passed in 0.4s",
+            1,
+            "exit 1, 43 passed",
+        ),
         ("Ran 3 tests in 0.001s\n\nOK", 0, "3 tests, OK"),
-        ("Ran 1 test in 0.001s\n\nFAILED (failures=1)", 1, "1 test, FAILED, failures=1"),
+        (
+            "Ran 1 test in 0.001s\n\nFAILED (failures=1)",
+            1,
+            "1 test, FAILED, failures=1",
+        ),
         (
             "test result: FAILED. 4 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.19s",
             101,

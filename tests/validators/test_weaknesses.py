@@ -27,12 +27,18 @@ def weaknesses(line: str) -> tuple[str, ...]:
             "`| tail` gives the exit code of tail, not of npm; write: bash -o pipefail -c 'npm test | tail'",
         ),
         ("cd x && npm test || :", "`|| :` passes even if npm fails; remove it"),
-        ("./check.sh 2>&1 || exit 0", "`|| exit 0` passes even if check.sh fails; remove it"),
+        (
+            "./check.sh 2>&1 || exit 0",
+            "`|| exit 0` passes even if check.sh fails; remove it",
+        ),
         (
             "npm ci; npm test; echo ok",
             "the exit code of npm is lost behind `;`; write: set -e; npm ci; npm test; echo ok",
         ),
-        ("pytest; echo $?", "the exit code of pytest is lost behind `;`; write: set -e; pytest; echo $?"),
+        (
+            "pytest; echo $?",
+            "the exit code of pytest is lost behind `;`; write: set -e; pytest; echo $?",
+        ),
         ("pytest &", "`&` does not wait for pytest; remove it"),
     ],
 )
@@ -45,12 +51,20 @@ def test_a_trap_is_named_with_a_line_that_has_none(line: str, warning: str) -> N
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("npx jest --passWithNoTests", ("`--passWithNoTests` of jest passes if there is no test",)),
+        (
+            "npx jest --passWithNoTests",
+            ("`--passWithNoTests` of jest passes if there is no test",),
+        ),
         ("make -i check", ("`-i` of make passes even if its commands fail",)),
-        ("make --ignore-errors check", ("`--ignore-errors` of make passes even if its commands fail",)),
+        (
+            "make --ignore-errors check",
+            ("`--ignore-errors` of make passes even if its commands fail",),
+        ),
     ],
 )
-def test_an_option_that_makes_a_check_pass_is_named(line: str, said: tuple[str, ...]) -> None:
+def test_an_option_that_makes_a_check_pass_is_named(
+    line: str, said: tuple[str, ...]
+) -> None:
     assert weaknesses(line) == said
 
 
@@ -63,7 +77,10 @@ def test_an_option_that_makes_a_check_pass_is_named(line: str, said: tuple[str, 
 )
 def test_the_line_to_paste_can_be_red(tmp_path: Path, line: str, instead: str) -> None:
     assert weaknesses(line)[0].endswith(f"; write: {instead}")
-    ends = [subprocess.run(["sh", "-c", one], cwd=tmp_path, capture_output=True).returncode for one in (line, instead)]
+    ends = [
+        subprocess.run(["sh", "-c", one], cwd=tmp_path, capture_output=True).returncode
+        for one in (line, instead)
+    ]
     assert ends[0] == 0
     assert ends[1] != 0
 
@@ -100,6 +117,10 @@ def test_an_honest_line_has_none(line: str) -> None:
 def test_a_validator_whose_output_decides_has_no_trap() -> None:
     line = "pytest | tail -1"
     assert weaknesses_of(ValidatorSpec(run=line))
-    assert not weaknesses_of(ValidatorSpec(run=line, expect=Expectation(output="3 passed")))
-    assert not weaknesses_of(ValidatorSpec(run="! grep x f", expect=Expectation(exit_code=1)))
+    assert not weaknesses_of(
+        ValidatorSpec(run=line, expect=Expectation(output="3 passed"))
+    )
+    assert not weaknesses_of(
+        ValidatorSpec(run="! grep x f", expect=Expectation(exit_code=1))
+    )
     assert not weaknesses_of(ValidatorSpec(python="checks:done"))

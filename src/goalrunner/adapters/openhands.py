@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any, Self, Unpack
 
 import goalrunner
-from goalrunner import Goal, GoalContinue, GoalDone, GoalOutcome, GoalStatus, GoalVerdict, Usage
+from goalrunner import (
+    Goal,
+    GoalContinue,
+    GoalDone,
+    GoalOutcome,
+    GoalStatus,
+    GoalVerdict,
+    Usage,
+)
 from goalrunner.adapters.common import (
     FrameworkConversation,
     Library,
@@ -59,7 +67,9 @@ def openhands_model(llm: Any) -> OutsideModel:
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
         sdk, before = _sdk(), _spent(llm.metrics)
         asked = [
-            sdk.Message(role=message["role"], content=[sdk.TextContent(text=message["content"])])
+            sdk.Message(
+                role=message["role"], content=[sdk.TextContent(text=message["content"])]
+            )
             for message in messages
         ]
         response = await llm.acompletion(messages=asked)
@@ -75,12 +85,18 @@ def _text(content: Any) -> str:
 def _spent(metrics: Any) -> tuple[int, int, int, float]:
     """Return input tokens, output tokens, calls and dollars so far."""
     used = metrics.accumulated_token_usage
-    tokens = (used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)
+    tokens = (
+        (used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)
+    )
     return (*tokens, len(metrics.token_usages), metrics.accumulated_cost)
 
 
-def _since(before: tuple[int, int, int, float], now: tuple[int, int, int, float]) -> Usage:
-    read, written, calls, cost = (new - old for new, old in zip(now, before, strict=True))
+def _since(
+    before: tuple[int, int, int, float], now: tuple[int, int, int, float]
+) -> Usage:
+    read, written, calls, cost = (
+        new - old for new, old in zip(now, before, strict=True)
+    )
     return usage_of(int(read), int(written), int(calls), cost)
 
 
@@ -89,22 +105,39 @@ def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
 
     A message with tool calls has the time of its events, which are made before the tools start.
     """
-    convertible, message_event = _sdk(".event").LLMConvertibleEvent, _sdk(".event").MessageEvent
+    convertible, message_event = (
+        _sdk(".event").LLMConvertibleEvent,
+        _sdk(".event").MessageEvent,
+    )
     shown = [event for event in events if isinstance(event, convertible)]
-    typed = (event for event in shown if isinstance(event, message_event) and event.source == "user")
+    typed = (
+        event
+        for event in shown
+        if isinstance(event, message_event) and event.source == "user"
+    )
     by_user = {_text(event.to_llm_message().content) for event in typed}
-    actions = (event for event in shown if isinstance(event, _sdk(".event").ActionEvent))
+    actions = (
+        event for event in shown if isinstance(event, _sdk(".event").ActionEvent)
+    )
     made = {event.tool_call_id: event.timestamp for event in actions}
     chat = []
     for message in convertible.events_to_messages(shown):
         if message.role == "system":
             continue
-        entry: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+        entry: dict[str, Any] = {
+            "role": message.role,
+            "content": _text(message.content),
+        }
         if message.role == "user" and entry["content"] not in by_user:
             entry[ORIGIN] = "program"
         if message.tool_calls:
-            entry["tool_calls"] = [call_block(call.id, call.name, call.arguments) for call in message.tool_calls]
-            if times := [made[call.id] for call in message.tool_calls if call.id in made]:
+            entry["tool_calls"] = [
+                call_block(call.id, call.name, call.arguments)
+                for call in message.tool_calls
+            ]
+            if times := [
+                made[call.id] for call in message.tool_calls if call.id in made
+            ]:
                 entry[TIMESTAMP] = min(times)
         if message.tool_call_id:
             entry["tool_call_id"] = message.tool_call_id
@@ -173,15 +206,24 @@ class OpenHandsConversation(FrameworkConversation):
     def restore(self, checkpoint: object) -> None:
         """Move the head back, to the system prompt if there was no event; the events after it stay in the log."""
         if not checkpoint:
-            events, first = self.conversation.state.events, _sdk(".event").SystemPromptEvent
-            checkpoint = next((event.id for event in events if isinstance(event, first)), None)
+            events, first = (
+                self.conversation.state.events,
+                _sdk(".event").SystemPromptEvent,
+            )
+            checkpoint = next(
+                (event.id for event in events if isinstance(event, first)), None
+            )
         self.conversation.navigate_to(checkpoint)
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Continue with the conversation's own events if there are any; otherwise the next prompt contains the chat."""
         self._history = () if self.messages else messages
 
-    async def _record(self, turn: TurnRecorder, before: tuple[int, int, int, float]) -> tuple[int, int, int, float]:
+    async def _record(
+        self, turn: TurnRecorder, before: tuple[int, int, int, float]
+    ) -> tuple[int, int, int, float]:
         """Record new events and their usage; return what was spent so far."""
         events = list(self.conversation.state.events)
         new, self._seen = events[self._seen :], len(events)
@@ -198,41 +240,72 @@ def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
     status = str(getattr(state.execution_status, "value", state.execution_status))
     if status in ("waiting_for_confirmation", "paused"):
         hint = "confirm or reject its actions in your program, or use NeverConfirm()"
-        raise AgentError(f"the conversation is {status.replace('_', ' ')}", hint if status != "paused" else "")
+        raise AgentError(
+            f"the conversation is {status.replace('_', ' ')}",
+            hint if status != "paused" else "",
+        )
     text = _sdk(".conversation.response_utils").get_agent_final_response(events)
     return RoundReply(text, "max_steps" if status == "error" else "answered")
 
 
 def openhands_judge(judge: Any) -> JudgeChoice:
     """Convert an OpenHands LLM to a judge; return any other judge unchanged."""
-    return openhands_model(judge).separate("judge") if isinstance(judge, _sdk().LLM) else judge
+    return (
+        openhands_model(judge).separate("judge")
+        if isinstance(judge, _sdk().LLM)
+        else judge
+    )
 
 
 _LIBRARY = Library(OpenHandsConversation, openhands_judge, max_iterations=10)
-run_goal, arun_goal, resume, aresume = _LIBRARY.run_goal, _LIBRARY.arun_goal, _LIBRARY.resume, _LIBRARY.aresume
+run_goal, arun_goal, resume, aresume = (
+    _LIBRARY.run_goal,
+    _LIBRARY.arun_goal,
+    _LIBRARY.resume,
+    _LIBRARY.aresume,
+)
 
 
-def judge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[Any]) -> GoalVerdict:
+def judge_goal(
+    judge_llm: Any, objective: str | Goal, events: Iterable[Any]
+) -> GoalVerdict:
     """Ask a judge once whether the objective is provably complete, from the events of a conversation."""
     return goalrunner.judge_goal(openhands_judge(judge_llm), objective, chat_of(events))
 
 
-async def ajudge_goal(judge_llm: Any, objective: str | Goal, events: Iterable[Any]) -> GoalVerdict:
+async def ajudge_goal(
+    judge_llm: Any, objective: str | Goal, events: Iterable[Any]
+) -> GoalVerdict:
     """Run `judge_goal` in the running event loop."""
-    return await goalrunner.ajudge_goal(openhands_judge(judge_llm), objective, chat_of(events))
+    return await goalrunner.ajudge_goal(
+        openhands_judge(judge_llm), objective, chat_of(events)
+    )
 
 
 class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves; it takes OpenHands events."""
 
-    def __init__(self, objective: str | Goal, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> None:
-        super().__init__(objective, openhands_judge(judge_llm), **_LIBRARY.adapted(options))
+    def __init__(
+        self,
+        objective: str | Goal,
+        judge_llm: Any = None,
+        **options: Unpack[RunKeywords],
+    ) -> None:
+        super().__init__(
+            objective, openhands_judge(judge_llm), **_LIBRARY.adapted(options)
+        )
 
     @classmethod
-    def resume(cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]) -> Self:
+    def resume(
+        cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]
+    ) -> Self:
         """Return a controller that continues a run, as `goalrunner.GoalController.resume` does."""
-        return super().resume(run, openhands_judge(judge_llm), **_LIBRARY.adapted_judge(options))
+        return super().resume(
+            run, openhands_judge(judge_llm), **_LIBRARY.adapted_judge(options)
+        )
 
-    async def aon_run_finished(self, events: Sequence[Any], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
+    async def aon_run_finished(
+        self, events: Sequence[Any], *, usage: Usage | None = None
+    ) -> GoalContinue | GoalDone:
         """Check the last run of the conversation, whose events these are. `on_run_finished` does the same without await."""
         return await super().aon_run_finished(chat_of(events), usage=usage)

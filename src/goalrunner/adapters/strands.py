@@ -13,7 +13,14 @@ from math import inf
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from goalrunner import JUDGE_SYSTEM_PROMPT, Goal, GoalAttempt, GoalOutcome, JudgeOutcome, build_judge_prompt
+from goalrunner import (
+    JUDGE_SYSTEM_PROMPT,
+    Goal,
+    GoalAttempt,
+    GoalOutcome,
+    JudgeOutcome,
+    build_judge_prompt,
+)
 from goalrunner.adapters.common import framework_module
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
@@ -23,7 +30,13 @@ from goalrunner.adapters.strands_agent import (
     strands_model,
 )
 from goalrunner.app.library import goal_and_options, prepare_conversation
-from goalrunner.app.run_options import Checks, CriticChoice, RunKeywords, RunOptions, split_checks
+from goalrunner.app.run_options import (
+    Checks,
+    CriticChoice,
+    RunKeywords,
+    RunOptions,
+    split_checks,
+)
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import AgentError
@@ -57,7 +70,12 @@ __all__ = [
     "run_goal",
 ]
 
-run_goal, arun_goal, resume, aresume = LIBRARY.run_goal, LIBRARY.arun_goal, LIBRARY.resume, LIBRARY.aresume
+run_goal, arun_goal, resume, aresume = (
+    LIBRARY.run_goal,
+    LIBRARY.arun_goal,
+    LIBRARY.resume,
+    LIBRARY.aresume,
+)
 
 
 @dataclass
@@ -95,12 +113,8 @@ class GoalResult:
 def default_resume_prompt(feedback: str | None) -> str:
     """Return the user message before a retry, for goals that are a text or a callable."""
     if not feedback:
-        return (
-            "That does not meet the goal yet. Write a new answer that does, instead of repeating or editing this one."
-        )
-    return (
-        f"That does not meet the goal yet. This is missing:\n\n{feedback}\n\nWrite a new answer that meets all of it."
-    )
+        return "That does not meet the goal yet. Write a new answer that does, instead of repeating or editing this one."
+    return f"That does not meet the goal yet. This is missing:\n\n{feedback}\n\nWrite a new answer that meets all of it."
 
 
 _loops: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -131,27 +145,42 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         """Create the plugin. `options` are further keywords of `run_goal`."""
         framework_module("strands.plugins", "strands")
         if not isinstance(goal, str | Goal) and not callable(goal):
-            raise TypeError("goal must be a text, a callable (response, agent), or a Goal")
+            raise TypeError(
+                "goal must be a text, a callable (response, agent), or a Goal"
+            )
         if not max_attempts >= 1:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if not timeout > 0:
             raise ValueError(f"timeout must be positive, not {timeout}")
         if max_attempts == inf and timeout == inf and not isinstance(goal, Goal):
-            warnings.warn(f"{name} has no max_attempts and no timeout: only success ends it", stacklevel=2)
+            warnings.warn(
+                f"{name} has no max_attempts and no timeout: only success ends it",
+                stacklevel=2,
+            )
         self._name = name
         self.goal = goal
-        self.judge = judge if isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt") else JudgeConfig(judge)
+        self.judge = (
+            judge
+            if isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt")
+            else JudgeConfig(judge)
+        )
         self.limits: RunKeywords = {}
         if max_attempts != inf or not isinstance(goal, Goal):
             self.limits["max_iterations"] = max_attempts
         if timeout != inf or not isinstance(goal, Goal):
             self.limits["timeout"] = timeout
         self.preserve_context = preserve_context
-        self.template = resume_prompt_template or (None if isinstance(goal, Goal) else default_resume_prompt)
+        self.template = resume_prompt_template or (
+            None if isinstance(goal, Goal) else default_resume_prompt
+        )
         split_checks(validators)  # raises for an invalid check
-        self.checks = tuple(validators) if isinstance(validators, list | tuple) else (validators,)
+        self.checks = (
+            tuple(validators) if isinstance(validators, list | tuple) else (validators,)
+        )
         self.options = options
-        self._results: weakref.WeakKeyDictionary[Any, GoalResult] = weakref.WeakKeyDictionary()
+        self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
+            weakref.WeakKeyDictionary()
+        )
         super().__init__()
 
     @property
@@ -166,7 +195,9 @@ class GoalLoop(Plugin):  # type: ignore[misc]
     def init_agent(self, agent: Any) -> None:
         """Add the hooks. Raise RuntimeError if the agent has a GoalLoop already."""
         if agent in _loops:
-            raise RuntimeError(f"{self.name}: the agent has a GoalLoop already; give one GoalLoop several validators")
+            raise RuntimeError(
+                f"{self.name}: the agent has a GoalLoop already; give one GoalLoop several validators"
+            )
         _loops.add(agent)
         _AgentLoop(self, agent, self._results)
 
@@ -174,7 +205,12 @@ class GoalLoop(Plugin):  # type: ignore[misc]
 class _AgentLoop:
     """The hooks of one agent with a GoalLoop."""
 
-    def __init__(self, loop: GoalLoop, agent: Any, results: weakref.WeakKeyDictionary[Any, GoalResult]) -> None:
+    def __init__(
+        self,
+        loop: GoalLoop,
+        agent: Any,
+        results: weakref.WeakKeyDictionary[Any, GoalResult],
+    ) -> None:
         self._loop = loop
         self._agent = agent
         self._results = results
@@ -197,7 +233,9 @@ class _AgentLoop:
             self._resumed = False
             return
         self._results.pop(self._agent, None)
-        asked = [message for message in event.messages or () if message["role"] == "user"]
+        asked = [
+            message for message in event.messages or () if message["role"] == "user"
+        ]
         goal, options = self._resolved(text_of(asked[-1]["content"]) if asked else "")
         with warnings.catch_warnings():  # the plugin has warned already
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -212,7 +250,9 @@ class _AgentLoop:
             event.cancel = first.message
 
     def _record(self, host: HostedRun) -> None:
-        self._turn.enter_context(self._conversation.recording(host.prepared.run.recorder, keeps_budget=False))
+        self._turn.enter_context(
+            self._conversation.recording(host.prepared.run.recorder, keeps_budget=False)
+        )
 
     def _before_model(self, _: Any) -> None:
         """Take the snapshot for retries: the messages with the original input."""
@@ -236,11 +276,17 @@ class _AgentLoop:
         event.resume = step if given is None else given
         self._resumed = True
 
-    async def _checked(self, host: HostedRun, result: Any, error: BaseException | None) -> str | GoalOutcome:
-        if isinstance(error, asyncio.CancelledError) or (result is not None and result.stop_reason == "cancelled"):
+    async def _checked(
+        self, host: HostedRun, result: Any, error: BaseException | None
+    ) -> str | GoalOutcome:
+        if isinstance(error, asyncio.CancelledError) or (
+            result is not None and result.stop_reason == "cancelled"
+        ):
             return await host.cancel("the agent was cancelled")
         if result is None:
-            return await host.next(goal_error_of(error or RuntimeError("the agent gave no result")))
+            return await host.next(
+                goal_error_of(error or RuntimeError("the agent gave no result"))
+            )
         try:
             return await host.next(reply_of(result))
         except AgentError as stopped:
@@ -248,49 +294,94 @@ class _AgentLoop:
 
     def _finish(self, outcome: GoalOutcome) -> None:
         self._host = None
-        attempts = [item.model_copy(update={"feedback": self._own_words(item.feedback)}) for item in outcome.attempts]
+        attempts = [
+            item.model_copy(update={"feedback": self._own_words(item.feedback)})
+            for item in outcome.attempts
+        ]
         reason = str(outcome.stop_reason).replace("max_iterations", "max_attempts")
-        self._results[self._agent] = GoalResult(outcome.passed, reason, attempts, outcome)
+        self._results[self._agent] = GoalResult(
+            outcome.passed, reason, attempts, outcome
+        )
 
     def _own_words(self, feedback: str | None) -> str | None:
         """Return the feedback of a callable goal as the callable gave it."""
-        if isinstance(self._loop.goal, str | Goal) or feedback is None or self._loop.checks:
+        if (
+            isinstance(self._loop.goal, str | Goal)
+            or feedback is None
+            or self._loop.checks
+        ):
             return feedback
-        words = feedback.removeprefix(f"validator {_name(self._loop.goal)}").removeprefix(": ").strip()
+        words = (
+            feedback.removeprefix(f"validator {_name(self._loop.goal)}")
+            .removeprefix(": ")
+            .strip()
+        )
         return None if words in ("", "not passed") else words
 
     def _resolved(self, prompt: str) -> tuple[Goal, RunOptions]:
         """Return the goal of an invocation with this input, and the options of its run."""
         loop, goal = self._loop, self._loop.goal
-        checks = tuple(self._bound(check) if _is_function(check) else check for check in loop.checks)
+        checks = tuple(
+            self._bound(check) if _is_function(check) else check
+            for check in loop.checks
+        )
         judge = strands_judge(loop.judge.model)
         if isinstance(goal, str):
             judge = judge or strands_model(self._agent.aux_model).separate("judge")
         elif not isinstance(goal, Goal):
             checks = (self._bound(goal), *checks)
-        in_workspace = bool(split_checks(checks)[0]) or loop.options.get("workspace") is not None
-        objective = goal if isinstance(goal, Goal) else self._goal(goal, in_workspace=in_workspace)
-        keywords: RunKeywords = {"validators": checks, "prompt": prompt, **loop.limits, **loop.options}
+        in_workspace = (
+            bool(split_checks(checks)[0]) or loop.options.get("workspace") is not None
+        )
+        objective = (
+            goal
+            if isinstance(goal, Goal)
+            else self._goal(goal, in_workspace=in_workspace)
+        )
+        keywords: RunKeywords = {
+            "validators": checks,
+            "prompt": prompt,
+            **loop.limits,
+            **loop.options,
+        }
         if loop.template is not None:
             keywords["resume_prompt"] = self._retry
         if not loop.preserve_context:
             keywords["preserve_context"] = False
-        resolved, options = goal_and_options(objective, judge, keywords, self._conversation)
-        labels = (Label.NOT_ISOLATED.value,) if options.validators and resolved.deliverable == "response" else ()
+        resolved, options = goal_and_options(
+            objective, judge, keywords, self._conversation
+        )
+        labels = (
+            (Label.NOT_ISOLATED.value,)
+            if options.validators and resolved.deliverable == "response"
+            else ()
+        )
         return resolved, replace(options, needs_round=True, labels=labels)
 
     def _goal(self, goal: str | Callable[..., Any], *, in_workspace: bool) -> Goal:
-        text = goal if isinstance(goal, str) else f"{_name(goal)}(response, agent) passes."
-        config = {"system_prompt": self._loop.judge.system_prompt} if isinstance(goal, str) else {}
+        text = (
+            goal if isinstance(goal, str) else f"{_name(goal)}(response, agent) passes."
+        )
+        config = (
+            {"system_prompt": self._loop.judge.system_prompt}
+            if isinstance(goal, str)
+            else {}
+        )
         deliverable = "workspace" if in_workspace else "response"
         # stall_rounds: equal feedback in every round is no reason to stop before max_attempts.
-        return Goal(objective=text, deliverable=deliverable, stall_rounds=None, judge=config)
+        return Goal(
+            objective=text, deliverable=deliverable, stall_rounds=None, judge=config
+        )
 
     def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a callable as a validator that gets the agent's last message and the agent itself."""
 
         def check(response: Any, _: object) -> Any:
-            said = [message for message in self._agent.messages if message["role"] == "assistant"]
+            said = [
+                message
+                for message in self._agent.messages
+                if message["role"] == "assistant"
+            ]
             return function(said[-1] if said else response, self._agent)
 
         check.__name__ = _name(function)

@@ -26,16 +26,28 @@ from goalrunner.llm.outside import OutsideModel, goal_error_of
 def strands_model(model: Any) -> OutsideModel:
     """Return a Strands model as a model for the judge."""
     config = model.get_config()
-    name = config.get("model_id") if isinstance(config, dict) else getattr(config, "model_id", None)
+    name = (
+        config.get("model_id")
+        if isinstance(config, dict)
+        else getattr(config, "model_id", None)
+    )
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
-        rules = "\n\n".join(text_of(message["content"]) for message in messages if message["role"] == "system")
+        rules = "\n\n".join(
+            text_of(message["content"])
+            for message in messages
+            if message["role"] == "system"
+        )
         pieces: list[str] = []
         used: dict[str, int] = {}
         async for event in model.stream(block_messages(messages), None, rules or None):
-            pieces.append(event.get("contentBlockDelta", {}).get("delta", {}).get("text") or "")
+            pieces.append(
+                event.get("contentBlockDelta", {}).get("delta", {}).get("text") or ""
+            )
             used = event.get("metadata", {}).get("usage") or used
-        return "".join(pieces), usage_of(used.get("inputTokens", 0), used.get("outputTokens", 0), 1)
+        return "".join(pieces), usage_of(
+            used.get("inputTokens", 0), used.get("outputTokens", 0), 1
+        )
 
     return OutsideModel(f"strands/{name or type(model).__name__}", ask)
 
@@ -70,7 +82,9 @@ class StrandsConversation(FrameworkConversation):
         result: Any = None
         with self.recording(recorder):
             try:
-                async with contextlib.aclosing(self.agent.stream_async(prompt)) as events:
+                async with contextlib.aclosing(
+                    self.agent.stream_async(prompt)
+                ) as events:
                     async for event in events:
                         result = event.get("result", result)
                         if recorder.streams_text and isinstance(event.get("data"), str):
@@ -80,9 +94,15 @@ class StrandsConversation(FrameworkConversation):
         return reply_of(result)
 
     @contextlib.contextmanager
-    def recording(self, recorder: Recorder, *, keeps_budget: bool = True) -> Iterator[None]:
+    def recording(
+        self, recorder: Recorder, *, keeps_budget: bool = True
+    ) -> Iterator[None]:
         """Record what the agent does in the context; BudgetExhausted ends its turn unless `keeps_budget` is False."""
-        self._turn, self._calls, self._counted = TurnRecorder(self.name, recorder), 0, self._tokens()
+        self._turn, self._calls, self._counted = (
+            TurnRecorder(self.name, recorder),
+            0,
+            self._tokens(),
+        )
         self._keeps_budget = keeps_budget
         try:
             yield
@@ -93,13 +113,17 @@ class StrandsConversation(FrameworkConversation):
     def checkpoint(self) -> object:
         """Return a snapshot of messages, system prompt and model state, without `agent.state`."""
         return self.agent.take_snapshot(
-            preset="session", include=["system_prompt", "model_state"], exclude=["state", "interrupt_state"]
+            preset="session",
+            include=["system_prompt", "model_state"],
+            exclude=["state", "interrupt_state"],
         )
 
     def restore(self, checkpoint: object) -> None:
         self.agent.load_snapshot(checkpoint)
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Give the agent the chat that an earlier process recorded. The agent keeps its own system prompt."""
         self.agent.messages = block_messages(messages)
 
@@ -128,8 +152,16 @@ class StrandsConversation(FrameworkConversation):
 
     async def _on_message(self, event: Any) -> None:
         if self._turn is not None:
-            results = [block["toolResult"] for block in event.message["content"] if "toolResult" in block]
-            failed = {result["toolUseId"] for result in results if result.get("status") == "error"}
+            results = [
+                block["toolResult"]
+                for block in event.message["content"]
+                if "toolResult" in block
+            ]
+            failed = {
+                result["toolUseId"]
+                for result in results
+                if result.get("status") == "error"
+            }
             for message in openai_messages(event.message):
                 facts = ("error",) if message.get("tool_call_id") in failed else ()
                 await self._turn.add(message, facts)
@@ -140,7 +172,9 @@ def reply_of(result: Any) -> RoundReply:
     if result is None or result.stop_reason == "cancelled":
         raise AgentError("the agent was cancelled")
     if result.stop_reason == "interrupt":
-        raise AgentError("the agent stopped for an interrupt, which only your program can answer")
+        raise AgentError(
+            "the agent stopped for an interrupt, which only your program can answer"
+        )
     reason = "max_steps" if result.stop_reason.startswith("limit_") else "answered"
     return RoundReply(text_of(result.message["content"]), cast(Any, reason))
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
 from typing import Any
 
 from goalrunner.agents.acp_process import AcpProcess, Handler, Refusal
@@ -78,7 +84,11 @@ class AcpConversation(ExternalConversation):
         self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
 
     def paused(self) -> AbstractContextManager[None]:
-        return self._process.connection.paused() if self._process is not None else nullcontext()
+        return (
+            self._process.connection.paused()
+            if self._process is not None
+            else nullcontext()
+        )
 
     async def close(self) -> None:
         """End the agent's processes; a later round resumes the session."""
@@ -114,7 +124,15 @@ class AcpConversation(ExternalConversation):
         if not self._remembers:
             sent = with_history(before, message, by_another=self.follows_another)
         self._remembers = True
-        turn = AcpTurn(self.agent, self._session, process, recorder, self.messages, self._guarded, self._waits)
+        turn = AcpTurn(
+            self.agent,
+            self._session,
+            process,
+            recorder,
+            self.messages,
+            self._guarded,
+            self._waits,
+        )
 
         async def late(message: dict[str, Any]) -> None:
             if at(message, "params", "update", "sessionUpdate") == "usage_update":
@@ -127,7 +145,9 @@ class AcpConversation(ExternalConversation):
             await turn.handle(message)
 
         with suppress(ConnectionError):  # the prompt raises it again
-            await process.catch_up(late)  # of messages after the last turn, only usage counts
+            await process.catch_up(
+                late
+            )  # of messages after the last turn, only usage counts
         process.connection.mark()
         refused = ""
         signs = LifeSigns(
@@ -142,7 +162,9 @@ class AcpConversation(ExternalConversation):
             explained = await process.explain(error)
             await turn.close()
             refused = str(error)
-            said = "" if turn.text.strip() in refused else turn.text  # some agents print the error as a message too
+            said = (
+                "" if turn.text.strip() in refused else turn.text
+            )  # some agents print the error as a message too
             has_worked = bool(said or turn.calls) or not ends_run(explained)
             recorder.usage("agent", self._usage.end_turn({}, has_worked=has_worked))
             if ends_run(explained):
@@ -188,7 +210,9 @@ class AcpConversation(ExternalConversation):
         agent, self._recorder = self.agent, recorder
         argv = invocation(self._command, agent, recorder.scratch).argv
         output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
-        started = self._connector.connect(argv, cwd=agent.workspace, env=agent.env, errors=errors)
+        started = self._connector.connect(
+            argv, cwd=agent.workspace, env=agent.env, errors=errors
+        )
         try:
             connection = await self._stack.enter_async_context(started)
         except AgentNotInstalled as error:
@@ -199,7 +223,10 @@ class AcpConversation(ExternalConversation):
 
     async def _prompt(self, process: AcpProcess, prompt: str, handler: Handler) -> Any:
         """Return the response to a prompt. If waiting for it is interrupted, cancel the agent's turn."""
-        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": prompt}]}
+        params = {
+            "sessionId": self._session,
+            "prompt": [{"type": "text", "text": prompt}],
+        }
         try:
             return await process.request("session/prompt", params, handler)
         except (Refusal, ConnectionError):
@@ -211,7 +238,9 @@ class AcpConversation(ExternalConversation):
                     await process.result(process.reject)
             raise
 
-    async def _settled(self, process: AcpProcess, response: Any, turn: AcpTurn) -> RoundReply:
+    async def _settled(
+        self, process: AcpProcess, response: Any, turn: AcpTurn
+    ) -> RoundReply:
         """Return the reply of the ended turn. Raise AgentNotSignedIn if the agent says that it is signed out."""
         turn.recorder.usage("agent", self._usage.end_turn(response))
         if self._usage.total != self._recorded_total:
@@ -234,7 +263,9 @@ class AcpConversation(ExternalConversation):
             failure = process.failure(ending)
             if ends_run(failure):
                 raise failure
-            return RoundReply(said, "interrupted", 1, left, failure, one_line(ending, LONGEST_ENDING))
+            return RoundReply(
+                said, "interrupted", 1, left, failure, one_line(ending, LONGEST_ENDING)
+            )
         if reason in ("max_turn_requests", "max_tokens"):  # a limit of the agent
             return RoundReply(said, "interrupted", 1, left, ending=reason)
         if reason not in ("end_turn", "cancelled"):
@@ -243,20 +274,32 @@ class AcpConversation(ExternalConversation):
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
-        recorder.session(AgentSession(agent=self.agent.name, id=text(self._session), total=self._recorded_total))
+        recorder.session(
+            AgentSession(
+                agent=self.agent.name,
+                id=text(self._session),
+                total=self._recorded_total,
+            )
+        )
 
 
 Tokens = tuple[int, int]
 """Input tokens, including cached and reasoning tokens, and output tokens."""
 
 _METRICS = "openhands.dev/metrics"
-_NAMES = (("inputTokens", "input_tokens"), ("outputTokens", "output_tokens"), ("totalTokens", "total_tokens"))
+_NAMES = (
+    ("inputTokens", "input_tokens"),
+    ("outputTokens", "output_tokens"),
+    ("totalTokens", "total_tokens"),
+)
 
 
 class AcpUsage:
     """Counts the usage of an ACP session. `scopes` says whether reported amounts are of a turn or of the session."""
 
-    def __init__(self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None) -> None:
+    def __init__(
+        self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None
+    ) -> None:
         self.total = total or Usage()
         """The session's usage, as far as the agent reports totals."""
         self._tokens_are_totals = scopes.get("tokens") == "session"
@@ -268,13 +311,21 @@ class AcpUsage:
     def update(self, params: Any) -> None:
         """Count the usage in the parameters of a `session/update`: add amounts of a turn, keep the last total."""
         meta = at(params, "_meta")
-        metrics = at(meta, "field_meta", _METRICS) or at(meta, _METRICS) or at(params, "update", "_meta", _METRICS)
+        metrics = (
+            at(meta, "field_meta", _METRICS)
+            or at(meta, _METRICS)
+            or at(params, "update", "_meta", _METRICS)
+        )
         amount = number(at(metrics, "cost"))
         if at(params, "update", "sessionUpdate") == "usage_update":
             cost = at(params, "update", "cost")
-            amount = number(at(cost, "amount")) if at(cost, "currency") == "USD" else None
+            amount = (
+                number(at(cost, "amount")) if at(cost, "currency") == "USD" else None
+            )
         if amount is not None:
-            self._dollars = amount + (0.0 if self._dollars_are_totals else self._dollars or 0.0)
+            self._dollars = amount + (
+                0.0 if self._dollars_are_totals else self._dollars or 0.0
+            )
         # Qwen Code reports the tokens of one call, OpenHands those of the session.
         tokens = _counted(at(params, "update", "_meta", "usage")) or _counted(metrics)
         if tokens is not None:
@@ -292,12 +343,19 @@ class AcpUsage:
         dollars, self._dollars = self._dollars, None
         used, cost = Usage(), None
         if tokens is not None:
-            report = UsageReported(*tokens, cost=0.0, cumulative=self._tokens_are_totals, dollars=False)
-            kept = {"cost_usd": self.total.cost_usd, "known_cost_usd": self.total.known_cost_usd}
+            report = UsageReported(
+                *tokens, cost=0.0, cumulative=self._tokens_are_totals, dollars=False
+            )
+            kept = {
+                "cost_usd": self.total.cost_usd,
+                "known_cost_usd": self.total.known_cost_usd,
+            }
             used, after = usage_delta(report, self.total)
             self.total = after.model_copy(update=kept)
         if dollars is not None:
-            report = UsageReported(cost=dollars, cumulative=self._dollars_are_totals, tokens=False)
+            report = UsageReported(
+                cost=dollars, cumulative=self._dollars_are_totals, tokens=False
+            )
             new, self.total = usage_delta(report, self.total)
             cost = new.cost_usd
         return Usage(
@@ -314,7 +372,10 @@ def _of_response(response: Any) -> Tokens | None:
     """Return the tokens in the response to a prompt. Rows per model may include helpers that the total omits."""
     quota = at(response, "_meta", "quota")
     total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
-    rows = [_counted(at(row, "token_count")) or (0, 0) for row in items(at(quota, "model_usage"))]
+    rows = [
+        _counted(at(row, "token_count")) or (0, 0)
+        for row in items(at(quota, "model_usage"))
+    ]
     by_model = (sum(row[0] for row in rows), sum(row[1] for row in rows))
     return by_model if sum(by_model) > sum(total or (0, 0)) else total
 

@@ -56,7 +56,10 @@ Handler = Callable[[dict[str, Any]], Awaitable[object]]
 
 _HELLO = {
     "protocolVersion": PROTOCOL_VERSION,
-    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientCapabilities": {
+        "fs": {"readTextFile": False, "writeTextFile": False},
+        "terminal": False,
+    },
     "clientInfo": {"name": "goal", "title": "goal", "version": VERSION},
 }
 
@@ -64,7 +67,9 @@ _HELLO = {
 class Refusal(Exception):
     """The agent answered a request with an error, in its own words and with its code, or it breaks the protocol."""
 
-    def __init__(self, message: str, code: int = 0, meaning: ErrorMeaning | None = None) -> None:
+    def __init__(
+        self, message: str, code: int = 0, meaning: ErrorMeaning | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.meaning = meaning or ErrorMeaning()
@@ -79,10 +84,13 @@ class Peer:
     def __init__(self, connection: ProcessConnection, output: Path) -> None:
         self.connection = connection
         try:
-            self._file = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            self._file = os.open(
+                output, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+            )
         except OSError as error:
             raise RecordError(
-                f"cannot write {output}: {error.strerror}", "free some space, or set GOAL_HOME"
+                f"cannot write {output}: {error.strerror}",
+                "free some space, or set GOAL_HOME",
             ) from error
         self._room = KEPT
         self.received = 0
@@ -93,7 +101,9 @@ class Peer:
         self._last = 0
         self._writing = asyncio.create_task(self._write())
 
-    async def request(self, method: str, params: Mapping[str, Any], handler: Handler) -> Any:
+    async def request(
+        self, method: str, params: Mapping[str, Any], handler: Handler
+    ) -> Any:
         """Send a request and return its result; `handler` gets every other message meanwhile.
 
         Raise Refusal, ConnectionError if the agent is gone, and what `handler` raises.
@@ -108,14 +118,18 @@ class Peer:
             message = await self._receive()
             if "method" in message:
                 await handler(message)
-            elif message.get("id") == self._last and not isinstance(message["id"], bool):
+            elif message.get("id") == self._last and not isinstance(
+                message["id"], bool
+            ):
                 return _result_of(message)
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
         self._post({"method": method, "params": params})
 
-    def answer(self, request: Mapping[str, Any], result: Any, key: str = "result") -> None:
+    def answer(
+        self, request: Mapping[str, Any], result: Any, key: str = "result"
+    ) -> None:
         """Answer a request; ignore a notification."""
         if isinstance(request.get("id"), str | int):
             self._post({"id": request["id"], key: result})
@@ -143,9 +157,14 @@ class Peer:
 
     def _post(self, message: Mapping[str, Any]) -> None:
         try:
-            self._unsent.put_nowait(json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n")
+            self._unsent.put_nowait(
+                json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode()
+                + b"\n"
+            )
         except asyncio.QueueFull:
-            raise ConnectionError("it keeps sending requests and reads no responses") from None
+            raise ConnectionError(
+                "it keeps sending requests and reads no responses"
+            ) from None
 
     async def _write(self) -> None:
         with suppress(OSError):  # the end of its output is an error for the reader
@@ -163,7 +182,11 @@ class Peer:
             if self._room:
                 with suppress(OSError):  # a full disk ends the copy, but not the turn
                     os.write(self._file, piece)
-            self._received.extend(message for line in self._lines.feed(piece) if (message := object_in(line)))
+            self._received.extend(
+                message
+                for line in self._lines.feed(piece)
+                if (message := object_in(line))
+            )
         return self._received.popleft()
 
 
@@ -181,7 +204,13 @@ def _result_of(response: Mapping[str, Any]) -> Any:
 class AcpProcess(Peer):
     """One process of an agent."""
 
-    def __init__(self, agent: ExternalAgent, connection: ProcessConnection, output: Path, errors: Path) -> None:
+    def __init__(
+        self,
+        agent: ExternalAgent,
+        connection: ProcessConnection,
+        output: Path,
+        errors: Path,
+    ) -> None:
         super().__init__(connection, output)
         self._agent = agent
         self._output, self._errors = output, errors
@@ -199,7 +228,9 @@ class AcpProcess(Peer):
             version = at(self._hello, "protocolVersion")
             if version != PROTOCOL_VERSION:
                 self._hello = None
-                raise Refusal(f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}")
+                raise Refusal(
+                    f"it speaks version {version} of the protocol, not {PROTOCOL_VERSION}"
+                )
         can = at(self._hello, "agentCapabilities")
         methods = []
         if isinstance(at(can, "sessionCapabilities", "resume"), dict):
@@ -229,8 +260,16 @@ class AcpProcess(Peer):
     def _login(self) -> str:
         """Return a sign-in method whose variables are all set; empty if there is none."""
         for method in items(at(self._hello, "authMethods")):
-            names = [text(at(one, "name")) for one in items(at(method, "vars")) if at(one, "optional") is not True]
-            if at(method, "type") == "env_var" and names and all(self._agent.env.get(name) for name in names):
+            names = [
+                text(at(one, "name"))
+                for one in items(at(method, "vars"))
+                if at(one, "optional") is not True
+            ]
+            if (
+                at(method, "type") == "env_var"
+                and names
+                and all(self._agent.env.get(name) for name in names)
+            ):
                 return text(at(method, "id"))
         return ""
 
@@ -264,7 +303,14 @@ class AcpProcess(Peer):
         how = "" if self.connection.exit_code is None else self._ending
         known = meaning or ErrorMeaning()
         errors = tail_of(self._errors)
-        return failed(self._agent, message, how, errors, outage=known.outage, obstacle=known.obstacle)
+        return failed(
+            self._agent,
+            message,
+            how,
+            errors,
+            outage=known.outage,
+            obstacle=known.obstacle,
+        )
 
     async def explain(self, error: Exception) -> AgentError:
         """Return the error for an exception of `open_session` or of a prompt."""
@@ -274,25 +320,42 @@ class AcpProcess(Peer):
         if isinstance(error, ConnectionError):
             for _ in range(50):  # the exit code may be known a moment later
                 if self.connection.exit_code is not None:
-                    why = "" if self._hello is not None else f"it ended ({self._ending}) without an answer"
+                    why = (
+                        ""
+                        if self._hello is not None
+                        else f"it ended ({self._ending}) without an answer"
+                    )
                     break
                 await asyncio.sleep(0.01)
         code = self.connection.exit_code
         if self._hello is not None:
-            return self.failure(why, error.meaning if isinstance(error, Refusal) else None)
-        return self._not_acp(why) if 0 <= (code or 0) <= _LARGEST_OWN_CODE else self.failure("")
+            return self.failure(
+                why, error.meaning if isinstance(error, Refusal) else None
+            )
+        return (
+            self._not_acp(why)
+            if 0 <= (code or 0) <= _LARGEST_OWN_CODE
+            else self.failure("")
+        )
 
     def _not_acp(self, why: str) -> AgentError:
         """Return the error for a program that does not speak the protocol. A known cause takes precedence."""
-        agent, obstacle, code = self._agent, self.connection.obstacle, self.connection.exit_code
+        agent, obstacle, code = (
+            self._agent,
+            self.connection.obstacle,
+            self.connection.exit_code,
+        )
         errors = tail_of(self._errors)
         if HIDDEN in obstacle or code in NOT_STARTED:
             return not_installed(agent, obstacle or last_lines(errors))
         if obstacle:
             return AgentError(
-                f"the agent {agent.name} cannot be started: {obstacle}", f"goal agents {agent.name} checks it"
+                f"the agent {agent.name} cannot be started: {obstacle}",
+                f"goal agents {agent.name} checks it",
             )
-        known = failed(agent, why if code is None else "", self._ending, errors, hint="")
+        known = failed(
+            agent, why if code is None else "", self._ending, errors, hint=""
+        )
         if known.hint:
             return known
         program = program_of(agent.preset.acp)
@@ -312,5 +375,7 @@ class AcpProcess(Peer):
     async def record(self, recorder: Recorder) -> None:
         """Record the process after its end."""
         duration, note = time.monotonic() - self._began, "; ".join(self._notes)
-        ran = AgentRan(agent=self._agent.name, ending=self._ending, duration=duration, note=note)
+        ran = AgentRan(
+            agent=self._agent.name, ending=self._ending, duration=duration, note=note
+        )
         await recorder.agent_ran(ran, self._output, self._errors)

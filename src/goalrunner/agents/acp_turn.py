@@ -12,8 +12,22 @@ from typing import Any, Literal
 from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.file_tools import unified
-from goalrunner.agents.parser import at, block_text, changed_lines, exit_code, first, items, text
-from goalrunner.agents.turn import LONGEST_CALL_ID, LONGEST_COMMAND, LONGEST_MESSAGE, Arrival, Turn
+from goalrunner.agents.parser import (
+    at,
+    block_text,
+    changed_lines,
+    exit_code,
+    first,
+    items,
+    text,
+)
+from goalrunner.agents.turn import (
+    LONGEST_CALL_ID,
+    LONGEST_COMMAND,
+    LONGEST_MESSAGE,
+    Arrival,
+    Turn,
+)
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, shortened
 from goalrunner.core.observation import UNASKED
@@ -55,7 +69,9 @@ class AcpCall:
 
     def update(self, update: Any) -> None:
         """Add the fields of a `tool_call`, a `tool_call_update`, or the call of a permission request."""
-        self._known.update({name: update[name] for name in _FIELDS if at(update, name) is not None})
+        self._known.update(
+            {name: update[name] for name in _FIELDS if at(update, name) is not None}
+        )
 
     @property
     def kind(self) -> str:
@@ -80,7 +96,9 @@ class AcpCall:
         """The command line or the paths, or else the title."""
         if self.kind == "fetch":  # approval rules treat it like a program of that name
             return f"fetch {self._title()}"
-        said = self._title() if self.effect == "shell" else self._paths() or self._title()
+        said = (
+            self._title() if self.effect == "shell" else self._paths() or self._title()
+        )
         return said or self._paths() or self.kind
 
     @property
@@ -97,12 +115,16 @@ class AcpCall:
     @property
     def output(self) -> str:
         """Its content, or else its raw output."""
-        shown = "\n".join(filter(None, map(self._block, items(self._known.get("content")))))
+        shown = "\n".join(
+            filter(None, map(self._block, items(self._known.get("content"))))
+        )
         if shown:
             return shown
         raw = self._known.get("rawOutput")
         said = next(filter(None, (text(at(raw, name)) for name in _OUTPUTS)), "")
-        return said or text(at(raw, "stdout")) + text(at(raw, "stderr")) or block_text(raw)
+        return (
+            said or text(at(raw, "stdout")) + text(at(raw, "stderr")) or block_text(raw)
+        )
 
     @property
     def preview(self) -> str:
@@ -113,12 +135,19 @@ class AcpCall:
     @property
     def change(self) -> str:
         """How many lines a write adds and removes: "+4 −1"; empty if that is not reported."""
-        return changed_lines([(text(at(one, "oldText")), text(at(one, "newText"))) for one in self._diffs()])
+        return changed_lines(
+            [
+                (text(at(one, "oldText")), text(at(one, "newText")))
+                for one in self._diffs()
+            ]
+        )
 
     @property
     def action(self) -> str:
         """An id of the action that stays the same in a new process of the agent, unlike the agent's own ids."""
-        digest = hashlib.sha256("\0".join((str(self.effect), self.command, self.preview)).encode()).hexdigest()
+        digest = hashlib.sha256(
+            "\0".join((str(self.effect), self.command, self.preview)).encode()
+        ).hexdigest()
         return f"{self.effect}-{digest[:16]}"
 
     def _title(self) -> str:
@@ -126,7 +155,11 @@ class AcpCall:
         if given.strip():
             return given
         title = text(self._known.get("title")).strip()
-        return title.strip("`").strip() if title.startswith("`") and title.endswith("`") else title
+        return (
+            title.strip("`").strip()
+            if title.startswith("`") and title.endswith("`")
+            else title
+        )
 
     def _command_line(self) -> str:
         command = first(self._known.get("rawInput"), "command", "cmd")
@@ -135,30 +168,54 @@ class AcpCall:
         return text(command) if text(command).strip() else ""
 
     def _paths(self) -> str:
-        named = [at(one, "path") for one in (*items(self._known.get("locations")), *self._diffs())]
-        named += [at(self._known.get("rawInput"), name) for name in ("file_path", "path", "filePath")]
-        return ", ".join(dict.fromkeys(self._relative(path) for path in map(text, named) if path))
+        named = [
+            at(one, "path")
+            for one in (*items(self._known.get("locations")), *self._diffs())
+        ]
+        named += [
+            at(self._known.get("rawInput"), name)
+            for name in ("file_path", "path", "filePath")
+        ]
+        return ", ".join(
+            dict.fromkeys(self._relative(path) for path in map(text, named) if path)
+        )
 
     def _relative(self, path: str) -> str:
         inside = os.path.normpath(path).startswith(f"{self._workspace}{os.sep}")
         return os.path.relpath(path, self._workspace) if inside else path
 
     def _diffs(self) -> list[Any]:
-        return [one for one in items(self._known.get("content")) if at(one, "type") == "diff"]
+        return [
+            one
+            for one in items(self._known.get("content"))
+            if at(one, "type") == "diff"
+        ]
 
     def _block(self, one: Any) -> str:
         if at(one, "type") == "diff":
             old, new = text(at(one, "oldText")), text(at(one, "newText"))
             return unified(old, new, self._relative(text(at(one, "path")))).text
-        return text(first(one, "content.text", "content.resource.text")) if at(one, "type") == "content" else ""
+        return (
+            text(first(one, "content.text", "content.resource.text"))
+            if at(one, "type") == "content"
+            else ""
+        )
 
 
 def chosen(request: Any, *kinds: str) -> dict[str, Any] | None:
     """Return the response that selects the first of `kinds` that the agent offers; None if it offers none of them."""
     options = items(at(request, "params", "options"))
-    names = {text(at(option, "kind")): at(option, "optionId") for option in reversed(options)}
-    found = next((names[kind] for kind in kinds if isinstance(names.get(kind), str)), None)
-    return None if found is None else {"outcome": {"outcome": "selected", "optionId": found}}
+    names = {
+        text(at(option, "kind")): at(option, "optionId") for option in reversed(options)
+    }
+    found = next(
+        (names[kind] for kind in kinds if isinstance(names.get(kind), str)), None
+    )
+    return (
+        None
+        if found is None
+        else {"outcome": {"outcome": "selected", "optionId": found}}
+    )
 
 
 class AcpTurn(Turn):
@@ -191,7 +248,9 @@ class AcpTurn(Turn):
         if method == "session/update" and ours:
             await self._update(at(message, "params", "update"))
         elif method == "session/request_permission":
-            if ours and isinstance(at(message, "params", "toolCall", "toolCallId"), str):
+            if ours and isinstance(
+                at(message, "params", "toolCall", "toolCallId"), str
+            ):
                 await self._permission(message)
             else:
                 self._process.answer(message, CANCELLED)
@@ -231,24 +290,36 @@ class AcpTurn(Turn):
         self._asked.update(call.id for call in calls)
         actions = {call.action: call for call in calls if call.effect is not None}
         allowing = ("allow_once",) if self._guarded else ("allow_once", "allow_always")
-        answer = None if actions else chosen(request, "allow_once", "allow_always") or CANCELLED
+        answer = (
+            None
+            if actions
+            else chosen(request, "allow_once", "allow_always") or CANCELLED
+        )
         ending: ApprovalDenied | None = None
         for name, call in actions.items():
             answer = chosen(request, *allowing)
             denial: str | None = TOO_LONG
             try:
                 if len(call.command) <= LONGEST_ACTION and call.effect is not None:
-                    denial = await self.recorder.permit(name, call.effect, call.command, call.preview)
-                    denial = denial if denial is not None or answer else NO_SINGLE_PERMISSION
+                    denial = await self.recorder.permit(
+                        name, call.effect, call.command, call.preview
+                    )
+                    denial = (
+                        denial if denial is not None or answer else NO_SINGLE_PERMISSION
+                    )
             except ApprovalDenied as error:
                 denial, ending = error.reply, error
-            except BaseException:  # the decision is pending, and the agent must not wait for it
+            except (
+                BaseException
+            ):  # the decision is pending, and the agent must not wait for it
                 self._process.answer(request, CANCELLED)
                 raise
             call.arrival = Arrival(change_time())  # the agent waits for the answer
             await self._begin(call, name)  # the id of its approval
             if denial is not None:
-                self.denials.append(f"{shortened(call.command, LONGEST_COMMAND)}: {denial}")
+                self.denials.append(
+                    f"{shortened(call.command, LONGEST_COMMAND)}: {denial}"
+                )
                 await self._end(call, ("denied",), f"{denial}\n")
                 answer = chosen(request, "reject_once", "reject_always") or CANCELLED
                 break
@@ -264,7 +335,9 @@ class AcpTurn(Turn):
         call.update(asked)
         if describes or not self._guarded or call.kind != "other":
             return [call]
-        running = [one for one in self._known.values() if one.recorded_as and not one.closed]
+        running = [
+            one for one in self._known.values() if one.recorded_as and not one.closed
+        ]
         return [*(one for one in running if one.id not in self._asked), call]
 
     def _call(self, name: str) -> AcpCall:
@@ -278,11 +351,22 @@ class AcpTurn(Turn):
 
     async def _record(self, call: AcpCall, facts: tuple[str, ...]) -> None:
         # Label an action that needed a decision and was done without asking. A failed action was not done.
-        silent = call.id not in self._asked and call.effect is not None and "error" not in facts
+        silent = (
+            call.id not in self._asked
+            and call.effect is not None
+            and "error" not in facts
+        )
         if silent and call.effect and self._waits(call.effect, call.command):
             facts = (*facts, UNASKED)
         await self._end(call, facts, call.output)
 
     async def _end(self, call: AcpCall, facts: tuple[str, ...], output: str) -> None:
         call.closed = True
-        await self.finish(call.recorded_as, facts, output, tool=call.kind, command=call.command, change=call.change)
+        await self.finish(
+            call.recorded_as,
+            facts,
+            output,
+            tool=call.kind,
+            command=call.command,
+            change=call.change,
+        )

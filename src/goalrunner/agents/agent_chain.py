@@ -7,7 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from goalrunner.agents.external_chat import ExternalConversation
-from goalrunner.core.agent_ports import Closing, Message, Pausing, Recorder, RoundReply, Unfinished
+from goalrunner.core.agent_ports import (
+    Closing,
+    Message,
+    Pausing,
+    Recorder,
+    RoundReply,
+    Unfinished,
+)
 
 
 class AgentChain:
@@ -16,7 +23,9 @@ class AgentChain:
     Implements the ports `Conversation`, `Resumable`, `Switching`, `Pausing` and `Closing` with the agent at work.
     """
 
-    def __init__(self, conversations: Sequence[ExternalConversation], at_work: int = 0) -> None:
+    def __init__(
+        self, conversations: Sequence[ExternalConversation], at_work: int = 0
+    ) -> None:
         self._conversations = tuple(conversations)
         self._current = self._conversations[at_work]
         self._current.follows_another = at_work > 0
@@ -29,11 +38,15 @@ class AgentChain:
         """Run one round with the agent at work. Raise as its conversation does."""
         return await self._current.send(prompt, recorder)
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(
+        self, notice: str, left: Unfinished, recorder: Recorder
+    ) -> RoundReply:
         """Continue an interrupted turn of the agent at work."""
         return await self._current.resume_turn(notice, left, recorder)
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Continue the recorded chat, and the session of the agent at work if it had one."""
         self._current.load(messages, left, recorder)
 
@@ -58,7 +71,11 @@ class AgentChain:
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the processes of the agent at work while the context is open."""
-        return self._current.paused() if isinstance(self._current, Pausing) else nullcontext()
+        return (
+            self._current.paused()
+            if isinstance(self._current, Pausing)
+            else nullcontext()
+        )
 
     async def close(self) -> None:
         """End the processes of the agent at work."""

@@ -68,9 +68,14 @@ class Claude(AgentParser):
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         match line.get("type"), line.get("subtype"):
             case "system", "init":
-                self._counts_sessions = _version(line.get("claude_code_version")) >= _SESSION_TOTALS
+                self._counts_sessions = (
+                    _version(line.get("claude_code_version")) >= _SESSION_TOTALS
+                )
                 yield from session(line, "session_id", "model", "claude_code_version")
-            case "system", "api_retry" if (line.get("error_status"), line.get("attempt")) == (401, 3):
+            case "system", "api_retry" if (
+                line.get("error_status"),
+                line.get("attempt"),
+            ) == (401, 3):
                 # Claude Code may try a wrong key ten times in three minutes. It renews an expired login after the first
                 # refusal, so the third refusal ends the round.
                 yield failure(line, "error", ends=True, obstacle="sign_in")
@@ -87,7 +92,9 @@ class Claude(AgentParser):
                         yield result(block, "tool_use_id", "content", failed="is_error")
             case "result", _:
                 yield from self.usage(line)
-                yield self._failed(line) if line.get("is_error") is True else TurnEnded()
+                yield (
+                    self._failed(line) if line.get("is_error") is True else TurnEnded()
+                )
 
     def _said(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         """Yield the texts and calls of a message."""
@@ -95,7 +102,9 @@ class Claude(AgentParser):
             if at(block, "type") == "text":
                 yield from message(block, "text")
             elif at(block, "type") == "tool_use":
-                yield call(block, "id", "name", "input.command", "input.file_path", "input")
+                yield call(
+                    block, "id", "name", "input.command", "input.file_path", "input"
+                )
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a result."""
@@ -116,7 +125,10 @@ class Claude(AgentParser):
 
     def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         """Yield the tokens and dollars of a result. On error ends, `usage` lacks the last request."""
-        since, totals = line.get("model_usage_since_last_result"), line.get("modelUsage")
+        since, totals = (
+            line.get("model_usage_since_last_result"),
+            line.get("modelUsage"),
+        )
         if isinstance(since, dict):
             yield UsageReported(*_sum_of(since))
         elif isinstance(totals, dict) and self._counts_sessions:
@@ -125,11 +137,24 @@ class Claude(AgentParser):
             given, made, cost = _sum_of(totals)
             counted, self._counted = self._counted, (given, made, cost)
             if given >= counted[0] and made >= counted[1] and cost >= counted[2]:
-                given, made, cost = given - counted[0], made - counted[1], cost - counted[2]
+                given, made, cost = (
+                    given - counted[0],
+                    made - counted[1],
+                    cost - counted[2],
+                )
             yield UsageReported(given, made, cost)
         else:
-            cached = "usage.cache_read_input_tokens", "usage.cache_creation_input_tokens"
-            yield from tokens(line, "usage.input_tokens", "usage.output_tokens", *cached, cost="total_cost_usd")
+            cached = (
+                "usage.cache_read_input_tokens",
+                "usage.cache_creation_input_tokens",
+            )
+            yield from tokens(
+                line,
+                "usage.input_tokens",
+                "usage.output_tokens",
+                *cached,
+                cost="total_cost_usd",
+            )
 
 
 def _used_up(limit: Any) -> Outage | None:
@@ -137,7 +162,10 @@ def _used_up(limit: Any) -> Outage | None:
     if at(limit, "status") != "rejected":
         return None
     window = text(at(limit, "rateLimitType"))
-    return usage_limit(_WINDOWS.get(window, window.replace("_", " ")), time_of_epoch(at(limit, "resetsAt")))
+    return usage_limit(
+        _WINDOWS.get(window, window.replace("_", " ")),
+        time_of_epoch(at(limit, "resetsAt")),
+    )
 
 
 def _version(value: Any) -> tuple[int, ...]:
@@ -163,7 +191,9 @@ class Qwen(Claude):
     preset = preset_of("qwen")
 
     def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
+        yield from tokens(
+            line, "usage.input_tokens", "usage.output_tokens", cumulative=True
+        )
 
 
 class Gemini(AgentParser):
@@ -176,13 +206,24 @@ class Gemini(AgentParser):
         match line.get("type"):
             case "init":
                 yield from session(line, "session_id")
-            case "message" if line.get("role") == "assistant" and line.get("delta") is True:
+            case "message" if (
+                line.get("role") == "assistant" and line.get("delta") is True
+            ):
                 if piece := block_text(line.get("content")):
                     yield TextDelta(piece)
             case "tool_use":
-                yield call(line, "tool_id", "tool_name", "parameters.command", "parameters.file_path", "parameters")
+                yield call(
+                    line,
+                    "tool_id",
+                    "tool_name",
+                    "parameters.command",
+                    "parameters.file_path",
+                    "parameters",
+                )
             case "tool_result":
-                yield result(line, "tool_id", "output", "error.message", failed="status")
+                yield result(
+                    line, "tool_id", "output", "error.message", failed="status"
+                )
             case "result":
                 yield from tokens(line, "stats.input_tokens", "stats.output_tokens")
                 failed = line.get("status") == "error"
@@ -211,19 +252,35 @@ class Codex(AgentParser):
                     "item.id",
                     *("item.aggregated_output", "item.result", "item.error"),
                     tool=("item.tool", "item.type"),
-                    command=("item.command", "item.arguments", "item.changes", "item.query"),
+                    command=(
+                        "item.command",
+                        "item.arguments",
+                        "item.changes",
+                        "item.query",
+                    ),
                     code="item.exit_code",
                     failed="item.status",
                 )
                 found = _named(found, at(line, "item"))
-                yield CallStarted(found.id, found.tool, found.command) if kind == "item.started" else found
+                yield (
+                    CallStarted(found.id, found.tool, found.command)
+                    if kind == "item.started"
+                    else found
+                )
             case "turn.completed", _:
-                yield from tokens(line, "usage.input_tokens", "usage.output_tokens", cumulative=True)
+                yield from tokens(
+                    line, "usage.input_tokens", "usage.output_tokens", cumulative=True
+                )
                 yield TurnEnded()
-            case (("error" | "turn.failed"), _):  # also "Reconnecting..."; later work clears the failure
+            case (
+                ("error" | "turn.failed"),
+                _,
+            ):  # also "Reconnecting..."; later work clears the failure
                 yield failure(line, "error.message", "message")
 
-    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
+    def details(
+        self, failure: Failed, session: str, env: Mapping[str, str]
+    ) -> Iterator[StreamEvent]:
         return turn_details(failure, session, env)
 
 
@@ -231,7 +288,11 @@ def _named(call: CallFinished, item: Any) -> CallFinished:
     """Return a call of Codex with the server of its tool, or the paths of its changes."""
     if server := text(at(item, "server")):
         return replace(call, tool=f"mcp__{server}__{call.tool}")
-    if paths := [path for change in items(at(item, "changes")) if (path := text(at(change, "path")))]:
+    if paths := [
+        path
+        for change in items(at(item, "changes"))
+        if (path := text(at(change, "path")))
+    ]:
         return replace(call, command=", ".join(paths))
     return call
 
@@ -252,19 +313,32 @@ class OpenCode(AgentParser):
                     "part.callID",
                     *("part.state.output", "part.state.error"),
                     tool=("part.tool",),
-                    command=("part.state.input.command", "part.state.input.filePath", "part.state.input"),
+                    command=(
+                        "part.state.input.command",
+                        "part.state.input.filePath",
+                        "part.state.input",
+                    ),
                     code="part.state.metadata.exit",
                     failed="part.state.status",
                 )
             case "step_finish":
                 cached = "part.tokens.cache.read", "part.tokens.cache.write"
-                yield from tokens(line, "part.tokens.input", "part.tokens.output", *cached, cost="part.cost")
+                yield from tokens(
+                    line,
+                    "part.tokens.input",
+                    "part.tokens.output",
+                    *cached,
+                    cost="part.cost",
+                )
             case "error":
                 yield self._failed(line)
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a request, or another one."""
-        status, headers = at(line, "error", "data", "statusCode"), at(line, "error", "data", "responseHeaders")
+        status, headers = (
+            at(line, "error", "data", "statusCode"),
+            at(line, "error", "data", "responseHeaders"),
+        )
         values = (
             {name: value for name, value in headers.items() if isinstance(value, str)}
             if isinstance(headers, dict)
@@ -293,7 +367,14 @@ class OpenHands(AgentParser):
                 for block in items(line.get("thought")):
                     if at(block, "type") == "text":
                         yield from message(block, "text")
-                yield call(line, "tool_call_id", "tool_name", "action.command", "action.path", "action")
+                yield call(
+                    line,
+                    "tool_call_id",
+                    "tool_name",
+                    "action.command",
+                    "action.path",
+                    "action",
+                )
             case "ObservationEvent":
                 yield result(
                     line,

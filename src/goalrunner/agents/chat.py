@@ -10,9 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.toolbox import Described, Toolbox, refused, tool_message, tool_message_text
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply, ToolResult, Unfinished
-from goalrunner.core.errors import ApprovalDenied, ContextWindowExceeded, ModelError, RecordError, one_line
+from goalrunner.agents.toolbox import (
+    Described,
+    Toolbox,
+    refused,
+    tool_message,
+    tool_message_text,
+)
+from goalrunner.core.agent_ports import (
+    Message,
+    Recorder,
+    RoundReply,
+    ToolResult,
+    Unfinished,
+)
+from goalrunner.core.errors import (
+    ApprovalDenied,
+    ContextWindowExceeded,
+    ModelError,
+    RecordError,
+    one_line,
+)
 from goalrunner.core.goal_tables import DEFAULT_MAX_STEPS
 from goalrunner.core.messages import text_of
 from goalrunner.llm import LLM, Reply, ToolCall
@@ -73,7 +91,11 @@ class ChatConversation:
         self.supports_approvals = True
         self.max_steps = max_steps
         self.messages: list[dict[str, Any]] = [dict(message) for message in messages]
-        built_in = SYSTEM_PROMPT.format(workspace=toolbox.workspace) if toolbox else ANSWER_PROMPT
+        built_in = (
+            SYSTEM_PROMPT.format(workspace=toolbox.workspace)
+            if toolbox
+            else ANSWER_PROMPT
+        )
         self.system_prompt = built_in if system_prompt is None else system_prompt
         self._objective: int | None = None
         self._prompt: int | None = None
@@ -99,15 +121,25 @@ class ChatConversation:
             if not self._has_own_system_message():
                 self._record_system_prompt(recorder)
             self._prompt = len(self.messages)
-            self._objective = self._prompt if self._objective is None else self._objective
+            self._objective = (
+                self._prompt if self._objective is None else self._objective
+            )
             self._add({"role": "user", "content": prompt}, recorder)
             return await self._work(recorder)
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Continue the chat that an earlier process recorded. A system message at its beginning is left out."""
         chat = [dict(message) for message in messages]
-        self.messages[:] = chat[1:] if chat and chat[0].get("role") == "system" else chat
-        users = [at for at, message in enumerate(self.messages) if message.get("role") == "user"]
+        self.messages[:] = (
+            chat[1:] if chat and chat[0].get("role") == "system" else chat
+        )
+        users = [
+            at
+            for at, message in enumerate(self.messages)
+            if message.get("role") == "user"
+        ]
         self._recorder = recorder
         self._recorded = len(self.messages)
         self._recorded_prompt = self.system_prompt if chat else None
@@ -121,11 +153,17 @@ class ChatConversation:
         self._record_system_prompt(recorder)
         self._record(recorder)
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(
+        self, notice: str, left: Unfinished, recorder: Recorder
+    ) -> RoundReply:
         """Continue an interrupted turn. Calls that had not begun are run; those that had are reported as interrupted."""
         async with self._turn(recorder):
             for asked in calls_due(self.messages):
-                call = ToolCall(asked["id"], asked["function"]["name"], asked["function"]["arguments"])
+                call = ToolCall(
+                    asked["id"],
+                    asked["function"]["name"],
+                    asked["function"]["arguments"],
+                )
                 await self._catch_up(call, left, recorder)
             last = self.messages[-1] if self.messages else {}
             if notice:
@@ -140,7 +178,9 @@ class ChatConversation:
         try:
             yield
         except BaseException:
-            if not self._undecided:  # a call that waits for approval gets its answer later
+            if (
+                not self._undecided
+            ):  # a call that waits for approval gets its answer later
                 self._settle()
             raise
         finally:
@@ -149,29 +189,55 @@ class ChatConversation:
             with suppress(RecordError):
                 self._record(recorder)
 
-    async def _catch_up(self, call: ToolCall, left: Unfinished, recorder: Recorder) -> None:
+    async def _catch_up(
+        self, call: ToolCall, left: Unfinished, recorder: Recorder
+    ) -> None:
         """Answer a call of an earlier process with its result, or as interrupted. Run it if it had not begun."""
         known = left.results.get(call.id)
         if known is None and call.id not in left.cut:
             await self._run(call, recorder)
             return
         tool, text, *_ = self.toolbox.describe(call) if self.toolbox else Described()
-        cut = ToolResult(call.id, tool, one_line(text), ("interrupted",), CUT.encode(), summary="interrupted")
-        self._add(tool_message(call.id, tool_message_text(known or await recorder.tool_result(cut))), recorder)
+        cut = ToolResult(
+            call.id,
+            tool,
+            one_line(text),
+            ("interrupted",),
+            CUT.encode(),
+            summary="interrupted",
+        )
+        self._add(
+            tool_message(
+                call.id, tool_message_text(known or await recorder.tool_result(cut))
+            ),
+            recorder,
+        )
 
     def checkpoint(self) -> tuple[object, ...]:
         """Return a copy of the messages, the system prompt and the model, without its usage."""
-        return copy.deepcopy(self.messages), self.system_prompt, self.llm, self._objective
+        return (
+            copy.deepcopy(self.messages),
+            self.system_prompt,
+            self.llm,
+            self._objective,
+        )
 
     def restore(self, checkpoint: object) -> None:
         """Return to a checkpoint; `messages` stays the same list. Raise TypeError if it is of another conversation."""
         match checkpoint:
-            case (list(messages), str(prompt), LLM() as llm, (int() | None) as objective):
+            case (
+                list(messages),
+                str(prompt),
+                LLM() as llm,
+                (int() | None) as objective,
+            ):
                 self.messages[:] = copy.deepcopy(messages)
                 self.system_prompt, self.llm, self._objective = prompt, llm, objective
                 self._recorded = min(self._recorded, len(self.messages))
             case _:
-                raise TypeError(f"not a checkpoint of a chat: {type(checkpoint).__name__}")
+                raise TypeError(
+                    f"not a checkpoint of a chat: {type(checkpoint).__name__}"
+                )
 
     async def _work(self, recorder: Recorder) -> RoundReply:
         text = ""
@@ -193,7 +259,9 @@ class ChatConversation:
             try:
                 on_text = recorder.text if recorder.streams_text else None
                 tools = self.toolbox.specs if self.toolbox else ()
-                reply = await self.llm.complete(self._chat(), tools=tools, on_text=on_text)
+                reply = await self.llm.complete(
+                    self._chat(), tools=tools, on_text=on_text
+                )
             except (ModelError, asyncio.CancelledError) as error:
                 # The cost of a cancelled call counts too.
                 if self.llm.usage != before:
@@ -205,12 +273,18 @@ class ChatConversation:
             return reply
 
     async def _run(self, call: ToolCall, recorder: Recorder) -> None:
-        tool, text, kind, preview = self.toolbox.describe(call) if self.toolbox else Described()
+        tool, text, kind, preview = (
+            self.toolbox.describe(call) if self.toolbox else Described()
+        )
         summary, ending = one_line(text), None
         self._undecided = kind is not None
         try:
-            denial = await recorder.permit(call.id, kind, text, preview) if kind else None
-        except ApprovalDenied as error:  # the agent gets the denial, because the run may be resumed
+            denial = (
+                await recorder.permit(call.id, kind, text, preview) if kind else None
+            )
+        except (
+            ApprovalDenied
+        ) as error:  # the agent gets the denial, because the run may be resumed
             denial, ending = error.reply, error
         self._undecided = False
         recorder.tool_called(call.id, tool, summary)
@@ -220,13 +294,23 @@ class ChatConversation:
             result = await self.toolbox.run(call, recorder.scratch)
         else:
             result = refused(call, tool, summary, "this conversation has no tools")
-        self._add(tool_message(call.id, tool_message_text(await recorder.tool_result(result))), recorder)
+        self._add(
+            tool_message(
+                call.id, tool_message_text(await recorder.tool_result(result))
+            ),
+            recorder,
+        )
         if ending is not None:
             raise ending
 
     def _begin_run(self, recorder: Recorder) -> None:
         """Begin a new run: its transcript begins with the whole chat, and its first prompt is the objective."""
-        self._recorder, self._recorded, self._recorded_prompt, self._objective = recorder, 0, None, None
+        self._recorder, self._recorded, self._recorded_prompt, self._objective = (
+            recorder,
+            0,
+            None,
+            None,
+        )
 
     def _record_system_prompt(self, recorder: Recorder) -> None:
         """Record the system prompt, unless it is recorded already."""
@@ -260,8 +344,17 @@ class ChatConversation:
 
     def _shorten(self) -> bool:
         """Truncate the chat to a fraction of its length, or as near as possible. Return whether it changed."""
-        first_user = next((at for at, message in enumerate(self.messages) if message.get("role") == "user"), None)
-        protected = {at for at in (first_user, self._objective, self._prompt) if at is not None}
+        first_user = next(
+            (
+                at
+                for at, message in enumerate(self.messages)
+                if message.get("role") == "user"
+            ),
+            None,
+        )
+        protected = {
+            at for at in (first_user, self._objective, self._prompt) if at is not None
+        }
         before = size(*self.messages)
         self.messages[:] = shorten(self.messages, int(before * _TRUNCATED), protected)
         return size(*self.messages) < before
@@ -277,7 +370,10 @@ def answers_due(messages: Sequence[Message]) -> list[dict[str, Any]]:
     Calls run one after another: the first without an answer may have begun, the others have not.
     """
     due = calls_due(messages)
-    return [tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN) for at, call in enumerate(due)]
+    return [
+        tool_message(call["id"], INTERRUPTED if at == 0 else NOT_RUN)
+        for at, call in enumerate(due)
+    ]
 
 
 def calls_due(messages: Sequence[Message]) -> list[dict[str, Any]]:

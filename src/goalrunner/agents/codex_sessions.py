@@ -8,14 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.error_kinds import codex_meaning
-from goalrunner.agents.parser import Failed, StreamEvent, UsageReported, at, block_text, number, object_in
+from goalrunner.agents.parser import (
+    Failed,
+    StreamEvent,
+    UsageReported,
+    at,
+    block_text,
+    number,
+    object_in,
+)
 
 _TAIL = 1_000_000
 """Bytes that are read of the end of a file."""
 _SESSION = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
 
-def turn_details(failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
+def turn_details(
+    failure: Failed, session: str, env: Mapping[str, str]
+) -> Iterator[StreamEvent]:
     """Yield the usage of a session and how its last turn failed; nothing if the file cannot be read.
 
     `failure` is what the output says about it; the end of an earlier turn has another message.
@@ -23,9 +33,16 @@ def turn_details(failure: Failed, session: str, env: Mapping[str, str]) -> Itera
     entries = _last_entries(session, env)
     counted = _newest(entries, "info", "total_token_usage")
     if counted is not None:
-        given, made = (int(number(at(counted, name)) or 0) for name in ("input_tokens", "output_tokens"))
+        given, made = (
+            int(number(at(counted, name)) or 0)
+            for name in ("input_tokens", "output_tokens")
+        )
         yield UsageReported(given, made, cumulative=True)
-    marks = (entry for entry in reversed(entries) if at(entry, "type") in ("task_started", "task_complete"))
+    marks = (
+        entry
+        for entry in reversed(entries)
+        if at(entry, "type") in ("task_started", "task_complete")
+    )
     error = at(next(marks, None), "error")
     if isinstance(error, dict) and block_text(error.get("message")) == failure.message:
         limits = _newest(entries, "rate_limits") or {}
@@ -47,7 +64,9 @@ def _last_entries(session: str, env: Mapping[str, str]) -> list[Any]:
     except OSError:
         return []
     entries = (object_in(line.decode("utf-8", "replace")) for line in lines)
-    return [at(entry, "payload") for entry in entries if at(entry, "type") == "event_msg"]
+    return [
+        at(entry, "payload") for entry in entries if at(entry, "type") == "event_msg"
+    ]
 
 
 def _newest(entries: list[Any], *path: str) -> dict[str, Any] | None:

@@ -27,7 +27,15 @@ from goalrunner.agents.external_chat import (
     not_installed,
     with_history,
 )
-from goalrunner.agents.parser import LONGEST_NOISE, Failed, Lines, StreamEvent, TextDelta, clean, object_in
+from goalrunner.agents.parser import (
+    LONGEST_NOISE,
+    Failed,
+    Lines,
+    StreamEvent,
+    TextDelta,
+    clean,
+    object_in,
+)
 from goalrunner.agents.silence import LifeSigns, watched, written_to
 from goalrunner.agents.turn import Arrival, CommandTurn
 from goalrunner.core.agent_ports import Recorder, RoundReply
@@ -81,7 +89,9 @@ class Reader:
             self._parser = None if stream == TEXT else parser_class(stream)()
         except KeyError:
             hint = "install the package that registers it, or change stream in the agent's preset"
-            raise UsageError(f'no parser "{stream}" is installed for the output of the agent', hint) from None
+            raise UsageError(
+                f'no parser "{stream}" is installed for the output of the agent', hint
+            ) from None
 
     def feed(self, piece: bytes, *, final: bool = False) -> Iterator[StreamEvent]:
         """Yield the events of a piece of output. `final`: it is the last one. Raise AgentError if the parser fails."""
@@ -105,7 +115,9 @@ class Reader:
         """Whether the output of a finished turn says that the turn is over."""
         return self._parser is not None and self._parser.reports_end
 
-    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> list[StreamEvent]:
+    def details(
+        self, failure: Failed, session: str, env: Mapping[str, str]
+    ) -> list[StreamEvent]:
         """Return what the agent's own files contain about a failed turn. Raise AgentError if the parser fails."""
         if self._parser is None:
             return []
@@ -116,7 +128,9 @@ class Reader:
 
     def _defect(self, error: Exception) -> AgentError:
         name = type(self._parser).__qualname__
-        return AgentError(f"the parser {name} failed: {error!r}", "report it to its author")
+        return AgentError(
+            f"the parser {name} failed: {error!r}", "report it to its author"
+        )
 
 
 @dataclass(frozen=True)
@@ -127,7 +141,9 @@ class OutputPiece:
     arrival: Arrival
 
 
-async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenerator[OutputPiece, None]:
+async def growing_file(
+    path: Path, finished: asyncio.Future[Any]
+) -> AsyncGenerator[OutputPiece, None]:
     """Yield what is written to the file, piece by piece, until `finished` is done and all of it is read.
 
     Yield nothing if the file is never created.
@@ -140,7 +156,10 @@ async def growing_file(path: Path, finished: asyncio.Future[Any]) -> AsyncGenera
                 file = stack.enter_context(path.open("rb"))
             now = change_time()
             while file is not None and (data := file.read(_PIECE)):
-                yield OutputPiece(data, Arrival(before, batch, whole=data.endswith(b"\n") and not last))
+                yield OutputPiece(
+                    data,
+                    Arrival(before, batch, whole=data.endswith(b"\n") and not last),
+                )
                 await asyncio.sleep(0)  # let other tasks run
                 now = change_time()
             if last:
@@ -175,26 +194,42 @@ class CommandConversation(ExternalConversation):
             if reply := await self._run(preset.resume, prompt, recorder, session):
                 return reply
             recorder.session(AgentSession(agent=self.agent.name, id=""))
-            if cut and preset.totals:  # the next total of the lost session would have included the cut turn
+            if (
+                cut and preset.totals
+            ):  # the next total of the lost session would have included the cut turn
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
-        reply = await self._run(preset.argv, with_history(before, prompt, by_another=self.follows_another), recorder)
+        reply = await self._run(
+            preset.argv,
+            with_history(before, prompt, by_another=self.follows_another),
+            recorder,
+        )
         assert reply is not None  # only a resumed session can be lost
         return reply
 
     async def _run(
-        self, template: Sequence[str], prompt: str, recorder: Recorder, session: AgentSession | None = None
+        self,
+        template: Sequence[str],
+        prompt: str,
+        recorder: Recorder,
+        session: AgentSession | None = None,
     ) -> RoundReply | None:
         """Run one process to its end. Return None if the agent no longer knows the session. Raise AgentError."""
         agent = self.agent
         try:
-            started = invocation(template, agent, recorder.scratch, prompt, session.id if session else "")
+            started = invocation(
+                template, agent, recorder.scratch, prompt, session.id if session else ""
+            )
         except OSError as error:
-            raise RecordError(f"cannot write the prompt: {error.strerror}", "free some space") from error
+            raise RecordError(
+                f"cannot write the prompt: {error.strerror}", "free some space"
+            ) from error
         output, errors = recorder.scratch(".agent.out"), recorder.scratch(".err")
         turn = CommandTurn(agent.name, recorder, self.messages, session)
         reader = Reader(agent.preset.stream)
-        clocks: list[Callable[[], float]] = []  # of the processor time, once the process has started
+        clocks: list[
+            Callable[[], float]
+        ] = []  # of the processor time, once the process has started
         signs = LifeSigns(
             written=lambda: written_to(output, errors),
             processor_time=lambda: clocks[-1]() if clocks else 0.0,
@@ -219,7 +254,9 @@ class CommandConversation(ExternalConversation):
             await _stop(process)
             with contextlib.suppress(RecordError):
                 await turn.end()
-                await recorder.agent_ran(AgentRan(agent=agent.name, ending="cut"), output, errors)
+                await recorder.agent_ran(
+                    AgentRan(agent=agent.name, ending="cut"), output, errors
+                )
             raise
         finally:
             self._session = turn.session
@@ -227,18 +264,29 @@ class CommandConversation(ExternalConversation):
                 started.prompt_file.unlink(missing_ok=True)
         if turn.failure is not None:
             name = turn.session.id if turn.session is not None else ""
-            for event in await asyncio.to_thread(reader.details, turn.failure, name, agent.env):
+            for event in await asyncio.to_thread(
+                reader.details, turn.failure, name, agent.env
+            ):
                 await turn.add(event)
         await turn.end()
         stderr = tail_of(errors)
         how = ENDED_EARLY if completion is None else ending_of(completion)
-        meaning = agent.preset.exit_codes.get(completion.exit_code or 0) if completion is not None else None
+        meaning = (
+            agent.preset.exit_codes.get(completion.exit_code or 0)
+            if completion is not None
+            else None
+        )
         failure = failure_of(agent, turn, completion, how, stderr, meaning)
         is_setup = isinstance(failure, AgentNotInstalled | AgentNotSignedIn)
         is_lost = session and failure and not (turn.worked or ends_run(failure))
         lost = is_lost and failure and _LOST.search(f"{failure.message}\n{stderr}")
         duration = completion.duration if completion else 0.0
-        ran = AgentRan(agent=agent.name, ending=how, duration=duration, note=NEW_SESSION if lost else "")
+        ran = AgentRan(
+            agent=agent.name,
+            ending=how,
+            duration=duration,
+            note=NEW_SESSION if lost else "",
+        )
         await recorder.agent_ran(ran, output, errors)
         if lost:
             self._session = None
@@ -253,14 +301,28 @@ class CommandConversation(ExternalConversation):
             recorder.usage("agent", Usage())  # nothing was used
         if failure is not None and ends_run(failure):
             raise failure
-        steps, left = max(1, len(turn.reports)), completion.survivors if completion else ()
-        ending = interruption_of(turn, completion, how, meaning, reports_end=reader.reports_end, failure=failure)
+        steps, left = (
+            max(1, len(turn.reports)),
+            completion.survivors if completion else (),
+        )
+        ending = interruption_of(
+            turn,
+            completion,
+            how,
+            meaning,
+            reports_end=reader.reports_end,
+            failure=failure,
+        )
         if not ending:
             return RoundReply(turn.text, "answered", steps, left)
         return RoundReply(turn.answer, "interrupted", steps, left, failure, ending)
 
     async def _follow(
-        self, process: asyncio.Task[Completion], output: Path, reader: Reader, turn: CommandTurn
+        self,
+        process: asyncio.Task[Completion],
+        output: Path,
+        reader: Reader,
+        turn: CommandTurn,
     ) -> Completion | None:
         """Record the output of the process. Return None if it was ended early."""
         async with aclosing(growing_file(output, process)) as pieces:
@@ -295,7 +357,11 @@ def failure_of(
 
     `completion` is None if the process was ended early; `meaning` is what the preset says about its exit code.
     """
-    if completion and completion.exit_code in NOT_STARTED and not (turn.text or turn.calls):
+    if (
+        completion
+        and completion.exit_code in NOT_STARTED
+        and not (turn.text or turn.calls)
+    ):
         return not_installed(agent, completion.error or first_lines(stderr))
     reported = turn.failure or Failed("")
     outage, obstacle = reported.outage, reported.obstacle
@@ -303,8 +369,20 @@ def failure_of(
         outage = EXIT_OUTAGES.get(meaning)
         obstacle = "sign_in" if meaning == "sign_in" else None
     unread = last_lines(stderr) or last_lines(turn.noise)
-    if completion is None or turn.failure is not None or outage is not None or obstacle is not None:
-        return failed(agent, reported.message or unread, how, stderr, outage=outage, obstacle=obstacle)
+    if (
+        completion is None
+        or turn.failure is not None
+        or outage is not None
+        or obstacle is not None
+    ):
+        return failed(
+            agent,
+            reported.message or unread,
+            how,
+            stderr,
+            outage=outage,
+            obstacle=obstacle,
+        )
     if completion.exit_code is None and completion.error.startswith("output limit"):
         return failed(agent, f"it was cut: {completion.error}", how, stderr)
     if completion.exit_code != 0 and not turn.text:

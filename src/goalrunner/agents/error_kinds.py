@@ -45,19 +45,25 @@ class ErrorMeaning:
     obstacle: Obstacle | None = None
 
 
-def meaning_of(status: object = None, name: object = None, resets_at: datetime | None = None) -> ErrorMeaning:
+def meaning_of(
+    status: object = None, name: object = None, resets_at: datetime | None = None
+) -> ErrorMeaning:
     """Return the meaning of an error with this HTTP status, or with this name; None if it has none."""
     status = status if type(status) is int else None
     name = name if isinstance(name, str) else None
     obstacle = _OBSTACLES.get(name) or _OBSTACLES.get(status)
     if obstacle is not None:
         return ErrorMeaning(obstacle=obstacle)
-    return ErrorMeaning(outage_of(status, resets_at) if status is not None else _OUTAGES.get(name))
+    return ErrorMeaning(
+        outage_of(status, resets_at) if status is not None else _OUTAGES.get(name)
+    )
 
 
 def codex_meaning(info: Any, limits: Any) -> ErrorMeaning:
     """Return the meaning of Codex's `codex_error_info`; `limits` are the account's, as they were reported last."""
-    name, details = next(iter(info.items()), ("", None)) if isinstance(info, dict) else (info, None)
+    name, details = (
+        next(iter(info.items()), ("", None)) if isinstance(info, dict) else (info, None)
+    )
     if name != "usage_limit_exceeded" or limits is None:
         return meaning_of(at(details, "http_status_code"), name)
     outage = _used_up(limits)
@@ -71,11 +77,23 @@ _USED_UP = 100.0
 
 def _used_up(limits: Any) -> Outage | None:
     """Return the outage of a used-up window; None if the account has no windows, so that nothing resets."""
-    windows = [window for name in ("primary", "secondary") if isinstance(window := at(limits, name), dict)]
+    windows = [
+        window
+        for name in ("primary", "secondary")
+        if isinstance(window := at(limits, name), dict)
+    ]
     if not windows:
         return None
-    used_up = [window for window in windows if (number(window.get("used_percent")) or 0) >= _USED_UP]
-    resets = {time: window for window in used_up if (time := time_of_epoch(window.get("resets_at")))}
+    used_up = [
+        window
+        for window in windows
+        if (number(window.get("used_percent")) or 0) >= _USED_UP
+    ]
+    resets = {
+        time: window
+        for window in used_up
+        if (time := time_of_epoch(window.get("resets_at")))
+    }
     if not resets:
         return usage_limit("", None)
     latest = max(resets)
@@ -83,7 +101,14 @@ def _used_up(limits: Any) -> Outage | None:
     return usage_limit(_WINDOWS.get(minutes, ""), latest)
 
 
-_STATUS = ("code", "data.status", "data.statusCode", "data.status_code", "data.code", "data.httpStatusCode")
+_STATUS = (
+    "code",
+    "data.status",
+    "data.statusCode",
+    "data.status_code",
+    "data.code",
+    "data.httpStatusCode",
+)
 
 
 def response_meaning(error: Any) -> ErrorMeaning:
@@ -93,5 +118,7 @@ def response_meaning(error: Any) -> ErrorMeaning:
     if info is not None:
         return codex_meaning(info, None)
     values = (at(error, *path.split(".")) for path in _STATUS)
-    status = next((value for value in values if type(value) is int and 400 <= value < 600), None)
+    status = next(
+        (value for value in values if type(value) is int and 400 <= value < 600), None
+    )
     return meaning_of(status, text(at(data, "errorKind")))

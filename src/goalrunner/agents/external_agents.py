@@ -44,7 +44,9 @@ def registered_names() -> tuple[str, ...]:
     """Return the names of the agents that other packages have registered, without importing them."""
     from importlib.metadata import entry_points
 
-    return tuple(sorted(entry_points(group=GROUP).names - {*BUILT_IN, TEXT, *_RESERVED}))
+    return tuple(
+        sorted(entry_points(group=GROUP).names - {*BUILT_IN, TEXT, *_RESERVED})
+    )
 
 
 def parser_class(name: str) -> type[AgentParser]:
@@ -66,16 +68,22 @@ def parser_class(name: str) -> type[AgentParser]:
     try:
         loaded = point.load()
     except Exception as error:
-        raise UsageError(f"the agent {name} cannot be imported from {point.value}: {error}", hint) from error
+        raise UsageError(
+            f"the agent {name} cannot be imported from {point.value}: {error}", hint
+        ) from error
     if not (isinstance(loaded, type) and issubclass(loaded, AgentParser)):
-        raise UsageError(f"the agent {name}: {point.value} is not a subclass of AgentParser", hint)
+        raise UsageError(
+            f"the agent {name}: {point.value} is not a subclass of AgentParser", hint
+        )
     return loaded
 
 
 def user_files(environ: Mapping[str, str]) -> dict[str, Path]:
     """Return the user's preset files by name: `$XDG_CONFIG_HOME/goal/agents/NAME.toml`, or below `~/.config`."""
     config, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME", "")
-    folder = Path(config if Path(config).is_absolute() else Path(home, ".config"), "goal/agents")
+    folder = Path(
+        config if Path(config).is_absolute() else Path(home, ".config"), "goal/agents"
+    )
     paths = sorted(folder.glob("*.toml")) if folder.is_absolute() else []
     return {path.stem: path for path in paths if path.stem not in _RESERVED}
 
@@ -120,7 +128,11 @@ class Invocation:
 
 
 def invocation(
-    template: Sequence[str], agent: ExternalAgent, scratch: Callable[[str], Path], prompt: str = "", session: str = ""
+    template: Sequence[str],
+    agent: ExternalAgent,
+    scratch: Callable[[str], Path],
+    prompt: str = "",
+    session: str = "",
 ) -> Invocation:
     """Return the command of `template` with the placeholders replaced. A single word is a line for the shell.
 
@@ -130,13 +142,21 @@ def invocation(
     prompt = clean(prompt)
     needed = {match[1] for word in template for match in _PLACEHOLDER.finditer(word)}
     file = _written(scratch(".prompt.md"), prompt) if "prompt_file" in needed else None
-    values = {"session": session, "workspace": str(agent.workspace), "prompt_file": str(file or "")}
+    values = {
+        "session": session,
+        "workspace": str(agent.workspace),
+        "prompt_file": str(file or ""),
+    }
     values["prompt"] = prompt.replace("\0", "\ufffd")
     argv = _argv(template, values, agent)
-    if "prompt" in needed and any(len(os.fsencode(word)) > LONGEST_WORD for word in argv):
+    if "prompt" in needed and any(
+        len(os.fsencode(word)) > LONGEST_WORD for word in argv
+    ):
         file = file or _written(scratch(".prompt.md"), prompt)
         argv = _argv(template, {**values, "prompt": _READ_IT.format(path=file)}, agent)
-    return Invocation(argv, None if needed & {"prompt", "prompt_file"} else prompt.encode(), file)
+    return Invocation(
+        argv, None if needed & {"prompt", "prompt_file"} else prompt.encode(), file
+    )
 
 
 def _written(path: Path, text: str) -> Path:
@@ -155,11 +175,15 @@ def program_of(template: Sequence[str]) -> str:
     if not re.fullmatch(r"\s*[\w./+-]+(\s[\w\s./+:,@{}-]*)?", template[0]):
         return ""
     words = template[0].split()
-    started = words[1] if words[0] in ("exec", "command") and len(words) > 1 else words[0]
+    started = (
+        words[1] if words[0] in ("exec", "command") and len(words) > 1 else words[0]
+    )
     return "" if started.startswith("-") or started in _OF_THE_SHELL else started
 
 
-def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
+def _argv(
+    template: Sequence[str], values: Mapping[str, str], agent: ExternalAgent
+) -> tuple[str, ...]:
     if len(template) == 1:
         return _shell(template[0], values, agent)
     words: list[str] = []
@@ -175,7 +199,9 @@ def _argv(template: Sequence[str], values: Mapping[str, str], agent: ExternalAge
     return tuple(words)
 
 
-def _shell(line: str, values: Mapping[str, str], agent: ExternalAgent) -> tuple[str, ...]:
+def _shell(
+    line: str, values: Mapping[str, str], agent: ExternalAgent
+) -> tuple[str, ...]:
     """Return a line for `sh -c`. Values are its parameters, so that no prompt can become a command."""
     given: list[str] = []
 

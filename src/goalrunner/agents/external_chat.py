@@ -28,7 +28,9 @@ GO_ON = (
     " what is done already, and go on with the task."
 )
 """The default prompt that continues an interrupted turn."""
-NEW_SESSION = "its session could not be resumed; a new one began, with the history in its prompt"
+NEW_SESSION = (
+    "its session could not be resumed; a new one began, with the history in its prompt"
+)
 LONGEST_HISTORY = 60_000
 """Characters of history in one prompt."""
 _LONGEST_QUOTED = 8_000
@@ -57,17 +59,34 @@ class ExternalConversation:
         async with self._turn(recorder):
             return await self._round(prompt, recorder, cut=False)
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(
+        self, notice: str, left: Unfinished, recorder: Recorder
+    ) -> RoundReply:
         """Continue an interrupted turn with a prompt, in the agent's own session if it still knows it."""
         async with self._turn(recorder):
-            for name, (tool, command) in left.cut.items():  # calls that an earlier process left open
-                await recorder.tool_result(reported_result(self.agent.name, name, tool, command, ("interrupted",)))
-            return await self._round(notice or self._unanswered or GO_ON, recorder, cut=True)
+            for name, (
+                tool,
+                command,
+            ) in left.cut.items():  # calls that an earlier process left open
+                await recorder.tool_result(
+                    reported_result(
+                        self.agent.name, name, tool, command, ("interrupted",)
+                    )
+                )
+            return await self._round(
+                notice or self._unanswered or GO_ON, recorder, cut=True
+            )
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Continue the chat and the agent's session that an earlier process recorded."""
         self.messages[:] = spoken(messages)
-        if left.session is not None and left.session.agent == self.agent.name and left.session.id:
+        if (
+            left.session is not None
+            and left.session.agent == self.agent.name
+            and left.session.id
+        ):
             self._continue(left.session)
 
     def _continue(self, session: AgentSession) -> None:
@@ -102,14 +121,18 @@ class ExternalConversation:
     def restore(self, checkpoint: object) -> None:
         """Return to a checkpoint, with a new session. Raise TypeError if it is not one of an external agent."""
         if not isinstance(checkpoint, tuple):
-            raise TypeError(f"not a checkpoint of an external agent: {type(checkpoint).__name__}")
+            raise TypeError(
+                f"not a checkpoint of an external agent: {type(checkpoint).__name__}"
+            )
         self.messages[:] = map(dict, checkpoint)
         self._forget_session()
 
     def _forget_session(self) -> None:
         raise NotImplementedError
 
-    def _add_prompt(self, prompt: str, recorder: Recorder) -> tuple[dict[str, Any], ...]:
+    def _add_prompt(
+        self, prompt: str, recorder: Recorder
+    ) -> tuple[dict[str, Any], ...]:
         """Add a prompt, unless it is sent again after it was not answered. Return the chat before it."""
         message = {"role": "user", "content": prompt}
         if prompt == self._unanswered and self.messages[-1:] == [message]:
@@ -125,11 +148,19 @@ class ExternalConversation:
 
 def spoken(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the prompts and answers of a chat as text, without tool calls."""
-    texts = ((message.get("role"), text_of(message.get("content"))) for message in messages)
-    return [{"role": role, "content": text} for role, text in texts if role in ("user", "assistant") and text]
+    texts = (
+        (message.get("role"), text_of(message.get("content"))) for message in messages
+    )
+    return [
+        {"role": role, "content": text}
+        for role, text in texts
+        if role in ("user", "assistant") and text
+    ]
 
 
-def with_history(messages: Sequence[Message], prompt: str, *, by_another: bool = False) -> str:
+def with_history(
+    messages: Sequence[Message], prompt: str, *, by_another: bool = False
+) -> str:
     """Return the prompt, preceded by the chat. If the chat is long, its first and its newest messages are kept.
 
     `by_another`: another agent may have said what is in the chat. The prompt is not repeated if it had no answer yet.
@@ -138,7 +169,11 @@ def with_history(messages: Sequence[Message], prompt: str, *, by_another: bool =
     if earlier and earlier[-1] == {"role": "user", "content": prompt}:
         del earlier[-1]
     names = {"user": "User", "assistant": "The agent" if by_another else "You"}
-    said = [_quoted(names[one["role"]], one["content"].strip()) for one in earlier if one["content"].strip()]
+    said = [
+        _quoted(names[one["role"]], one["content"].strip())
+        for one in earlier
+        if one["content"].strip()
+    ]
     if not said:
         return prompt
     first, rest = said[0], said[1:]
@@ -149,11 +184,15 @@ def with_history(messages: Sequence[Message], prompt: str, *, by_another: bool =
         room -= len(rest[kept])
     gap = [f"[{kept} more left out here]"] if kept else []
     opening = _OTHERS_OPENING if by_another else _OPENING
-    return "\n\n".join([opening, first, *gap, *rest[kept:], "This is the new message:", prompt])
+    return "\n\n".join(
+        [opening, first, *gap, *rest[kept:], "This is the new message:", prompt]
+    )
 
 
 def _quoted(name: str, text: str) -> str:
-    lines = "\n".join(f"> {line}" for line in shortened(text, _LONGEST_QUOTED).split("\n"))
+    lines = "\n".join(
+        f"> {line}" for line in shortened(text, _LONGEST_QUOTED).split("\n")
+    )
     return f"{name}:\n{lines}"
 
 
@@ -184,23 +223,33 @@ _KEY = re.compile(
 
 def ends_run(error: AgentError) -> bool:
     """Return whether the work cannot go on after an error: it has to wait, or no later turn can succeed."""
-    return error.outage is not None or isinstance(error, AgentNotInstalled | AgentNotSignedIn | AgentRefused)
+    return error.outage is not None or isinstance(
+        error, AgentNotInstalled | AgentNotSignedIn | AgentRefused
+    )
 
 
 def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
     """Return the error for a program that cannot be started."""
-    hint = agent.preset.install or "install it, or correct [agent] command; a relative path begins at the workspace"
+    hint = (
+        agent.preset.install
+        or "install it, or correct [agent] command; a relative path begins at the workspace"
+    )
     return AgentNotInstalled(
         f"the agent {agent.name} cannot be started: {why or 'its program was not found'}",
         HIDDEN_HINT if HIDDEN in why else hint,
     )
 
 
-def not_signed_in(agent: ExternalAgent, message: str, how: str = "") -> AgentNotSignedIn:
+def not_signed_in(
+    agent: ExternalAgent, message: str, how: str = ""
+) -> AgentNotSignedIn:
     """Return the error for a wrong or missing key or login; `message` is the agent's own."""
     hint = agent.preset.sign_in or f"sign in to {agent.name}, or export its key"
     said = first_lines(message)
-    return AgentNotSignedIn(f"the agent {agent.name} has no valid key or login{how and f' ({how})'}: {said}", hint)
+    return AgentNotSignedIn(
+        f"the agent {agent.name} has no valid key or login{how and f' ({how})'}: {said}",
+        hint,
+    )
 
 
 def failed(
@@ -221,9 +270,15 @@ def failed(
     whole = f"{shortened(message, _LONGEST_READ)}\n{errors}"
     said = first_lines(message) or last_lines(errors) or "it printed no message"
     is_unknown = outage is None and obstacle is None
-    if obstacle == "sign_in" or (is_unknown and (denied(agent, whole) or _KEY.search(whole))):
+    if obstacle == "sign_in" or (
+        is_unknown and (denied(agent, whole) or _KEY.search(whole))
+    ):
         return not_signed_in(agent, said, how)
-    known = (remedy for text, remedy in agent.preset.hints.items() if text.lower() in whole.lower())
+    known = (
+        remedy
+        for text, remedy in agent.preset.hints.items()
+        if text.lower() in whole.lower()
+    )
     failure = f"the agent {agent.name} failed{how and f' ({how})'}: {said}"
     if obstacle == "refused":
         return AgentRefused(failure, next(known, _REFUSED))

@@ -23,7 +23,9 @@ _TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents i
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 
 
-def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None) -> tuple[str, str]:
+def find_program(
+    words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None
+) -> tuple[str, str]:
     """Return the program that a command starts (`sh` for a shell line), and its path, which is empty if it is not found."""
     program = program_of(words) or "sh"
     if "/" in program:
@@ -32,7 +34,9 @@ def find_program(words: Sequence[str], environ: Mapping[str, str], workspace: Pa
     return program, shutil.which(program, path=environ.get("PATH", os.defpath)) or ""
 
 
-async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) -> dict[str, str]:
+async def versions(
+    presets: Mapping[str, Preset], environ: Mapping[str, str]
+) -> dict[str, str]:
     """Return the version of each agent by name, empty if unknown. The programs run at the same time."""
     launcher = ProcessLauncher()
 
@@ -44,17 +48,28 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
         printed = folder / "output", folder / "errors"
         try:
             done = await launcher.launch(
-                preset.version, cwd=folder, env=env, output=printed[0], errors=printed[1], timeout=_TIMEOUT
+                preset.version,
+                cwd=folder,
+                env=env,
+                output=printed[0],
+                errors=printed[1],
+                timeout=_TIMEOUT,
             )
             # Warnings are full of numbers, so stderr counts only if stdout is empty.
-            found = (number_in(path.read_bytes()[:65_536].decode(errors="replace")) for path in printed)
+            found = (
+                number_in(path.read_bytes()[:65_536].decode(errors="replace"))
+                for path in printed
+            )
             return next(filter(None, found), "") if done.exit_code == 0 else ""
         except (GoalError, OSError):
             return ""
 
     try:
         with tempfile.TemporaryDirectory(prefix="goal-versions-") as made:
-            asked = [version(preset, Path(made, str(at))) for at, preset in enumerate(presets.values())]
+            asked = [
+                version(preset, Path(made, str(at)))
+                for at, preset in enumerate(presets.values())
+            ]
             return dict(zip(presets, await asyncio.gather(*asked), strict=True))
     finally:
         launcher.close()
@@ -63,7 +78,9 @@ async def versions(presets: Mapping[str, Preset], environ: Mapping[str, str]) ->
 def number_in(text: str) -> str:
     """Return the first version number in a text, else its first line; at most 40 characters."""
     found = _NUMBER.search(text)
-    return (found[0].rstrip(".") if found else text.strip().partition("\n")[0].rstrip())[:40]
+    return (
+        found[0].rstrip(".") if found else text.strip().partition("\n")[0].rstrip()
+    )[:40]
 
 
 Origin = Literal["built in", "installed", "user", "goal file"]
@@ -111,16 +128,26 @@ class AgentFacts:
         return any(way.is_installed for way in self.ways)
 
 
-_ALL = Abilities(resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True)
-CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION)  # the built-in agent
+_ALL = Abilities(
+    resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True
+)
+CHAT_FACTS = AgentFacts(
+    BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION
+)  # the built-in agent
 
 
 def survey(
-    presets: Mapping[str, Preset], origins: Mapping[str, Origin], environ: Mapping[str, str]
+    presets: Mapping[str, Preset],
+    origins: Mapping[str, Origin],
+    environ: Mapping[str, str],
 ) -> tuple[AgentFacts, ...]:
     """Return the facts of each agent, in the order of `presets`."""
     ways = {name: ways_of(preset, environ) for name, preset in presets.items()}
-    installed = {name: presets[name] for name in presets if any(way.is_installed for way in ways[name])}
+    installed = {
+        name: presets[name]
+        for name in presets
+        if any(way.is_installed for way in ways[name])
+    }
     known = asyncio.run(versions(installed, environ))
     return tuple(
         AgentFacts(name, origins[name], ways[name], known.get(name, ""), preset.install)
@@ -128,10 +155,15 @@ def survey(
     )
 
 
-def ways_of(preset: Preset, environ: Mapping[str, str], workspace: Path | None = None) -> tuple[Way, ...]:
+def ways_of(
+    preset: Preset, environ: Mapping[str, str], workspace: Path | None = None
+) -> tuple[Way, ...]:
     """Return the ways to drive an agent here; its command line comes before ACP."""
     ways: list[Way] = []
-    known: tuple[tuple[Protocol, tuple[str, ...]], ...] = (("command", preset.argv), ("acp", preset.acp))
+    known: tuple[tuple[Protocol, tuple[str, ...]], ...] = (
+        ("command", preset.argv),
+        ("acp", preset.acp),
+    )
     for by, words in known:
         can = Abilities(
             resume=by == "acp" or bool(preset.resume),

@@ -50,7 +50,9 @@ class FilePlace:
 class Tool(BaseModel):
     """One call of a tool: the fields are its arguments. Nothing is coerced, and unknown arguments are an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
     name: ClassVar[str]
     description: ClassVar[str]
@@ -91,10 +93,14 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
     Raise ToolError if the real path is outside of the workspace, or if it must exist and does not.
     """
     if not text.strip() or "\0" in text:
-        raise ToolError("the path is empty or contains a NUL character; give one relative to the workspace")
+        raise ToolError(
+            "the path is empty or contains a NUL character; give one relative to the workspace"
+        )
     real = Path(os.path.realpath(root / text))
     if not real.is_relative_to(root):
-        raise ToolError(f"{text} is outside the workspace {root}; the file tools work only inside it")
+        raise ToolError(
+            f"{text} is outside the workspace {root}; the file tools work only inside it"
+        )
     if exists and not real.exists():
         raise ToolError(f"{text} does not exist in the workspace")
     return real
@@ -108,7 +114,9 @@ def read_regular(path: Path) -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise ToolError(f"{path.name} is not a regular file")
         if found.st_size > _LARGEST:
-            raise ToolError(f"{path.name} is too large for this tool (at most {_LARGEST:,} bytes); use shell")
+            raise ToolError(
+                f"{path.name} is too large for this tool (at most {_LARGEST:,} bytes); use shell"
+            )
         return file.read()
 
 
@@ -127,7 +135,9 @@ def replace(path: Path, data: bytes, mode: int | None) -> None:
     """Write `data` to `path` as a whole or not at all, with parents and the given mode (None: that of the umask)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".goal-{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+    descriptor = os.open(
+        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -152,17 +162,28 @@ def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
     head = _in_common(before, after)
     tail = _in_common(before[head:][::-1], after[head:][::-1])
     if len(before) + len(after) - 2 * (head + tail) > _MOST_COMPARED:
-        return Diff(f"{path}: {len(before):,} lines became {len(after):,} lines\n", f"+{len(after)} −{len(before)}")
-    rows = list(difflib.unified_diff(before, after, "/dev/null" if created else path, path))[2:]
+        return Diff(
+            f"{path}: {len(before):,} lines became {len(after):,} lines\n",
+            f"+{len(after)} −{len(before)}",
+        )
+    rows = list(
+        difflib.unified_diff(before, after, "/dev/null" if created else path, path)
+    )[2:]
     signs = [row[0] for row in rows]
-    body = (row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n" for row in rows)
+    body = (
+        row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n"
+        for row in rows
+    )
     heading = f"--- {'/dev/null' if created else path}\n+++ {path}\n"
     return Diff(heading + "".join(body), f"+{signs.count('+')} −{signs.count('-')}")
 
 
 def _in_common(one: list[str], other: list[str]) -> int:
     """Return how many lines at the beginning are the same."""
-    return next((at for at, same in enumerate(map(eq, one, other)) if not same), min(len(one), len(other)))
+    return next(
+        (at for at, same in enumerate(map(eq, one, other)) if not same),
+        min(len(one), len(other)),
+    )
 
 
 class FileTool(Tool):
@@ -174,7 +195,9 @@ class FileTool(Tool):
         path = inside(place.workspace, self.path)
         name = path.relative_to(place.workspace).as_posix()
         if path == place.secret:
-            raise ToolError(f"{name} is the goal file, which is not readable in this run")
+            raise ToolError(
+                f"{name} is the goal file, which is not readable in this run"
+            )
         return name
 
 
@@ -190,12 +213,21 @@ class ReadFile(FileTool):
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         path = inside(place.workspace, self.path, exists=True)
         if path.is_dir():
-            names = sorted(f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n" for entry in path.iterdir())
+            names = sorted(
+                f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n"
+                for entry in path.iterdir()
+            )
             count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
-            return ToolOutput(("directory", count), "".join(names).encode(errors="surrogateescape"), count)
+            return ToolOutput(
+                ("directory", count),
+                "".join(names).encode(errors="surrogateescape"),
+                count,
+            )
         data = read_regular(path)
         if b"\0" in data[:_PROBE]:
-            return ToolOutput(("binary", f"{len(data):,} bytes"), b"binary file\n", "binary")
+            return ToolOutput(
+                ("binary", f"{len(data):,} bytes"), b"binary file\n", "binary"
+            )
         if not data:
             return ToolOutput(("empty",), b"", "empty")
         lines = re.findall(rb"[^\n]*\n|[^\n]+", data)
@@ -256,7 +288,9 @@ class WriteFile(ChangingTool):
             old = b"" if mode is None else read_regular(path)
             if 0 < old.count(b"\n") == old.count(b"\r\n"):
                 content = _crlf(content)
-            diff = unified(old.decode(), content, str(path.relative_to(root)), created=mode is None)
+            diff = unified(
+                old.decode(), content, str(path.relative_to(root)), created=mode is None
+            )
         except (ToolError, UnicodeDecodeError):  # too large to compare, or not text
             diff = Diff(f"{done} {self.path}\n", done)
         data = content.encode()
@@ -268,7 +302,9 @@ class EditFile(ChangingTool):
 
     name = "edit_file"
     description = "Replace a passage of a text file in the workspace. The passage must match exactly and occur once."
-    old: str = Field(description="The passage to replace, word for word with its indentation. It must occur once.")
+    old: str = Field(
+        description="The passage to replace, word for word with its indentation. It must occur once."
+    )
     new: str = Field(description="What stands there afterwards.")
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
@@ -277,7 +313,9 @@ class EditFile(ChangingTool):
         try:
             before = read_regular(path).decode()
         except UnicodeDecodeError as error:
-            raise ToolError(f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it") from error
+            raise ToolError(
+                f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it"
+            ) from error
         old, new = self.old, self.new
         if not old:
             raise ToolError('"old" is empty; to write a whole file use write_file')

@@ -16,7 +16,17 @@ from typing import Any
 from goalrunner.agents.command import EXIT_OUTAGES, Reader, ending_of
 from goalrunner.agents.external_agents import LONGEST_WORD, ExternalAgent
 from goalrunner.agents.external_chat import NOT_STARTED, failed, first_lines, last_lines
-from goalrunner.agents.parser import Failed, Lines, Noise, Text, TextDelta, UsageReported, first, number, object_in
+from goalrunner.agents.parser import (
+    Failed,
+    Lines,
+    Noise,
+    Text,
+    TextDelta,
+    UsageReported,
+    first,
+    number,
+    object_in,
+)
 from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.agent_preset import TEXT, Preset
@@ -38,14 +48,28 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Completion
 from goalrunner.llm import LLM, Tape
 from goalrunner.llm.client import Draft, Request
-from goalrunner.llm.failure import TRANSIENT, FailureKind, ProviderFailure, classify, shorten_failure
-from goalrunner.system.launcher import ProcessLauncher, child_environment, in_thread, program_outside, tail_of
+from goalrunner.llm.failure import (
+    TRANSIENT,
+    FailureKind,
+    ProviderFailure,
+    classify,
+    shorten_failure,
+)
+from goalrunner.system.launcher import (
+    ProcessLauncher,
+    child_environment,
+    in_thread,
+    program_outside,
+    tail_of,
+)
 
 OUTPUT_LIMIT = 32_000_000
 """Bytes that the program may print in one call."""
 
 _TRIAL_TIMEOUT = 60.0
-_TRIAL = 'Is this readable? Answer with one JSON object and nothing else: {"ready": true}'
+_TRIAL = (
+    'Is this readable? Answer with one JSON object and nothing else: {"ready": true}'
+)
 _TRIAL_SCHEMA = {
     "type": "object",
     "properties": {"ready": {"type": "boolean"}},
@@ -110,7 +134,11 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
                 answer.noise = text
     if streamed:
         answer.text = streamed
-    lines = [] if preset.stream == TEXT else [object_in(line) for line in Lines().feed(output + b"\n")]
+    lines = (
+        []
+        if preset.stream == TEXT
+        else [object_in(line) for line in Lines().feed(output + b"\n")]
+    )
     values = [line for line in lines if line is not None]
     if preset.judge.answer:
         value = _last(values, preset.judge.answer)
@@ -127,7 +155,14 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
 
 def _last(values: Sequence[dict[str, Any]], path: str) -> Any:
     """Return the last value at a dotted path that is not null."""
-    return next((value for line in reversed(values) if (value := first(line, path)) is not None), None)
+    return next(
+        (
+            value
+            for line in reversed(values)
+            if (value := first(line, path)) is not None
+        ),
+        None,
+    )
 
 
 def _used(reports: Iterable[UsageReported]) -> Usage | None:
@@ -144,10 +179,18 @@ class ProgramFailure(ProviderFailure):
     """A failed call of a program. `outage` is what the program reports of a failure that passes by itself."""
 
     def __init__(
-        self, message: str, kind: FailureKind, status: int | None = None, outage: Outage | None = None
+        self,
+        message: str,
+        kind: FailureKind,
+        status: int | None = None,
+        outage: Outage | None = None,
     ) -> None:
         resets_at = outage.resets_at if outage is not None else None
-        wait = max(0.0, (resets_at - datetime.now(UTC)).total_seconds()) if resets_at is not None else None
+        wait = (
+            max(0.0, (resets_at - datetime.now(UTC)).total_seconds())
+            if resets_at is not None
+            else None
+        )
         super().__init__(message, status=status, retry_after=wait, kind=kind)
         self.outage = outage
 
@@ -162,7 +205,9 @@ def failure_in(
     preset, code, how = choice.preset, completion.exit_code, ending_of(completion)
     reported = answer.failed or Failed("")
     if code in NOT_STARTED and not (answer.text or answer.failed):
-        return ProgramFailure(completion.error or first_lines(errors) or how, FailureKind.MODEL)
+        return ProgramFailure(
+            completion.error or first_lines(errors) or how, FailureKind.MODEL
+        )
     if code is None:
         return ProgramFailure(completion.error or how, FailureKind.CUT)
     if answer.failed is None and (answer.text or code == 0):
@@ -176,13 +221,17 @@ def failure_in(
         outage = EXIT_OUTAGES.get(meaning) if meaning else outage_of(status)
         obstacle = "sign_in" if meaning == "sign_in" else None
     external = ExternalAgent(choice.name, preset, Path(), {})
-    known = failed(external, reported.message, how, errors, outage=outage, obstacle=obstacle)
+    known = failed(
+        external, reported.message, how, errors, outage=outage, obstacle=obstacle
+    )
     if isinstance(known, AgentNotSignedIn) or (status in (401, 403) and outage is None):
         return ProgramFailure(said, FailureKind.AUTHENTICATION, status)
     if outage is not None:
         kind = FailureKind.RATE_LIMIT if outage.kind == "limit" else FailureKind.SERVER
         return ProgramFailure(said, kind, status, outage)
-    return ProgramFailure(said, classify(status, said) if status else FailureKind.REJECTED, status)
+    return ProgramFailure(
+        said, classify(status, said) if status else FailureKind.REJECTED, status
+    )
 
 
 def prompt_of(messages: Sequence[Message]) -> tuple[str, str]:
@@ -190,13 +239,22 @@ def prompt_of(messages: Sequence[Message]) -> tuple[str, str]:
 
     The process has no memory, so earlier answers are quoted in the prompt.
     """
-    rules = [text_of(message.get("content")) for message in messages if message.get("role") == "system"]
+    rules = [
+        text_of(message.get("content"))
+        for message in messages
+        if message.get("role") == "system"
+    ]
     chat = [message for message in messages if message.get("role") != "system"]
     if len(chat) < 2:
-        return "\n\n".join(rules), "".join(text_of(message.get("content")) for message in chat)
+        return "\n\n".join(rules), "".join(
+            text_of(message.get("content")) for message in chat
+        )
     heads = {"assistant": "Your answer was:", "user": "The next message to you:"}
     parts = [text_of(chat[0].get("content"))]
-    parts += [f"{heads.get(str(message.get('role')), '')}\n{text_of(message.get('content'))}" for message in chat[1:]]
+    parts += [
+        f"{heads.get(str(message.get('role')), '')}\n{text_of(message.get('content'))}"
+        for message in chat[1:]
+    ]
     return "\n\n".join(rules), "\n\n".join(parts)
 
 
@@ -218,7 +276,11 @@ def watched_paths(preset: Preset, environ: Mapping[str, str]) -> list[Path]:
     """
     home = Path(environ.get("HOME") or "/")
     temporary = Path(os.path.realpath(tempfile.gettempdir()))
-    paths = [folder / name for folder in (temporary, *temporary.parents) for name in preset.judge.watched]
+    paths = [
+        folder / name
+        for folder in (temporary, *temporary.parents)
+        for name in preset.judge.watched
+    ]
     for name in preset.judge.watched:
         path = home / name
         for variable, folder in preset.judge.folders.items():
@@ -238,7 +300,10 @@ def _digest(file: Path) -> str:
 
 def changed_file(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     """Return the first path that was added, removed or changed; empty if there is none."""
-    return next((path for path in sorted({*before, *now}) if before.get(path) != now.get(path)), "")
+    return next(
+        (path for path in sorted({*before, *now}) if before.get(path) != now.get(path)),
+        "",
+    )
 
 
 class ProgramModel(LLM):
@@ -259,7 +324,12 @@ class ProgramModel(LLM):
         timeout: float | None = None,
     ) -> None:
         """`environ` is the environment of the runner. `timeout` in seconds, for one answer."""
-        super().__init__(choice.label, account=account, tape=tape, params={"timeout": timeout} if timeout else {})
+        super().__init__(
+            choice.label,
+            account=account,
+            tape=tape,
+            params={"timeout": timeout} if timeout else {},
+        )
         self.choice = choice
         self.environ = dict(environ)
         self._workspaces = tuple(workspaces)
@@ -286,9 +356,15 @@ class ProgramModel(LLM):
         """Raise ModelNotFound if the program is not installed."""
         if not self._path:
             program = self.preset.judge.argv[0]
-            hint = self.preset.install or f"install {program}, or name another {self.account}"
+            hint = (
+                self.preset.install
+                or f"install {program}, or name another {self.account}"
+            )
             where = " outside of the workspace" if self._workspaces else ""
-            raise ModelNotFound(f"{self.account} {self.choice.name}: the program {program} was not found{where}", hint)
+            raise ModelNotFound(
+                f"{self.account} {self.choice.name}: the program {program} was not found{where}",
+                hint,
+            )
 
     async def probe(self) -> str:
         """Ask one short question, to learn before any work whether the program is signed in and answers.
@@ -297,7 +373,9 @@ class ProgramModel(LLM):
         """
         await self.prepare()
         limit = min(_TRIAL_TIMEOUT, self._timeout)
-        request = Request([{"role": "user", "content": _TRIAL}], schema=_TRIAL_SCHEMA, timeout=limit)
+        request = Request(
+            [{"role": "user", "content": _TRIAL}], schema=_TRIAL_SCHEMA, timeout=limit
+        )
         try:
             reply = await self.attempt(request)
         except ProviderFailure as failure:
@@ -308,8 +386,14 @@ class ProgramModel(LLM):
         finally:
             self.usage = self.usage + request.spent
         # What the program itself wrote meanwhile, such as settings in a newer form, is no change by the agent.
-        self._record = self.record.model_copy(update={"files": await in_thread(self._files)})
-        return "" if reply.text.strip() else f"{self.model} gave no answer of the wanted form to a trial question"
+        self._record = self.record.model_copy(
+            update={"files": await in_thread(self._files)}
+        )
+        return (
+            ""
+            if reply.text.strip()
+            else f"{self.model} gave no answer of the wanted form to a trial question"
+        )
 
     async def prepare(self) -> None:
         self.check()
@@ -317,16 +401,31 @@ class ProgramModel(LLM):
 
     async def send(self, request: Request, draft: Draft) -> None:
         rules, prompt = prompt_of(request.messages)
-        with tempfile.TemporaryDirectory(prefix="goal-judge-", ignore_cleanup_errors=True) as made:
-            call = _Call(self.choice, self._path, Path(made), json.dumps(request.schema or {"type": "object"}), rules)
-            stdin = clean(prompt if call.takes_rules else f"{rules}\n\n{prompt}".strip()).encode()
+        with tempfile.TemporaryDirectory(
+            prefix="goal-judge-", ignore_cleanup_errors=True
+        ) as made:
+            call = _Call(
+                self.choice,
+                self._path,
+                Path(made),
+                json.dumps(request.schema or {"type": "object"}),
+                rules,
+            )
+            stdin = clean(
+                prompt if call.takes_rules else f"{rules}\n\n{prompt}".strip()
+            ).encode()
             argv = call.prepare()
             self._refuse_long(stdin, argv)
             output, errors = call.root / "output", call.root / "errors"
             launcher = ProcessLauncher(OUTPUT_LIMIT)
             try:
                 completion = await launcher.launch(
-                    argv, cwd=call.folder, env=self._environment(call), output=output, errors=errors, stdin=stdin
+                    argv,
+                    cwd=call.folder,
+                    env=self._environment(call),
+                    output=output,
+                    errors=errors,
+                    stdin=stdin,
                 )
             finally:
                 launcher.close()
@@ -348,61 +447,108 @@ class ProgramModel(LLM):
 
     def explained(self, failure: ProviderFailure, retries: int = 0) -> ModelError:
         """Return the error for users."""
-        said = shorten_failure(_redacted(failure.message, self.environ, self.preset.keys))
+        said = shorten_failure(
+            _redacted(failure.message, self.environ, self.preset.keys)
+        )
         status = f" ({failure.status})" if failure.status else ""
         who = f"the {self.account} {self.model}"
         match failure.kind:
             case FailureKind.AUTHENTICATION:
-                hint = self.preset.sign_in or f"sign in to {self.choice.name}, or export its key"
-                return AuthenticationFailed(f"{who} has no valid key or login{status}: {said}", hint)
+                hint = (
+                    self.preset.sign_in
+                    or f"sign in to {self.choice.name}, or export its key"
+                )
+                return AuthenticationFailed(
+                    f"{who} has no valid key or login{status}: {said}", hint
+                )
             case FailureKind.MODEL:
-                hint = self.preset.install if not failure.status else f"correct [{self.account}] model"
-                return ModelNotFound(f"{who} cannot be used{status}: {said}", hint or "name another one")
+                hint = (
+                    self.preset.install
+                    if not failure.status
+                    else f"correct [{self.account}] model"
+                )
+                return ModelNotFound(
+                    f"{who} cannot be used{status}: {said}", hint or "name another one"
+                )
             case FailureKind.CONTEXT:
                 hint = f"lower [{self.account}] max_tokens, or name another model"
-                return ContextWindowExceeded(f"the prompt is too long for {who}{status}: {said}", hint)
+                return ContextWindowExceeded(
+                    f"the prompt is too long for {who}{status}: {said}", hint
+                )
             case kind if kind in TRANSIENT:
-                after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
+                after = (
+                    f" after {retries} {'retry' if retries == 1 else 'retries'}"
+                    if retries
+                    else ""
+                )
                 hint = "goal resume continues the run when the program answers again"
                 known = failure.outage if isinstance(failure, ProgramFailure) else None
-                outage = replace(known or Outage("overload", str(kind)), was_retried=True)
+                outage = replace(
+                    known or Outage("overload", str(kind)), was_retried=True
+                )
                 message = f"{who} did not answer{after}: {kind}{status}: {said}"
                 return ProviderUnavailable(message, hint, outage=outage)
-        hints = (hint for text, hint in self.preset.hints.items() if text.lower() in failure.message.lower())
-        return RequestRejected(f"{who} failed{status}: {said}", next(hints, f"goal agents {self.choice.name} tests it"))
+        hints = (
+            hint
+            for text, hint in self.preset.hints.items()
+            if text.lower() in failure.message.lower()
+        )
+        return RequestRejected(
+            f"{who} failed{status}: {said}",
+            next(hints, f"goal agents {self.choice.name} tests it"),
+        )
 
     def _refuse_long(self, stdin: bytes, argv: Sequence[str]) -> None:
         """Raise ContextWindowExceeded for a prompt that the program would cut or refuse."""
-        if len(stdin) > self.preset.judge.longest or any(len(os.fsencode(word)) > LONGEST_WORD for word in argv):
+        if len(stdin) > self.preset.judge.longest or any(
+            len(os.fsencode(word)) > LONGEST_WORD for word in argv
+        ):
             size = max(len(stdin), *(len(os.fsencode(word)) for word in argv))
             message = f"the prompt for {self.model} has {size:,} bytes, more than the program reads"
-            raise ContextWindowExceeded(message, f"lower [{self.account}] max_tokens, or name another {self.account}")
+            raise ContextWindowExceeded(
+                message,
+                f"lower [{self.account}] max_tokens, or name another {self.account}",
+            )
 
     def _files(self) -> dict[str, str]:
         """Return the watched files with their digests, and the program, which may be a link, with its real path."""
-        program = {self._path: os.path.realpath(self._path)} if os.access(self._path, os.X_OK) else {}
+        program = (
+            {self._path: os.path.realpath(self._path)}
+            if os.access(self._path, os.X_OK)
+            else {}
+        )
         return watched_files(self.preset, self.environ) | program
 
     def _refuse_changes(self) -> None:
         """Raise JudgeChanged if the program or one of its watched files is not as it was recorded."""
         if path := changed_file(self.record.files, self._files()):
             why = f"{path} was changed during the run, so {self.choice.name} cannot be the {self.account} any more"
-            raise JudgeChanged(why, "restore the file and type goal resume, or start a new run")
+            raise JudgeChanged(
+                why, "restore the file and type goal resume, or start a new run"
+            )
 
     def _environment(self, call: _Call) -> dict[str, str]:
         """Return the environment of the runner without keys but the program's own, and without folders of a workspace."""
         preset = self.preset
         own = {name: self.environ[name] for name in preset.keys if name in self.environ}
         env = child_environment(self.environ, extra=own | preset.env | call.variables)
-        entries = [entry for entry in env.get("PATH", os.defpath).split(os.pathsep) if self._is_outside(entry)]
+        entries = [
+            entry
+            for entry in env.get("PATH", os.defpath).split(os.pathsep)
+            if self._is_outside(entry)
+        ]
         return env | {"PATH": os.pathsep.join(entries)}
 
     def _is_outside(self, entry: str) -> bool:
         place = Path(os.path.realpath(entry))
-        return Path(entry).is_absolute() and not any(place.is_relative_to(root) for root in self._workspaces)
+        return Path(entry).is_absolute() and not any(
+            place.is_relative_to(root) for root in self._workspaces
+        )
 
 
-def program_path(preset: Preset, environ: Mapping[str, str], workspaces: Sequence[Path]) -> str:
+def program_path(
+    preset: Preset, environ: Mapping[str, str], workspaces: Sequence[Path]
+) -> str:
     """Return the path of the program, which does not lie in a workspace; empty if it is not found."""
     program = preset.judge.argv[0]
     roots = [Path(os.path.realpath(folder)) for folder in workspaces]
@@ -411,14 +557,21 @@ def program_path(preset: Preset, environ: Mapping[str, str], workspaces: Sequenc
         return _resolved(path) if path else ""
     path = Path(program).expanduser()
     real = Path(os.path.realpath(path))
-    is_usable = real.is_file() and os.access(real, os.X_OK) and not any(real.is_relative_to(root) for root in roots)
+    is_usable = (
+        real.is_file()
+        and os.access(real, os.X_OK)
+        and not any(real.is_relative_to(root) for root in roots)
+    )
     return _resolved(path) if is_usable and path.is_absolute() else ""
 
 
 def _resolved(path: Path) -> str:
     """Return the real path of a program. If several links lead to one file, it goes by the name of the link, which stays."""
     real = os.path.realpath(path)
-    if path.is_symlink() and sum(os.path.realpath(entry) == real for entry in path.parent.iterdir()) > 1:
+    if (
+        path.is_symlink()
+        and sum(os.path.realpath(entry) == real for entry in path.parent.iterdir()) > 1
+    ):
         return str(path)
     return real
 
@@ -469,12 +622,19 @@ class _Call:
     @property
     def variables(self) -> dict[str, str]:
         """The variables of the call."""
-        filled = {name: self._filled(value) for name, value in self.choice.preset.judge.env.items()}
+        filled = {
+            name: self._filled(value)
+            for name, value in self.choice.preset.judge.env.items()
+        }
         return {**filled, "PWD": str(self.folder)}
 
     def _model_words(self) -> list[str]:
         model = self.choice.model
-        return [word.replace("{name}", model) for word in self.choice.preset.model] if model else []
+        return (
+            [word.replace("{name}", model) for word in self.choice.preset.model]
+            if model
+            else []
+        )
 
     def _filled(self, word: str) -> str:
         values = {
@@ -483,4 +643,8 @@ class _Call:
             "system": clean(self.rules).replace("\0", "\ufffd"),
             "system_file": str(self.root / "system.md"),
         }
-        return re.sub(r"\{(schema|schema_file|system|system_file)\}", lambda match: values[match[1]], word)
+        return re.sub(
+            r"\{(schema|schema_file|system|system_file)\}",
+            lambda match: values[match[1]],
+            word,
+        )

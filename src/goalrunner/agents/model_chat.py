@@ -19,10 +19,15 @@ _PASSES = ((1_000, False), (100, False), (1_000, True), (100, True))
 
 def size(*messages: Message) -> int:
     """Return the characters of messages as they are sent."""
-    return sum(len(json.dumps(message, ensure_ascii=False, default=str)) for message in messages)
+    return sum(
+        len(json.dumps(message, ensure_ascii=False, default=str))
+        for message in messages
+    )
 
 
-def shorten(messages: Sequence[Message], target: int, protected: Collection[int]) -> list[dict[str, Any]]:
+def shorten(
+    messages: Sequence[Message], target: int, protected: Collection[int]
+) -> list[dict[str, Any]]:
     """Return the chat, truncated to `target` characters or as near as possible.
 
     The oldest texts are truncated first. `protected` are the indexes of messages that are never truncated; system
@@ -30,12 +35,19 @@ def shorten(messages: Sequence[Message], target: int, protected: Collection[int]
     """
     result = [dict(message) for message in messages]
     weight = size(*messages)
-    newest = max((at for at, message in enumerate(result) if message.get("role") == "assistant"), default=len(result))
+    newest = max(
+        (at for at, message in enumerate(result) if message.get("role") == "assistant"),
+        default=len(result),
+    )
     for keep, includes_newest in _PASSES:
         for at, message in enumerate(result):
             if weight <= target:
                 return result
-            if at not in protected and message.get("role") != "system" and (at < newest or includes_newest):
+            if (
+                at not in protected
+                and message.get("role") != "system"
+                and (at < newest or includes_newest)
+            ):
                 result[at] = _cut(message, keep)
                 weight += size(result[at]) - size(message)
     return result
@@ -54,6 +66,9 @@ def _cut(message: Message, keep: int) -> dict[str, Any]:
         for call in message["tool_calls"]:
             given = json.loads(object_arguments(call["function"]["arguments"]))
             arguments = {name: cut(value) for name, value in given.items()}
-            function = {**call["function"], "arguments": json.dumps(arguments, ensure_ascii=False)}
+            function = {
+                **call["function"],
+                "arguments": json.dumps(arguments, ensure_ascii=False),
+            }
             changed["tool_calls"].append({**call, "function": function})
     return changed

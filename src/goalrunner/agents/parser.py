@@ -24,7 +24,10 @@ _LARGEST: Final = 10**15
 
 def first(value: Any, *paths: str) -> Any:
     """Return the first value that is not None at one of the paths, which are keys joined by dots."""
-    return next((found for path in paths if (found := at(value, *path.split("."))) is not None), None)
+    return next(
+        (found for path in paths if (found := at(value, *path.split("."))) is not None),
+        None,
+    )
 
 
 def object_in(line: str) -> dict[str, Any] | None:
@@ -59,7 +62,9 @@ class Lines:
         self._hold(rest)
 
     def _hold(self, part: bytes) -> None:
-        self._is_too_long = self._is_too_long or len(self._held) + len(part) > self._longest
+        self._is_too_long = (
+            self._is_too_long or len(self._held) + len(part) > self._longest
+        )
         if self._is_too_long:
             self._held.clear()
         else:
@@ -68,7 +73,11 @@ class Lines:
 
 def number(value: Any) -> float | None:
     """Return a number that is not negative and finite; None for anything else."""
-    plausible = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    plausible = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= _LARGEST
+    )
     return value if plausible else None
 
 
@@ -80,7 +89,14 @@ def exit_code(value: Any) -> int | None:
 def is_failure(value: Any) -> bool:
     """Return whether a flag or a status means a failure."""
     if isinstance(value, str):
-        return value.lower() in ("true", "error", "failed", "failure", "cancelled", "canceled")
+        return value.lower() in (
+            "true",
+            "error",
+            "failed",
+            "failure",
+            "cancelled",
+            "canceled",
+        )
     return bool(value)
 
 
@@ -180,7 +196,15 @@ class Noise:
 
 
 StreamEvent = (
-    SessionStarted | Text | TextDelta | CallStarted | CallFinished | UsageReported | Failed | TurnEnded | Noise
+    SessionStarted
+    | Text
+    | TextDelta
+    | CallStarted
+    | CallFinished
+    | UsageReported
+    | Failed
+    | TurnEnded
+    | Noise
 )
 
 
@@ -202,18 +226,25 @@ class AgentParser(ABC):
         """Return the event of a line that is not a JSON object."""
         return Noise(line)
 
-    def details(self, failure: Failed, session: str, env: Mapping[str, str]) -> Iterator[StreamEvent]:
+    def details(
+        self, failure: Failed, session: str, env: Mapping[str, str]
+    ) -> Iterator[StreamEvent]:
         """Yield what the agent's own files contain about a failed turn of a session. `env` is the agent's environment."""
         return iter(())
 
 
-_OLD_TEXT, _NEW_TEXT = ("old_string", "oldString", "old_str"), ("new_string", "newString", "new_str")
+_OLD_TEXT, _NEW_TEXT = (
+    ("old_string", "oldString", "old_str"),
+    ("new_string", "newString", "new_str"),
+)
 """Keys of the text that an edit replaces, and of its replacement."""
 LONGEST_NOISE = 2_000
 """Characters that are kept of a line that is not understood."""
 
 
-def session(line: Any, path: str, model: str = "", version: str = "") -> Iterator[StreamEvent]:
+def session(
+    line: Any, path: str, model: str = "", version: str = ""
+) -> Iterator[StreamEvent]:
     """Yield the session id at a path, if there is one, with the model and the version at theirs."""
     if name := block_text(first(line, path)):
         yield SessionStarted(name, text(first(line, model)), text(first(line, version)))
@@ -239,14 +270,23 @@ def edited_lines(arguments: Any) -> str:
     """Return how many lines the arguments of an edit add and remove: "+4 −1"; empty for another call."""
     edits = items(at(arguments, "edits")) or [arguments]
     pairs = [(first(edit, *_OLD_TEXT), first(edit, *_NEW_TEXT)) for edit in edits]
-    return changed_lines([(old, new) for old, new in pairs if isinstance(old, str) and isinstance(new, str)])
+    return changed_lines(
+        [
+            (old, new)
+            for old, new in pairs
+            if isinstance(old, str) and isinstance(new, str)
+        ]
+    )
 
 
 def changed_lines(edits: Sequence[tuple[str, str]]) -> str:
     """Return how many lines these edits, old and new text, add and remove; empty without edits."""
     if not edits:
         return ""
-    old, new = ("".join(f"{part}\n" for part in parts if part) for parts in zip(*edits, strict=True))
+    old, new = (
+        "".join(f"{part}\n" for part in parts if part)
+        for parts in zip(*edits, strict=True)
+    )
     return unified(old, new, "").summary
 
 
@@ -272,7 +312,12 @@ def result(
 
 
 def tokens(
-    line: Any, given: str, made: str, *cached: str, cumulative: bool = False, cost: str = ""
+    line: Any,
+    given: str,
+    made: str,
+    *cached: str,
+    cumulative: bool = False,
+    cost: str = "",
 ) -> Iterator[UsageReported]:
     """Yield the tokens at these paths, if there are any. `cached` are tokens that are not part of the input."""
     if first(line, given, made, *cached, *([cost] if cost else [])) is None:

@@ -72,7 +72,11 @@ async def _watch(limit: float, signs: LifeSigns, timeout: asyncio.Timeout) -> No
     at, written, used = loop.time(), signs.written(), signs.processor_time()
     while silent < limit:
         await asyncio.sleep(pause)
-        now, written_now, used_now = loop.time(), signs.written(), signs.processor_time()
+        now, written_now, used_now = (
+            loop.time(),
+            signs.written(),
+            signs.processor_time(),
+        )
         passed, works = now - at, used_now - used >= max(_LEAST, _BUSY * (now - at))
         if signs.is_waiting() or works or written_now != written:
             silent = 0.0

@@ -43,24 +43,40 @@ class Shell(Tool):
         "is no terminal and no input. Each call is a new shell: cd and variables do not last. Processes that are still "
         "running when the command ends are ended with it, so start and use a server within one command."
     )
-    command: str = Field(min_length=1, description="Command line for sh -c, run in the workspace.")
-    timeout: float = Field(default=120, gt=0, description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.")
+    command: str = Field(
+        min_length=1, description="Command line for sh -c, run in the workspace."
+    )
+    timeout: float = Field(
+        default=120,
+        gt=0,
+        description=f"Seconds until it is ended, at most {LONGEST_TIMEOUT:g}.",
+    )
 
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         line = self.command
         timeout = min(self.timeout, LONGEST_TIMEOUT)
         with running(self.name, line, scratch(".out")) as out:
             completion = await place.launcher.launch(
-                [SHELL, "-c", line], cwd=place.workspace, env=place.env, output=out, timeout=timeout
+                [SHELL, "-c", line],
+                cwd=place.workspace,
+                env=place.env,
+                output=out,
+                timeout=timeout,
             )
         facts = [_ending(completion, timeout)]
         if number := len(completion.survivors):
             # A program chooses its name, which must not look like another fact.
-            names = ", ".join(_NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors)
-            facts.append(f"ended {number} {'process' if number == 1 else 'processes'} left behind: {names}")
+            names = ", ".join(
+                _NOT_IN_A_NAME.sub("_", name) or "_" for name in completion.survivors
+            )
+            facts.append(
+                f"ended {number} {'process' if number == 1 else 'processes'} left behind: {names}"
+            )
         # A program that could not be started has no output file.
         output: bytes | Path = completion.output if completion.output.exists() else b""
-        return ToolOutput(tuple(facts), output, summary=facts[0], duration=completion.duration)
+        return ToolOutput(
+            tuple(facts), output, summary=facts[0], duration=completion.duration
+        )
 
 
 def _ending(completion: Completion, timeout: float) -> str:
@@ -118,7 +134,9 @@ class PlanTool(NoteTool):
         "Say which steps there are; each call replaces the plan before it. A completed step names the result that shows it, "
         "by the id that the result begins with."
     )
-    current: str = Field(default="", max_length=200, description="The step that you work on now.")
+    current: str = Field(
+        default="", max_length=200, description="The step that you work on now."
+    )
     pending: Annotated[list[Step], Field(max_length=_MOST)] = Field(
         default_factory=list, description="The steps still to come, in order."
     )
@@ -126,7 +144,9 @@ class PlanTool(NoteTool):
         default_factory=dict,
         description='Steps that are done, each with the id of the result that shows it: {"find the cause": "o3"}.',
     )
-    stop_reason: str = Field(default="", max_length=500, description="Why you may stop, where you think so.")
+    stop_reason: str = Field(
+        default="", max_length=500, description="Why you may stop, where you think so."
+    )
 
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         plan = PlanProposed(
@@ -170,8 +190,14 @@ class Toolbox:
     ) -> None:
         self.workspace = Path(os.path.realpath(workspace))
         self._place = FilePlace(self.workspace, launcher, dict(env), secret)
-        chosen = [tool for tool in (Shell, ReadFile, WriteFile, EditFile) if names is None or tool.name in names]
-        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in (*chosen, ReportBlocked, AskTool, PlanTool)}
+        chosen = [
+            tool
+            for tool in (Shell, ReadFile, WriteFile, EditFile)
+            if names is None or tool.name in names
+        ]
+        self._tools: dict[str, type[Tool]] = {
+            tool.name: tool for tool in (*chosen, ReportBlocked, AskTool, PlanTool)
+        }
         self.specs = tuple(map(_spec, self._tools.values()))
         """The specifications of the tools for a model."""
 
@@ -182,7 +208,9 @@ class Toolbox:
         try:
             tool = self._read(call)
         except ToolError:
-            return Described(name, call.arguments if known else f"{call.name} {call.arguments}")
+            return Described(
+                name, call.arguments if known else f"{call.name} {call.arguments}"
+            )
         return Described(name, tool.shown(), tool.kind, tool.preview(self._place))
 
     async def run(self, call: ToolCall, scratch: Scratch) -> ToolResult:
@@ -197,7 +225,12 @@ class Toolbox:
             name = call.name if call.name in self._tools else UNKNOWN_TOOL
             return refused(call, name, command, str(error))
         except OSError as error:
-            return refused(call, call.name, command, f"{call.name} failed: {error.strerror or error}")
+            return refused(
+                call,
+                call.name,
+                command,
+                f"{call.name} failed: {error.strerror or error}",
+            )
         return ToolResult(
             tool_call_id=call.id,
             tool=call.name,
@@ -211,16 +244,30 @@ class Toolbox:
     def _read(self, call: ToolCall) -> Tool:
         tool = self._tools.get(call.name)
         if tool is None:
-            raise ToolError(f"there is no tool of that name; the tools are {', '.join(self._tools)}")
+            raise ToolError(
+                f"there is no tool of that name; the tools are {', '.join(self._tools)}"
+            )
         arguments = read_arguments(call.arguments)
         try:
             return tool.model_validate(arguments)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_context=False, include_input=False)
-            wrong = [f'- "{problem["loc"][0]}": {problem["msg"]}'[:200] for problem in problems]
+            problems = error.errors(
+                include_url=False, include_context=False, include_input=False
+            )
+            wrong = [
+                f'- "{problem["loc"][0]}": {problem["msg"]}'[:200]
+                for problem in problems
+            ]
             fields = tool.model_fields.items()
-            valid = ", ".join(name if field.is_required() else f"{name} (optional)" for name, field in fields)
-            lines = ["the arguments do not fit:", *wrong, f"Valid arguments of {tool.name}: {valid}"]
+            valid = ", ".join(
+                name if field.is_required() else f"{name} (optional)"
+                for name, field in fields
+            )
+            lines = [
+                "the arguments do not fit:",
+                *wrong,
+                f"Valid arguments of {tool.name}: {valid}",
+            ]
             raise ToolError("\n".join(lines)) from error
 
 
@@ -229,8 +276,14 @@ def _spec(tool: type[Tool]) -> ToolSpec:
     schema = tool.model_json_schema()
     for field in schema["properties"].values():
         del field["title"]
-    parameters = {"type": "object", "properties": schema["properties"], "required": schema.get("required", [])}
-    return ToolSpec(tool.name, tool.description, {**parameters, "additionalProperties": False})
+    parameters = {
+        "type": "object",
+        "properties": schema["properties"],
+        "required": schema.get("required", []),
+    }
+    return ToolSpec(
+        tool.name, tool.description, {**parameters, "additionalProperties": False}
+    )
 
 
 def read_arguments(text: str) -> dict[str, Any]:
@@ -240,13 +293,19 @@ def read_arguments(text: str) -> dict[str, Any]:
         json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
     except (ValueError, RecursionError) as error:
         hint = "nothing was run; if they were cut off by a limit of length, do it in smaller parts"
-        raise ToolError(f"the arguments are malformed JSON: {str(error)[:200]}; {hint}") from error
+        raise ToolError(
+            f"the arguments are malformed JSON: {str(error)[:200]}; {hint}"
+        ) from error
     if not isinstance(value, dict):
-        raise ToolError(f"the arguments must be a JSON object, not {type(value).__name__}; nothing was run")
+        raise ToolError(
+            f"the arguments must be a JSON object, not {type(value).__name__}; nothing was run"
+        )
     return {name: given for name, given in value.items() if given is not None}
 
 
-def refused(call: ToolCall, tool: str, command: str, reason: str, fact: str = "error") -> ToolResult:
+def refused(
+    call: ToolCall, tool: str, command: str, reason: str, fact: str = "error"
+) -> ToolResult:
     """Return the result of a call that was not done."""
     return ToolResult(
         tool_call_id=call.id,
@@ -269,7 +328,11 @@ _CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\
 def tool_message_text(recorded: Recorded) -> str:
     """Return the text of a tool message: the result's id and facts, then its output, truncated."""
     facts = ", ".join(recorded.observation.facts)
-    heading = f"[{recorded.observation.id}] ({facts})" if facts else f"[{recorded.observation.id}]"
+    heading = (
+        f"[{recorded.observation.id}] ({facts})"
+        if facts
+        else f"[{recorded.observation.id}]"
+    )
     text = recorded.head.decode(errors="replace")
     if recorded.tail:
         text = f"{text}\n[... {recorded.omitted:,} bytes left out ...]\n{recorded.tail.decode(errors='replace')}"

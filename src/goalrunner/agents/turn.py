@@ -88,7 +88,9 @@ class _Open:
 class Turn:
     """Records the messages and tool calls of one turn, and adds its messages to `messages`."""
 
-    def __init__(self, agent: str, recorder: Recorder, messages: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, agent: str, recorder: Recorder, messages: list[dict[str, Any]]
+    ) -> None:
         self.text = ""
         """The last message; empty if there is none."""
         self.calls = 0
@@ -129,7 +131,9 @@ class Turn:
         """Record the beginning of a call. `change` is what an edit adds and removes."""
         self.calls += 1
         shown = shortened(command, LONGEST_COMMAND)
-        call = self._open[name] = _Open(source_of(tool), shown, time.monotonic(), self.arrival, change)
+        call = self._open[name] = _Open(
+            source_of(tool), shown, time.monotonic(), self.arrival, change
+        )
         self.recorder.tool_called(name, call.tool, one_line(call.command))
 
     async def finish(
@@ -146,16 +150,31 @@ class Turn:
         call = self._open.pop(name, None)
         if call is not None:
             duration = time.monotonic() - call.began
-            tool, command = source_of(tool) if tool else call.tool, command or call.command
+            tool, command = (
+                source_of(tool) if tool else call.tool,
+                command or call.command,
+            )
             started = self._started(call)
             change = change or call.change
-            result = reported_result(self._agent, name, tool, command, facts, output, duration, started, change)
+            result = reported_result(
+                self._agent,
+                name,
+                tool,
+                command,
+                facts,
+                output,
+                duration,
+                started,
+                change,
+            )
             await self.recorder.tool_result(result)
 
     def _started(self, call: _Open) -> int | None:
         """Return a time before the tool of a call started; None if its start may have been reported after its end."""
         began, now = call.arrival, self.arrival
-        if began is None or (now is not None and now.batch == began.batch and not now.whole):
+        if began is None or (
+            now is not None and now.batch == began.batch and not now.whole
+        ):
             return None
         return began.before
 
@@ -169,13 +188,22 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
 
     A total that has decreased belongs to another session, and all of it is new.
     """
-    given, made, cost, calls = report.input, report.output, report.cost, int(report.tokens)
+    given, made, cost, calls = (
+        report.input,
+        report.output,
+        report.cost,
+        int(report.tokens),
+    )
     if not report.cumulative:
         # If tokens cost nothing, the agent does not know the price of its model.
         unpriced = report.tokens and report.dollars and not cost and given + made > 0
         return _usage(given, made, None if unpriced else cost, calls), total
-    fewer = report.tokens and (given < (total.input_tokens or 0) or made < (total.output_tokens or 0))
-    if fewer or (report.dollars and cost is not None and cost < (total.cost_usd or 0.0)):
+    fewer = report.tokens and (
+        given < (total.input_tokens or 0) or made < (total.output_tokens or 0)
+    )
+    if fewer or (
+        report.dollars and cost is not None and cost < (total.cost_usd or 0.0)
+    ):
         total = Usage()
     changes: dict[str, float | None] = {"calls": total.calls + 1}
     if report.tokens:
@@ -184,18 +212,30 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
         changes |= {"cost_usd": cost, "known_cost_usd": cost or 0.0}
     after = total.model_copy(update=changes)
     new = after.since(total)
-    return _usage(new.input_tokens or 0, new.output_tokens or 0, new.cost_usd, calls), after
+    return _usage(
+        new.input_tokens or 0, new.output_tokens or 0, new.cost_usd, calls
+    ), after
 
 
 def _usage(given: int, made: int, cost: float | None, calls: int) -> Usage:
-    return Usage(input_tokens=given, output_tokens=made, cost_usd=cost, calls=calls, uncounted_calls=0)
+    return Usage(
+        input_tokens=given,
+        output_tokens=made,
+        cost_usd=cost,
+        calls=calls,
+        uncounted_calls=0,
+    )
 
 
 class CommandTurn(Turn):
     """Records the events of one turn of a command agent, with its usage and the ids of its session."""
 
     def __init__(
-        self, agent: str, recorder: Recorder, messages: list[dict[str, Any]], session: AgentSession | None = None
+        self,
+        agent: str,
+        recorder: Recorder,
+        messages: list[dict[str, Any]],
+        session: AgentSession | None = None,
     ) -> None:
         super().__init__(agent, recorder, messages)
         self.failure: Failed | None = None
@@ -217,7 +257,10 @@ class CommandTurn(Turn):
     @property
     def answer(self) -> str:
         """The last message; empty if it is the failure, which some agents print as a message too."""
-        is_failure = self.failure is not None and self.failure.message.strip() == self.text.strip()
+        is_failure = (
+            self.failure is not None
+            and self.failure.message.strip() == self.text.strip()
+        )
         return "" if is_failure else self.text
 
     @property
@@ -232,7 +275,9 @@ class CommandTurn(Turn):
         match event:
             case SessionStarted(id=name, model=model, version=version):
                 # Recorded at once, so that a killed run can resume the session.
-                if _SESSION_ID.fullmatch(name) and not (self.session and name == self.session.id):
+                if _SESSION_ID.fullmatch(name) and not (
+                    self.session and name == self.session.id
+                ):
                     self.session = AgentSession(
                         agent=self._agent,
                         id=name,
@@ -255,7 +300,9 @@ class CommandTurn(Turn):
             case UsageReported():
                 self._count(event)
             case Failed(message=message):
-                self.failure = replace(event, message=shortened(message, _LONGEST_NOISE))
+                self.failure = replace(
+                    event, message=shortened(message, _LONGEST_NOISE)
+                )
             case TurnEnded():
                 self.has_ended = True
             case Noise(text=text):
@@ -273,17 +320,25 @@ class CommandTurn(Turn):
 
         The usage of a turn that the runner interrupted is estimated when the run is resumed.
         """
-        has_price = any(report.dollars and report.cost is not None for report in self.reports)
+        has_price = any(
+            report.dollars and report.cost is not None for report in self.reports
+        )
         missing = Usage()
         counts_tokens = any(report.tokens for report in self.reports)
-        if counts_tokens and self.calls and not self.tokens:  # a model asked for the calls, so the report is not true
+        if (
+            counts_tokens and self.calls and not self.tokens
+        ):  # a model asked for the calls, so the report is not true
             is_paid = any(report.dollars and report.cost for report in self.reports)
             missing = Usage(cost_usd=0.0 if is_paid else None, uncounted_calls=1)
         elif counts_tokens:
             awaits_price = any(not report.dollars for report in self.reports)
-            missing = Usage(cost_usd=None) if awaits_price and not has_price else missing
+            missing = (
+                Usage(cost_usd=None) if awaits_price and not has_price else missing
+            )
         elif self.text or self.calls or self.reports:
-            missing = Usage(cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1)
+            missing = Usage(
+                cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1
+            )
         if self._pending or missing != Usage():
             self._pending = (self._pending or Usage()) + missing
         self._write_usage()
@@ -329,8 +384,17 @@ class CommandTurn(Turn):
             name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
             await self.start(name, event.tool, event.command, event.change)
             self._open[name].arrival = None
-        facts: tuple[str, ...] = () if event.exit_code is None else (f"exit {event.exit_code}",)
+        facts: tuple[str, ...] = (
+            () if event.exit_code is None else (f"exit {event.exit_code}",)
+        )
         if event.failed and not event.exit_code:
             facts = ("error",)
-        await self.finish(name, facts, event.output, tool=event.tool, command=event.command, change=event.change)
+        await self.finish(
+            name,
+            facts,
+            event.output,
+            tool=event.tool,
+            command=event.command,
+            change=event.change,
+        )
         self.failure = None

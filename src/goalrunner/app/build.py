@@ -24,7 +24,13 @@ from goalrunner.app.sandbox import TEMPORARY, clear_leftovers, clear_own, runner
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import UsageError
-from goalrunner.core.events import Account, GoalCreated, GoalRecord, RunRules, RunStarted
+from goalrunner.core.events import (
+    Account,
+    GoalCreated,
+    GoalRecord,
+    RunRules,
+    RunStarted,
+)
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
 from goalrunner.core.outcome import Usage
@@ -60,7 +66,9 @@ class PreparedRun:
     config: RunConfig
     folder: RunFolder
     close: Callable[[], None]
-    notes: tuple[str, ...] = ()  # for people: about recalled facts, and interrupted in-place checks that were undone
+    notes: tuple[
+        str, ...
+    ] = ()  # for people: about recalled facts, and interrupted in-place checks that were undone
 
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
@@ -72,7 +80,10 @@ class PreparedRun:
 
 
 def open_run(
-    config: RunConfig, findings: Sequence[Finding], folder: RunFolder, loaded: LoadedRun | None = None
+    config: RunConfig,
+    findings: Sequence[Finding],
+    folder: RunFolder,
+    loaded: LoadedRun | None = None,
 ) -> PreparedRun:
     """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError.
 
@@ -84,12 +95,19 @@ def open_run(
         (config.home / kept).mkdir(mode=0o700, parents=True, exist_ok=True)
     clear_leftovers(config.home)
     notes = undo_interrupted(config.workspace, config.home)
-    log = EventLog(folder.events, SystemClock(), config.redactor, loaded.end if loaded else None)
+    log = EventLog(
+        folder.events, SystemClock(), config.redactor, loaded.end if loaded else None
+    )
     transcript = TranscriptFile(folder.transcript, config.redactor, log)
     store = None
     if goal.deliverable == "workspace":
-        outputs = (*goal.workspace.outputs, *runner_outputs(config.workspace, options.record))
-        store = SnapshotStore(config.workspace, config.home, outputs=outputs, start=folder.start)
+        outputs = (
+            *goal.workspace.outputs,
+            *runner_outputs(config.workspace, options.record),
+        )
+        store = SnapshotStore(
+            config.workspace, config.home, outputs=outputs, start=folder.start
+        )
 
     def close() -> None:
         log.close()
@@ -102,11 +120,19 @@ def open_run(
 
     parts = make_parts(config, folder, launcher, store, log, transcript)
     asks = options.approver is not None
-    notifier = Notifier(goal.notify, folder.run_id, options.observers, options.environ, asks)
+    notifier = Notifier(
+        goal.notify, folder.run_id, options.observers, options.environ, asks
+    )
     observers = (*options.observers, notifier)
     save = summary_writer(folder, _place_of(config))
-    journal = RunJournal(log, transcript, parts.artifacts, observers, save, str(folder.path))
-    facts, recalled = recall(config.home, goal.owner, parts.clock.now()) if goal.memory.recall else ((), ())
+    journal = RunJournal(
+        log, transcript, parts.artifacts, observers, save, str(folder.path)
+    )
+    facts, recalled = (
+        recall(config.home, goal.owner, parts.clock.now())
+        if goal.memory.recall
+        else ((), ())
+    )
     left = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:
         journal.resume_from(loaded.state, loaded.evidence)
@@ -132,21 +158,31 @@ def open_run(
     return PreparedRun(run, config, folder, close, (*notes, *recalled))
 
 
-def cut_usage(config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool) -> dict[Account, Usage]:
+def cut_usage(
+    config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool
+) -> dict[Account, Usage]:
     """Return by account the estimated usage of a call that was cut. `has_session`: an external agent can resume its session."""
-    totals = config.agents[state.agent].totals if config.agents and has_session else frozenset()
+    totals = (
+        config.agents[state.agent].totals
+        if config.agents and has_session
+        else frozenset()
+    )
     calls = cut_calls(state, chat, totals)
     for account, usage in calls.items():
         if usage.cost_usd is None and account in config.models:
             # An estimate without dollars would make the cost of the run unknown.
             cost = config.models[account].cost_of(usage)
-            calls[account] = usage.model_copy(update={"cost_usd": cost, "known_cost_usd": cost or 0.0})
+            calls[account] = usage.model_copy(
+                update={"cost_usd": cost, "known_cost_usd": cost or 0.0}
+            )
     return calls
 
 
 def _place_of(config: RunConfig) -> RunPlace:
     goal_file = config.options.goal_file
-    return RunPlace(str(config.workspace), str(goal_file.resolve()) if goal_file else "")
+    return RunPlace(
+        str(config.workspace), str(goal_file.resolve()) if goal_file else ""
+    )
 
 
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
@@ -155,24 +191,48 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     goal = config.goal
     findings = readiness(config)
     refuse_unready(config, findings)
-    if all(finding.error is None for finding in findings):  # else the run ends before it asks a model
-        warm_up([llm.model for llm in config.models.values() if isinstance(llm, ProviderModel)])
+    if all(
+        finding.error is None for finding in findings
+    ):  # else the run ends before it asks a model
+        warm_up(
+            [
+                llm.model
+                for llm in config.models.values()
+                if isinstance(llm, ProviderModel)
+            ]
+        )
     earlier: tuple[Message, ...] = ()
     if options.continues is not None:
-        earlier = chat_to_continue(options.continues, goal, has_own_agent=options.conversation is not None)
+        earlier = chat_to_continue(
+            options.continues, goal, has_own_agent=options.conversation is not None
+        )
     config.refuse_shared_workspace()
     frozen = dump_goal(goal, config.redactor.text)
     run_id = new_run_id(config.home, config.redactor.text(goal.objective))
-    folder = RunFolder.create(config.home, run_id, RUNS if options.keeps_run else CHECKS)
+    folder = RunFolder.create(
+        config.home, run_id, RUNS if options.keeps_run else CHECKS
+    )
     try:
         folder.write_text(folder.goal_file, frozen)
-        write_first_summary(folder, _place_of(config), config.redactor.text(goal.objective), SystemClock().now())
+        write_first_summary(
+            folder,
+            _place_of(config),
+            config.redactor.text(goal.objective),
+            SystemClock().now(),
+        )
         prepared = open_run(config, findings, folder)
         try:
             now = prepared.run.parts.clock.now()
             changed = _goal_file_changed(config, run_id)
-            started = _run_started(prepared, now, (*run_notes(findings, config), *changed), bool(changed))
-            prepared.run.start(_goal_created(prepared, now), started, earlier, asked=options.prompt or "")
+            started = _run_started(
+                prepared, now, (*run_notes(findings, config), *changed), bool(changed)
+            )
+            prepared.run.start(
+                _goal_created(prepared, now),
+                started,
+                earlier,
+                asked=options.prompt or "",
+            )
         except BaseException:
             prepared.close()
             raise
@@ -187,37 +247,51 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     """Return the first event: the goal record, and the plan, which is all that the policy needs of the goal."""
     config, parts, run_id = prepared.config, prepared.run.parts, prepared.folder.run_id
     goal, options = config.goal, config.options
-    hidden = tuple(validator.name for validator in parts.validators if is_hidden(validator))
+    hidden = tuple(
+        validator.name for validator in parts.validators if is_hidden(validator)
+    )
     commands = [spec for spec in goal.validators if spec.run is not None]
     checks_response = len(commands) < len(parts.validators)
     # Only a judge can see that the work is done already: checks that pass before it do not show it.
     may_end_at_baseline = parts.judge is not None or goal.baseline == "complete"
-    may_be_unknown = bool(config.agents or programs_in(config.models)) or options.conversation is not None
+    may_be_unknown = (
+        bool(config.agents or programs_in(config.models))
+        or options.conversation is not None
+    )
     record = GoalRecord(
         goal_id=run_id,
         run_id=run_id,
         description=goal.objective,
-        **goal.model_dump(include={"parent", "owner", "success_criteria", "constraints", "risk_class"}),
+        **goal.model_dump(
+            include={"parent", "owner", "success_criteria", "constraints", "risk_class"}
+        ),
         created_at=now.isoformat(),
         updated_at=now.isoformat(),
     )
     plan = RunRules(
-        **goal.model_dump(include={"max_iterations", "timeout", "wait", "stall_rounds", "deliverable"}),
+        **goal.model_dump(
+            include={"max_iterations", "timeout", "wait", "stall_rounds", "deliverable"}
+        ),
         **goal.budget.model_dump(include={"tokens", "cost_usd"}),
         **goal.judge.model_dump(include={"minimum_score", "require"}),
         unenforced=goal.budget.unenforced if may_be_unknown else (),
-        validators=tuple(validator.name for validator in parts.validators if not is_hidden(validator)),
+        validators=tuple(
+            validator.name for validator in parts.validators if not is_hidden(validator)
+        ),
         has_judge=parts.judge is not None,
         critic=critic_rule(config),
         # Only commands can be run before there is a response; a callable checks one.
-        takes_baseline=goal.deliverable == "workspace" and any(not spec.hidden for spec in commands),
+        takes_baseline=goal.deliverable == "workspace"
+        and any(not spec.hidden for spec in commands),
         wants_red=goal.baseline == "red",
         needs_round=options.needs_round or checks_response or not may_end_at_baseline,
         hidden=hidden if parts.checker is not None else (),
         protects=goal.workspace.protect,
         editable=goal.workspace.editable,
         checks_response=checks_response,
-        agents=tuple(agent.name for agent in config.agents) if len(config.agents) > 1 else (),
+        agents=tuple(agent.name for agent in config.agents)
+        if len(config.agents) > 1
+        else (),
         self_judging=config.self_judging if len(config.agents) > 1 else (),
         approvals=goal.approvals.model_copy(update={"checks": config.check_policy}),
     )
@@ -231,14 +305,19 @@ def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:
         return ()
     before = goal_file_began(config.home, options.goal_file, run_id)
     return (
-        (f"{options.goal_file.name} was changed while run {before} worked; check it: goal diff {before}",)
+        (
+            f"{options.goal_file.name} was changed while run {before} worked; check it: goal diff {before}",
+        )
         if before
         else ()
     )
 
 
 def _run_started(
-    prepared: PreparedRun, now: datetime, notes: tuple[str, ...], goal_changed: bool = False
+    prepared: PreparedRun,
+    now: datetime,
+    notes: tuple[str, ...],
+    goal_changed: bool = False,
 ) -> RunStarted:
     config = prepared.config
     labels = (*config.labels, Label.GOAL_CHANGED) if goal_changed else config.labels
@@ -261,7 +340,10 @@ def _run_started(
         handed=options.handed(goal),
         goal_sha256=file_hash(prepared.folder.goal_file),
         continues=options.continues.run_id if options.continues else "",
-        programs={account: program.record for account, program in programs_in(config.models).items()},
+        programs={
+            account: program.record
+            for account, program in programs_in(config.models).items()
+        },
     )
 
 

@@ -13,11 +13,21 @@ from pathlib import Path
 from types import MappingProxyType
 
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
-from goalrunner.app.protected_files import allowing, blamed_files, named_files, protected_groups
+from goalrunner.app.protected_files import (
+    allowing,
+    blamed_files,
+    named_files,
+    protected_groups,
+)
 from goalrunner.app.resolve import RunConfig
 from goalrunner.checking.base_results import BaseResults
 from goalrunner.checking.dependencies import build_state
-from goalrunner.checking.environment import CheckEnvironment, EnvironmentFailed, Layer, OpenEnvironment
+from goalrunner.checking.environment import (
+    CheckEnvironment,
+    EnvironmentFailed,
+    Layer,
+    OpenEnvironment,
+)
 from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
@@ -63,7 +73,11 @@ _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 
 def writable_copy(
-    config: RunConfig, choice: EnvironmentChoice, store: SnapshotStore, folder: RunFolder, setup: Setup | None = None
+    config: RunConfig,
+    choice: EnvironmentChoice,
+    store: SnapshotStore,
+    folder: RunFolder,
+    setup: Setup | None = None,
 ) -> CheckEnvironment:
     """Return an environment in which commands see the workspace as it is, or with what `setup` installs."""
     if choice.scratch is not None:
@@ -89,15 +103,27 @@ class _Check:
     def is_kept(self, later: _Check) -> bool:
         """Return whether the results of this check count for a later one, after a review accepted the changes."""
         about = (self.content, self.context.response, bool(self.context.iteration))
-        if about != (later.content, later.context.response, bool(later.context.iteration)) or "M" not in self.runs:
+        if (
+            about
+            != (later.content, later.context.response, bool(later.context.iteration))
+            or "M" not in self.runs
+        ):
             return False
         # The outputs of M count then; those of the run that was shown are stored already.
-        return all(output is None or output.exists() for _, output in self.runs["M"].answers)
+        return all(
+            output is None or output.exists() for _, output in self.runs["M"].answers
+        )
 
     def next_side(self) -> Side | Decision:
         """Return what to run next, or the decision; at the baseline, M decides."""
-        step = next_side(self.changes, {side: ran.results for side, ran in self.runs.items()})
-        return Decision("complete", "M") if self.runs and not self.context.iteration else step
+        step = next_side(
+            self.changes, {side: ran.results for side, ran in self.runs.items()}
+        )
+        return (
+            Decision("complete", "M")
+            if self.runs and not self.context.iteration
+            else step
+        )
 
 
 def _with_delivered(ran: Results, delivered: Results) -> tuple[Answer, ...]:
@@ -128,12 +154,18 @@ class CheckRunner:
         settings, workspace = goal.workspace, config.workspace
         self.config, self.folder, self.processes = config, folder, processes
         self._store = store
-        self._sandboxed = partial(config.sandbox.launcher, run_id=folder.run_id, checks=True)
+        self._sandboxed = partial(
+            config.sandbox.launcher, run_id=folder.run_id, checks=True
+        )
         self.env = config.command_environ
-        self._started = started_checks(goal.validators, workspace, start / "scripts.json", config.redactor.text)
+        self._started = started_checks(
+            goal.validators, workspace, start / "scripts.json", config.redactor.text
+        )
         self._specs = self._started.specs
         self._callables, self._live = config.options.validators, config.options.live
-        self._conceals = any(spec.hidden for spec in self._specs) or any(map(is_hidden, self._callables))
+        self._conceals = any(spec.hidden for spec in self._specs) or any(
+            map(is_hidden, self._callables)
+        )
         self._final = frozenset(spec.name for spec in self._specs if spec.retries == 0)
         self._outputs = settings.outputs
         self._protection = Protection(
@@ -142,7 +174,9 @@ class CheckRunner:
             settings.allow,
             self._started.rules | goal_file_rule(config.options.goal_file, workspace),
             setup=bool(settings.setup),
-            named=named_by_goal((goal.objective, *goal.success_criteria), goal.constraints),
+            named=named_by_goal(
+                (goal.objective, *goal.success_criteria), goal.constraints
+            ),
         )
         self._rules: Protection | None = None
         self._observed: object = None
@@ -159,9 +193,13 @@ class CheckRunner:
         self.git = GitSettings(workspace, start / "git.json", self._started.outside)
         self._setup: Setup | None = None
         if settings.setup:
-            self._setup = Setup(settings.setup, store, self.env, self._launcher, folder.scratch_file)
+            self._setup = Setup(
+                settings.setup, store, self.env, self._launcher, folder.scratch_file
+            )
         self.environment = writable_copy(config, choice, store, folder, self._setup)
-        self._in_place = InPlace(store, config.home, start=start, outputs=settings.outputs)
+        self._in_place = InPlace(
+            store, config.home, start=start, outputs=settings.outputs
+        )
         if isinstance(self.environment, InPlace):
             self._in_place = self.environment
         self._base = BaseResults(start / "base.json", config.redactor.text)
@@ -179,11 +217,18 @@ class CheckRunner:
     async def remember(self, base: Snapshot) -> None:
         """Record ignored files and git's settings at the start, which no snapshot has. Raise WorkspaceError if that fails."""
         if not self._remembered:
-            if self._setup is not None and self.environment.kind == "in-place" and not self._ignored.is_recorded:
+            if (
+                self._setup is not None
+                and self.environment.kind == "in-place"
+                and not self._ignored.is_recorded
+            ):
                 async with self.environment.open((Layer(self._store.workspace),)):
                     pass  # what `setup` installs in the workspace belongs to the start
             names = await self._store.ignored_names()
-            await asyncio.gather(asyncio.to_thread(self._ignored.remember, names), asyncio.to_thread(self.git.remember))
+            await asyncio.gather(
+                asyncio.to_thread(self._ignored.remember, names),
+                asyncio.to_thread(self.git.remember),
+            )
             await self._verify(base)
             self._remembered = True
 
@@ -220,59 +265,107 @@ class CheckRunner:
         if plan.refusal:
             return CheckRun(await self._with_differences(finished, plan.changes))
         build = None if self._protection.strict else changes.build
-        built = "" if build is None else await asyncio.to_thread(build_state, self._store.workspace, build)
-        check.content = " ".join((now.id, changes.state, built, *changes.appeared, *changes.dependencies))
+        built = (
+            ""
+            if build is None
+            else await asyncio.to_thread(build_state, self._store.workspace, build)
+        )
+        check.content = " ".join(
+            (now.id, changes.state, built, *changes.appeared, *changes.dependencies)
+        )
         self._flakiness.begin(check.content, when)
-        if last is not None and self._reviewed is not None and self._reviewed.key in approved and last.is_kept(check):
+        if (
+            last is not None
+            and self._reviewed is not None
+            and self._reviewed.key in approved
+            and last.is_kept(check)
+        ):
             check.runs, check.has_hidden = last.runs, last.has_hidden
         decision = await self._decision(check)
         ran, reviewed, diff = check.runs[decision.side], None, ""
         await self._keep_base(base, check, decision)
         if decision.ending == "review":
             ran, decision, reviewed = await self._review(check, decision, approved)
-            diff = await self._store.diff(base, now, decision.paths) if decision.paths else ""
+            diff = (
+                await self._store.diff(base, now, decision.paths)
+                if decision.paths
+                else ""
+            )
         look = await self._look()
-        leaked = self.environment.kind == "overlay" and not self._ignored.same(ignored, look)
-        if self.environment.kind == "in-place":  # the checks themselves write ignored files in the workspace
+        leaked = self.environment.kind == "overlay" and not self._ignored.same(
+            ignored, look
+        )
+        if (
+            self.environment.kind == "in-place"
+        ):  # the checks themselves write ignored files in the workspace
             await asyncio.to_thread(self._ignored.adopt, ignored, look)
         refusal, hint = self._rewritten(check)
-        suppressed = await self._suppressions(base, now) if decision.ending != "red" else ()
+        suppressed = (
+            await self._suppressions(base, now) if decision.ending != "red" else ()
+        )
         about = {
             "refusal": decision.refusal or refusal,
             "hint": hint,
-            "labels": (*decision.labels, *self._labels(check, ran, changes), *suppressed),
+            "labels": (
+                *decision.labels,
+                *self._labels(check, ran, changes),
+                *suppressed,
+            ),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
             # A later change of code makes evidence outdated, even if a check wrote to the file.
-            "written": tuple(path for path in ran.written if not (is_code(path) and self._is_in_snapshot(path))),
+            "written": tuple(
+                path
+                for path in ran.written
+                if not (is_code(path) and self._is_in_snapshot(path))
+            ),
             "content": self._flakiness.content(),
             "left": self._in_place.made.names,
         }
         finished = finished.model_copy(update=about)
         if decision.side != "M":
-            finished = await self._with_differences(finished, check.changes.put_back("O"))
-        answers = _with_delivered(ran, check.runs["M"]) if ran is not check.runs["M"] else ran.answers
+            finished = await self._with_differences(
+                finished, check.changes.put_back("O")
+            )
+        answers = (
+            _with_delivered(ran, check.runs["M"])
+            if ran is not check.runs["M"]
+            else ran.answers
+        )
         changed = tuple(item.path for item in check.changes.put_back("B"))
         return replace(check_run(answers, finished, diff), changed=changed)
 
     async def _refused_in_place(self, plan: Plan) -> Plan:
         """Return the plan, refused if git would be steered by settings that are not put back in place."""
-        if self.environment.kind != "in-place" or not (steering := await asyncio.to_thread(self.git.steering)):
+        if self.environment.kind != "in-place" or not (
+            steering := await asyncio.to_thread(self.git.steering)
+        ):
             return plan
         why = f"git's own settings changed: {some(steering)}; restore them, as validators run in the workspace itself"
-        return replace(plan, refusal=why, hint="or run where an overlay of the workspace works")
+        return replace(
+            plan, refusal=why, hint="or run where an overlay of the workspace works"
+        )
 
     def _rewritten(self, check: _Check) -> tuple[str, str]:
         """Return why the results do not count if validators rewrote what checks the work, and a hint; else empty texts."""
-        rules, changed = self._known_rules(), (path for ran in check.runs.values() for path in ran.changed)
-        found = [path for path in sorted(set(changed)) if path in self._start.paths and rules.is_source_of_checks(path)]
+        rules, changed = (
+            self._known_rules(),
+            (path for ran in check.runs.values() for path in ran.changed),
+        )
+        found = [
+            path
+            for path in sorted(set(changed))
+            if path in self._start.paths and rules.is_source_of_checks(path)
+        ]
         if not found:
             return "", ""
         why = f"validators rewrite {some(found)}, with which the work is checked, so their results do not count"
         hint = "let validators only check, such as `ruff format --check`; if they may rewrite these files: "
         return why, f"{hint}[workspace] allow = {json.dumps(found[:5])}"
 
-    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+    async def on_start(
+        self, base: Snapshot, now: Snapshot, context: ValidationContext
+    ) -> bool | None:
         check = self._last
         if check is None or "M" not in check.runs:
             changes = await self._compare(await self._look())
@@ -284,9 +377,19 @@ class CheckRunner:
             return True
         if added_test_fails(check.changes, delivered, ()) is None:
             return fixes
-        return added_test_fails(check.changes, delivered, (await self._run_side(check, "N", hidden=False)).results)
+        return added_test_fails(
+            check.changes,
+            delivered,
+            (await self._run_side(check, "N", hidden=False)).results,
+        )
 
-    async def _begin(self, base: Snapshot, now: Snapshot, changes: Changes, context: ValidationContext) -> _Check:
+    async def _begin(
+        self,
+        base: Snapshot,
+        now: Snapshot,
+        changes: Changes,
+        context: ValidationContext,
+    ) -> _Check:
         start = await self._start_of(base)
         self._changed = await self._store.changed_entries(base, now)
         return _Check(changes, context, *await self._classified(start, changes))
@@ -296,9 +399,17 @@ class CheckRunner:
     ) -> tuple[Plan, CheckedChanges]:
         """Return what differs from the start; `delivered` are the results of M, which tell which new files are tests."""
         rules = self._known_rules()
-        seen = None if delivered is None else observed_checks(delivered.results, self._started)
-        plan = await make_plan(self._store, rules, self._ignored, changes, start, self._changed, seen)
-        return plan, CheckedChanges(plan.changes, self._base.results, rules.strict, rules.allowed)
+        seen = (
+            None
+            if delivered is None
+            else observed_checks(delivered.results, self._started)
+        )
+        plan = await make_plan(
+            self._store, rules, self._ignored, changes, start, self._changed, seen
+        )
+        return plan, CheckedChanges(
+            plan.changes, self._base.results, rules.strict, rules.allowed
+        )
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""
@@ -306,7 +417,9 @@ class CheckRunner:
             await self._run_side(check, "M", hidden=False)
         delivered = check.runs["M"]
         if delivered.green and check.changes.changes:
-            check.plan, check.changes = await self._classified(self._start, check.ignored, delivered)
+            check.plan, check.changes = await self._classified(
+                self._start, check.ignored, delivered
+            )
         if delivered.green and "M" in check.changes.sides:
             await self._add_hidden(check)
         while not isinstance(step := check.next_side(), Decision):
@@ -319,7 +432,9 @@ class CheckRunner:
             check.has_hidden = True
             check.runs["M"] += await self._run_layers(check, "M", visible=False)
 
-    async def _keep_base(self, base: Snapshot, check: _Check, decision: Decision) -> None:
+    async def _keep_base(
+        self, base: Snapshot, check: _Check, decision: Decision
+    ) -> None:
         """Keep the results of the baseline, or without one the first results with the original checks."""
         is_original = decision.side in check.changes.sides
         if check.context.iteration == 0 or (is_original and not self._base.results):
@@ -336,7 +451,12 @@ class CheckRunner:
         if not delivered.green:
             return delivered, Decision("red", "M"), None
         key = check.plan.key(
-            decision.paths, [item.test for item in decision.tests if item.change in ("lost", "skipped")]
+            decision.paths,
+            [
+                item.test
+                for item in decision.tests
+                if item.change in ("lost", "skipped")
+            ],
         )
         changed = ChangedChecks(
             key=key,
@@ -347,7 +467,13 @@ class CheckRunner:
             hint=decision.hint,
         )
         if key in approved:
-            return delivered, Decision("complete", "M", (changed.label(approved[key]), *decision.labels)), None
+            return (
+                delivered,
+                Decision(
+                    "complete", "M", (changed.label(approved[key]), *decision.labels)
+                ),
+                None,
+            )
         if self._reviewed is None or self._reviewed.key != key:
             tests = decision.tests
             if self.config.check_policy != "refuse":
@@ -361,9 +487,17 @@ class CheckRunner:
         """Return what weakens the results beside what the agent changed in checks."""
         dependencies = list(changes.dependencies)
         if self._setup is not None:
-            dependencies += [item.path for item in check.plan.changes if _MANIFESTS.match(item.path)]
-        found = [Label.DEPENDENCIES_CHANGED.about(some(dependencies))] if dependencies else []
-        if flaky := dict.fromkeys(name for side in check.runs.values() for name in side.flaky):
+            dependencies += [
+                item.path for item in check.plan.changes if _MANIFESTS.match(item.path)
+            ]
+        found = (
+            [Label.DEPENDENCIES_CHANGED.about(some(dependencies))]
+            if dependencies
+            else []
+        )
+        if flaky := dict.fromkeys(
+            name for side in check.runs.values() for name in side.flaky
+        ):
             found.append(Label.FLAKY.about(", ".join(flaky)))
         if ran.changed:
             found.append(Label.CHANGED_FILES.about(", ".join(ran.changed[:5])))
@@ -371,20 +505,31 @@ class CheckRunner:
 
     async def _suppressions(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Return the label of suppressions that the agent added to code."""
-        paths = [path for path, (_, new) in self._changed.items() if new is not None and language_of(path) is not None]
-        count = count_suppressions(await self._store.diff(base, now, paths)) if paths else 0
+        paths = [
+            path
+            for path, (_, new) in self._changed.items()
+            if new is not None and language_of(path) is not None
+        ]
+        count = (
+            count_suppressions(await self._store.diff(base, now, paths)) if paths else 0
+        )
         return (Label.SUPPRESSIONS_ADDED.about(str(count)),) if count else ()
 
     async def _with_differences(
         self, finished: ValidatorsFinished, differences: Sequence[ChangedPath]
     ) -> ValidatorsFinished:
         """Return the event with the paths whose original content the validators saw."""
-        above = [os.path.relpath(path, self._store.workspace) for path in await asyncio.to_thread(self.git.above)]
+        above = [
+            os.path.relpath(path, self._store.workspace)
+            for path in await asyncio.to_thread(self.git.above)
+        ]
         protected = [item for item in differences if item.protected]
         lines = [str(item) for item in protected]
         lines += [f"{path} (changed; above the workspace)" for path in above]
         paths = tuple(item.path for item in protected)
-        return finished.model_copy(update={"protected_changes": tuple(lines), "differing": paths})
+        return finished.model_copy(
+            update={"protected_changes": tuple(lines), "differing": paths}
+        )
 
     def _known_rules(self) -> Protection:
         """Return the rules with what the baseline showed."""
@@ -410,36 +555,66 @@ class CheckRunner:
             others = () if result.passed else blamed_files(result.feedback, held)
             if blamed := [path for path in others if path not in own]:
                 where = f"the output of {result.name} points at {some(blamed)}"
-                found.append(f"{where}; to let the agent change what is protected: {allowing(blamed)}")
+                found.append(
+                    f"{where}; to let the agent change what is protected: {allowing(blamed)}"
+                )
         texts = (goal.objective, *goal.success_criteria)
-        named = list(named_files(texts, held)) if self.config.check_policy != "judge" or self._protection.strict else []
+        named = (
+            list(named_files(texts, held))
+            if self.config.check_policy != "judge" or self._protection.strict
+            else []
+        )
         if named:
             waits = self.config.check_policy == "person" and not self._protection.strict
-            what = "a change of it waits for a person" if waits else "a change of it does not count"
-            found.append(f"the goal names {some(named)}, which is protected: {what}; to allow it: {allowing(named)}")
+            what = (
+                "a change of it waits for a person"
+                if waits
+                else "a change of it does not count"
+            )
+            found.append(
+                f"the goal names {some(named)}, which is protected: {what}; to allow it: {allowing(named)}"
+            )
         return tuple(found)
 
     def _held(self) -> frozenset[str]:
         """Return the protected files of the start, without the goal file."""
         held = self._known_rules().protected() if self._start_id else frozenset()
-        return held.difference(goal_file_rule(self.config.options.goal_file, self.config.workspace))
+        return held.difference(
+            goal_file_rule(self.config.options.goal_file, self.config.workspace)
+        )
 
     def _is_in_snapshot(self, path: str) -> bool:
         """Return whether the snapshot that is being checked contains a path."""
-        return self._changed[path][1] is not None if path in self._changed else path in self._start.paths
+        return (
+            self._changed[path][1] is not None
+            if path in self._changed
+            else path in self._start.paths
+        )
 
-    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(
+        self, red: Sequence[ValidatorResult], context: ValidationContext
+    ) -> str:
         incomplete = self._protection.strict or self._setup is not None
-        suspicious = {item.name: item for item in red if is_environmental(item, incomplete=incomplete)}
+        suspicious = {
+            item.name: item
+            for item in red
+            if is_environmental(item, incomplete=incomplete)
+        }
         if not suspicious or self.environment.kind == "in-place" or self._live:
             return ""
         stages = (False, True) if self._conceals else (False,)
-        live = await self._run(self._in_place, (Layer(self._store.workspace),), context, stages)
+        live = await self._run(
+            self._in_place, (Layer(self._store.workspace),), context, stages
+        )
         for result in live.results:
             here = suspicious.get(result.name)
-            if here is not None and (result.passed or result.exit_code != here.exit_code):
+            if here is not None and (
+                result.passed or result.exit_code != here.exit_code
+            ):
                 place, line = await self._remedy()
-                where = f"{place}: {here.remark}; in the workspace itself: {result.remark}"
+                where = (
+                    f"{place}: {here.remark}; in the workspace itself: {result.remark}"
+                )
                 return f"validator {here.name} cannot work in the {where}\n{line}"
         return ""
 
@@ -449,27 +624,54 @@ class CheckRunner:
             line = "install what is missing with [workspace] setup, or remove setup to use the workspace's packages"
             return "check environment (setup)", line
         changes = await asyncio.to_thread(self._ignored.compare, await self._look())
-        built = sorted(f'"{path}"' for path in changes.build if not path.endswith("__pycache__"))
-        line = f"dependencies = [{', '.join(built)}]" if self._protection.strict and built else 'check = "in-place"'
-        return "check environment (overlay)", f"add to the goal file: [workspace] {line}"
+        built = sorted(
+            f'"{path}"' for path in changes.build if not path.endswith("__pycache__")
+        )
+        line = (
+            f"dependencies = [{', '.join(built)}]"
+            if self._protection.strict and built
+            else 'check = "in-place"'
+        )
+        return (
+            "check environment (overlay)",
+            f"add to the goal file: [workspace] {line}",
+        )
 
     async def _run_side(self, check: _Check, side: Side, *, hidden: bool) -> Results:
         """Run the validators on a side and note their results; with `hidden`, the hidden ones as well."""
         check.runs[side] = await self._run_layers(check, side, hidden=hidden)
         return check.runs[side]
 
-    async def _run_layers(self, check: _Check, side: Side, *, visible: bool = True, hidden: bool = True) -> Results:
+    async def _run_layers(
+        self, check: _Check, side: Side, *, visible: bool = True, hidden: bool = True
+    ) -> Results:
         layers = self.git.layers(await check.plan.layer(check.changes.put_back(side)))
-        stages = [is_hidden for is_hidden in (False, True) if (hidden and self._conceals if is_hidden else visible)]
+        stages = [
+            is_hidden
+            for is_hidden in (False, True)
+            if (hidden and self._conceals if is_hidden else visible)
+        ]
         ran = await self._run(self.environment, layers, check.context, stages, side)
-        red = {result.name: result.feedback for result in ran.results if not result.passed}
-        overlay = self.environment.kind == "overlay" and self._setup is None and not self._live
+        red = {
+            result.name: result.feedback for result in ran.results if not result.passed
+        }
+        overlay = (
+            self.environment.kind == "overlay"
+            and self._setup is None
+            and not self._live
+        )
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran
         # An overlay cannot rename a folder that existed at the start, so the validators run once more, in place.
-        again = await self._run(self._in_place, layers, check.context, stages, f"{side} in place")
-        green = (result.name for result in again.results if result.passed and result.name in red)
+        again = await self._run(
+            self._in_place, layers, check.context, stages, f"{side} in place"
+        )
+        green = (
+            result.name
+            for result in again.results
+            if result.passed and result.name in red
+        )
         return replace(again, flaky=tuple(dict.fromkeys((*again.flaky, *green))))
 
     async def _run(
@@ -493,7 +695,10 @@ class CheckRunner:
             if hidden and total.answers and not total.green:
                 break
             async with environment.open(layers) as opened:
-                inside, launcher = replace(context, workspace=opened.path), opened.launcher(self.processes)
+                inside, launcher = (
+                    replace(context, workspace=opened.path),
+                    opened.launcher(self.processes),
+                )
                 own = build_validators(
                     specs,
                     self._sandboxed(launcher),
@@ -501,27 +706,48 @@ class CheckRunner:
                     self._base.results,
                     self.config.options.goal_folder,
                 )
-                validators = [item for item in (*own, *callables) if is_hidden(item) is hidden]
+                validators = [
+                    item for item in (*own, *callables) if is_hidden(item) is hidden
+                ]
                 answers = await run_validators(validators, inside)
-                ran = await self._decide(answers, validators, inside, where) if where else Results(tuple(answers))
+                ran = (
+                    await self._decide(answers, validators, inside, where)
+                    if where
+                    else Results(tuple(answers))
+                )
                 temporary = Path(self.env.get("TMPDIR") or "/tmp")  # noqa: S108
-                if not ran.green and (full := opened.full() or without_space(ran.results, temporary)):
+                if not ran.green and (
+                    full := opened.full() or without_space(ran.results, temporary)
+                ):
                     raise EnvironmentFailed(
-                        f"the check environment is full: {full}", "free some space; then goal resume"
+                        f"the check environment is full: {full}",
+                        "free some space; then goal resume",
                     )
                 if self._outputs:
                     await opened.collect(self._outputs)
                 changed = await opened.changed() if ran.green else ()
                 written = await opened.wrote() if ran.green else ()
-            changed = tuple(path for path in changed if not SUITE_REPORTS.fullmatch(path))
-            named = {path: printable_path(os.fsencode(path)) for path in (*changed, *written)}
-            kept = tuple(path for path in changed if self._is_in_snapshot(named[path]) and not expected.match(path))
+            changed = tuple(
+                path for path in changed if not SUITE_REPORTS.fullmatch(path)
+            )
+            named = {
+                path: printable_path(os.fsencode(path)) for path in (*changed, *written)
+            }
+            kept = tuple(
+                path
+                for path in changed
+                if self._is_in_snapshot(named[path]) and not expected.match(path)
+            )
             others = tuple(named[path] for path in written if not expected.match(path))
             total += replace(ran, changed=kept, written=others)
         return total
 
     async def _decide(
-        self, answers: Sequence[Answer], validators: Sequence[Validator], context: ValidationContext, where: str
+        self,
+        answers: Sequence[Answer],
+        validators: Sequence[Validator],
+        context: ValidationContext,
+        where: str,
     ) -> Results:
         """Let a third run decide where a validator contradicts its earlier result on the same content."""
         decided: list[Answer] = []
@@ -533,7 +759,9 @@ class CheckRunner:
                 result = flaky_red(result, earlier)
             elif earlier:
                 flaky.append(result.name)
-                [(result, output)] = await run_validators([v for v in validators if v.name == flaky[-1]], context)
+                [(result, output)] = await run_validators(
+                    [v for v in validators if v.name == flaky[-1]], context
+                )
                 said = f"{result.summary} (flaky: a third run decided; see {earlier})"
                 result = result.model_copy(update={"summary": said})
             decided.append((result, output))
@@ -547,4 +775,6 @@ class CheckRunner:
         return await asyncio.to_thread(self._ignored.compare, look)
 
     async def _look(self) -> Classifier:
-        return await asyncio.to_thread(self._ignored.look, await self._store.ignored_names())
+        return await asyncio.to_thread(
+            self._ignored.look, await self._store.ignored_names()
+        )

@@ -34,7 +34,9 @@ from goalrunner.engine.turns import NoAgent, ReportedChat
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.redaction import Redactor
 
-CALLER = "the calling program"  # the source of reports about the agent of a GoalController
+CALLER = (
+    "the calling program"  # the source of reports about the agent of a GoalController
+)
 
 _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
@@ -71,14 +73,21 @@ class GoalController:
     _host: HostedRun | None = None  # the run, once it has started
     _earlier: EarlierRun | None = None  # the run that `start` continues
 
-    def __init__(self, objective: str | Goal, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> None:
+    def __init__(
+        self,
+        objective: str | Goal,
+        judge_llm: JudgeChoice = None,
+        **options: Unpack[RunKeywords],
+    ) -> None:
         goal, given = goal_and_options(objective, judge_llm, options)
         if key := guarding_key(goal.approvals, goal.risk_class):
             raise UsageError(
                 f"GoalController sees what the agent did only afterwards, so {key} cannot be enforced",
                 "remove it, or use run_goal with a conversation that asks, such as chat_conversation",
             )
-        refuse_unseen_work(goal, "the agent", unseen=not (goal.validators or given.validators))
+        refuse_unseen_work(
+            goal, "the agent", unseen=not (goal.validators or given.validators)
+        )
         refuse_unconfined(goal)
         self._goal = goal
         self._options = replace(given, needs_round=True)
@@ -86,7 +95,12 @@ class GoalController:
         self._chat = ReportedChat(self.caller)
 
     @classmethod
-    def resume(cls, run: Reference, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]) -> Self:
+    def resume(
+        cls,
+        run: Reference,
+        judge_llm: JudgeChoice = None,
+        **options: Unpack[RunKeywords],
+    ) -> Self:
         """Return a controller that continues a run. Its `start()` returns the next message; keywords as for `aresume`.
 
         The calling program restores the chat of its agent. Messages that the run has recorded are not recorded again.
@@ -96,7 +110,9 @@ class GoalController:
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         assert earlier.goal is not None, "it was loaded"
         self._goal, self._options = earlier.goal, earlier.options
-        self._chat = ReportedChat(cls.caller, goal_redactor(self._goal, self._options.environ).text)
+        self._chat = ReportedChat(
+            cls.caller, goal_redactor(self._goal, self._options.environ).text
+        )
         self._chat.recall(_reported(earlier, cls.caller))
         self._chat.sent(*sent_prompts(earlier.folder))
         return self
@@ -109,7 +125,11 @@ class GoalController:
     @property
     def max_iterations(self) -> int | None:
         """The limit of rounds; None if there is none."""
-        return self._host.prepared.run.state.plan.max_iterations if self._host else self._goal.max_iterations
+        return (
+            self._host.prepared.run.state.plan.max_iterations
+            if self._host
+            else self._goal.max_iterations
+        )
 
     @property
     def iteration(self) -> int:
@@ -128,7 +148,10 @@ class GoalController:
     async def astart(self) -> str:
         """Return the first user message. Raise UsageError for a goal that cannot run."""
         if self._host is not None:
-            raise UsageError("this controller has started already", "make a new GoalController for a new run")
+            raise UsageError(
+                "this controller has started already",
+                "make a new GoalController for a new run",
+            )
         if self._earlier is not None:
             prepared = await self._earlier.resume()
         else:
@@ -139,10 +162,14 @@ class GoalController:
             raise UsageError(f"the run ended before it began: {step.outcome.message}")
         return step.followup
 
-    def on_run_finished(self, messages: Sequence[Message], *, usage: Usage | None = None) -> GoalContinue | GoalDone:
+    def on_run_finished(
+        self, messages: Sequence[Message], *, usage: Usage | None = None
+    ) -> GoalContinue | GoalDone:
         """Run `aon_run_finished` in an event loop of its own. The KeyboardInterrupt of a validator is raised here."""
         work = self.aon_run_finished(messages, usage=usage)
-        step = run_blocking(work, "GoalController.on_run_finished", "controller.aon_run_finished")
+        step = run_blocking(
+            work, "GoalController.on_run_finished", "controller.aon_run_finished"
+        )
         if isinstance(step, GoalDone):
             interrupting(step.outcome)
         return step
@@ -156,13 +183,21 @@ class GoalController:
         UsageError before `start()`, after the end, for an invalid chat, and for a missing usage; the call can be repeated.
         """
         if self._host is None or self._host.round == 0:
-            raise UsageError("there is no round to check", "call start() first, and nothing after GoalDone")
+            raise UsageError(
+                "there is no round to check",
+                "call start() first, and nothing after GoalDone",
+            )
         refuse_no_chat(messages)
         _refuse_missing_usage(self._goal.budget, usage)
         self._agent.messages = messages
-        return await self._next(self._reply(messages, self._host.prepared.run.recorder), reported_usage(usage))
+        return await self._next(
+            self._reply(messages, self._host.prepared.run.recorder),
+            reported_usage(usage),
+        )
 
-    async def _reply(self, messages: Sequence[Message], recorder: Recorder) -> RoundReply:
+    async def _reply(
+        self, messages: Sequence[Message], recorder: Recorder
+    ) -> RoundReply:
         return RoundReply(text=await self._chat.record(messages, recorder))
 
     async def _next(
@@ -184,19 +219,34 @@ class GoalController:
 def _reported(earlier: EarlierRun, reporter: str) -> Trail:
     """Return the recorded part of the chat: results that `reporter` reported, and the agent's texts."""
     artifacts = ArtifactStore(earlier.folder.artifacts, Redactor({}))
-    trail = earlier.loaded.evidence.trail(artifacts.read, partial(read_message, earlier.folder.transcript))
-    items = (item for item in trail.items if isinstance(item, Claim) or item.reported_by == reporter)
+    trail = earlier.loaded.evidence.trail(
+        artifacts.read, partial(read_message, earlier.folder.transcript)
+    )
+    items = (
+        item
+        for item in trail.items
+        if isinstance(item, Claim) or item.reported_by == reporter
+    )
     return replace(trail, items=tuple(items))
 
 
 def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
     """Raise UsageError if the usage lacks a field that a budget needs. `Usage.unknown()` has all of them."""
     if not isinstance(usage, Usage | None):
-        raise UsageError(f"usage must be a Usage, not a {type(usage).__name__}", "pass usage=Usage(input_tokens=...)")
+        raise UsageError(
+            f"usage must be a Usage, not a {type(usage).__name__}",
+            "pass usage=Usage(input_tokens=...)",
+        )
     given = usage.model_fields_set if usage is not None else frozenset()
     for name in budget.limited:
-        if name not in budget.unenforced and not given & (_TOKENS if name == "tokens" else {name}):
-            example = "cost_usd=0.05" if name == "cost_usd" else "input_tokens=1200, output_tokens=300"
+        if name not in budget.unenforced and not given & (
+            _TOKENS if name == "tokens" else {name}
+        ):
+            example = (
+                "cost_usd=0.05"
+                if name == "cost_usd"
+                else "input_tokens=1200, output_tokens=300"
+            )
             raise UsageError(
                 f"the goal has a budget of {name}, and on_run_finished was not given the agent's usage",
                 f"pass usage=Usage({example}), or set allow_unenforced to count only what is known",
@@ -209,7 +259,11 @@ def reported_usage(usage: Usage | None) -> Usage:
         return Usage.unknown()
     values = {**usage.model_dump(), "calls": usage.calls or 1}
     if not usage.model_fields_set & _TOKENS:
-        values |= {"input_tokens": None, "output_tokens": None, "uncounted_calls": values["calls"]}
+        values |= {
+            "input_tokens": None,
+            "output_tokens": None,
+            "uncounted_calls": values["calls"],
+        }
     if "cost_usd" not in usage.model_fields_set:
         values["cost_usd"] = None
     return Usage.model_validate(values)

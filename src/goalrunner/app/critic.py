@@ -41,7 +41,12 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, tail_of
 from goalrunner.validators.python_validators import PythonValidator, called
-from goalrunner.validators.spec_validator import Answer, CheckPlace, SpecValidator, feedback_of
+from goalrunner.validators.spec_validator import (
+    Answer,
+    CheckPlace,
+    SpecValidator,
+    feedback_of,
+)
 
 
 def critic_rule(config: RunConfig) -> CriticRule | None:
@@ -58,12 +63,18 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
         name = table.command
     if not name:
         return None
-    limits = {key: getattr(given, key, getattr(table, key)) for key in ("threshold", "max_refinements")}
+    limits = {
+        key: getattr(given, key, getattr(table, key))
+        for key in ("threshold", "max_refinements")
+    }
     return CriticRule(name=config.redactor.text(name), **limits)
 
 
 def make_critic(
-    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
+    config: RunConfig,
+    store: SnapshotStore | None,
+    folder: RunFolder,
+    processes: ProcessLauncher,
 ) -> Reviewer | None:
     """Return the part that asks the critic; None if the run has none. Raise UsageError."""
     critic = _critic(config, store, folder, processes)
@@ -71,7 +82,10 @@ def make_critic(
 
 
 def _critic(
-    config: RunConfig, store: SnapshotStore | None, folder: RunFolder, processes: ProcessLauncher
+    config: RunConfig,
+    store: SnapshotStore | None,
+    folder: RunFolder,
+    processes: ProcessLauncher,
 ) -> Reviewer | None:
     given, spec = config.options.critic, config.goal.scoring
     if "critic" in config.models:
@@ -81,17 +95,27 @@ def _critic(
     if spec is None:
         return None
     environment, env = None, config.command_environ
-    if store is not None:  # else the response is the deliverable, and nothing that the critic writes matters
-        choice = config.check or choose_environment(config.goal, config.workspace, config.home)
+    if (
+        store is not None
+    ):  # else the response is the deliverable, and nothing that the critic writes matters
+        choice = config.check or choose_environment(
+            config.goal, config.workspace, config.home
+        )
         environment = writable_copy(config, choice, store, folder)
 
     @asynccontextmanager
     async def open_place() -> AsyncIterator[Opened]:
         if environment is None:
-            yield config.sandbox.launcher(processes, folder.run_id, checks=True), config.workspace, env
+            yield (
+                config.sandbox.launcher(processes, folder.run_id, checks=True),
+                config.workspace,
+                env,
+            )
             return
         async with environment.open((Layer(config.workspace),)) as opened:
-            launcher = config.sandbox.launcher(opened.launcher(processes), folder.run_id, checks=True)
+            launcher = config.sandbox.launcher(
+                opened.launcher(processes), folder.run_id, checks=True
+            )
             yield launcher, opened.path, opened.environ(env)
 
     return SpecCritic(spec, open_place)
@@ -103,7 +127,9 @@ class Guarded:
     def __init__(self, critic: Reviewer) -> None:
         self._critic = critic
 
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+    async def review(
+        self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder
+    ) -> Critique:
         """Ask the critic once. Raise RecordError, and a GoalError whose cause passes by itself."""
         try:
             return await self._critic.review(context, evidence, recorder)
@@ -148,13 +174,19 @@ class ModelCritic:
         self._llm = llm
         self._redact = redact
 
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+    async def review(
+        self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder
+    ) -> Critique:
         """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
         nonce = secrets.token_hex(4)
         response = fenced("response", context.response.strip(), _RESPONSE, nonce)
         form = AuditForm(_RULES, _QUESTION.format(response=response))
-        session = JudgeSession(self._llm, recorder, form, ("critique", _SCHEMA), self._redact, "critic")
-        await session.begin(evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form)))
+        session = JudgeSession(
+            self._llm, recorder, form, ("critique", _SCHEMA), self._redact, "critic"
+        )
+        await session.begin(
+            evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form))
+        )
         try:
             return await session.answer(_parsed)
         except UnreadableReplyError as error:
@@ -163,9 +195,13 @@ class ModelCritic:
 
 def _parsed(text: str) -> Critique:
     """Return the critique in an answer. Raise UnreadableReplyError with the reason."""
-    answer = only_object(text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value)
+    answer = only_object(
+        text, "a score", re.compile(r'"score"\s*:'), lambda value: "score" in value
+    )
     try:
-        return critique_of({name: answer[name] for name in ("score", "feedback") if name in answer})
+        return critique_of(
+            {name: answer[name] for name in ("score", "feedback") if name in answer}
+        )
     except UnusableCritiqueError as error:
         raise UnreadableReplyError(str(error)) from None
 
@@ -173,14 +209,22 @@ def _parsed(text: str) -> Critique:
 class CallableCritic:
     """Calls `function(response, agent)` in this process; `agent` is the conversation, with `messages`."""
 
-    def __init__(self, function: Critic, *, timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT) -> None:
+    def __init__(
+        self, function: Critic, *, timeout: float | None = DEFAULT_VALIDATOR_TIMEOUT
+    ) -> None:
         self._function = function
         self._timeout = timeout
 
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+    async def review(
+        self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder
+    ) -> Critique:
         """Call it once. Raise UnusableCritiqueError."""
-        value, _, problem = await called(self._function, context, self._timeout, lambda value: value)
-        return failed_critique(problem.splitlines()[-1]) if problem else critique_of(value)
+        value, _, problem = await called(
+            self._function, context, self._timeout, lambda value: value
+        )
+        return (
+            failed_critique(problem.splitlines()[-1]) if problem else critique_of(value)
+        )
 
 
 Opened = tuple[Launcher, Path, Mapping[str, str]]
@@ -190,18 +234,30 @@ Opened = tuple[Launcher, Path, Mapping[str, str]]
 class SpecCritic:
     """Runs a command line or a Python callable in a place whose writes are dropped afterwards."""
 
-    def __init__(self, spec: ValidatorSpec, open_place: Callable[[], AbstractAsyncContextManager[Opened]]) -> None:
+    def __init__(
+        self,
+        spec: ValidatorSpec,
+        open_place: Callable[[], AbstractAsyncContextManager[Opened]],
+    ) -> None:
         self._spec = spec
         self._open_place = open_place
 
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique:
+    async def review(
+        self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder
+    ) -> Critique:
         """Run it once. Raise EnvironmentFailed."""
         kind = _Command if self._spec.run is not None else _Callable
         async with self._open_place() as (launcher, workspace, env):
-            result, output = await kind(self._spec, launcher, env).validate(replace(context, workspace=workspace))
+            result, output = await kind(self._spec, launcher, env).validate(
+                replace(context, workspace=workspace)
+            )
         if output is not None:
             output.unlink(missing_ok=True)
-        return last_line_critique(result.feedback) if result.passed else failed_critique(result.summary)
+        return (
+            last_line_critique(result.feedback)
+            if result.passed
+            else failed_critique(result.summary)
+        )
 
 
 _BYTES = 65_536
@@ -212,15 +268,24 @@ class _Command(SpecValidator):
     """Runs the command with the response on stdin; the end of its output becomes the feedback."""
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        errors, given = context.scratch(".err"), context.response.encode(errors="replace")
-        completion = await self._launch([SHELL, "-c", self.command], context, place, given, errors)
+        errors, given = (
+            context.scratch(".err"),
+            context.response.encode(errors="replace"),
+        )
+        completion = await self._launch(
+            [SHELL, "-c", self.command], context, place, given, errors
+        )
         message = feedback_of(errors)
         errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
         if result is None and completion.exit_code:
             last = (message or feedback_of(completion.output)).splitlines()[-1:]
-            result = self._result("red", ": ".join([f"exit {completion.exit_code}", *last]), completion)
-        result = result or self._result("passed", "", completion, feedback=tail_of(completion.output, _BYTES))
+            result = self._result(
+                "red", ": ".join([f"exit {completion.exit_code}", *last]), completion
+            )
+        result = result or self._result(
+            "passed", "", completion, feedback=tail_of(completion.output, _BYTES)
+        )
         return result, completion.output if completion.output.exists() else None
 
 

@@ -23,14 +23,22 @@ from goalrunner.core.user_messages import LONGEST_USER_TEXT
 from goalrunner.engine.approvals import answer_in, decision_on, record_given
 from goalrunner.engine.journal import RunJournal
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.decision_files import DecisionFiles, GivenAnswer, GivenApproval, GivenDecision, GivenNote
+from goalrunner.records.decision_files import (
+    DecisionFiles,
+    GivenAnswer,
+    GivenApproval,
+    GivenDecision,
+    GivenNote,
+)
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.files import LogInUse, SystemClock, is_written
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder, read_summary
 
 _CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
-_TAKEN_WITHIN = 3.0  # seconds in which a living run that asks a person takes a decision over
+_TAKEN_WITHIN = (
+    3.0  # seconds in which a living run that asks a person takes a decision over
+)
 _LOOK = 0.1  # seconds between two looks whether it did
 _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
@@ -45,7 +53,12 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJour
         log.paused(),
         contextlib.closing(TranscriptFile(folder.transcript, redactor)) as transcript,
     ):
-        journal = RunJournal(log, transcript, ArtifactStore(folder.artifacts, redactor), run_path=str(folder.path))
+        journal = RunJournal(
+            log,
+            transcript,
+            ArtifactStore(folder.artifacts, redactor),
+            run_path=str(folder.path),
+        )
         for record in read_records(folder.events):
             journal.replay(record)
         _take_over(journal, files)
@@ -65,8 +78,15 @@ def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
     for path, given in files.given():
         if given.kind != "approval":
             continue
-        if approval := next((item for item in journal.state.waiting if item.id == given.approval_id), None):
-            journal.append(decision_on(approval, answer_in(given), SystemClock().now(), journal.state))
+        if approval := next(
+            (item for item in journal.state.waiting if item.id == given.approval_id),
+            None,
+        ):
+            journal.append(
+                decision_on(
+                    approval, answer_in(given), SystemClock().now(), journal.state
+                )
+            )
         files.remove(path)
     record_given(journal, files)
 
@@ -74,7 +94,9 @@ def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
     """Return the redactor of a run. A secret that its goal file no longer has is not replaced."""
     try:
-        return goal_redactor(frozen_goal(folder, environ, load_run(folder).goal_file), environ)
+        return goal_redactor(
+            frozen_goal(folder, environ, load_run(folder).goal_file), environ
+        )
     except (GoalError, OSError):
         return Redactor(dict(environ))
 
@@ -97,7 +119,9 @@ def record_decision(
     def given(state: RunState) -> GivenApproval:
         nonlocal wanted
         wanted = waiting(state, wanted or approval_id).id
-        return GivenApproval(approval_id=wanted, decision=decision, by=by, reason=reason)
+        return GivenApproval(
+            approval_id=wanted, decision=decision, by=by, reason=reason
+        )
 
     state = _decide(folder, given, environ)
     recorded = next(item for item in reversed(state.approvals) if item.id == wanted)
@@ -112,7 +136,9 @@ def record_decision(
     return recorded, state
 
 
-async def request_of(folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]) -> ApprovalRequest:
+async def request_of(
+    folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]
+) -> ApprovalRequest:
     """Return what a person is shown before the decision: command or diff, changed paths, and evidence."""
     is_result = approval.kind == "complete"
     loaded = load_run(folder)
@@ -123,7 +149,10 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
             preview = store.ends(approval.preview, _PREVIEW)[0].decode(errors="replace")
         elif is_result:
             patch = await round_patch(RunSnapshots.of(loaded), home, environ)
-            preview, changed_paths = patch.text, tuple(change.path for change in patch.changes)
+            preview, changed_paths = (
+                patch.text,
+                tuple(change.path for change in patch.changes),
+            )
     evidence = loaded.outcome(folder).evidence if is_result else ()
     checks = loaded.state.changed_checks
     if approval.kind != "checks" or checks is None or checks.key != approval.snapshot:
@@ -132,7 +161,12 @@ async def request_of(folder: RunFolder, approval: Approval, home: Path, environ:
 
 
 def reply(
-    folder: RunFolder, text: str, *, number: int | None, by: str, environ: Mapping[str, str]
+    folder: RunFolder,
+    text: str,
+    *,
+    number: int | None,
+    by: str,
+    environ: Mapping[str, str],
 ) -> tuple[str, str, RunState]:
     """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError.
 
@@ -146,7 +180,10 @@ def reply(
         nonlocal question
         question = question or open_question(state, number)
         if question not in state.memory.open_questions:
-            raise UsageError(f"the question was answered meanwhile: {question}", f"goal status {folder.run_id}")
+            raise UsageError(
+                f"the question was answered meanwhile: {question}",
+                f"goal status {folder.run_id}",
+            )
         return GivenAnswer(question=question, text=text.strip(), by=by)
 
     state = _decide(folder, given, environ)
@@ -154,11 +191,17 @@ def reply(
     return question, "" if is_open else _answer_of(folder, question), state
 
 
-def give_note(folder: RunFolder, text: str, *, by: str, environ: Mapping[str, str]) -> RunState:
+def give_note(
+    folder: RunFolder, text: str, *, by: str, environ: Mapping[str, str]
+) -> RunState:
     """Give the agent a note with its next prompt; return the state. Raise UsageError if it is empty."""
     if not text.strip():
         raise UsageError("the note is empty", 'goal note RUN "..."')
-    note = GivenNote(note_id=os.urandom(8).hex(), text=shortened(text.strip(), LONGEST_USER_TEXT), by=by)
+    note = GivenNote(
+        note_id=os.urandom(8).hex(),
+        text=shortened(text.strip(), LONGEST_USER_TEXT),
+        by=by,
+    )
     return _decide(folder, lambda _: note, environ)
 
 
@@ -166,12 +209,19 @@ def _answer_of(folder: RunFolder, question: str) -> str:
     """Return the id of the observation with the last answer to a question; empty while it has none."""
     evidence = ""
     for record in read_records(folder.events):
-        if isinstance(record.event, QuestionAnswered) and record.event.question == question:
+        if (
+            isinstance(record.event, QuestionAnswered)
+            and record.event.question == question
+        ):
             evidence = record.event.evidence_ref
     return evidence
 
 
-def _decide(folder: RunFolder, given: Callable[[RunState], GivenDecision], environ: Mapping[str, str]) -> RunState:
+def _decide(
+    folder: RunFolder,
+    given: Callable[[RunState], GivenDecision],
+    environ: Mapping[str, str],
+) -> RunState:
     """Let a decision be recorded; return the state after it. `given` raises UsageError if there is nothing to decide.
 
     If a process drives the run, that process takes the decision over, and it may do so later.
@@ -183,7 +233,10 @@ def _decide(folder: RunFolder, given: Callable[[RunState], GivenDecision], envir
     try:
         until = time.monotonic() + _TAKEN_WITHIN
         while path.exists() and time.monotonic() < until:
-            with contextlib.suppress(LogInUse), _open_run(folder, environ):  # takes it over
+            with (
+                contextlib.suppress(LogInUse),
+                _open_run(folder, environ),
+            ):  # takes it over
                 pass
             if path.exists():
                 time.sleep(_LOOK)
@@ -203,13 +256,22 @@ def waiting(state: RunState, approval_id: str | None) -> Approval:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise UsageError(f"run {run} waits for {ids}", f"name one of them: goal approve {run} {matching[0].id}")
-    decided = next((item for item in reversed(state.approvals) if approval_id in (None, item.id)), None)
+        raise UsageError(
+            f"run {run} waits for {ids}",
+            f"name one of them: goal approve {run} {matching[0].id}",
+        )
+    decided = next(
+        (item for item in reversed(state.approvals) if approval_id in (None, item.id)),
+        None,
+    )
     what = f"has no approval {approval_id or ''}".rstrip()
     if decided is not None:
         by = f" by {decided.by} at {decided.decided_at}" if decided.by else ""
         what = f"does not wait for {decided.id}, which was already decided: {decided.decision}{by}"
-    raise UsageError(f"run {run} {what}", f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}")
+    raise UsageError(
+        f"run {run} {what}",
+        f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}",
+    )
 
 
 def open_question(state: RunState, number: int | None) -> str:
@@ -217,13 +279,22 @@ def open_question(state: RunState, number: int | None) -> str:
     run, questions = state.goal.run_id, state.memory.open_questions
     if not questions:
         raise UsageError(f"run {run} has no open question", f"goal status {run}")
-    if (number is None and len(questions) > 1) or (number is not None and not 1 <= number <= len(questions)):
-        listed = "\n".join(f"{at}  {question}" for at, question in enumerate(questions, start=1))
-        raise UsageError(f"the open questions of run {run} are:\n{listed}", "name one of them: --question N")
+    if (number is None and len(questions) > 1) or (
+        number is not None and not 1 <= number <= len(questions)
+    ):
+        listed = "\n".join(
+            f"{at}  {question}" for at, question in enumerate(questions, start=1)
+        )
+        raise UsageError(
+            f"the open questions of run {run} are:\n{listed}",
+            "name one of them: --question N",
+        )
     return questions[(number or 1) - 1]
 
 
-def cancel_run(folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ) -> RunState:
+def cancel_run(
+    folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ
+) -> RunState:
     """End a run permanently, and return its last state. Raise UsageError if it has ended permanently already."""
     refuse_final(load_state(folder))
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")

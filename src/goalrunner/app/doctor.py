@@ -48,7 +48,9 @@ class Diagnosis:
         return all(item.state != "bad" for item in self.checks)
 
 
-def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False) -> Diagnosis:
+def examine(
+    goal: Goal, environ: Mapping[str, str], *, with_round: bool = False
+) -> Diagnosis:
     """Look at the goal's agent, in the sandbox of the goal. `with_round`: run a real round if nothing is bad."""
     options = RunOptions(environ=environ, home=goal_home(environ).resolve())
     config = resolve(_trial(goal, goal.workspace, goal.agent), options)
@@ -58,7 +60,9 @@ def examine(goal: Goal, environ: Mapping[str, str], *, with_round: bool = False)
         findings.append(sandbox_finding(config.workspace, config.options.environ))
     used = None
     if with_round and all(finding.state != "bad" for finding in findings):
-        tried = [_try_round(goal, agent, dict(environ)) for agent in config.agents or (None,)]
+        tried = [
+            _try_round(goal, agent, dict(environ)) for agent in config.agents or (None,)
+        ]
         findings += [finding for finding, _ in tried]
         used = sum((usage for _, usage in tried), Usage())
     return Diagnosis(goal.agent.use, tuple(findings), used)
@@ -68,7 +72,9 @@ def _trial(goal: Goal, workspace: WorkspaceConfig, agent: AgentConfig) -> Goal:
     """Return the goal of a round that only shows whether the agent works."""
     return Goal(
         objective=f"Create the file {_FILE} with the text: {_TEXT}",
-        validators=(ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),),
+        validators=(
+            ValidatorSpec(name="file", run=f'test "$(cat {_FILE})" = "{_TEXT}"'),
+        ),
         agent=agent,
         agents=goal.agents,
         workspace=workspace,
@@ -77,33 +83,60 @@ def _trial(goal: Goal, workspace: WorkspaceConfig, agent: AgentConfig) -> Goal:
     )
 
 
-def _try_round(goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str]) -> tuple[Finding, Usage]:
+def _try_round(
+    goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str]
+) -> tuple[Finding, Usage]:
     """Let the agent create a file in a temporary folder, which is kept if that fails; return the usage as well."""
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
     place, config = goal.workspace, agent.goal.agent if agent else goal.agent
-    program, path = find_program(config.command, environ, Path(place.path or ".").resolve())
-    if config.command and "/" in program and path:  # it lies in the goal's own workspace
+    program, path = find_program(
+        config.command, environ, Path(place.path or ".").resolve()
+    )
+    if (
+        config.command and "/" in program and path
+    ):  # it lies in the goal's own workspace
         command = (config.command[0].replace(program, path, 1), *config.command[1:])
         config = config.model_copy(update={"command": command})
-    temporary = WorkspaceConfig(path=str(workspace), sandbox=place.sandbox, network=place.network)
+    temporary = WorkspaceConfig(
+        path=str(workspace), sandbox=place.sandbox, network=place.network
+    )
     trial = _trial(goal, temporary, config)
     try:
-        outcome = asyncio.run(arun(trial, RunOptions(environ=environ, home=folder / "home")))
+        outcome = asyncio.run(
+            arun(trial, RunOptions(environ=environ, home=folder / "home"))
+        )
     except GoalError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        return Finding("round", "bad", f"the round could not be tried: {error.message}", error.hint), Usage()
+        return Finding(
+            "round", "bad", f"the round could not be tried: {error.message}", error.hint
+        ), Usage()
     used = sum(outcome.usage.values(), Usage())
     if outcome.status is not GoalStatus.COMPLETE:
-        hints = [line for line in outcome.message.splitlines() if not line.startswith("goal resume")]
+        hints = [
+            line
+            for line in outcome.message.splitlines()
+            if not line.startswith("goal resume")
+        ]
         hints += [_IN_SANDBOX] if place.sandbox != "none" else []
         hint = "\n".join([*hints, f"goal show {outcome.run_path}"])
         return Finding("round", "bad", "the agent did not create the file", hint), used
     shutil.rmtree(folder, ignore_errors=True)
-    if agent and "tokens" in agent.preset.reports_by(agent.protocol) and not used.tokens:
-        return Finding("round", "bad", "the file was created, but the agent reported no tokens", _OUTDATED), used
-    return Finding("round", "good", f"the agent created a file in {outcome.duration:.1f} s"), used
+    if (
+        agent
+        and "tokens" in agent.preset.reports_by(agent.protocol)
+        and not used.tokens
+    ):
+        return Finding(
+            "round",
+            "bad",
+            "the file was created, but the agent reported no tokens",
+            _OUTDATED,
+        ), used
+    return Finding(
+        "round", "good", f"the agent created a file in {outcome.duration:.1f} s"
+    ), used
 
 
 def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
@@ -112,15 +145,21 @@ def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Fi
     for agent in config.usable_agents:
         environ = agent.environment(config.sandbox.environ)
         if agent.preset.version and config.finding_name(PROGRAM, agent) in installed:
-            version = asyncio.run(versions({agent.name: agent.preset}, environ))[agent.name]
+            version = asyncio.run(versions({agent.name: agent.preset}, environ))[
+                agent.name
+            ]
             unknown = f"{' '.join(agent.preset.version)} printed no version"
             name = config.finding_name("version", agent)
             yield Finding(name, "good" if version else "note", version or unknown)
         for way in ways_of(agent.preset, environ, config.workspace):
             if way.by != agent.protocol:
                 usable = f'{way.path}; use it with protocol = "{way.by}"'
-                message = usable if way.is_installed else f"{way.program} is not on PATH"
-                name = config.finding_name("ACP" if way.by == "acp" else "command", agent)
+                message = (
+                    usable if way.is_installed else f"{way.program} is not on PATH"
+                )
+                name = config.finding_name(
+                    "ACP" if way.by == "acp" else "command", agent
+                )
                 yield Finding(name, "note", message)
         if not config.goal.has_judge:
             yield judge_finding(agent.name, agent.preset, config)
@@ -133,14 +172,18 @@ def judge_finding(name: str, preset: Preset, config: RunConfig) -> Finding:
     path = program_path(preset, config.options.environ, [config.workspace])
     tools = "; it keeps some tools" if preset.judge.tools else ""
     found = f'{path}; use it with judge = "{name}"{tools}'
-    return Finding("judge", "note", found if path else f"{preset.judge.argv[0]} is not on PATH")
+    return Finding(
+        "judge", "note", found if path else f"{preset.judge.argv[0]} is not on PATH"
+    )
 
 
 def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
     """Return whether a sandbox works on this machine, for a goal that asks for none."""
     choice = choose(environ, (workspace,))
     if choice.sandbox is not None:
-        works = f"{choice.sandbox.name} works here; a goal with [workspace] sandbox uses it"
+        works = (
+            f"{choice.sandbox.name} works here; a goal with [workspace] sandbox uses it"
+        )
         return Finding("sandbox", "good", works)
     why = f"{choice.why}; only a goal with [workspace] sandbox needs it"
     return Finding("sandbox", "note", why, choice.remedy)
@@ -163,22 +206,34 @@ class BaselineResult:
     def failing(self) -> tuple[str, ...]:
         """The tests of pytest that fail, as far as the end of its output names them."""
         results = self.event.results if self.event is not None else ()
-        return tuple(name for result in results for name in _FAILED.findall(result.feedback))
+        return tuple(
+            name for result in results for name in _FAILED.findall(result.feedback)
+        )
 
 
 def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
     """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
     seen: list[Event] = []
     own = replace(
-        options, observers=(Callback(seen.append),), conversation=NoAgent(), needs_round=True, keeps_run=False
+        options,
+        observers=(Callback(seen.append),),
+        conversation=NoAgent(),
+        needs_round=True,
+        keeps_run=False,
     )
     try:
         outcome = asyncio.run(arun(only_checks(goal), own))
     except GoalError as error:
         return BaselineResult(problem=str(error))
     problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
-    event = next((event for event in reversed(seen) if isinstance(event, BaselineTaken)), None)
-    return BaselineResult(event, problem, outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0)
+    event = next(
+        (event for event in reversed(seen) if isinstance(event, BaselineTaken)), None
+    )
+    return BaselineResult(
+        event,
+        problem,
+        outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0,
+    )
 
 
 @dataclass(frozen=True)
@@ -195,11 +250,21 @@ class Readiness:
     def problems(self) -> tuple[str, ...]:
         """The problems that keep a run from starting."""
         failed = self.baseline.problem if self.baseline else ""
-        return tuple(filter(None, (*(item.message for item in self.findings if item.state == "bad"), failed)))
+        return tuple(
+            filter(
+                None,
+                (
+                    *(item.message for item in self.findings if item.state == "bad"),
+                    failed,
+                ),
+            )
+        )
 
     def with_baseline(self, baseline: BaselineResult) -> Readiness:
         """Return this with a baseline, unless a problem that was found already kept it from running."""
-        is_known = baseline.event is None and any(baseline.problem.startswith(text) for text in self.problems)
+        is_known = baseline.event is None and any(
+            baseline.problem.startswith(text) for text in self.problems
+        )
         return self if is_known else replace(self, baseline=baseline)
 
 

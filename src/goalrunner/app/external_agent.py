@@ -54,7 +54,12 @@ class Finding:
 
     def value(self) -> dict[str, str]:
         """Return it as a JSON value."""
-        return {"name": self.name, "state": self.state, "message": self.message, "hint": self.hint}
+        return {
+            "name": self.name,
+            "state": self.state,
+            "message": self.message,
+            "hint": self.hint,
+        }
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,11 @@ class ResolvedAgent:
     @property
     def totals(self) -> frozenset[BudgetName]:
         """Budgets whose usage it reports as the total of a session that another process can resume."""
-        return self.preset.totals if self.protocol == "command" and self.preset.resume else frozenset()
+        return (
+            self.preset.totals
+            if self.protocol == "command" and self.preset.resume
+            else frozenset()
+        )
 
     @property
     def guarding_key(self) -> str:
@@ -115,14 +124,22 @@ class ResolvedAgent:
         return shlex.join(words) if all(word in self.command for word in words) else ""
 
     def environment(
-        self, environ: Mapping[str, str], withhold: tuple[str, ...] = (), *, sandboxed: bool = False
+        self,
+        environ: Mapping[str, str],
+        withhold: tuple[str, ...] = (),
+        *,
+        sandboxed: bool = False,
     ) -> dict[str, str]:
         """Return the agent's environment: that of any child process, with the agent's keys and settings."""
         preset = self.preset
-        extra = {name: environ[name] for name in self.keys if name in environ} | preset.env
+        extra = {
+            name: environ[name] for name in self.keys if name in environ
+        } | preset.env
         extra |= preset.asking if self.guarding_key else {}
         extra |= preset.sandbox_env if sandboxed else {}
-        return child_environment(environ, extra=extra | self.goal.agent.env, withhold=withhold)
+        return child_environment(
+            environ, extra=extra | self.goal.agent.env, withhold=withhold
+        )
 
 
 def in_turn(names: Iterable[str]) -> str:
@@ -137,7 +154,10 @@ def resolve_agents(goal: Goal, environ: Mapping[str, str]) -> tuple[ResolvedAgen
     """
     if not goal.agent.external:
         return ()
-    each = (goal.model_copy(update={"agent": goal.agent.alone(name)}) for name in goal.agent.names)
+    each = (
+        goal.model_copy(update={"agent": goal.agent.alone(name)})
+        for name in goal.agent.names
+    )
     return tuple(_resolved(own, environ) for own in each)
 
 
@@ -146,8 +166,14 @@ def _resolved(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent:
     preset = preset_named(config.use, goal.agents, environ)
     protocol = protocol_of(config, preset)
     if config.command:
-        preset = preset.model_copy(update={"acp" if protocol == "acp" else "argv": config.command})
-    return ResolvedAgent(goal, preset.model_copy(update={"install": preset.installing(protocol)}), protocol)
+        preset = preset.model_copy(
+            update={"acp" if protocol == "acp" else "argv": config.command}
+        )
+    return ResolvedAgent(
+        goal,
+        preset.model_copy(update={"install": preset.installing(protocol)}),
+        protocol,
+    )
 
 
 def external_conversation(
@@ -162,35 +188,57 @@ def external_conversation(
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = agent.preset
-    model = tuple(word.replace("{name}", config.model) for word in preset.model) if config.model else ()
-    external = ExternalAgent(agent.name, preset, workspace, env, model, config.args, config.idle_timeout)
+    model = (
+        tuple(word.replace("{name}", config.model) for word in preset.model)
+        if config.model
+        else ()
+    )
+    external = ExternalAgent(
+        agent.name, preset, workspace, env, model, config.args, config.idle_timeout
+    )
     if agent.protocol == "command":
-        roomy = ProcessLauncher(OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog)
-        return CommandConversation(external, SandboxedLauncher(roomy, policy) if policy else roomy)
+        roomy = ProcessLauncher(
+            OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog
+        )
+        return CommandConversation(
+            external, SandboxedLauncher(roomy, policy) if policy else roomy
+        )
     connector = ProcessConnector(launcher.grace, policy, watchdog=launcher.watchdog)
 
     def waits(kind: Literal["shell", "write"], words: str, /) -> bool:
         """Return whether a person has to decide on this action."""
         return bool(rule_for(kind, words, agent.goal.approvals, agent.goal.risk_class))
 
-    return AcpConversation(external, preset.acp, connector, guarded=bool(agent.guarding_key), waits=waits)
+    return AcpConversation(
+        external, preset.acp, connector, guarded=bool(agent.guarding_key), waits=waits
+    )
 
 
 def built_in_conversation(
-    goal: Goal, llm: LLM, workspace: Path, launcher: Launcher, env: Mapping[str, str], secret: Path | None = None
+    goal: Goal,
+    llm: LLM,
+    workspace: Path,
+    launcher: Launcher,
+    env: Mapping[str, str],
+    secret: Path | None = None,
 ) -> ChatConversation:
     """Return the built-in agent of a goal; its file tools do not open the file `secret`."""
     names = goal.agent.tools
     return ChatConversation(
         llm,
-        toolbox=None if names == () else Toolbox(workspace, launcher, env, secret=secret, names=names),
+        toolbox=None
+        if names == ()
+        else Toolbox(workspace, launcher, env, secret=secret, names=names),
         system_prompt=goal.agent.system_prompt,
         max_steps=goal.agent.max_steps,
     )
 
 
 def check_installed(
-    agent: ResolvedAgent, workspace: Path, environ: Mapping[str, str], policy: SandboxPolicy | None = None
+    agent: ResolvedAgent,
+    workspace: Path,
+    environ: Mapping[str, str],
+    policy: SandboxPolicy | None = None,
 ) -> None:
     """Raise AgentNotInstalled if the agent's program is missing, or not visible in the sandbox; start nothing."""
     program, path = find_program(agent.command, agent.environment(environ), workspace)
@@ -199,7 +247,10 @@ def check_installed(
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
     if not path:
         is_file = "/" in program and (workspace / program).is_file()
-        raise not_installed(external, f"{program}: {f'not executable: chmod +x {program}' if is_file else 'not found'}")
+        raise not_installed(
+            external,
+            f"{program}: {f'not executable: chmod +x {program}' if is_file else 'not found'}",
+        )
     if policy is not None and (hidden := hidden_path((path,), policy, workspace)):
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
@@ -207,16 +258,29 @@ def check_installed(
 def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
     """Return notes for people about what the agent does not do. `sandboxed`: it runs in a sandbox."""
     notes = [] if sandboxed or not agent.unchecked else [unchecked_note(agent)]
-    if agent.protocol == "command" and not agent.preset.resume and agent.goal.preserve_context:
-        notes.append(f"{agent.name} is stateless: the history is sent again in each round")
+    if (
+        agent.protocol == "command"
+        and not agent.preset.resume
+        and agent.goal.preserve_context
+    ):
+        notes.append(
+            f"{agent.name} is stateless: the history is sent again in each round"
+        )
     unknown = "the budget counts only what is known"
-    notes += [f"{agent.name} does not report its {_UNITS[budget]}: {unknown}" for budget in agent.unenforced]
+    notes += [
+        f"{agent.name} does not report its {_UNITS[budget]}: {unknown}"
+        for budget in agent.unenforced
+    ]
     return tuple(notes)
 
 
 def unchecked_note(agent: ResolvedAgent) -> str:
     """Return a note about an agent that runs without a sandbox and with its own permission checks off."""
-    proposal = '; [workspace] sandbox = "auto" confines it' if agent.goal.workspace.sandbox == "none" else ""
+    proposal = (
+        '; [workspace] sandbox = "auto" confines it'
+        if agent.goal.workspace.sandbox == "none"
+        else ""
+    )
     return f"{agent.name} runs with its own permission checks off ({agent.unchecked}): it can do what you can{proposal}"
 
 
@@ -227,7 +291,11 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
     for budget in agent.unenforced:
         if budget not in goal.budget.allow_unenforced:
             how = ", driven by ACP," if agent.protocol == "acp" else ""
-            way = f', write protocol = "{other}"' if budget in preset.reports_by(other) else ""
+            way = (
+                f', write protocol = "{other}"'
+                if budget in preset.reports_by(other)
+                else ""
+            )
             raise UsageError(
                 f"{name}{how} does not report its {_UNITS[budget]}, so a budget of {budget} cannot be enforced",
                 f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to count only what is known',
@@ -257,19 +325,41 @@ def sign_in_finding(
         return Finding(name, "good", f"{key} is set")
     for path in preset.login if home else ():
         if Path(home, path).exists():
-            if policy is not None and hidden_path((str(Path(home, path)),), policy, Path(home)):
+            if policy is not None and hidden_path(
+                (str(Path(home, path)),), policy, Path(home)
+            ):
                 hint = f'add it to home = ["{path}"] of the preset'
-                return Finding(name, "bad", f"~/{path} of {agent} exists, but is not visible in the sandbox", hint)
+                return Finding(
+                    name,
+                    "bad",
+                    f"~/{path} of {agent} exists, but is not visible in the sandbox",
+                    hint,
+                )
             return Finding(name, "good", f"~/{path} exists")
     if not (keys or preset.login):
         return Finding(name, "note", "the preset names neither keys nor login files")
-    parts = [f"{keys[0]} is not set" if len(keys) == 1 else "no key is set"] if keys else []
-    parts += [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"] if preset.login else []
+    parts = (
+        [f"{keys[0]} is not set" if len(keys) == 1 else "no key is set"] if keys else []
+    )
+    parts += (
+        [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"]
+        if preset.login
+        else []
+    )
     missing = ", and ".join(parts)
     unknown = f"no sign-in of {agent} was found: {missing}"
     if sys.platform == "darwin" and preset.login:
-        return Finding(name, "note", f"{unknown}; the login may be in the keychain", preset.sign_in)
+        return Finding(
+            name, "note", f"{unknown}; the login may be in the keychain", preset.sign_in
+        )
     if configured:
-        return Finding(name, "note", f"{unknown}; the args or env of [agent] may sign it in", preset.sign_in)
+        return Finding(
+            name,
+            "note",
+            f"{unknown}; the args or env of [agent] may sign it in",
+            preset.sign_in,
+        )
     export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
-    return Finding(name, "bad", f"{agent} is not signed in: {missing}", preset.sign_in or export)
+    return Finding(
+        name, "bad", f"{agent} is not signed in: {missing}", preset.sign_in or export
+    )

@@ -62,4 +62,8 @@ def goal_file_ended(home: Path, goal_file: Path, run_id: str) -> None:
     """Record the goal file at the end of a run."""
     last = _last_run(home, goal_file)
     if last is not None and last.run_id == run_id:
-        _write(home, goal_file, last.model_copy(update={"end": _hash_of(goal_file) or "removed"}))
+        _write(
+            home,
+            goal_file,
+            last.model_copy(update={"end": _hash_of(goal_file) or "removed"}),
+        )

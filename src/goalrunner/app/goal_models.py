@@ -26,14 +26,22 @@ if TYPE_CHECKING:
     from goalrunner.judge.prompt_builder import Events
 
 
-def goal_models(goal: Goal, options: RunOptions, tape: Tape | None = None) -> dict[Account, LLM]:
+def goal_models(
+    goal: Goal, options: RunOptions, tape: Tape | None = None
+) -> dict[Account, LLM]:
     """Return the models of a run by account. An external agent and the caller's own conversation bring their own.
 
     Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
     """
     own, environ = options.conversation, options.environ
-    agent = goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
-    critic = goal_model(goal, "critic", tape, agent, environ) if options.critic is None else options.critic
+    agent = (
+        goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
+    )
+    critic = (
+        goal_model(goal, "critic", tape, agent, environ)
+        if options.critic is None
+        else options.critic
+    )
     found: tuple[tuple[Account, object], ...] = (
         ("agent", agent if own is None else None),
         ("judge", goal_model(goal, "judge", tape, agent, environ)),
@@ -57,21 +65,38 @@ def goal_model(
     if account == "judge" and goal.judge.instance is not None:
         return as_model(goal.judge.instance)
     if choice := judging_program(goal, account, environ):
-        return ProgramModel(choice, environ, workspaces=[workspace_of(goal)], account=account, tape=tape)
+        return ProgramModel(
+            choice, environ, workspaces=[workspace_of(goal)], account=account, tape=tape
+        )
     if not config.model or (account == "agent" and goal.agent.external):
         return None
     name, base, key = config.model, config.api_base, config.api_key_env
     if account != "agent" and name == AGENT_MODEL:
         if not isinstance(agent, LLM):
             why = f'{account} "agent" is the agent\'s own model, and this agent does not share its model'
-            raise UsageError(why, f'name a model for the {account}: {account} = "provider/model"')
+            raise UsageError(
+                why, f'name a model for the {account}: {account} = "provider/model"'
+            )
         if not (base or key or config.params):
             return agent.separate(account)
-        name, base, key = agent.model, base or goal.agent.api_base, key or goal.agent.api_key_env
-    return LLM(name, api_base=base, api_key_env=key, params=config.params, account=account, tape=tape)
+        name, base, key = (
+            agent.model,
+            base or goal.agent.api_base,
+            key or goal.agent.api_key_env,
+        )
+    return LLM(
+        name,
+        api_base=base,
+        api_key_env=key,
+        params=config.params,
+        account=account,
+        tape=tape,
+    )
 
 
-def judging_program(goal: Goal, account: Account, environ: Mapping[str, str]) -> ProgramChoice | None:
+def judging_program(
+    goal: Goal, account: Account, environ: Mapping[str, str]
+) -> ProgramChoice | None:
     """Return the agent's program that is the judge or critic of a goal; None if it is a model, or there is none.
 
     Raise UsageError for an unknown agent, and for one that cannot judge.
@@ -81,29 +106,47 @@ def judging_program(goal: Goal, account: Account, environ: Mapping[str, str]) ->
         return None
     preset = preset_named(named.name, goal.agents, environ)
     if not preset.judge.argv:
-        raise UsageError(f"{named.name} cannot be the {account}: {NO_JUDGE}", f'write {account} = "provider/model"')
+        raise UsageError(
+            f"{named.name} cannot be the {account}: {NO_JUDGE}",
+            f'write {account} = "provider/model"',
+        )
     return ProgramChoice(named.name, preset, named.model)
 
 
 def programs_in(models: Mapping[Account, LLM]) -> dict[Account, ProgramModel]:
     """Return the models that are programs of agents."""
-    return {account: llm for account, llm in models.items() if isinstance(llm, ProgramModel)}
+    return {
+        account: llm for account, llm in models.items() if isinstance(llm, ProgramModel)
+    }
 
 
-def withheld(goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()) -> tuple[str, ...]:
+def withheld(
+    goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()
+) -> tuple[str, ...]:
     """Return the names of environment variables that hold the keys of models and agents; no child process gets them.
 
     An agent gets its own keys alone.
     """
     tables = goal.model_tables.values()
-    keys = (*(table.api_key_env for table in tables), *(llm.api_key_env for llm in llms if isinstance(llm, LLM)))
-    programs = programs_in({llm.account: llm for llm in llms if isinstance(llm, LLM)}).values()
+    keys = (
+        *(table.api_key_env for table in tables),
+        *(llm.api_key_env for llm in llms if isinstance(llm, LLM)),
+    )
+    programs = programs_in(
+        {llm.account: llm for llm in llms if isinstance(llm, LLM)}
+    ).values()
     own = (name for program in programs for name in program.preset.keys)
-    named = (*(name for name in keys if name), *(key for agent in agents for key in agent.keys), *own)
+    named = (
+        *(name for name in keys if name),
+        *(key for agent in agents for key in agent.keys),
+        *own,
+    )
     return (*named, *(name for table in tables for name in credentials_of(table.model)))
 
 
-def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None) -> Redactor:
+def goal_redactor(
+    goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None
+) -> Redactor:
     """Return the redactor of everything that a run of the goal writes. Raise UsageError for an invalid [redact].
 
     `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
@@ -111,16 +154,28 @@ def goal_redactor(goal: Goal, environ: Mapping[str, str], names: Iterable[str] |
     """
     if names is None:
         names = withheld(goal, resolve_agents(goal, environ))
-    given: dict[str, object] = {f"agent.env.{name}": value for name, value in goal.agent.env.items()}
+    given: dict[str, object] = {
+        f"agent.env.{name}": value for name, value in goal.agent.env.items()
+    }
     for spec in goal.validators:
         given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
     for agent, preset in goal.agents.items():
-        given |= {f"agents.{agent}.env.{name}": value for name, value in (preset.env | preset.sandbox_env).items()}
+        given |= {
+            f"agents.{agent}.env.{name}": value
+            for name, value in (preset.env | preset.sandbox_env).items()
+        }
     for table, config in goal.model_tables.items():
-        given |= {f"{table}.params.{name}": value for name, value in config.params.items()}
+        given |= {
+            f"{table}.params.{name}": value for name, value in config.params.items()
+        }
         given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
     values = {name: value for name, value in given.items() if isinstance(value, str)}
-    return Redactor({**environ, **values}, names=tuple(names), extra=goal.redact.extra, allow=goal.redact.allow)
+    return Redactor(
+        {**environ, **values},
+        names=tuple(names),
+        extra=goal.redact.extra,
+        allow=goal.redact.allow,
+    )
 
 
 def redacted_events(events: Events, redactor: Redactor) -> Events:
@@ -129,15 +184,24 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
     def redacted(item: Observation | Claim) -> Observation | Claim:
         if isinstance(item, Claim):
             return item
-        update = {"command": redactor.text(item.command), "facts": tuple(map(redactor.text, item.facts))}
+        update = {
+            "command": redactor.text(item.command),
+            "facts": tuple(map(redactor.text, item.facts)),
+        }
         return item.model_copy(update=update)
 
     if isinstance(events, Trail):
         items = tuple(map(redacted, events.items))
-        return replace(events, items=items, read=lambda item: redactor.text(events.read(item)))
+        return replace(
+            events, items=items, read=lambda item: redactor.text(events.read(item))
+        )
     # A value that is not a chat is rejected where it is read.
     known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
-    return [redactor.json(item) if isinstance(item, Mapping) else item for item in events] if known else events
+    return (
+        [redactor.json(item) if isinstance(item, Mapping) else item for item in events]
+        if known
+        else events
+    )
 
 
 def goal_judge(goal: Goal) -> LLM:
@@ -153,7 +217,11 @@ def judged_by(goal: Goal) -> Goal:
     """Return the goal. Raise UsageError if it has no judge."""
     if not goal.has_judge:
         raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    needs_model = goal.judge.model == AGENT_MODEL and not (goal.judge.use or goal.agent.external)
+    needs_model = goal.judge.model == AGENT_MODEL and not (
+        goal.judge.use or goal.agent.external
+    )
     if needs_model and not goal.agent.model:
-        raise UsageError('judge = "agent" needs a model of the agent', "add --judge MODEL")
+        raise UsageError(
+            'judge = "agent" needs a model of the agent', "add --judge MODEL"
+        )
     return goal

@@ -18,9 +18,27 @@ from pydantic import ValidationError
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
-from goalrunner.app.goal_models import goal_judge, goal_redactor, redacted_events, withheld
-from goalrunner.app.previous_run import LoadedRun, Reference, frozen_goal, load_run, run_folder
-from goalrunner.app.run_options import JudgeChoice, RunKeywords, RunOptions, goal_tables_of, judge_of, options_of
+from goalrunner.app.goal_models import (
+    goal_judge,
+    goal_redactor,
+    redacted_events,
+    withheld,
+)
+from goalrunner.app.previous_run import (
+    LoadedRun,
+    Reference,
+    frozen_goal,
+    load_run,
+    run_folder,
+)
+from goalrunner.app.run_options import (
+    JudgeChoice,
+    RunKeywords,
+    RunOptions,
+    goal_tables_of,
+    judge_of,
+    options_of,
+)
 from goalrunner.app.session import EarlierRun, Limits, drive_to_end
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.errors import UsageError, kind_of
@@ -56,10 +74,15 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     loop = None
     with suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    if loop is None:  # not in the block: its RuntimeError would be in each traceback of the work
+    if (
+        loop is None
+    ):  # not in the block: its RuntimeError would be in each traceback of the work
         return asyncio.run(work)
     work.close()
-    raise UsageError(f"{name} cannot be called inside a running event loop", f"await {instead}(...) there")
+    raise UsageError(
+        f"{name} cannot be called inside a running event loop",
+        f"await {instead}(...) there",
+    )
 
 
 def run_goal(
@@ -105,29 +128,47 @@ async def arun_goal(
             "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
             "or use chat_conversation, or remove the setting",
         )
-    return await drive_to_end(prepare_conversation(goal, given, cast(Conversation, conversation)))
+    return await drive_to_end(
+        prepare_conversation(goal, given, cast(Conversation, conversation))
+    )
 
 
-def prepare_conversation(goal: Goal, options: RunOptions, conversation: Conversation) -> PreparedRun:
+def prepare_conversation(
+    goal: Goal, options: RunOptions, conversation: Conversation
+) -> PreparedRun:
     """Prepare a run that drives the caller's conversation."""
     refuse_driven(conversation)
     refuse_unconfined(goal)
     refuse_no_checkpoint(goal, conversation)
     refuse_endless_turns(goal, conversation)
     if goal.unlimited:
-        warnings.warn("this run has no limit: no max_iterations, no timeout, no budget", RuntimeWarning, stacklevel=4)
+        warnings.warn(
+            "this run has no limit: no max_iterations, no timeout, no budget",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     return prepare_run(goal, replace(options, conversation=conversation))
 
 
 def resume(
-    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
+    run: Reference,
+    conversation: MinimalConversation,
+    judge_llm: JudgeChoice = None,
+    **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
     """Run `aresume`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop."""
-    return interrupting(run_blocking(aresume(run, conversation, judge_llm, **options), "resume", "aresume"))
+    return interrupting(
+        run_blocking(
+            aresume(run, conversation, judge_llm, **options), "resume", "aresume"
+        )
+    )
 
 
 async def aresume(
-    run: Reference, conversation: MinimalConversation, judge_llm: JudgeChoice = None, **options: Unpack[RunKeywords]
+    run: Reference,
+    conversation: MinimalConversation,
+    judge_llm: JudgeChoice = None,
+    **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
     """Continue a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
 
@@ -143,45 +184,70 @@ async def aresume(
     return earlier.completed() or await drive_to_end(await earlier.resume())
 
 
-def load_earlier(run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords) -> EarlierRun:
+def load_earlier(
+    run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords
+) -> EarlierRun:
     """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
     options, specs = options_of(keywords)
     for name in ("workspace", "preserve_context"):
         if name in keywords:
-            raise UsageError(f"{name} of a run is fixed when it begins", "omit it, or start a new run")
+            raise UsageError(
+                f"{name} of a run is fixed when it begins",
+                "omit it, or start a new run",
+            )
     folder = run_folder(run, options.home)
     loaded = load_run(folder)
     goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
     refuse_endless_turns(goal, conversation)
-    goal = goal.model_copy(update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))})
+    goal = goal.model_copy(
+        update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))}
+    )
     if is_custom(goal.judge.model) and goal.judge.instance is None:
         why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
         raise UsageError(why, "pass it again: judge=...")
     _refuse_other_validators(goal, loaded, specs, options.validators)
     options = replace(options, conversation=conversation)
-    return EarlierRun(folder, loaded, options, _new_limits(keywords), goal, keywords.get("note", ""))
+    return EarlierRun(
+        folder, loaded, options, _new_limits(keywords), goal, keywords.get("note", "")
+    )
 
 
 def _new_limits(keywords: RunKeywords) -> Limits:
     """Return the limits among the keywords by their names in `Plan`. Raise UsageError for an invalid one."""
     try:
-        goal = Goal.model_validate({"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)})
+        goal = Goal.model_validate(
+            {"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)}
+        )
     except ValidationError as error:
         raise value_refusal(error, "aresume") from None
     limits = {name: getattr(goal, name) for name in _LIMITS if name in keywords}
-    return limits | {name: getattr(goal.budget, name) for name in _BUDGETS if name in keywords}
+    return limits | {
+        name: getattr(goal.budget, name) for name in _BUDGETS if name in keywords
+    }
 
 
 def _refuse_other_validators(
-    goal: Goal, loaded: LoadedRun, specs: Sequence[ValidatorSpec], own: Sequence[Validator]
+    goal: Goal,
+    loaded: LoadedRun,
+    specs: Sequence[ValidatorSpec],
+    own: Sequence[Validator],
 ) -> None:
     """Raise UsageError if the validators of a call are not those that the run began with."""
     commands = {spec.run or spec.python for spec in goal.validators}
-    if new := [spec.run or spec.python for spec in specs if (spec.run or spec.python) not in commands]:
-        raise UsageError(f"the run has no validator {new[0]}", "a run is resumed with its own validators; omit it")
+    if new := [
+        spec.run or spec.python
+        for spec in specs
+        if (spec.run or spec.python) not in commands
+    ]:
+        raise UsageError(
+            f"the run has no validator {new[0]}",
+            "a run is resumed with its own validators; omit it",
+        )
     named, plan = {spec.name for spec in goal.validators}, loaded.state.plan
-    wanted = sorted(item for item in (*plan.validators, *plan.hidden) if item not in named)
+    wanted = sorted(
+        item for item in (*plan.validators, *plan.hidden) if item not in named
+    )
     found = sorted(validator.name for validator in own)
     if wanted != found:
         shown = [", ".join(names) or "none" for names in (wanted, found)]
@@ -191,7 +257,9 @@ def _refuse_other_validators(
         )
 
 
-def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent: Any) -> ChatConversation:
+def chat_conversation(
+    model: str | LLM, *, workspace: Path | str = ".", **agent: Any
+) -> ChatConversation:
     """Return the built-in agent in a folder. `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
 
     Raise UsageError for a model without a name, a missing folder, and invalid fields.
@@ -203,12 +271,21 @@ def chat_conversation(model: str | LLM, *, workspace: Path | str = ".", **agent:
         raise UsageError("the agent's model has no name", hint)
     folder = existing_folder(workspace)
     try:
-        goal = Goal.model_validate({"objective": "chat", "agent": {"model": name, **agent}})
+        goal = Goal.model_validate(
+            {"objective": "chat", "agent": {"model": name, **agent}}
+        )
     except ValidationError as error:
         raise value_refusal(error, "AgentConfig") from None
     config = goal.agent
-    llm = llm or LLM(name, api_base=config.api_base, api_key_env=config.api_key_env, params=config.params)
-    env = child_environment(os.environ, extra=config.env, withhold=withheld(goal, llms=[llm]))
+    llm = llm or LLM(
+        name,
+        api_base=config.api_base,
+        api_key_env=config.api_key_env,
+        params=config.params,
+    )
+    env = child_environment(
+        os.environ, extra=config.env, withhold=withheld(goal, llms=[llm])
+    )
     return built_in_conversation(goal, llm, folder, ProcessLauncher(), env)
 
 
@@ -219,12 +296,18 @@ def interrupting(outcome: GoalOutcome) -> GoalOutcome:
     return outcome
 
 
-def judge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+def judge_goal(
+    judge_llm: JudgeChoice, objective: str | Goal, events: Events
+) -> GoalVerdict:
     """Run `ajudge_goal` in an event loop of its own. Raise UsageError inside a running event loop."""
-    return run_blocking(ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal")
+    return run_blocking(
+        ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal"
+    )
 
 
-async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Events) -> GoalVerdict:
+async def ajudge_goal(
+    judge_llm: JudgeChoice, objective: str | Goal, events: Events
+) -> GoalVerdict:
     """Ask a judge once whether the objective is provably complete; its citations are checked.
 
     `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A reply that cannot be read ends in
@@ -236,12 +319,19 @@ async def ajudge_goal(judge_llm: JudgeChoice, objective: str | Goal, events: Eve
     llm = goal_judge(Goal(objective="audit", judge=config))
     redactor = goal_redactor(goal, os.environ)
     return await judge_goal_async(
-        llm, objective, redacted_events(events, redactor), config=config, redact=redactor.text
+        llm,
+        objective,
+        redacted_events(events, redactor),
+        config=config,
+        redact=redactor.text,
     )
 
 
 def goal_and_options(
-    objective: str | Goal, judge_llm: JudgeChoice, keywords: RunKeywords, conversation: object = None
+    objective: str | Goal,
+    judge_llm: JudgeChoice,
+    keywords: RunKeywords,
+    conversation: object = None,
 ) -> tuple[Goal, RunOptions]:
     """Return the goal with the keywords applied, and the options of the run.
 
@@ -250,7 +340,10 @@ def goal_and_options(
     """
     options, specs = options_of(keywords)
     if "note" in keywords:
-        raise UsageError("note is for a run that is resumed", "pass it to resume, or write it into the objective")
+        raise UsageError(
+            "note is for a run that is resumed",
+            "pass it to resume, or write it into the objective",
+        )
     judge = _one_judge(judge_llm, keywords)
     try:
         goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
@@ -258,17 +351,29 @@ def goal_and_options(
         is_checked = bool(specs or options.validators or goal.validators)
         config = judge_of(goal, judge, default=has_model and not is_checked)
         folder = _workspace(goal, keywords.get("workspace"), conversation)
-        if conversation is not None and not (isinstance(objective, Goal) or folder or specs):
+        if conversation is not None and not (
+            isinstance(objective, Goal) or folder or specs
+        ):
             # Without a folder, the response is all that there is to judge, as in GoalLoop.
             goal = goal.model_copy(update={"deliverable": "response"})
-        changes: dict[str, Any] = {"judge": config, "validators": (*goal.validators, *specs)}
+        changes: dict[str, Any] = {
+            "judge": config,
+            "validators": (*goal.validators, *specs),
+        }
         changes |= goal_tables_of(keywords)
         if folder is not None:
-            changes["workspace"] = {**goal.workspace.model_dump(), "path": str(existing_folder(folder))}
-        goal = Goal.model_validate({**goal.model_dump(), **changes, **_goal_fields(goal, keywords)})
+            changes["workspace"] = {
+                **goal.workspace.model_dump(),
+                "path": str(existing_folder(folder)),
+            }
+        goal = Goal.model_validate(
+            {**goal.model_dump(), **changes, **_goal_fields(goal, keywords)}
+        )
     except ValidationError as error:
         raise value_refusal(error, "arun_goal") from None
-    if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {*goal.budget.unenforced}:
+    if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {
+        *goal.budget.unenforced
+    }:
         raise UsageError(
             f"the tokens of the judge {config.model} are unknown, so a budget of tokens cannot be enforced",
             'remove the budget, or set allow_unenforced = ["tokens"] to count only what is known',
@@ -280,7 +385,9 @@ def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
     """Return the judge of a call; `judge_llm` is another name of the keyword `judge`. Raise UsageError for both."""
     judge = keywords.get("judge")
     if judge_llm is not None and judge is not None:
-        raise UsageError("judge and judge_llm are two names of one argument", "give one of them")
+        raise UsageError(
+            "judge and judge_llm are two names of one argument", "give one of them"
+        )
     return judge if judge_llm is None else judge_llm
 
 
@@ -291,14 +398,25 @@ _BUDGETS = ("tokens", "cost_usd")
 def _goal_fields(goal: Goal, keywords: RunKeywords) -> dict[str, Any]:
     """Return the keywords that are fields of the goal, limits among them."""
     given: Mapping[str, Any] = keywords
-    changes = {name: given[name] for name in (*_LIMITS, "preserve_context") if name in given}
+    changes = {
+        name: given[name] for name in (*_LIMITS, "preserve_context") if name in given
+    }
     budget = {name: given[name] for name in _BUDGETS if name in given}
-    return {**changes, "budget": {**goal.budget.model_dump(), **budget}} if budget else changes
+    return (
+        {**changes, "budget": {**goal.budget.model_dump(), **budget}}
+        if budget
+        else changes
+    )
 
 
-def _workspace(goal: Goal, named: Path | str | None, conversation: object) -> Path | None:
+def _workspace(
+    goal: Goal, named: Path | str | None, conversation: object
+) -> Path | None:
     """Return the folder of the conversation, else the named one or that of the goal. Raise UsageError if two differ."""
-    own, chosen = getattr(conversation, "workspace", None), named or goal.workspace.path or None
+    own, chosen = (
+        getattr(conversation, "workspace", None),
+        named or goal.workspace.path or None,
+    )
     if not isinstance(own, str | Path):
         return Path(chosen) if chosen is not None else None
     if chosen is not None and Path(chosen).resolve() != Path(own).resolve():
@@ -322,29 +440,46 @@ def existing_folder(path: Path | str) -> Path:
     folder = Path(path).resolve()
     if not folder.is_dir():
         wrong = "is not a folder" if folder.exists() else "does not exist"
-        raise UsageError(f"the workspace {folder} {wrong}", "create the folder, or name another")
+        raise UsageError(
+            f"the workspace {folder} {wrong}", "create the folder, or name another"
+        )
     return folder
 
 
 def refuse_no_conversation(value: Any) -> None:
     """Raise UsageError if the value cannot be driven as a conversation."""
     wanted = value if isinstance(value, str) and value.strip() else "provider/model"
-    hint = f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
+    hint = (
+        f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
+    )
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
     if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
         name = f'"{value}"' if isinstance(value, str) else kind_of(value)
-        raise UsageError(f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint)
-    if not callable(value.send) or not (accepts(value.send, 2) or accepts(value.send, 1)):
-        raise UsageError(f"{type(value).__name__}.send cannot be called with a prompt and a recorder", WANTED)
+        raise UsageError(
+            f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint
+        )
+    if not callable(value.send) or not (
+        accepts(value.send, 2) or accepts(value.send, 1)
+    ):
+        raise UsageError(
+            f"{type(value).__name__}.send cannot be called with a prompt and a recorder",
+            WANTED,
+        )
     if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
-        raise UsageError(f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list", hint)
+        raise UsageError(
+            f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list",
+            hint,
+        )
 
 
 def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
     """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
     methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
-    plain = all(callable(method) and not inspect.iscoroutinefunction(method) for method in methods)
+    plain = all(
+        callable(method) and not inspect.iscoroutinefunction(method)
+        for method in methods
+    )
     if not (goal.preserve_context or plain):
         raise UsageError(
             f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
@@ -354,7 +489,9 @@ def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
 
 def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
     """Raise UsageError if the goal limits the time of a turn, and a turn of the conversation cannot be ended."""
-    if goal.agent.turn_timeout is not None and not inspect.iscoroutinefunction(conversation.send):
+    if goal.agent.turn_timeout is not None and not inspect.iscoroutinefunction(
+        conversation.send
+    ):
         raise UsageError(
             f"turn_timeout cannot be enforced: {type(conversation).__name__}.send is not async, so nothing can end it",
             "write async def send(...), or remove turn_timeout; timeout limits the whole run",

@@ -43,7 +43,12 @@ from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import SHELL, ProcessLauncher, child_environment, in_thread
+from goalrunner.system.launcher import (
+    SHELL,
+    ProcessLauncher,
+    child_environment,
+    in_thread,
+)
 from goalrunner.validators.observed_checks import started_checks
 from goalrunner.validators.shell_validator import build_validators
 
@@ -60,9 +65,12 @@ def make_parts(
     checker = None
     if store is not None and config.check is not None:
         checker = CheckRunner(config, config.check, store, folder, launcher)
-    own = goal_validators(config, config.sandbox.launcher(launcher, folder.run_id, checks=True))
+    own = goal_validators(
+        config, config.sandbox.launcher(launcher, folder.run_id, checks=True)
+    )
     return Parts(
-        conversation=config.options.conversation or _conversation(config, folder.run_id, launcher),
+        conversation=config.options.conversation
+        or _conversation(config, folder.run_id, launcher),
         validators=(*own, *config.options.validators),
         judge=make_judge(config),
         reviewer=make_critic(config, store, folder, launcher),
@@ -86,10 +94,19 @@ def make_parts(
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
     """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
     specs = started_checks(config.goal.validators, config.workspace).specs
-    return tuple(build_validators(specs, launcher, config.command_environ, goal_folder=config.options.goal_folder))
+    return tuple(
+        build_validators(
+            specs,
+            launcher,
+            config.command_environ,
+            goal_folder=config.options.goal_folder,
+        )
+    )
 
 
-def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> Conversation:
+def _conversation(
+    config: RunConfig, run_id: str, launcher: ProcessLauncher
+) -> Conversation:
     goal, sandbox = config.goal, config.sandbox
     if config.agents:
         own_folder, is_chain = sandbox.own_folder(run_id), len(config.agents) > 1
@@ -101,17 +118,24 @@ def _conversation(config: RunConfig, run_id: str, launcher: ProcessLauncher) -> 
                 sandbox.environ,
                 config.withheld,
                 # In a sandbox, an agent does not see what another one wrote into its HOME.
-                sandbox.agent_policy(own_folder / agent.name if is_chain else own_folder, agent.preset.home),
+                sandbox.agent_policy(
+                    own_folder / agent.name if is_chain else own_folder,
+                    agent.preset.home,
+                ),
             )
             for agent in config.agents
         ]
-        return AgentChain(conversations, config.at_work) if is_chain else conversations[0]
+        return (
+            AgentChain(conversations, config.at_work) if is_chain else conversations[0]
+        )
     return built_in_conversation(
         goal,
         config.models["agent"],
         config.workspace,
         sandbox.launcher(launcher, run_id, checks=False),
-        child_environment(sandbox.environ, extra=goal.agent.env, withhold=config.withheld),
+        child_environment(
+            sandbox.environ, extra=goal.agent.env, withhold=config.withheld
+        ),
         sandbox.secret,
     )
 
@@ -120,12 +144,16 @@ def make_judge(config: RunConfig) -> LLMJudge | None:
     """Return the judge of a run; None if it has none."""
     if "judge" not in config.models:
         return None
-    return LLMJudge(config.models["judge"], config.goal.judge, redact=config.redactor.text)
+    return LLMJudge(
+        config.models["judge"], config.goal.judge, redact=config.redactor.text
+    )
 
 
 WAITING = "waiting"  # GOAL_STATUS while the run waits for a person
 _TIMEOUT = 20.0  # seconds that the command may take
-_WORTH_A_BELL = 10.0  # seconds of active time from which the end of a run is signalled by the bell
+_WORTH_A_BELL = (
+    10.0  # seconds of active time from which the end of a run is signalled by the bell
+)
 _LONGEST = 200
 
 
@@ -153,12 +181,21 @@ class Notifier:
             self._began = record.elapsed
         elif isinstance(event, RunEnded):
             long = record.elapsed - self._began >= _WORTH_A_BELL
-            self._tell(PersonNeeded(f"goal: {event.status} {self.run_id}", self.config.bell and long))
+            self._tell(
+                PersonNeeded(
+                    f"goal: {event.status} {self.run_id}", self.config.bell and long
+                )
+            )
             self._run(str(event.status), self._commands)
         elif self.asks and isinstance(event, ApprovalRequested | QuestionOpened):
             self._tell(PersonNeeded(f"goal: {WAITING} {self.run_id}", self.config.bell))
             # The person may answer while the command runs.
-            threading.Thread(target=self._run, args=(WAITING, self._commands), name="goal-notify", daemon=True).start()
+            threading.Thread(
+                target=self._run,
+                args=(WAITING, self._commands),
+                name="goal-notify",
+                daemon=True,
+            ).start()
 
     def _commands_after(self, event: Event) -> str:
         match event:
@@ -180,7 +217,11 @@ class Notifier:
     def _run(self, status: str, commands: str) -> None:
         if not self.config.command:
             return
-        about = {"GOAL_RUN_ID": self.run_id, "GOAL_STATUS": status, "GOAL_COMMANDS": commands}
+        about = {
+            "GOAL_RUN_ID": self.run_id,
+            "GOAL_STATUS": status,
+            "GOAL_COMMANDS": commands,
+        }
         try:
             done = subprocess.run(
                 [SHELL, "-c", self.config.command],
@@ -193,7 +234,9 @@ class Notifier:
                 check=False,
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-            self._tell(Remark(f"[notify] command failed: {one_line(str(error), _LONGEST)}"))
+            self._tell(
+                Remark(f"[notify] command failed: {one_line(str(error), _LONGEST)}")
+            )
             return
         if done.returncode:
             said = one_line(done.stdout.decode(errors="replace"), _LONGEST)

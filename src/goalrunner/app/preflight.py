@@ -59,16 +59,31 @@ def needs_environment(goal: Goal) -> bool:
 def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     """Choose the kind of check environment, trying an overlay. Raise UsageError if the goal forces one that does not work."""
     choice = _kind_here(goal, workspace, home)
-    if goal.workspace.setup and choice.kind == "in-place" and not was_set_up(workspace, home):
+    if (
+        goal.workspace.setup
+        and choice.kind == "in-place"
+        and not was_set_up(workspace, home)
+    ):
         _refuse_ignored(workspace, choice.why or 'the goal says check = "in-place"')
     return choice
 
 
 def _refuse_ignored(workspace: Path, why: str) -> None:
     """Raise UsageError if the workspace has ignored files, which `setup` cannot do without in place."""
-    names = listed_files(workspace, os.environ, "--others", "--ignored", "--directory", "--exclude-standard")
+    names = listed_files(
+        workspace,
+        os.environ,
+        "--others",
+        "--ignored",
+        "--directory",
+        "--exclude-standard",
+    )
     caches = Patterns(CACHES, own=True)
-    if found := sorted(name for name in names if not caches.match(name) and not caches.match(f"{name}x")):
+    if found := sorted(
+        name
+        for name in names
+        if not caches.match(name) and not caches.match(f"{name}x")
+    ):
         raise UsageError(
             f"setup installs without the files that git ignores, which needs an overlay ({why}), or a fresh clone: "
             f"{some(found, 3)} must not exist",
@@ -81,14 +96,27 @@ def _kind_here(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     if wanted == "in-place":
         return EnvironmentChoice("in-place")
     lines = (spec.run for spec in goal.validators if spec.run)
-    daemon = next((item.name for line in lines for item in programs(line) if item.name in DAEMONS), "")
+    daemon = next(
+        (
+            item.name
+            for line in lines
+            for item in programs(line)
+            if item.name in DAEMONS
+        ),
+        "",
+    )
     if daemon and wanted is None:
-        return EnvironmentChoice("in-place", f"{daemon} uses a daemon, which sees the live workspace")
+        return EnvironmentChoice(
+            "in-place", f"{daemon} uses a daemon, which sees the live workspace"
+        )
     why, scratch = _tried(workspace, home)
     if not why:
         return EnvironmentChoice("overlay", scratch=scratch)
     if wanted == "overlay":
-        raise UsageError(f'check = "overlay" does not work here: {why}', 'write check = "in-place", or remove the key')
+        raise UsageError(
+            f'check = "overlay" does not work here: {why}',
+            'write check = "in-place", or remove the key',
+        )
     return EnvironmentChoice("in-place", f"no overlay here: {why}")
 
 
@@ -101,10 +129,14 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for scratch in scratch_candidates(home, workspace):
-            why = probe(workspace, scratch, GitSettings(workspace, Path(os.devnull)).roots())
+            why = probe(
+                workspace, scratch, GitSettings(workspace, Path(os.devnull)).roots()
+            )
             if not why:
                 return "", scratch
-    except OSError as error:  # GOAL_HOME cannot be used; making the run's folder reports it
+    except (
+        OSError
+    ) as error:  # GOAL_HOME cannot be used; making the run's folder reports it
         return f"{error.filename or home}: {error.strerror}", None
     finally:
         for folder in new:  # a dry run leaves nothing behind
@@ -122,7 +154,11 @@ def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
         rules = f"protects {', '.join(config.protect)}"
     else:
         rules = "existing tests and their configuration are protected"
-    return f"{choice}, with what setup installs · {rules}" if config.setup else f"{choice} · {rules}"
+    return (
+        f"{choice}, with what setup installs · {rules}"
+        if config.setup
+        else f"{choice} · {rules}"
+    )
 
 
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
@@ -142,7 +178,11 @@ def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
 
 
 def describe_checks(
-    goal: Goal, choice: EnvironmentChoice, workspace: Path, environ: Mapping[str, str], goal_file: Path | None = None
+    goal: Goal,
+    choice: EnvironmentChoice,
+    workspace: Path,
+    environ: Mapping[str, str],
+    goal_file: Path | None = None,
 ) -> Iterator[tuple[str, str]]:
     """Yield labels and texts: the kind of environment, protected files, and the classes of ignored files."""
     yield "checked in", checks_line(goal, choice)
@@ -150,48 +190,102 @@ def describe_checks(
     started = started_checks(goal.validators, workspace)
     rules = started.rules | goal_file_rule(goal_file, workspace)
     protection = Protection(config.protect, config.editable, config.allow, rules)
-    paths = listed_files(workspace, environ, "--cached", "--others", "--exclude-standard")
-    held = sorted(protection.with_observed(observed_checks((), started), StartFiles(paths)).protected())
-    yield "protected", some(protected_groups(held, paths), _NAMED) if held else "no file"
-    names = listed_files(workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard")
+    paths = listed_files(
+        workspace, environ, "--cached", "--others", "--exclude-standard"
+    )
+    held = sorted(
+        protection.with_observed(
+            observed_checks((), started), StartFiles(paths)
+        ).protected()
+    )
+    yield (
+        "protected",
+        some(protected_groups(held, paths), _NAMED) if held else "no file",
+    )
+    names = listed_files(
+        workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard"
+    )
     ignored = Classifier(workspace, names, config.dependencies)
-    named = {"packages": list[str](), "build": list[str](), "ignored": list(ignored.others)}
+    named = {
+        "packages": list[str](),
+        "build": list[str](),
+        "ignored": list(ignored.others),
+    }
     for item in ignored.found:
-        label = "packages" if item.kind == "dependencies" else "build" if item.kind == "build" else "ignored"
-        named[label].append(item.path if item.kind == "other" else f"{item.path} ({item.why})")
-    yield from ((label, some(sorted(paths), _NAMED)) for label, paths in named.items() if paths)
+        label = (
+            "packages"
+            if item.kind == "dependencies"
+            else "build"
+            if item.kind == "build"
+            else "ignored"
+        )
+        named[label].append(
+            item.path if item.kind == "other" else f"{item.path} ({item.why})"
+        )
+    yield from (
+        (label, some(sorted(paths), _NAMED)) for label, paths in named.items() if paths
+    )
 
 
-def unmatched_patterns(goal: Goal, workspace: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+def unmatched_patterns(
+    goal: Goal, workspace: Path, environ: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return a sentence for each pattern of `protect` and `editable` that matches no file of the repository."""
     config, found = goal.workspace, []
     if not (config.protect or config.editable):
         return ()
-    above = ask_git(workspace, "rev-parse", "--show-prefix", environ=environ, timeout=60.0)[1]
+    above = ask_git(
+        workspace, "rev-parse", "--show-prefix", environ=environ, timeout=60.0
+    )[1]
     prefix = re.sub(r"([\\*?\[])", r"\\\1", os.fsdecode(above).rstrip("\n"))
     for key, lines in (("protect", config.protect), ("editable", config.editable)):
         for line in dict.fromkeys(lines):
             pattern = line.removeprefix("!")
-            if "/" in pattern.rstrip("/"):  # git takes it from the top of the repository
+            if "/" in pattern.rstrip(
+                "/"
+            ):  # git takes it from the top of the repository
                 pattern = f"/{prefix}{pattern.removeprefix('/')}"
-            command = ("ls-files", "-z", "--cached", "--others", "--ignored", f"--exclude={pattern}")
+            command = (
+                "ls-files",
+                "-z",
+                "--cached",
+                "--others",
+                "--ignored",
+                f"--exclude={pattern}",
+            )
             any_case = {"core.ignoreCase": "true"}
-            code, files, _ = ask_git(workspace, *command, environ=environ, timeout=60.0, settings=any_case)
+            code, files, _ = ask_git(
+                workspace, *command, environ=environ, timeout=60.0, settings=any_case
+            )
             if code == 0 and not files:
                 found.append(f'{key}: "{line}" matches no file')
     return tuple(found)
 
 
-def listed_files(workspace: Path, environ: Mapping[str, str], *arguments: str) -> list[str]:
+def listed_files(
+    workspace: Path, environ: Mapping[str, str], *arguments: str
+) -> list[str]:
     """Return the names that `git ls-files` prints. Without a repository, these are all files, and no ignored ones."""
-    code, output, _ = ask_git(workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0)
+    code, output, _ = ask_git(
+        workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0
+    )
     if code == 0:
         names = sorted(set(output.split(b"\0")) - {b""})
-        return [os.fsdecode(name) if "--ignored" in arguments else printable_path(name) for name in names]
+        return [
+            os.fsdecode(name) if "--ignored" in arguments else printable_path(name)
+            for name in names
+        ]
     found = []
-    for folder, folders, files in os.walk(workspace) if "--ignored" not in arguments else ():
-        folders[:] = sorted(name for name in folders if name not in (".git", "node_modules", ".venv"))
-        found += [printable_path(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace))) for name in sorted(files)]
+    for folder, folders, files in (
+        os.walk(workspace) if "--ignored" not in arguments else ()
+    ):
+        folders[:] = sorted(
+            name for name in folders if name not in (".git", "node_modules", ".venv")
+        )
+        found += [
+            printable_path(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace)))
+            for name in sorted(files)
+        ]
     return found
 
 
@@ -205,12 +299,22 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()
             hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
-            raise ValidatorMissing(f"{name} is not a valid command line for {SHELL}: {why}", hint)
+            raise ValidatorMissing(
+                f"{name} is not a valid command line for {SHELL}: {why}", hint
+            )
         # What `setup` installs is not there yet.
-        if spec.run and spec.expect.exit_code not in _NOT_STARTED and not goal.workspace.setup:
+        if (
+            spec.run
+            and spec.expect.exit_code not in _NOT_STARTED
+            and not goal.workspace.setup
+        ):
             folder = Path(os.path.realpath(workspace / spec.cwd))
-            if missing := missing_program(spec.run, CheckPlace(workspace, folder, {**environ, **spec.env})):
-                raise ValidatorMissing(f"{name} cannot run here: {missing[0]}", missing[1])
+            if missing := missing_program(
+                spec.run, CheckPlace(workspace, folder, {**environ, **spec.env})
+            ):
+                raise ValidatorMissing(
+                    f"{name} cannot run here: {missing[0]}", missing[1]
+                )
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -220,4 +324,8 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     weak = (text for spec in shown for text in weaknesses_of(spec))
     missing = (missing_callable(spec, workspace) for spec in shown)
     patterns = unmatched_patterns(goal, workspace, environ)
-    return tuple(filter(None, (activity_warning(goal), *dict.fromkeys((*weak, *missing)), *patterns)))
+    return tuple(
+        filter(
+            None, (activity_warning(goal), *dict.fromkeys((*weak, *missing)), *patterns)
+        )
+    )

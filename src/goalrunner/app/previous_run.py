@@ -42,7 +42,10 @@ def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
     """Return the folder of a run under `home` (default: GOAL_HOME). Raise UsageError if there is none."""
     name = run.run_path or run.run_id if isinstance(run, GoalOutcome) else run
     if not isinstance(name, str | Path) or not str(name).strip():
-        raise UsageError(f"{run!r:.60} is not a run", "pass its outcome, its folder (outcome.run_path), or its id")
+        raise UsageError(
+            f"{run!r:.60} is not a run",
+            "pass its outcome, its folder (outcome.run_path), or its id",
+        )
     return find_run(Path(home or goal_home(os.environ)), str(name))
 
 
@@ -57,7 +60,9 @@ def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[E
         yield record.event
 
 
-def read_attempts(run: Reference, *, home: Path | str | None = None) -> Iterator[GoalAttempt]:
+def read_attempts(
+    run: Reference, *, home: Path | str | None = None
+) -> Iterator[GoalAttempt]:
     """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100. Raise as `read_events` does."""
     state, found = None, dict[int, GoalAttempt]()
     for record in read_records(run_folder(run, home).events):
@@ -66,7 +71,9 @@ def read_attempts(run: Reference, *, home: Path | str | None = None) -> Iterator
     yield from found.values()
 
 
-def read_chat(run: Reference, *, home: Path | str | None = None) -> list[dict[str, Any]]:
+def read_chat(
+    run: Reference, *, home: Path | str | None = None
+) -> list[dict[str, Any]]:
     """Return the chat of a run in OpenAI's shape, its system prompt first. Raise as `read_events` does."""
     return [dict(message) for message in _chat(run_folder(run, home))]
 
@@ -81,8 +88,14 @@ def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ..
 def sent_prompts(folder: RunFolder) -> list[str]:
     """Return the prompts of the runner in a run, oldest first. Raise RecordError for damage."""
     sent = (record.event for record in read_records(folder.events))
-    texts = [event.text for event in sent if isinstance(event, MessageRecorded) and event.role == "user"]
-    return [text_of(read_message(folder.transcript, text).get("content")) for text in texts]
+    texts = [
+        event.text
+        for event in sent
+        if isinstance(event, MessageRecorded) and event.role == "user"
+    ]
+    return [
+        text_of(read_message(folder.transcript, text).get("content")) for text in texts
+    ]
 
 
 @dataclass(frozen=True)
@@ -118,8 +131,13 @@ def load_run(folder: RunFolder) -> LoadedRun:
     state: RunState | None = None
     beginning: RunStarted | None = None
     evidence, end = EvidenceIndex(), LogEnd()
-    if not folder.events.exists():  # killed between the folder and its log; or the log was deleted
-        raise RecordError(f"{folder.events} does not exist: the run never began, or its log was deleted", NEW_RUN)
+    if (
+        not folder.events.exists()
+    ):  # killed between the folder and its log; or the log was deleted
+        raise RecordError(
+            f"{folder.events} does not exist: the run never began, or its log was deleted",
+            NEW_RUN,
+        )
     for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007  the last one is kept
         state = apply(state, record)
         evidence.add(record)
@@ -137,7 +155,11 @@ def sub_goals(
     for summary in summaries:
         if summary.get("parent") == run_id != summary["run_id"]:
             yield depth, summary
-            yield from sub_goals(summary["run_id"], [one for one in summaries if one is not summary], depth + 1)
+            yield from sub_goals(
+                summary["run_id"],
+                [one for one in summaries if one is not summary],
+                depth + 1,
+            )
 
 
 def load_state(folder: RunFolder) -> RunState:
@@ -149,14 +171,24 @@ def refuse_final(state: RunState) -> None:
     """Raise UsageError for a run that has ended permanently."""
     run = state.goal.run_id
     if state.stop_reason in FINAL:
-        ended = "is already complete" if state.status is GoalStatus.COMPLETE else "was cancelled, which is final"
+        ended = (
+            "is already complete"
+            if state.status is GoalStatus.COMPLETE
+            else "was cancelled, which is final"
+        )
         raise UsageError(f"run {run} {ended}", f"goal show {run}")
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
     """Return the SHA-256 of each file in the start folder of a run. Packs are left out: their records have hashes."""
-    found = sorted(path for path in folder.start.rglob("*") if path.is_file() and path.suffix not in (UNFINISHED, PACK))
-    return {path.relative_to(folder.start).as_posix(): file_hash(path) for path in found}
+    found = sorted(
+        path
+        for path in folder.start.rglob("*")
+        if path.is_file() and path.suffix not in (UNFINISHED, PACK)
+    )
+    return {
+        path.relative_to(folder.start).as_posix(): file_hash(path) for path in found
+    }
 
 
 def file_hash(path: Path) -> str:
@@ -165,7 +197,9 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> tuple[Message, ...]:
+def chat_to_continue(
+    folder: RunFolder, goal: Goal, *, has_own_agent: bool
+) -> tuple[Message, ...]:
     """Return the conversation of a run without its system prompt. Raise UsageError if the goal cannot continue it."""
     run = folder.run_id
     if not goal.preserve_context:
@@ -174,11 +208,16 @@ def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> t
             "omit --continue-from, or set preserve_context = true",
         )
     if has_own_agent:
-        raise UsageError("only the built-in agent can continue the conversation of another run", "omit --continue-from")
+        raise UsageError(
+            "only the built-in agent can continue the conversation of another run",
+            "omit --continue-from",
+        )
     if is_written(folder.events):
         why = f"run {run} is still active, so its conversation has not ended"
         raise UsageError(why, "wait for its end, or cancel it")
-    chat = _chat(folder, fresh_rounds=frozen_table(folder).get("preserve_context") is False)
+    chat = _chat(
+        folder, fresh_rounds=frozen_table(folder).get("preserve_context") is False
+    )
     messages = tuple(message for message in chat if message.get("role") != "system")
     if not any(message.get("role") == "assistant" for message in messages):
         why = f"run {run} has no conversation to continue: its agent wrote nothing"
@@ -186,11 +225,15 @@ def chat_to_continue(folder: RunFolder, goal: Goal, *, has_own_agent: bool) -> t
     return messages
 
 
-def finalize(folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()) -> None:
+def finalize(
+    folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()
+) -> None:
     """Write the outcome of a run whose process was killed before it wrote it."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return
-    with contextlib.suppress(OSError, ValueError):  # resuming a run renames outcome.json
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # resuming a run renames outcome.json
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return
     folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
@@ -205,23 +248,45 @@ def frozen_table(folder: RunFolder) -> dict[str, Any]:
     try:
         return tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RecordError(f"{folder.goal_file} cannot be read: {error}", NEW_RUN) from error
+        raise RecordError(
+            f"{folder.goal_file} cannot be read: {error}", NEW_RUN
+        ) from error
 
 
 def frozen_goal(
-    folder: RunFolder, environ: Mapping[str, str], goal_file: Path | None = None, *, runnable: bool = True
+    folder: RunFolder,
+    environ: Mapping[str, str],
+    goal_file: Path | None = None,
+    *,
+    runnable: bool = True,
 ) -> Goal:
     """Return the goal that was kept with the run, with literal secrets from the goal file.
 
     Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent or no check.
     """
     table = with_secrets(frozen_table(folder), goal_file, environ)
-    without_defaults = {name: value for name, value in environ.items() if name not in ("GOAL_MODEL", "GOAL_JUDGE")}
-    return resolve_goal(table, {}, without_defaults, folder.path, name=str(folder.goal_file), runnable=runnable)
+    without_defaults = {
+        name: value
+        for name, value in environ.items()
+        if name not in ("GOAL_MODEL", "GOAL_JUDGE")
+    }
+    return resolve_goal(
+        table,
+        {},
+        without_defaults,
+        folder.path,
+        name=str(folder.goal_file),
+        runnable=runnable,
+    )
 
 
 # Keys that options may have set instead of the file.
-_OPTIONS = (("agent", "use"), ("agent", "model"), ("judge", "model"), ("workspace", "path"))
+_OPTIONS = (
+    ("agent", "use"),
+    ("agent", "model"),
+    ("judge", "model"),
+    ("workspace", "path"),
+)
 # A renewed secret must be a plain word: the command may use its variable without quotes.
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
@@ -232,31 +297,49 @@ def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
         return ()
     resume = f"goal resume reads it from {goal_file or 'the file of the agent'} again"
     advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
-    return (f"{', '.join(names)}: a secret is not stored with the run, and {resume}; {advice}",)
+    return (
+        f"{', '.join(names)}: a secret is not stored with the run, and {resume}; {advice}",
+    )
 
 
-def with_secrets(table: dict[str, Any], goal_file: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
+def with_secrets(
+    table: dict[str, Any], goal_file: Path | None, environ: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the table of a goal that was kept, with secrets of the goal file. Raise UsageError if one changed."""
     if not (redacted := _redacted(table)):
         return table
     options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
-    without = {name: value for name, value in environ.items() if not name.startswith("GOAL_")}
+    without = {
+        name: value for name, value in environ.items() if not name.startswith("GOAL_")
+    }
     try:
         if goal_file is not None:
             goal = load_goal(goal_file, options, without, runnable=False)
         else:  # only the user's own agents
-            goal = resolve_goal({}, {**options, "objective": table["objective"]}, without, runnable=False)
+            goal = resolve_goal(
+                {},
+                {**options, "objective": table["objective"]},
+                without,
+                runnable=False,
+            )
         redact = goal_redactor(goal, environ).text
     except GoalError as error:
         raise UsageError(
             f"a secret that was not stored with the run cannot be read again: {error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
-    found = {name: holder[key] for name, holder, key in _texts(tomllib.loads(dump_goal(goal)))}
+    found = {
+        name: holder[key]
+        for name, holder, key in _texts(tomllib.loads(dump_goal(goal)))
+    }
     for name, holder, key in redacted:
         value = found.get(name)
         is_variable = name.startswith("validators") and ".env." in name
-        if value is None or redact(value) != holder[key] or (is_variable and _UNQUOTED.match(value)):
+        if (
+            value is None
+            or redact(value) != holder[key]
+            or (is_variable and _UNQUOTED.match(value))
+        ):
             where = f"{name} in {goal_file or 'the file of the agent'} was changed after the run began"
             raise UsageError(where, f"put it back, or {NEW_RUN}")
         holder[key] = value
@@ -266,7 +349,11 @@ def with_secrets(table: dict[str, Any], goal_file: Path | None, environ: Mapping
 def _texts(holder: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield each text in a table: its name, such as `validators[0].env.TOKEN`, and the table or list and the key in it."""
     for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
-        name = f"{above}[{key}]" if isinstance(key, int) else f"{above}.{key}".removeprefix(".")
+        name = (
+            f"{above}[{key}]"
+            if isinstance(key, int)
+            else f"{above}.{key}".removeprefix(".")
+        )
         if isinstance(item, str):
             yield name, holder, key
         elif isinstance(item, dict | list):

@@ -14,14 +14,48 @@ from goalrunner.app.external_agent import in_turn, sign_in_finding
 from goalrunner.app.preflight import listed_files
 from goalrunner.checking.start_files import is_test_file
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.core.tools import MAKEFILES, PACKAGE_MANAGERS, PROGRAM_FOLDERS, PROJECT_RUNNERS
+from goalrunner.core.tools import (
+    MAKEFILES,
+    PACKAGE_MANAGERS,
+    PROGRAM_FOLDERS,
+    PROJECT_RUNNERS,
+)
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 from goalrunner.validators.recipes import make_targets, package_scripts
 
 _MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
-_SOURCES = {"py", "js", "jsx", "ts", "tsx", "mjs", "cjs", "rs", "go", "c", "h", "cc", "cpp", "java", "kt", "rb", "php"}
-_NO_SOURCES = {"docs", "doc", "examples", "example", "benchmarks", "bench", "scripts", "tools", "ci", "node_modules"}
+_SOURCES = {
+    "py",
+    "js",
+    "jsx",
+    "ts",
+    "tsx",
+    "mjs",
+    "cjs",
+    "rs",
+    "go",
+    "c",
+    "h",
+    "cc",
+    "cpp",
+    "java",
+    "kt",
+    "rb",
+    "php",
+}
+_NO_SOURCES = {
+    "docs",
+    "doc",
+    "examples",
+    "example",
+    "benchmarks",
+    "bench",
+    "scripts",
+    "tools",
+    "ci",
+    "node_modules",
+}
 _NO_MODULES = {"setup.py", "conftest.py", "noxfile.py", "build.rs", "gulpfile.js"}
 _TEST_FOLDERS = {"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"}
 _TEST_MODULE = r"(.*/)?(test\w*|\w+_tests?)\.py"
@@ -29,14 +63,23 @@ _PYTEST = (
     (r"pyproject\.toml", r"^\[tool\.pytest"),
     (r"pytest\.ini|tox\.ini", r"^\[pytest\]"),
     (r"setup\.cfg", r"^\[tool:pytest\]"),
-    (r"pyproject\.toml|[\w-]*requirements[^/]*", r"""^\s*["']?pytest\b|["']pytest["'<>=~\[ -]"""),
+    (
+        r"pyproject\.toml|[\w-]*requirements[^/]*",
+        r"""^\s*["']?pytest\b|["']pytest["'<>=~\[ -]""",
+    ),
     (r"(.*/)?conftest\.py", ""),
     (_TEST_MODULE, r"^(?:import pytest|from pytest |(?:async )?def test_)"),
 )
 """Signs of pytest: patterns of a file's name and of its text."""
-_FORMATS = {"package.json": json.loads, "pyproject.toml": tomllib.loads, "Cargo.toml": tomllib.loads}
+_FORMATS = {
+    "package.json": json.loads,
+    "pyproject.toml": tomllib.loads,
+    "Cargo.toml": tomllib.loads,
+}
 
-Read = Callable[[str], str]  # returns the text of a file of the project; empty if there is none
+Read = Callable[
+    [str], str
+]  # returns the text of a file of the project; empty if there is none
 
 
 @dataclass(frozen=True)
@@ -54,7 +97,9 @@ class Project:
     commands: tuple[Found, ...] = ()
     editable: tuple[str, ...] = ()
     is_empty: bool = False
-    problems: tuple[str, ...] = ()  # files that cannot be read and may name a command, and why
+    problems: tuple[
+        str, ...
+    ] = ()  # files that cannot be read and may name a command, and why
 
 
 def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
@@ -67,23 +112,37 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
             return ""
 
     def has(program: str) -> bool:
-        path, active = folder / program, program_outside(Path(program).name, environ, ())
+        path, active = (
+            folder / program,
+            program_outside(Path(program).name, environ, ()),
+        )
         if "/" not in program:
             return active is not None
         # The program of an activated environment needs no path, which may be another one for other people.
-        return path.is_file() and not (active is not None and active.parent.resolve() == path.parent.resolve())
+        return path.is_file() and not (
+            active is not None and active.parent.resolve() == path.parent.resolve()
+        )
 
     paths = listed_files(folder, environ, "--cached", "--others", "--exclude-standard")
-    return replace(detect(paths, read, has, _files_above(folder)), problems=tuple(_problems(folder, paths)))
+    return replace(
+        detect(paths, read, has, _files_above(folder)),
+        problems=tuple(_problems(folder, paths)),
+    )
 
 
 def _files_above(folder: Path) -> frozenset[str]:
     """Return which lock files lie in the folders above, within the repository: those of a workspace with members."""
     parents = list(folder.resolve().parents)
-    roots = [number for number, parent in enumerate((folder, *parents)) if (parent / ".git").exists()]
+    roots = [
+        number
+        for number, parent in enumerate((folder, *parents))
+        if (parent / ".git").exists()
+    ]
     above = parents[: roots[0]] if roots else []
     locks = {*PACKAGE_MANAGERS.values(), *PROJECT_RUNNERS.values()} - {""}
-    return frozenset(lock for lock in locks if any((parent / lock).is_file() for parent in above))
+    return frozenset(
+        lock for lock in locks if any((parent / lock).is_file() for parent in above)
+    )
 
 
 def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
@@ -95,7 +154,10 @@ def _problems(folder: Path, paths: Iterable[str]) -> Iterator[str]:
 
 
 def detect(
-    paths: Iterable[str], read: Read, has: Callable[[str], bool], above: frozenset[str] = frozenset()
+    paths: Iterable[str],
+    read: Read,
+    has: Callable[[str], bool],
+    above: frozenset[str] = frozenset(),
 ) -> Project:
     """Return the project with files at these paths.
 
@@ -104,21 +166,36 @@ def detect(
     """
     names = frozenset(paths)
     tests = frozenset(
-        path for path in names if is_test_file(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
+        path
+        for path in names
+        if is_test_file(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
     )
     commands = (*_python(names, tests, read, has, above), *_others(names, read, above))
-    return Project(tuple({found.command: found for found in commands}.values()), _editable(names, tests), not names)
+    return Project(
+        tuple({found.command: found for found in commands}.values()),
+        _editable(names, tests),
+        not names,
+    )
 
 
 def _python(
-    names: frozenset[str], tests: frozenset[str], read: Read, has: Callable[[str], bool], above: frozenset[str]
+    names: frozenset[str],
+    tests: frozenset[str],
+    read: Read,
+    has: Callable[[str], bool],
+    above: frozenset[str],
 ) -> Iterator[Found]:
     """Yield the command of pytest or unittest, then those of tox and nox."""
     settings = read("pyproject.toml")
     if tested := _pytest(names, read) or _unittest(names, tests):
-        yield replace(tested, command=f"{_start(tested.command, names | above, settings, has)}{tested.command}")
+        yield replace(
+            tested,
+            command=f"{_start(tested.command, names | above, settings, has)}{tested.command}",
+        )
     if "tox.ini" in names or "[tool.tox" in settings:
-        yield Found("tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]")
+        yield Found(
+            "tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]"
+        )
     if "noxfile.py" in names:
         yield Found("nox", "noxfile.py")
 
@@ -127,7 +204,9 @@ def _pytest(names: Iterable[str], read: Read) -> Found | None:
     """Return the command of pytest, with the first file that is a sign of it; None if there is none."""
     for name_pattern, text_pattern in _PYTEST:
         for name in sorted(names):
-            if re.fullmatch(name_pattern, name) and re.search(text_pattern, read(name), re.MULTILINE):
+            if re.fullmatch(name_pattern, name) and re.search(
+                text_pattern, read(name), re.MULTILINE
+            ):
                 return Found("pytest -q", name)
     return None
 
@@ -138,34 +217,57 @@ def _unittest(names: frozenset[str], tests: Iterable[str]) -> Found | None:
         return None
     folder, slash, _ = modules[0].partition("/")
     is_package = not slash or f"{folder}/__init__.py" in names
-    command = "python3 -m unittest" if is_package else f"python3 -m unittest discover -s {folder}"
+    command = (
+        "python3 -m unittest"
+        if is_package
+        else f"python3 -m unittest discover -s {folder}"
+    )
     return Found(command, f"{modules[0]} uses unittest")
 
 
-def _start(command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]) -> str:
+def _start(
+    command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]
+) -> str:
     """Return what a command begins with to run in the project's own environment; empty if there is none."""
     program = command.partition(" ")[0]
     for runner in ("uv", "poetry"):
-        is_used = PROJECT_RUNNERS[runner] in names or (runner == "poetry" and "[tool.poetry" in settings)
+        is_used = PROJECT_RUNNERS[runner] in names or (
+            runner == "poetry" and "[tool.poetry" in settings
+        )
         if is_used and has(runner):
             return f"{runner} run "
-    return next((f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")), "")
+    return next(
+        (f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")), ""
+    )
 
 
-def _others(names: frozenset[str], read: Read, above: frozenset[str]) -> Iterator[Found]:
+def _others(
+    names: frozenset[str], read: Read, above: frozenset[str]
+) -> Iterator[Found]:
     """Yield the test commands of npm, cargo, go and make."""
     script = package_scripts(read("package.json")).get("test", "")
     if script and "no test specified" not in script:
-        manager = next((manager for manager, lock in PACKAGE_MANAGERS.items() if lock in names | above), "npm")
+        manager = next(
+            (
+                manager
+                for manager, lock in PACKAGE_MANAGERS.items()
+                if lock in names | above
+            ),
+            "npm",
+        )
         command = "bun run test" if manager == "bun" else f"{manager} test"
-        yield Found(command, f"package.json: scripts.test is {' '.join(script.split())}")
+        yield Found(
+            command, f"package.json: scripts.test is {' '.join(script.split())}"
+        )
     if "Cargo.toml" in names:
         yield Found("cargo test", "Cargo.toml")
     if "go.mod" in names:
         yield Found("go test ./...", "go.mod")
     makefile = next((name for name in MAKEFILES if name in names), "")
     targets = make_targets(read(makefile)) if makefile else {}
-    target = next((target for target in targets if target in ("test", "tests", "check")), "")
+    target = next(
+        (target for target in targets if target in ("test", "tests", "check")), ""
+    )
     if target:
         yield Found(f"make {target}", f"{makefile}: target {target}")
 
@@ -175,7 +277,12 @@ def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
     sources = {path for path in names - tests if _is_source(path)}
     tops = {path.partition("/")[0] for path in sources}
     mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
-    if mixed or not tests or len(tops) > _MOST_FOLDERS or not all("/" in path for path in sources):
+    if (
+        mixed
+        or not tests
+        or len(tops) > _MOST_FOLDERS
+        or not all("/" in path for path in sources)
+    ):
         return ()
     return tuple(f"{top}/**" for top in sorted(tops))
 
@@ -201,7 +308,11 @@ class InstalledAgent:
 
     def __str__(self) -> str:
         """Return it in words."""
-        name = f"built-in agent with {self.model}" if self.model else in_turn((self.name, *self.fallbacks))
+        name = (
+            f"built-in agent with {self.model}"
+            if self.model
+            else in_turn((self.name, *self.fallbacks))
+        )
         return f"{name} ({self.note})" if self.note else name
 
 
@@ -226,7 +337,9 @@ def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
 def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     """Return the built-in agent with a model of each provider whose key is set."""
     return tuple(
-        InstalledAgent(BUILTIN, f"{key} is set", model) for key, model, _ in PROVIDERS if environ.get(key, "").strip()
+        InstalledAgent(BUILTIN, f"{key} is set", model)
+        for key, model, _ in PROVIDERS
+        if environ.get(key, "").strip()
     )
 
 
@@ -235,11 +348,17 @@ def judge_for(environ: Mapping[str, str], agent: InstalledAgent | None = None) -
     the program of a signed-in agent; empty if there is none. Another program than that of the agent comes first.
     """
     chosen = environ.get("GOAL_JUDGE", "").strip()
-    chosen = chosen or next((judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), "")
+    chosen = chosen or next(
+        (judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), ""
+    )
     if chosen or (agent is not None and agent.model):
         return chosen or "agent"
     presets = all_presets({}, environ)
-    signed_in = [each.name for each in installed_agents(environ) if not each.note and presets[each.name].judge.argv]
+    signed_in = [
+        each.name
+        for each in installed_agents(environ)
+        if not each.note and presets[each.name].judge.argv
+    ]
     name = agent.name if agent is not None else ""
     signed_in.sort(key=lambda each: (each == name, presets[each].judge.tools))
     return next(iter(signed_in), "")

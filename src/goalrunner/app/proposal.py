@@ -38,17 +38,32 @@ class Proposal:
         """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
         if self.as_module == self.command or baseline.event is None:
             return ""
-        feedback = "\n".join(result.feedback for result in baseline.event.results if not result.passed)
+        feedback = "\n".join(
+            result.feedback for result in baseline.event.results if not result.passed
+        )
         names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
-        return next((name for name in names if Path(f"{name}.py").is_file() or Path(name).is_dir()), "")
+        return next(
+            (
+                name
+                for name in names
+                if Path(f"{name}.py").is_file() or Path(name).is_dir()
+            ),
+            "",
+        )
 
     @property
     def as_module(self) -> str:
         """The command with `python -m pytest` of the same environment in place of `pytest`."""
-        in_environment = re.sub(r"\A((?:uv|poetry) run |\S+/bin/)pytest\b", r"\1python -m pytest", self.command)
+        in_environment = re.sub(
+            r"\A((?:uv|poetry) run |\S+/bin/)pytest\b",
+            r"\1python -m pytest",
+            self.command,
+        )
         return re.sub(r"\Apytest\b", "python3 -m pytest", in_environment)
 
-    def text(self, objective: str, *, schema: str = "", failing: Sequence[str] = ()) -> str:
+    def text(
+        self, objective: str, *, schema: str = "", failing: Sequence[str] = ()
+    ) -> str:
         """Return the goal file. `failing` are tests that fail before any work is done."""
         agent, editable = self.agent, self.project.editable
         rows = [
@@ -56,17 +71,40 @@ class Proposal:
             ("# goal check   tests this file and runs the validator once", ""),
             ("# goal run     lets the agent work until the result is verified\n", ""),
             (f"objective = {_toml(objective)}", ""),
-            ('# success_criteria = ["..."]', "what the judge needs evidence for; default: derived by the judge\n"),
+            (
+                '# success_criteria = ["..."]',
+                "what the judge needs evidence for; default: derived by the judge\n",
+            ),
             (f"validator = {_toml(self.command)}", self.why),
         ]
         if agent is None:
-            rows.append(('# agent = "claude"', "an installed agent (goal agents), or a model of the built-in one:"))
+            rows.append(
+                (
+                    '# agent = "claude"',
+                    "an installed agent (goal agents), or a model of the built-in one:",
+                )
+            )
             rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
         else:
             names = (agent.name, *agent.fallbacks) if agent.fallbacks else agent.name
-            rows.append((f"model = {_toml(agent.model)}" if agent.model else f"agent = {_toml(names)}", ""))
-        judge = f"judge = {_toml(self.judge)}" if self.judge else '# judge = "openai/gpt-5-mini"'
-        rule = f"# editable = {_toml(editable)}" if editable else '# protect = ["tests/**"]'
+            rows.append(
+                (
+                    f"model = {_toml(agent.model)}"
+                    if agent.model
+                    else f"agent = {_toml(names)}",
+                    "",
+                )
+            )
+        judge = (
+            f"judge = {_toml(self.judge)}"
+            if self.judge
+            else '# judge = "openai/gpt-5-mini"'
+        )
+        rule = (
+            f"# editable = {_toml(editable)}"
+            if editable
+            else '# protect = ["tests/**"]'
+        )
         rows += [
             (judge, "audits the evidence once the validator passes"),
             ("max_iterations = 10", "rounds"),
@@ -74,24 +112,50 @@ class Proposal:
         ]
         here = resolved_current_folder()
         if project_of(here / DEFAULT) not in (None, here):
-            rows.append(('path = "."', "this folder; by default, that of the project around it"))
+            rows.append(
+                ('path = "."', "this folder; by default, that of the project around it")
+            )
         rows += [
-            (rule, "the agent may change only these, so that no new test counts" if editable else "besides tests"),
-            ('# sandbox = "auto"', "run the agent's commands in a sandbox (bubblewrap, Linux)"),
+            (
+                rule,
+                "the agent may change only these, so that no new test counts"
+                if editable
+                else "besides tests",
+            ),
+            (
+                '# sandbox = "auto"',
+                "run the agent's commands in a sandbox (bubblewrap, Linux)",
+            ),
         ]
         if failing:
             rows += self._for_a_red_suite(failing)
-        return "".join(f"{f'{line:<38} # {comment}' if comment else line}\n" for line, comment in rows)
+        return "".join(
+            f"{f'{line:<38} # {comment}' if comment else line}\n"
+            for line, comment in rows
+        )
 
     def _for_a_red_suite(self, failing: Sequence[str]) -> list[tuple[str, str]]:
         """Return lines for a goal that only some of the failing tests are about."""
-        more = f", and {len(failing) - _NAMED} more that fail" if len(failing) > _NAMED else ""
+        more = (
+            f", and {len(failing) - _NAMED} more that fail"
+            if len(failing) > _NAMED
+            else ""
+        )
         return [
-            ("\n# If only some of the failing tests are to pass, write this in place of validator:", ""),
+            (
+                "\n# If only some of the failing tests are to pass, write this in place of validator:",
+                "",
+            ),
             ("# [[validators]]", ""),
             (f"# run = {_toml(self.command)}", ""),
-            (f"# fixes = {_toml(tuple(failing[:_NAMED]))}", f"tests that must pass{more}"),
-            ('# known_failures = "baseline"', "other tests that fail now may go on failing"),
+            (
+                f"# fixes = {_toml(tuple(failing[:_NAMED]))}",
+                f"tests that must pass{more}",
+            ),
+            (
+                '# known_failures = "baseline"',
+                "other tests that fail now may go on failing",
+            ),
         ]
 
 

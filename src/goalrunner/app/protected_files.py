@@ -19,7 +19,9 @@ _TEST_NAMES = (
 )
 
 
-def protected_groups(protected: Collection[str], paths: Iterable[str]) -> tuple[str, ...]:
+def protected_groups(
+    protected: Collection[str], paths: Iterable[str]
+) -> tuple[str, ...]:
     """Return protected paths in short, most files first: `tests/ (12 files)`, `src/**/*_test.go (4 files)`, `pytest.ini`.
 
     `paths` are all files: a folder is named alone only if everything in it is protected.
@@ -45,7 +47,11 @@ def _group(path: str, whole: Collection[str]) -> str:
     if folder in whole:
         return f"{folder}/"
     name = posixpath.basename(path)
-    forms = ((found, form) for pattern, form in _TEST_NAMES if (found := pattern.fullmatch(name)))
+    forms = (
+        (found, form)
+        for pattern, form in _TEST_NAMES
+        if (found := pattern.fullmatch(name))
+    )
     return next((f"{folder}/**/{form.format(found[1])}" for found, form in forms), path)
 
 
@@ -67,7 +73,9 @@ def named_files(texts: Iterable[str], protected: Iterable[str]) -> Iterator[str]
     for path in protected:
         names = {path, posixpath.basename(path)}
         if any(
-            re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", said) for name in names if "." in name or "/" in name
+            re.search(rf"(?<![\w./-]){re.escape(name)}(?![\w/-])", said)
+            for name in names
+            if "." in name or "/" in name
         ):
             yield path
 

@@ -9,10 +9,21 @@ from pathlib import Path
 
 from goalrunner.app.external_agent import ResolvedAgent, in_turn, resolve_agents
 from goalrunner.app.goal_models import goal_models, goal_redactor, programs_in, withheld
-from goalrunner.app.preflight import EnvironmentChoice, choose_environment, needs_environment
+from goalrunner.app.preflight import (
+    EnvironmentChoice,
+    choose_environment,
+    needs_environment,
+)
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import NONE, TEMPORARY, Sandbox, choose_sandbox, no_sandbox, workspace_of
+from goalrunner.app.sandbox import (
+    NONE,
+    TEMPORARY,
+    Sandbox,
+    choose_sandbox,
+    no_sandbox,
+    workspace_of,
+)
 from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
@@ -33,13 +44,19 @@ class RunConfig:
 
     goal: Goal
     options: RunOptions
-    agents: tuple[ResolvedAgent, ...]  # the external agents, unless the calling program passed a conversation
+    agents: tuple[
+        ResolvedAgent, ...
+    ]  # the external agents, unless the calling program passed a conversation
     models: dict[Account, LLM]
     withheld: tuple[str, ...]  # environment variables that no child process gets
     redactor: Redactor
     sandbox: Sandbox
-    check: EnvironmentChoice | None  # the check environment; None if the goal needs none
-    problems: Mapping[str, GoalError]  # by part: what keeps models, checks or sandbox from being made
+    check: (
+        EnvironmentChoice | None
+    )  # the check environment; None if the goal needs none
+    problems: Mapping[
+        str, GoalError
+    ]  # by part: what keeps models, checks or sandbox from being made
     at_work: int = 0  # the place of the agent at work among `agents`; those before it have given up
 
     @property
@@ -87,9 +104,16 @@ class RunConfig:
         """The names of the models by account; the agent's own name if its model is unknown."""
         own = self.options.conversation
         llm = getattr(own, "llm", None)
-        name = llm.model if isinstance(llm, LLM) else getattr(own, "name", None) or type(own).__name__
+        name = (
+            llm.model
+            if isinstance(llm, LLM)
+            else getattr(own, "name", None) or type(own).__name__
+        )
         agent = in_turn(agent.name for agent in self.agents) or str(name)
-        return {"agent": agent, **{account: model.model for account, model in self.models.items()}}
+        return {
+            "agent": agent,
+            **{account: model.model for account, model in self.models.items()},
+        }
 
     @property
     def first_agent(self) -> str:
@@ -101,10 +125,18 @@ class RunConfig:
         """The agents that are the judge as well: the same model, or one program with models not known to differ."""
         judge = programs_in(self.models).get("judge")
         if judge is None or not self.agents:
-            return (self.first_agent,) if self.first_agent == self.model_names.get("judge") else ()
+            return (
+                (self.first_agent,)
+                if self.first_agent == self.model_names.get("judge")
+                else ()
+            )
         same = [agent for agent in self.agents if agent.name == judge.choice.name]
         models = ("", judge.choice.model)
-        return tuple(agent.name for agent in same if not judge.choice.model or agent.goal.agent.model in models)
+        return tuple(
+            agent.name
+            for agent in same
+            if not judge.choice.model or agent.goal.agent.model in models
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -115,10 +147,19 @@ class RunConfig:
         judge = programs_in(self.models).get("judge")
         if judge is not None and judge.preset.judge.tools:
             labels.append(Label.JUDGE_HAD_TOOLS.value)
-        if goal.agent.external and goal.deliverable == "workspace" and not goal.validators:
+        if (
+            goal.agent.external
+            and goal.deliverable == "workspace"
+            and not goal.validators
+        ):
             labels.append(Label.RESTS_ON_REPORTS.value)
         labels += self.options.labels
-        if hidden_readable(goal, self.workspace, self.sandbox.secret, sandboxed=self.sandbox_name != NONE):
+        if hidden_readable(
+            goal,
+            self.workspace,
+            self.sandbox.secret,
+            sandboxed=self.sandbox_name != NONE,
+        ):
             labels.append(Label.HIDDEN_READABLE.value)
         return tuple(labels)
 
@@ -128,7 +169,9 @@ class RunConfig:
         goal = self.goal
         is_independent = goal.has_judge and not self.self_judging
         is_risky = goal.risk_class in ("high", "critical")
-        return goal.approvals.checks or ("judge" if is_independent and not is_risky else "person")
+        return goal.approvals.checks or (
+            "judge" if is_independent and not is_risky else "person"
+        )
 
     @property
     def callers_model(self) -> LLM | None:
@@ -139,14 +182,21 @@ class RunConfig:
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
-            refuse_claimed(self.workspace, self.home / "stores" / store_name(self.workspace) / "lock")
+            refuse_claimed(
+                self.workspace,
+                self.home / "stores" / store_name(self.workspace) / "lock",
+            )
 
 
-def hidden_readable(goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool) -> bool:
+def hidden_readable(
+    goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool
+) -> bool:
     """Return whether the agent can read the goal file, or a script that a hidden validator names."""
     hidden = [spec for spec in goal.validators if spec.hidden]
     roles = (role for spec in hidden for role in check_files(spec, workspace).values())
-    unseen = sandboxed and secret is not None and not any(role in NAMED for role in roles)
+    unseen = (
+        sandboxed and secret is not None and not any(role in NAMED for role in roles)
+    )
     return bool(hidden) and not unseen
 
 
@@ -163,13 +213,19 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     redactor = goal_redactor(goal, environ, names)
     models: dict[Account, LLM] = {}
     try:
-        tape = new_tape(options.record, redact=redactor.text) if options.record else None
+        tape = (
+            new_tape(options.record, redact=redactor.text) if options.record else None
+        )
         models = goal_models(goal, options, tape)
     except GoalError as error:
         problems["models"] = error
     check = None
     try:
-        check = choose_environment(goal, workspace_of(goal), options.home) if needs_environment(goal) else None
+        check = (
+            choose_environment(goal, workspace_of(goal), options.home)
+            if needs_environment(goal)
+            else None
+        )
     except GoalError as error:
         problems["checks"] = error
     try:
@@ -177,8 +233,12 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     except GoalError as error:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)
-    names = withheld(goal, agents, (goal.judge.instance, *options.own_models, *models.values()))
-    return RunConfig(goal, options, agents, models, names, redactor, sandbox, check, problems)
+    names = withheld(
+        goal, agents, (goal.judge.instance, *options.own_models, *models.values())
+    )
+    return RunConfig(
+        goal, options, agents, models, names, redactor, sandbox, check, problems
+    )
 
 
 def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:
@@ -209,7 +269,8 @@ def refuse_nested_home(workspace: Path, home: Path) -> None:
     else:
         return
     raise UsageError(
-        what, "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR"
+        what,
+        "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR",
     )
 
 
@@ -243,7 +304,9 @@ def within_parent(goal: Goal, home: Path) -> Goal:
     return goal.model_copy(update=update)
 
 
-def _stricter(mine: CheckPolicy | None, theirs: CheckPolicy | None) -> CheckPolicy | None:
+def _stricter(
+    mine: CheckPolicy | None, theirs: CheckPolicy | None
+) -> CheckPolicy | None:
     """Return the stricter of two policies. A judge of the parent run is no judge of the sub-goal."""
     by_strictness = (None, "judge", "person", "refuse")
     return max(mine, None if theirs == "judge" else theirs, key=by_strictness.index)
@@ -251,13 +314,19 @@ def _stricter(mine: CheckPolicy | None, theirs: CheckPolicy | None) -> CheckPoli
 
 def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
     own, plan = goal.workspace, parent.plan
-    if str(workspace_of(goal)) != parent.workspace or not (plan.protects or plan.editable):
+    if str(workspace_of(goal)) != parent.workspace or not (
+        plan.protects or plan.editable
+    ):
         return {}
     if plan.protects and not own.editable:
         return {"protect": _joined(plan.protects, own.protect)}
     if plan.editable and not own.protect and set(own.editable) <= set(plan.editable):
         return {"editable": own.editable or plan.editable}
-    theirs = f"protect = {list(plan.protects)}" if plan.protects else f"editable = {list(plan.editable)}"
+    theirs = (
+        f"protect = {list(plan.protects)}"
+        if plan.protects
+        else f"editable = {list(plan.editable)}"
+    )
     raise UsageError(
         f"[workspace] protect or editable does not fit {theirs} of the parent run {parent.goal.run_id}",
         "remove it, because the sub-goal has that of the parent; or name some of the parent's patterns in editable",

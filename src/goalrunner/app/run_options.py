@@ -15,7 +15,12 @@ from goalrunner.core.critic import Critic, CriticConfig, CriticRule
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, JudgeConfig, NotifyConfig, ValidatorSpec
+from goalrunner.core.goal_tables import (
+    AGENT_MODEL,
+    JudgeConfig,
+    NotifyConfig,
+    ValidatorSpec,
+)
 from goalrunner.core.ports import Validator
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
@@ -30,17 +35,29 @@ class RunOptions:
     """The settings of a run besides its goal, from the command line or a calling program."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    home: Path = field(default_factory=lambda: goal_home(os.environ))  # where the run's folder is made
+    home: Path = field(
+        default_factory=lambda: goal_home(os.environ)
+    )  # where the run's folder is made
     observers: Sequence[Observer] = ()
     approver: Approver | None = None  # asked where something waits for a person
-    goal_file: Path | None = None  # where the goal was read from; it is always protected
-    record: Path | None = None  # where the models' replies are recorded, for `scripted/<file>`
+    goal_file: Path | None = (
+        None  # where the goal was read from; it is always protected
+    )
+    record: Path | None = (
+        None  # where the models' replies are recorded, for `scripted/<file>`
+    )
     continues: RunFolder | None = None  # a run whose conversation this one continues
-    conversation: Conversation | None = None  # None: made from the goal, as judge and critic
+    conversation: Conversation | None = (
+        None  # None: made from the goal, as judge and critic
+    )
     critic: LLM | Critic | None = None
-    validators: tuple[Validator, ...] = ()  # run in this process, besides those of the goal
+    validators: tuple[
+        Validator, ...
+    ] = ()  # run in this process, besides those of the goal
     resume_prompt: ResumePrompt | None = None
-    prompt: str | None = None  # the first user message, if it differs from the objective
+    prompt: str | None = (
+        None  # the first user message, if it differs from the objective
+    )
     keeps_run: bool = True  # False: for a check, whose records are removed at its end
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
@@ -48,7 +65,11 @@ class RunOptions:
     @property
     def goal_folder(self) -> Path | None:
         """The folder of the goal file, absolute and without links."""
-        return self.goal_file.absolute().parent.resolve() if self.goal_file is not None else None
+        return (
+            self.goal_file.absolute().parent.resolve()
+            if self.goal_file is not None
+            else None
+        )
 
     @property
     def live(self) -> bool:
@@ -79,7 +100,14 @@ class Completing(Protocol):
         """Return the answer to system and user messages."""
 
 
-JudgeChoice = LLM | JudgeConfig | str | Completing | Callable[[Sequence[Message]], str | Awaitable[str]] | None
+JudgeChoice = (
+    LLM
+    | JudgeConfig
+    | str
+    | Completing
+    | Callable[[Sequence[Message]], str | Awaitable[str]]
+    | None
+)
 """A model instance, its configuration, its name, a function or object that answers messages, or no judge."""
 
 CriticChoice = Critic | LLM | CriticConfig | str | None
@@ -121,7 +149,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: isinstance(value, str) or (callable(value) and accepts(value, 1)),
         "a text, or a function of one argument, the feedback",
     ),
-    "prompt": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
+    "prompt": (
+        lambda value: isinstance(value, str) and bool(value.strip()),
+        "a text that is not empty",
+    ),
     "approver": (
         lambda value: hasattr(value, "approve") and hasattr(value, "answer"),
         "an object with the methods approve and answer",
@@ -141,7 +172,10 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
     for name, value in keywords.items():
         fits, form = _FORMS.get(name, (lambda _: True, ""))
         if value is not None and not fits(value):
-            raise UsageError(f"{name} must be {form}, not {kind_of(value)}", "see the docstring of arun_goal")
+            raise UsageError(
+                f"{name} must be {form}, not {kind_of(value)}",
+                "see the docstring of arun_goal",
+            )
     resume_prompt = keywords.get("resume_prompt")
     if isinstance(resume_prompt, str):
         _refuse_invalid_template(resume_prompt)
@@ -173,36 +207,61 @@ def _refuse_invalid_template(text: str) -> None:
         raise UsageError(f"resume_prompt is not valid: {error}", hint) from None
 
 
-def judge_of(goal: Goal, judge: JudgeChoice = None, *, default: bool = False) -> JudgeConfig:
+def judge_of(
+    goal: Goal, judge: JudgeChoice = None, *, default: bool = False
+) -> JudgeConfig:
     """Return the configuration of a judge, with the model itself if one was passed. None is the judge of the goal.
 
     A judge that has settings but no model uses the agent's; with `default`, so does a goal without a judge. Raise
     UsageError for an invalid judge.
     """
-    config, model = (judge, None) if isinstance(judge, JudgeConfig) else (goal.judge, judge)
-    if model is not None and not (isinstance(model, str) and model.strip()) and as_model(model) is None:
+    config, model = (
+        (judge, None) if isinstance(judge, JudgeConfig) else (goal.judge, judge)
+    )
+    if (
+        model is not None
+        and not (isinstance(model, str) and model.strip())
+        and as_model(model) is None
+    ):
         hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
         raise UsageError(f"{kind_of(judge)} is not a judge", hint)
-    if model is None and not config.words and (default or judge is not None or config != JudgeConfig()):
+    if (
+        model is None
+        and not config.words
+        and (default or judge is not None or config != JudgeConfig())
+    ):
         model = AGENT_MODEL
-    return config if model is None else JudgeConfig(model, **config.model_dump(exclude={"model", "use"}))
+    return (
+        config
+        if model is None
+        else JudgeConfig(model, **config.model_dump(exclude={"model", "use"}))
+    )
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:
     """Return a critic that is a model or a callable; None for those of a Goal. Raise UsageError for an invalid one."""
     if isinstance(critic, LLM):
         return critic.separate("critic")
-    if isinstance(critic, CriticConfig | None) or (isinstance(critic, str) and critic.strip()):
+    if isinstance(critic, CriticConfig | None) or (
+        isinstance(critic, str) and critic.strip()
+    ):
         return None
     if not callable(critic):
         hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
         raise UsageError(f"{critic!r:.60} is not a critic", hint)
-    limits = {name: getattr(critic, name) for name in ("threshold", "max_refinements") if hasattr(critic, name)}
+    limits = {
+        name: getattr(critic, name)
+        for name in ("threshold", "max_refinements")
+        if hasattr(critic, name)
+    }
     try:
         CriticRule(name="critic", **limits)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
-        raise UsageError(f"{name} of the critic is {limits[name]!r:.40}", "threshold is a number from 0 to 1") from None
+        raise UsageError(
+            f"{name} of the critic is {limits[name]!r:.40}",
+            "threshold is a number from 0 to 1",
+        ) from None
     return cast("Critic", critic)
 
 
@@ -212,16 +271,24 @@ def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
     return {"critic": critic} if isinstance(critic, str | CriticConfig) else {}
 
 
-def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
+def split_checks(
+    given: Checks,
+) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
     """Return the checks that run in child processes, shell commands first, and those that run in this process.
 
     Raise UsageError for an invalid check.
     """
-    single = isinstance(given, str | bytes | Mapping | ValidatorSpec) or callable(given) or _is_validator(given)
+    single = (
+        isinstance(given, str | bytes | Mapping | ValidatorSpec)
+        or callable(given)
+        or _is_validator(given)
+    )
     commands: list[ValidatorSpec] = []
     specs: list[ValidatorSpec] = []
     own: list[Any] = []
-    checks: Iterable[Any] = (given,) if single or not isinstance(given, Iterable) else given
+    checks: Iterable[Any] = (
+        (given,) if single or not isinstance(given, Iterable) else given
+    )
     for check in checks:
         if isinstance(check, str) and check.strip():
             commands.append(ValidatorSpec(name=check, run=check))
@@ -242,13 +309,20 @@ def split_checks(given: Checks) -> tuple[tuple[ValidatorSpec, ...], tuple[Valida
 
 
 def _is_validator(value: object) -> bool:
-    return hasattr(value, "validate") and hasattr(value, "name") and not isinstance(value, type)
+    return (
+        hasattr(value, "validate")
+        and hasattr(value, "name")
+        and not isinstance(value, type)
+    )
 
 
 def only_checks(goal: Goal) -> Goal:
     """Return the goal with its workspace and validators alone, for checks outside of a run."""
     names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
-    defaults = {name: Goal.model_fields[name].get_default(call_default_factory=True) for name in names}
+    defaults = {
+        name: Goal.model_fields[name].get_default(call_default_factory=True)
+        for name in names
+    }
     return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
 
 
@@ -256,7 +330,9 @@ class Callback:
     """An observer that passes the events, or the agent's streamed text, to a function."""
 
     def __init__(
-        self, on_event: Callable[[Event], None] | None = None, on_text: Callable[[str], None] | None = None
+        self,
+        on_event: Callable[[Event], None] | None = None,
+        on_text: Callable[[str], None] | None = None,
     ) -> None:
         self._on_event = on_event
         if on_text is not None:

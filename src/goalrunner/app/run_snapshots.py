@@ -18,11 +18,22 @@ from goalrunner.core.summary import SnapshotHistory
 from goalrunner.records.files import finish_removals, is_written, unfinished
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, run_summaries
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import find_snapshot, keeps, last_used, put_aside, remove_store, shrink, store_name
+from goalrunner.snapshots.objects import (
+    find_snapshot,
+    keeps,
+    last_used,
+    put_aside,
+    remove_store,
+    shrink,
+    store_name,
+)
 from goalrunner.snapshots.repositories import Start
 from goalrunner.snapshots.store import SnapshotStore
 
-_WAITING = ("approval_required", "question_open")  # stop reasons of a run that waits for a person
+_WAITING = (
+    "approval_required",
+    "question_open",
+)  # stop reasons of a run that waits for a person
 # Any text in a log that may be the id of a snapshot: the log may be damaged, and in doubt a snapshot is kept.
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
@@ -40,7 +51,9 @@ class KeptStore:
     ) -> None:
         """Open the store, with the ignore rules that the run kept in `start`. Raise WorkspaceError if there are no snapshots."""
         kept = start if start is not None and Start(start).frozen else None
-        self.store = SnapshotStore(workspace, home, outputs=outputs, start=kept, environ=environ)
+        self.store = SnapshotStore(
+            workspace, home, outputs=outputs, start=kept, environ=environ
+        )
         if not self.store.folder.is_dir():
             raise WorkspaceError(
                 f"the snapshots of {workspace} are gone: there is no {self.store.folder}",
@@ -52,37 +65,55 @@ class KeptStore:
         """Raise WorkspaceError if one is no longer kept."""
         for snapshot in snapshots:
             if not await keeps(self.git, snapshot):
-                raise WorkspaceError(f"snapshot {snapshot.id[:12]} is no longer kept in {self.store.folder}")
+                raise WorkspaceError(
+                    f"snapshot {snapshot.id[:12]} is no longer kept in {self.store.folder}"
+                )
 
     async def find(self, beginning: str) -> Snapshot:
         """Return the only snapshot whose id begins so. Raise UsageError."""
         return await find_snapshot(self.git, beginning)
 
-    async def plan(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+    async def plan(
+        self, target: Snapshot, paths: Sequence[str] = ()
+    ) -> tuple[Change, ...]:
         """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed."""
         workspace = self.store.workspace
         if not workspace.is_dir():
-            raise WorkspaceError(f"the workspace {workspace} is gone", f"mkdir -p {workspace}, then restore into it")
+            raise WorkspaceError(
+                f"the workspace {workspace} is gone",
+                f"mkdir -p {workspace}, then restore into it",
+            )
         now = await self.store.snapshot()  # first: it claims the workspace
         await self.require(target)
-        known = {*await self.store.entries(now), *await self.store.entries(target)} if paths else set()
+        known = (
+            {*await self.store.entries(now), *await self.store.entries(target)}
+            if paths
+            else set()
+        )
         if unknown := [path for path in paths if path not in known]:
             raise UsageError(
-                f"no file {unknown[0]} in this snapshot or in the workspace", "see goal diff for the paths"
+                f"no file {unknown[0]} in this snapshot or in the workspace",
+                "see goal diff for the paths",
             )
         changes = _files(await self.store.all_changes(now, target))
         return tuple(change for change in changes if not paths or change.path in paths)
 
-    async def perform(self, target: Snapshot, paths: Sequence[str] = ()) -> tuple[tuple[Change, ...], Snapshot]:
+    async def perform(
+        self, target: Snapshot, paths: Sequence[str] = ()
+    ) -> tuple[tuple[Change, ...], Snapshot]:
         """Restore; return what was changed, and a snapshot of the state before, which an error names as well."""
         before = await self.store.snapshot()
-        with contextlib.suppress(OSError):  # then a later `goal prune` may remove the snapshot
+        with contextlib.suppress(
+            OSError
+        ):  # then a later `goal prune` may remove the snapshot
             put_aside(self.store.folder, before.id)
         try:
             return _files(await self.store.restore(target, paths)), before
         except WorkspaceError as error:
             kept = f"the state before is kept as snapshot {before.id[:12]}"
-            raise WorkspaceError(error.message, f"{error.hint}\n{kept}" if error.hint else kept) from error
+            raise WorkspaceError(
+                error.message, f"{error.hint}\n{kept}" if error.hint else kept
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -96,7 +127,9 @@ class RunSnapshots:
     @classmethod
     def of(cls, loaded: LoadedRun) -> Self:
         """Return those of a run whose log was read."""
-        return cls(loaded.state.goal.run_id, loaded.started.workspace, loaded.evidence.history)
+        return cls(
+            loaded.state.goal.run_id, loaded.started.workspace, loaded.evidence.history
+        )
 
     def end(self, number: int | None) -> tuple[int, Snapshot]:
         """Return a round, by default the newest, and the snapshot at its end. Raise UsageError if there is none."""
@@ -107,8 +140,13 @@ class RunSnapshots:
         newest = max(ends)
         number = newest if number is None else number
         if number not in ends:
-            what = "has not ended" if number in self.history.starts else "does not exist"
-            raise UsageError(f"round {number} of run {self.run_id} {what}", f"the last ended round is {newest}")
+            what = (
+                "has not ended" if number in self.history.starts else "does not exist"
+            )
+            raise UsageError(
+                f"round {number} of run {self.run_id} {what}",
+                f"the last ended round is {newest}",
+            )
         return number, ends[number]
 
     def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
@@ -118,10 +156,16 @@ class RunSnapshots:
             first = ends.get(0) or starts[min(starts)]
             return first, ends[max(ends)]
         if number == 0:
-            raise UsageError("round 0 is the start of the run, which changed nothing", "rounds are counted from 1")
+            raise UsageError(
+                "round 0 is the start of the run, which changed nothing",
+                "rounds are counted from 1",
+            )
         number, end = self.end(number)
         if number not in starts:
-            raise UsageError(f"no round of run {self.run_id} has ended yet", "goal status shows its state")
+            raise UsageError(
+                f"no round of run {self.run_id} has ended yet",
+                "goal status shows its state",
+            )
         return starts[number], end
 
 
@@ -135,7 +179,10 @@ class RoundPatch:
 
 
 async def round_patch(
-    snapshots: RunSnapshots, home: Path, environ: Mapping[str, str], number: int | None = None
+    snapshots: RunSnapshots,
+    home: Path,
+    environ: Mapping[str, str],
+    number: int | None = None,
 ) -> RoundPatch:
     """Return the patch of a round, or of the whole run. Raise UsageError for no such round, WorkspaceError for no store."""
     start, end = snapshots.both(number)
@@ -167,11 +214,22 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
         folder = RunFolder(home / RUNS / str(summary["run_id"]))
         if summary.get("stop_reason") in _WAITING or is_written(folder.events):
             continue
-        times = (summary.get("finished_at"), summary.get("updated_at"), summary.get("started_at"))
-        if (now - datetime.fromisoformat(str(next(filter(None, times))))).total_seconds() <= seconds:
+        times = (
+            summary.get("finished_at"),
+            summary.get("updated_at"),
+            summary.get("started_at"),
+        )
+        if (
+            now - datetime.fromisoformat(str(next(filter(None, times))))
+        ).total_seconds() <= seconds:
             continue
-        status, reason = str(summary.get("status")), str(summary.get("stop_reason") or "")
-        why = f"{status}, {reason}" if reason not in ("", status, "satisfied") else status
+        status, reason = (
+            str(summary.get("status")),
+            str(summary.get("stop_reason") or ""),
+        )
+        why = (
+            f"{status}, {reason}" if reason not in ("", status, "satisfied") else status
+        )
         resumable = reason not in FINAL
         if status == "unreadable":
             rest = "" if folder.is_empty else "; its log may still be whole"
@@ -197,11 +255,18 @@ class Pruned:
     half_removed: int = 0  # folders that an interrupted removal or a killed check left
     stores: list[str] = field(default_factory=list)
     snapshots: int = 0  # that were removed from other stores
-    left: list[str] = field(default_factory=list)  # why other snapshots were not removed
+    left: list[str] = field(
+        default_factory=list
+    )  # why other snapshots were not removed
 
 
 def prune_runs(
-    home: Path, found: Sequence[OldRun], environ: Mapping[str, str], since: float, *, dry_run: bool
+    home: Path,
+    found: Sequence[OldRun],
+    environ: Mapping[str, str],
+    since: float,
+    *,
+    dry_run: bool,
 ) -> Pruned:
     """Remove runs, and the snapshots that no run needs and that are older than `since`, in seconds since 1970."""
     folders = (home / RUNS, home / "stores", home / CHECKS)
@@ -213,24 +278,48 @@ def prune_runs(
         remove_run(home, folder)
     workspaces = _workspaces(home)
     if unknown := [run for run, workspace in workspaces.items() if not workspace]:
-        done.left.append(f"run {unknown[0]} does not name its workspace, so no snapshot was removed")
+        done.left.append(
+            f"run {unknown[0]} does not name its workspace, so no snapshot was removed"
+        )
         return done
-    for store in sorted(path for path in folders[1].glob("*") if path.is_dir() and path.name[0] != "."):
-        users = [Path(user) for user in workspaces.values() if user and store_name(Path(user)) == store.name]
+    for store in sorted(
+        path for path in folders[1].glob("*") if path.is_dir() and path.name[0] != "."
+    ):
+        users = [
+            Path(user)
+            for user in workspaces.values()
+            if user and store_name(Path(user)) == store.name
+        ]
         try:
             if users:
-                done.snapshots += shrink(store, users[0], environ, lambda: _named(home, store.name), since)  # noqa: B023
-            elif last_used(store) < since and remove_store(store, store, lambda: bool(_users(home, store.name))):  # noqa: B023
+                done.snapshots += shrink(
+                    store,
+                    users[0],
+                    environ,
+                    lambda: _named(home, store.name),  # noqa: B023
+                    since,
+                )
+            elif last_used(store) < since and remove_store(
+                store,
+                store,
+                lambda: bool(_users(home, store.name)),  # noqa: B023
+            ):
                 done.stores.append(store.name)
         except (WorkspaceError, OSError) as error:
-            done.left.append(f"{store}: {error.message if isinstance(error, WorkspaceError) else error}")
+            done.left.append(
+                f"{store}: {error.message if isinstance(error, WorkspaceError) else error}"
+            )
     return done
 
 
 def _ended_checks(home: Path, since: float) -> list[RunFolder]:
     """Return the folders of checks that were killed before `since`, in seconds since 1970."""
     folders = [RunFolder(path) for path in (home / CHECKS).glob("[!.]*")]
-    return [folder for folder in folders if folder.path.stat().st_mtime < since and not is_written(folder.events)]
+    return [
+        folder
+        for folder in folders
+        if folder.path.stat().st_mtime < since and not is_written(folder.events)
+    ]
 
 
 def _workspaces(home: Path) -> dict[str, str]:
@@ -245,7 +334,11 @@ def _workspaces(home: Path) -> dict[str, str]:
 
 def _users(home: Path, store: str) -> list[str]:
     """Return the runs that use a store, with those whose workspace is not known."""
-    return [run for run, user in _workspaces(home).items() if not user or store_name(Path(user)) == store]
+    return [
+        run
+        for run, user in _workspaces(home).items()
+        if not user or store_name(Path(user)) == store
+    ]
 
 
 def _named(home: Path, store: str) -> set[str]:

@@ -22,8 +22,19 @@ from goalrunner.records.files import clear, is_written
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
-from goalrunner.system.sandbox import Choice, SandboxedLauncher, SandboxPolicy, WritableRoot, choose
-from goalrunner.system.sandbox_view import Confinement, private_paths, sandbox_environment, visible_paths
+from goalrunner.system.sandbox import (
+    Choice,
+    SandboxedLauncher,
+    SandboxPolicy,
+    WritableRoot,
+    choose,
+)
+from goalrunner.system.sandbox_view import (
+    Confinement,
+    private_paths,
+    sandbox_environment,
+    visible_paths,
+)
 
 TEMPORARY = "tmp"  # the folder in GOAL_HOME of what commands in a sandbox write
 
@@ -39,12 +50,19 @@ def clear_leftovers(home: Path) -> None:
         folders = list((home / TEMPORARY).iterdir())
         ended = [path.name for path in folders if not _is_driven(home, path.name)]
         if ended:
-            threading.Thread(target=clear_own, args=(home, *ended), name="goal-leftovers", daemon=True).start()
+            threading.Thread(
+                target=clear_own,
+                args=(home, *ended),
+                name="goal-leftovers",
+                daemon=True,
+            ).start()
 
 
 def _is_driven(home: Path, run_id: str) -> bool:
     """Return whether a process drives the run, or the check, of that id."""
-    return any(is_written(RunFolder(home / kind / run_id).events) for kind in (RUNS, CHECKS))
+    return any(
+        is_written(RunFolder(home / kind / run_id).events) for kind in (RUNS, CHECKS)
+    )
 
 
 def clear_own(home: Path, *run_ids: str) -> None:
@@ -62,7 +80,9 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
     if goal_file is None or not any(spec.hidden for spec in goal.validators):
         return None
     path = Path(os.path.realpath(goal_file))
-    if not path.is_file() or any(path.name in (spec.run or "") for spec in goal.validators):
+    if not path.is_file() or any(
+        path.name in (spec.run or "") for spec in goal.validators
+    ):
         return None
     ask = partial(ask_git, path.parent, environ=os.environ, timeout=10.0)
     with contextlib.suppress(OSError):
@@ -72,7 +92,9 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
     return path
 
 
-def runner_outputs(workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)) -> tuple[str, ...]:
+def runner_outputs(
+    workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)
+) -> tuple[str, ...]:
     """Return a .gitignore pattern for each file in the workspace that the runner writes: `record`, stdout, stderr."""
     written = [Path(os.path.realpath(record))] if record else []
     get_path = getattr(fcntl, "F_GETPATH", None)  # on macOS
@@ -81,12 +103,22 @@ def runner_outputs(workspace: Path, record: Path | None, streams: Iterable[int] 
             if get_path is None:
                 path = Path(f"/proc/self/fd/{number}").readlink()
             else:
-                path = Path(os.fsdecode(fcntl.fcntl(number, get_path, bytes(1024)).partition(b"\0")[0])).resolve()
+                path = Path(
+                    os.fsdecode(
+                        fcntl.fcntl(number, get_path, bytes(1024)).partition(b"\0")[0]
+                    )
+                ).resolve()
             status = os.fstat(number)
             if stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.stat()):
                 written.append(path)
-    inside = {path.relative_to(workspace) for path in written if path.is_relative_to(workspace)}
-    return tuple(sorted("/" + os.fsdecode(literal(os.fsencode(path))) for path in inside))
+    inside = {
+        path.relative_to(workspace)
+        for path in written
+        if path.is_relative_to(workspace)
+    }
+    return tuple(
+        sorted("/" + os.fsdecode(literal(os.fsencode(path))) for path in inside)
+    )
 
 
 def person() -> str:
@@ -114,7 +146,9 @@ class Sandbox:
     outer_environ: Mapping[str, str]  # the environment of `goal` itself
     choice: Choice
     secret: Path | None = None  # a goal file that commands must not read
-    hides: tuple[Path, ...] = ()  # GOAL_HOME, the default GOAL_HOME, and the logins of all agents
+    hides: tuple[
+        Path, ...
+    ] = ()  # GOAL_HOME, the default GOAL_HOME, and the logins of all agents
 
     @property
     def name(self) -> str:
@@ -124,7 +158,11 @@ class Sandbox:
     @property
     def environ(self) -> Mapping[str, str]:
         """The environment of commands."""
-        return self.outer_environ if self.choice.sandbox is None else sandbox_environment(self.outer_environ)
+        return (
+            self.outer_environ
+            if self.choice.sandbox is None
+            else sandbox_environment(self.outer_environ)
+        )
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
         """Return notes for people about the sandbox. `has_own_agent`: the calling program made the conversation."""
@@ -132,14 +170,26 @@ class Sandbox:
         if config.sandbox == "none":
             return ()
         if choice.sandbox is None:
-            return (f"no sandbox: {choice.why}; commands run as you; to use one, {choice.remedy}",)
+            return (
+                f"no sandbox: {choice.why}; commands run as you; to use one, {choice.remedy}",
+            )
         if has_own_agent:
-            return (f"sandbox: {choice.sandbox.name} confines only the validators: the calling program made the agent",)
-        held = "no network for the validators" if self.goal.agent.external else "no network"
+            return (
+                f"sandbox: {choice.sandbox.name} confines only the validators: the calling program made the agent",
+            )
+        held = (
+            "no network for the validators"
+            if self.goal.agent.external
+            else "no network"
+        )
         net = "the network is open" if config.network else held
-        notes = [f"sandbox: {choice.sandbox.name}; commands write only the workspace and a private /tmp; {net}"]
+        notes = [
+            f"sandbox: {choice.sandbox.name}; commands write only the workspace and a private /tmp; {net}"
+        ]
         if self.goal.agent.external and not config.network:
-            notes.append(f"network = false applies only to the validators: {self.goal.agent.use} must reach its model")
+            notes.append(
+                f"network = false applies only to the validators: {self.goal.agent.use} must reach its model"
+            )
         return tuple(notes)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
@@ -147,14 +197,20 @@ class Sandbox:
         if self.choice.sandbox is None:
             return inner
         own = self.own_folder(run_id)
-        roots = [WritableRoot(self.workspace, own / ("checks-tmp" if checks else "agent-tmp"))]
+        roots = [
+            WritableRoot(
+                self.workspace, own / ("checks-tmp" if checks else "agent-tmp")
+            )
+        ]
         within = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
             emptied=tuple(filter(None, (self.secret,))),
             readable=visible_paths(self.outer_environ),
             network=self.goal.workspace.network,
         )
-        return SandboxedLauncher(inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within))
+        return SandboxedLauncher(
+            inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within)
+        )
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder for what commands of a run write outside of the workspace."""
@@ -173,15 +229,26 @@ class Sandbox:
         theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
         inner = Confinement(
             writable=theirs,
-            readable=(*visible_paths(environ, user), *(user / name for name in (".gitconfig", ".config/git"))),
-            hidden=tuple(path for path in self.hides if path.exists() and path not in theirs),
+            readable=(
+                *visible_paths(environ, user),
+                *(user / name for name in (".gitconfig", ".config/git")),
+            ),
+            hidden=tuple(
+                path for path in self.hides if path.exists() and path not in theirs
+            ),
             emptied=tuple(filter(None, (self.secret,))),
             home=(user, own / "agent-home"),
         )
-        return SandboxPolicy(self.choice.sandbox, (WritableRoot(self.workspace, own / "agent-tmp"),), inner)
+        return SandboxPolicy(
+            self.choice.sandbox,
+            (WritableRoot(self.workspace, own / "agent-tmp"),),
+            inner,
+        )
 
 
-def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> Sandbox:
+def choose_sandbox(
+    goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None
+) -> Sandbox:
     """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
     config, plain = goal.workspace, no_sandbox(goal, home, environ, goal_file)
     workspace, home, choice = plain.workspace, plain.home, plain.choice
@@ -208,11 +275,15 @@ def choose_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file
     return replace(plain, choice=choice)
 
 
-def no_sandbox(goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None) -> Sandbox:
+def no_sandbox(
+    goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None
+) -> Sandbox:
     """Return the location of a run whose commands run as the user."""
     choice = Choice(None, "the goal has none", 'write [workspace] sandbox = "auto"')
     secret = secret_goal_file(goal, goal_file)
-    return Sandbox(goal, workspace_of(goal), Path(os.path.realpath(home)), environ, choice, secret)
+    return Sandbox(
+        goal, workspace_of(goal), Path(os.path.realpath(home)), environ, choice, secret
+    )
 
 
 def _user_home(environ: Mapping[str, str]) -> Path:
@@ -220,7 +291,9 @@ def _user_home(environ: Mapping[str, str]) -> Path:
 
 
 def _hidden(goal: Goal, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    usual = goal_home({name: value for name, value in environ.items() if name != "GOAL_HOME"})
+    usual = goal_home(
+        {name: value for name, value in environ.items() if name != "GOAL_HOME"}
+    )
     try:
         presets = all_presets(goal.agents, environ)
     except GoalFileError as error:

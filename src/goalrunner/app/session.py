@@ -11,8 +11,22 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from goalrunner.app.build import PreparedRun, cut_usage, deadline_at, open_run, prepare_run
-from goalrunner.app.previous_run import NEW_RUN, LoadedRun, file_hash, finalize, frozen_goal, load_run, refuse_final
+from goalrunner.app.build import (
+    PreparedRun,
+    cut_usage,
+    deadline_at,
+    open_run,
+    prepare_run,
+)
+from goalrunner.app.previous_run import (
+    NEW_RUN,
+    LoadedRun,
+    file_hash,
+    finalize,
+    frozen_goal,
+    load_run,
+    refuse_final,
+)
 from goalrunner.app.readiness import readiness, refuse_unready
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
@@ -42,7 +56,9 @@ Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
 def _signals() -> Iterator[Watch]:
     """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded function, also if they came before."""
     # SIGHUP comes when the terminal is closed; `nohup` ignores it on purpose.
-    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    hangup = (
+        () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    )
     numbers, loop = (signal.SIGINT, signal.SIGTERM, *hangup), asyncio.get_running_loop()
     seen: list[int] = []
     driven: list[tuple[PreparedRun, asyncio.Task[GoalOutcome]]] = []
@@ -86,7 +102,12 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
 
 
 async def resume_run(
-    folder: RunFolder, options: RunOptions, limits: Limits, *, note: str = "", attempt: datetime | None = None
+    folder: RunFolder,
+    options: RunOptions,
+    limits: Limits,
+    *,
+    note: str = "",
+    attempt: datetime | None = None,
 ) -> GoalOutcome:
     """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
 
@@ -114,9 +135,13 @@ def _refuse_older(state: RunState, attempt: datetime | None) -> None:
     )
 
 
-async def drive_to_end(prepared: PreparedRun, watch: Watch = lambda *_: None) -> GoalOutcome:
+async def drive_to_end(
+    prepared: PreparedRun, watch: Watch = lambda *_: None
+) -> GoalOutcome:
     """Drive a run to its end, write its outcome whatever that is, and return it."""
-    task = asyncio.create_task(prepared.run.drive(), context=context_with(prepared.run.recorder.show))
+    task = asyncio.create_task(
+        prepared.run.drive(), context=context_with(prepared.run.recorder.show)
+    )
     await asyncio.sleep(0)  # so that the run has begun before anything can cancel it
     watch(prepared, task)
     requests = asyncio.ensure_future(_watch_for_cancel(prepared, task))
@@ -125,7 +150,9 @@ async def drive_to_end(prepared: PreparedRun, watch: Watch = lambda *_: None) ->
         return await task
 
 
-async def _watch_for_cancel(prepared: PreparedRun, task: asyncio.Task[GoalOutcome]) -> None:
+async def _watch_for_cancel(
+    prepared: PreparedRun, task: asyncio.Task[GoalOutcome]
+) -> None:
     """Wait for a request of `goal cancel`, then cancel the task."""
     while not _is_cancelled(prepared):  # noqa: ASYNC110 - another process makes the request
         await asyncio.sleep(_INTERVAL)
@@ -144,14 +171,19 @@ def _is_cancelled(prepared: PreparedRun) -> bool:
 
 
 @contextlib.contextmanager
-def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> Iterator[None]:
+def settled(
+    prepared: PreparedRun, ended: Callable[[], bool] = lambda: True
+) -> Iterator[None]:
     """If the run has `ended`, or at an error, write its outcome and close its files. A RecordError gets the outcome."""
     try:
         try:
             yield
         except BaseException as error:
             prepared.run.abandon(error)
-            with contextlib.closing(prepared), contextlib.suppress(RecordError):  # the first error says more
+            with (
+                contextlib.closing(prepared),
+                contextlib.suppress(RecordError),
+            ):  # the first error says more
                 prepared.write_outcome()
             raise
         if ended():
@@ -165,12 +197,16 @@ def settled(prepared: PreparedRun, ended: Callable[[], bool] = lambda: True) -> 
 class HostedRun:
     """A run whose rounds the calling program drives; `round` is the one in which its agent works, 0 if there is none."""
 
-    def __init__(self, prepared: PreparedRun, number: int = 0, *, records: bool = False) -> None:
+    def __init__(
+        self, prepared: PreparedRun, number: int = 0, *, records: bool = False
+    ) -> None:
         """With `records`, the prompts are recorded here and not by the program."""
         self.prepared, self.round, self._records = prepared, number, records
 
     async def next(
-        self, turn: RoundReply | BaseException | Awaitable[RoundReply] | None = None, usage: Usage | None = None
+        self,
+        turn: RoundReply | BaseException | Awaitable[RoundReply] | None = None,
+        usage: Usage | None = None,
     ) -> str | GoalOutcome:
         """Check the last turn, if any: its reply, or the error that ended it. Return the next prompt, or the outcome.
 
@@ -232,7 +268,9 @@ class EarlierRun:
     def completed(self) -> GoalOutcome | None:
         """Return the outcome if the run is complete, and write it if its process was killed before it did; else None."""
         finalize(self.folder, self.loaded, self.options.observers)
-        if self.loaded.state.status is GoalStatus.COMPLETE and not is_written(self.folder.events):
+        if self.loaded.state.status is GoalStatus.COMPLETE and not is_written(
+            self.folder.events
+        ):
             return self.loaded.outcome(self.folder)
         return None
 
@@ -242,7 +280,9 @@ class EarlierRun:
         refuse_final(loaded.state)
         plan = self._plan()
         _refuse_low_limits(loaded.state, plan)
-        _refuse_other_start(self.folder, loaded, options.handed(self.goal) if self.goal else ())
+        _refuse_other_start(
+            self.folder, loaded, options.handed(self.goal) if self.goal else ()
+        )
         goal = self.goal or frozen_goal(self.folder, options.environ, loaded.goal_file)
         resolved = resolve(goal, replace(options, goal_file=loaded.goal_file))
         config = replace(resolved, at_work=loaded.state.agent)
@@ -273,13 +313,21 @@ class EarlierRun:
         if isinstance(run.conversation, Resumable) and earlier.chat:
             run.conversation.load(earlier.chat, earlier.unfinished, run.recorder)
         has_session = earlier.unfinished.session is not None
-        cut = {} if self.options.live else cut_usage(config, run.state, earlier.chat, has_session)
-        if self.loaded.state.external:  # only a model of this process can estimate the call that was cut
+        cut = (
+            {}
+            if self.options.live
+            else cut_usage(config, run.state, earlier.chat, has_session)
+        )
+        if (
+            self.loaded.state.external
+        ):  # only a model of this process can estimate the call that was cut
             _refuse_low_limits(with_cut(run.state, cut), plan)
         for observer in self.options.observers:
             if isinstance(observer, Rejoining):
                 observer.on_state(run.state)
-        seconds = None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+        seconds = (
+            None if plan.timeout is None else max(0.0, plan.timeout - run.state.elapsed)
+        )
         is_new_sandbox = config.sandbox_name != self.loaded.state.sandbox
         resumed = RunResumed(
             plan=plan,
@@ -287,13 +335,18 @@ class EarlierRun:
             note=self.note,
             in_flight=cut,
             deadline_at=deadline_at(run.parts.clock.now(), seconds),
-            notes=(*(config.sandbox.notes() if is_new_sandbox else ()), *prepared.notes),
+            notes=(
+                *(config.sandbox.notes() if is_new_sandbox else ()),
+                *prepared.notes,
+            ),
             sandbox=config.sandbox_name,
         )
         try:
             await run.resume(resumed)
         finally:
-            if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():  # even without a new summary
+            if (
+                run.state.status is GoalStatus.RUNNING and folder.outcome.exists()
+            ):  # even without a new summary
                 folder.outcome.replace(folder.earlier_outcome)
 
 
@@ -301,8 +354,16 @@ def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
     """Raise UsageError if a limit would stop the run at once, naming the options that raise all of them."""
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     planned, reason = state.replace(plan=plan), ""
-    if state.stop_reason is StopReason.MAX_ITERATIONS and rounds is not None and rounds <= state.iterations:
-        why = "the only round is used" if rounds == 1 else f"{state.iterations} of {rounds} rounds are used"
+    if (
+        state.stop_reason is StopReason.MAX_ITERATIONS
+        and rounds is not None
+        and rounds <= state.iterations
+    ):
+        why = (
+            "the only round is used"
+            if rounds == 1
+            else f"{state.iterations} of {rounds} rounds are used"
+        )
         reason = "max_iterations"
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
         why = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used"
@@ -316,10 +377,14 @@ def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
     used |= {"tokens": total.tokens, "cost_usd": total.known_cost_usd}
     unknown = [found.budget for found in shortfalls(planned) if found.unknown]
     option = ways_on(vars(plan), used, reason, unknown)[-1]
-    raise UsageError(f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}")
+    raise UsageError(
+        f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}"
+    )
 
 
-def _refuse_other_start(folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]) -> None:
+def _refuse_other_start(
+    folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]
+) -> None:
     """Raise UsageError if a part that a program passed is missing, RecordError if the record of the start was changed."""
     started, state = loaded.started, loaded.state
     if missing := ", ".join(name for name in started.handed if name not in handed):
@@ -328,7 +393,12 @@ def _refuse_other_start(folder: RunFolder, loaded: LoadedRun, handed: Sequence[s
             f"resume it there: goalrunner.resume(run, conversation), or {NEW_RUN}",
         )
     if file_hash(folder.goal_file) != started.goal_sha256:
-        raise RecordError(f"{folder.goal_file} was changed after the run began", NEW_RUN)
+        raise RecordError(
+            f"{folder.goal_file} was changed after the run began", NEW_RUN
+        )
     for name, digest in state.kept.items():
         if file_hash(folder.start / name) != digest:
-            raise RecordError(f"{folder.start / name} differs from what was recorded at the start of the run", NEW_RUN)
+            raise RecordError(
+                f"{folder.start / name} differs from what was recorded at the start of the run",
+                NEW_RUN,
+            )

@@ -53,7 +53,9 @@ class Verification:
     messages: int = 0
     artifacts: int = 0
     citations: int = 0
-    notes: list[str] = field(default_factory=list)  # what could not be checked, or is unusual and no damage
+    notes: list[str] = field(
+        default_factory=list
+    )  # what could not be checked, or is unusual and no damage
     broken: Broken | None = None
 
 
@@ -61,11 +63,15 @@ class _Damage(Exception):
     """Raised with the fields of `Broken`."""
 
 
-async def verify_run(folder: RunFolder, home: Path, environ: Mapping[str, str]) -> Verification:
+async def verify_run(
+    folder: RunFolder, home: Path, environ: Mapping[str, str]
+) -> Verification:
     """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
     verifier = _Verifier(folder, home, environ)
     try:
-        _check_outcome(folder, await verifier.check_log(), verifier.evidence, verifier.done.notes)
+        _check_outcome(
+            folder, await verifier.check_log(), verifier.evidence, verifier.done.notes
+        )
     except _Damage as damage:
         verifier.done.broken = Broken(*damage.args)
     except LogDamage as damage:
@@ -79,14 +85,18 @@ async def verify_run(folder: RunFolder, home: Path, environ: Mapping[str, str]) 
 class _Verifier:
     """Folds a run's records in order, and checks the files that they name and the citations of each verdict."""
 
-    def __init__(self, folder: RunFolder, home: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: RunFolder, home: Path, environ: Mapping[str, str]
+    ) -> None:
         self.done = Verification(folder.run_id, str(folder.path))
         self.evidence = EvidenceIndex()
         self._folder, self._home, self._environ = folder, home, environ
         self._artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
         self._checked_artifacts: set[str] = set()
         self._snapshots: KeptStore | None = None
-        self._missing_snapshots: list[str] = []  # for each citation whose freshness is not known: why
+        self._missing_snapshots: list[
+            str
+        ] = []  # for each citation whose freshness is not known: why
 
     async def check_log(self) -> RunState:
         """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
@@ -117,15 +127,23 @@ class _Verifier:
         for name, sha256 in state.kept.items():
             _check_hash(folder.start / name, sha256, "the recorded start of the run")
         if unknown := len(self._missing_snapshots):
-            what = f"{unknown} cited observations were" if unknown > 1 else "a cited observation was"
-            notes.append(f"whether {what} fresh cannot be checked again: {self._missing_snapshots[0]}")
+            what = (
+                f"{unknown} cited observations were"
+                if unknown > 1
+                else "a cited observation was"
+            )
+            notes.append(
+                f"whether {what} fresh cannot be checked again: {self._missing_snapshots[0]}"
+            )
         return state
 
     def _check_files(self, record: Record) -> None:
         """Check the files that an event names by their hashes."""
         event, transcript = record.event, self._folder.transcript
         if isinstance(event, events.RunStarted):
-            _check_hash(self._folder.goal_file, event.goal_sha256, "the goal of the run")
+            _check_hash(
+                self._folder.goal_file, event.goal_sha256, "the goal of the run"
+            )
         elif isinstance(event, events.MessageRecorded):
             try:
                 read_message(transcript, event.text)
@@ -142,44 +160,75 @@ class _Verifier:
 
     async def _check_verdict(self, event: events.Event, state: RunState) -> None:
         """Check the citations of a judge's verdict again. Raise RecordError if it does not hold."""
-        if not isinstance(event, events.VerdictRecorded) or event.verdict.source != "judge":
+        if (
+            not isinstance(event, events.VerdictRecorded)
+            or event.verdict.source != "judge"
+        ):
             return
         verdict, stale = event.verdict, dict(event.stale)
         for identifier in verdict.cited:
             item = self.evidence.observations.get(identifier)
-            if item is not None and identifier not in stale and (reason := await self._stale(item, state)):
+            if (
+                item is not None
+                and identifier not in stale
+                and (reason := await self._stale(item, state))
+            ):
                 stale[identifier] = reason
-        trail = self.evidence.trail(self._artifacts.read, partial(read_message, self._folder.transcript))
-        outcome = JudgeOutcome(
-            criteria=list(verdict.criteria), score=verdict.score, complete=verdict.complete, missing=verdict.missing
+        trail = self.evidence.trail(
+            self._artifacts.read, partial(read_message, self._folder.transcript)
         )
-        again = check_verdict(outcome, request_of_state(state, event.round, trail, stale)).event
+        outcome = JudgeOutcome(
+            criteria=list(verdict.criteria),
+            score=verdict.score,
+            complete=verdict.complete,
+            missing=verdict.missing,
+        )
+        again = check_verdict(
+            outcome, request_of_state(state, event.round, trail, stale)
+        ).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:
-                raise RecordError(f'the verdict of round {event.round} on "{old.criterion}": {new.missing}')
+                raise RecordError(
+                    f'the verdict of round {event.round} on "{old.criterion}": {new.missing}'
+                )
         if verdict.complete and not again.verdict.complete:
-            raise RecordError(f"the verdict of round {event.round} is complete without proof: {again.verdict.missing}")
+            raise RecordError(
+                f"the verdict of round {event.round} is complete without proof: {again.verdict.missing}"
+            )
 
     async def _stale(self, item: Observation, state: RunState) -> str:
         """Return why an observation was outdated at the verdict; empty if it was not, or if that is no longer known."""
         if state.snapshot is None:
             return ""
         try:
-            return await why_stale(item, self.evidence.history, state.snapshot, partial(self._changes, state.workspace))
+            return await why_stale(
+                item,
+                self.evidence.history,
+                state.snapshot,
+                partial(self._changes, state.workspace),
+            )
         except WorkspaceError as error:
             self._missing_snapshots.append(error.message)
             return ""
 
-    async def _changes(self, workspace: str, old: Snapshot | None, new: Snapshot | None) -> tuple[str, ...]:
+    async def _changes(
+        self, workspace: str, old: Snapshot | None, new: Snapshot | None
+    ) -> tuple[str, ...]:
         """Return the paths that differ between two snapshots. Raise WorkspaceError if they are gone."""
         if old is None or new is None or old.id == new.id:
             return ()
         if self._snapshots is None:
             outputs = frozen_table(self._folder).get("workspace", {}).get("outputs", ())
-            self._snapshots = KeptStore(Path(workspace), self._home, self._environ, outputs)
+            self._snapshots = KeptStore(
+                Path(workspace), self._home, self._environ, outputs
+            )
         await self._snapshots.require(old, new)
-        return tuple(sorted(change.path for change in await self._snapshots.store.changes(old, new)))
+        return tuple(
+            sorted(
+                change.path for change in await self._snapshots.store.changes(old, new)
+            )
+        )
 
 
 def _check_hash(path: Path, sha256: str, what: str) -> None:
@@ -191,7 +240,9 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
         raise _Damage(str(path), None, f"{what} differs from what was recorded")
 
 
-def _check_outcome(folder: RunFolder, state: RunState, evidence: EvidenceIndex, notes: list[str]) -> None:
+def _check_outcome(
+    folder: RunFolder, state: RunState, evidence: EvidenceIndex, notes: list[str]
+) -> None:
     """Compare outcome.json and summary.json with the state that the log folds to. The run's folder may have been moved."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         notes.append("the run has not ended; only what is recorded so far was checked")
@@ -224,7 +275,9 @@ def _table(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
-        raise _Damage(str(path), None, f"it cannot be read: {error.strerror}") from error
+        raise _Damage(
+            str(path), None, f"it cannot be read: {error.strerror}"
+        ) from error
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):

@@ -8,7 +8,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from goalrunner.app.goal_models import goal_judge
 from goalrunner.audits.judge_statistics import (
@@ -35,7 +41,12 @@ _FORM = 'Each line is a JSON object: {"path": "chat.jsonl", "objective": "The te
 _LABELS = {"complete": True, "incomplete": False}
 
 _Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
-_Label = Annotated[bool, BeforeValidator(lambda value: _LABELS.get(value, value) if isinstance(value, str) else value)]
+_Label = Annotated[
+    bool,
+    BeforeValidator(
+        lambda value: _LABELS.get(value, value) if isinstance(value, str) else value
+    ),
+]
 
 
 class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
@@ -68,8 +79,12 @@ def read_dataset(path: Path) -> list[Sample]:
         try:
             sample = Sample.model_validate_json(text)
         except ValidationError as error:
-            raise UsageError(f"{path}:{number}  {first_problem(error)}", _FORM) from None
-        samples.append(sample.model_copy(update={"line": number, "folder": path.parent}))
+            raise UsageError(
+                f"{path}:{number}  {first_problem(error)}", _FORM
+            ) from None
+        samples.append(
+            sample.model_copy(update={"line": number, "folder": path.parent})
+        )
     if not samples:
         raise UsageError(f"{path}: the dataset has no samples", _FORM)
     return samples
@@ -122,8 +137,13 @@ def _job(sample: Sample, series: Series) -> AuditJob:
     if sample.goal is not None:
         goal = load_goal(sample.folder / sample.goal, given, os.environ, runnable=False)
     else:
-        goal = resolve_goal({}, {"objective": sample.objective, **given}, os.environ, runnable=False)
-    update = {"minimum_score": 0.0, **({"max_tokens": _WHOLE} if series.policy == "whole" else {})}
+        goal = resolve_goal(
+            {}, {"objective": sample.objective, **given}, os.environ, runnable=False
+        )
+    update = {
+        "minimum_score": 0.0,
+        **({"max_tokens": _WHOLE} if series.policy == "whole" else {}),
+    }
     goal = goal.model_copy(update={"judge": goal.judge.model_copy(update=update)})
     return _WholeJob(sample.folder / sample.path, goal, policy=series.policy)
 
@@ -159,7 +179,9 @@ async def calibrate_judges(
         fault = Fault(line=line, path=sample.path, message=audit.problem)
         first = first_lines.setdefault(audit.key or str(line), line)
         if first != line:
-            message = f"the same transcript and goal as line {first}; it is not counted again"
+            message = (
+                f"the same transcript and goal as line {first}; it is not counted again"
+            )
             faults[line, None] = fault.model_copy(update={"message": message})
         elif audit.result == "unreadable":
             faults[line, None] = fault
@@ -168,13 +190,20 @@ async def calibrate_judges(
         elif audit.result != "not audited":
             faults[line, one] = fault.model_copy(update=one._asdict())
     complete = sum(sample.label for sample in samples)
-    pairs = [pair for pair in combinations(counted, 2) if pair[0].policy == pair[1].policy]
+    pairs = [
+        pair for pair in combinations(counted, 2) if pair[0].policy == pair[1].policy
+    ]
     return Calibration(
         dataset=str(dataset),
         results=str(results.path),
         samples={"complete": complete, "incomplete": len(samples) - complete},
-        judges=tuple(statistics_of(one, of_series, target) for one, of_series in counted.items()),
-        agreement=tuple(agreement_of(one, other, counted[one], counted[other]) for one, other in pairs),
+        judges=tuple(
+            statistics_of(one, of_series, target) for one, of_series in counted.items()
+        ),
+        agreement=tuple(
+            agreement_of(one, other, counted[one], counted[other])
+            for one, other in pairs
+        ),
         faults=tuple(sorted(faults.values(), key=lambda fault: fault.line)),
         audits=_audits_of_call(audits),
         usage=spending.total,
@@ -183,6 +212,10 @@ async def calibrate_judges(
 
 def _audits_of_call(audits: Sequence[TranscriptAudit]) -> Audits:
     remaining = [audit for audit in audits if audit.result == "not audited"]
-    new = [audit for audit in audits if audit.key and not audit.is_known and audit.result != "not audited"]
+    new = [
+        audit
+        for audit in audits
+        if audit.key and not audit.is_known and audit.result != "not audited"
+    ]
     stopped = remaining[0].problem if remaining else ""
     return Audits(asked=len(new), left=len(remaining), stopped=stopped)

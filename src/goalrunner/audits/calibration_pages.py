@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from goalrunner.audits.calibration import Calibration, Fault
-from goalrunner.audits.judge_statistics import Agreement, JudgeStatistics, Rate, Threshold
+from goalrunner.audits.judge_statistics import (
+    Agreement,
+    JudgeStatistics,
+    Rate,
+    Threshold,
+)
 from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, laid_out, lines_text, model_name, printable_line, table
+from goalrunner.reports.layout import (
+    Fact,
+    laid_out,
+    lines_text,
+    model_name,
+    printable_line,
+    table,
+)
 
 _NO_VALUE = "-"
 _LISTED_FAULTS = 10
@@ -42,14 +54,24 @@ class CalibrationReport(NamedTuple):
 
 def calibration_report(calibration: Calibration) -> CalibrationReport:
     """Return a calibration with its tables and lines."""
-    labels = ", ".join(f"{number:,} {name}" for name, number in calibration.samples.items())
-    samples = f"{sum(calibration.samples.values()):,} of {calibration.dataset}: {labels}"
+    labels = ", ".join(
+        f"{number:,} {name}" for name, number in calibration.samples.items()
+    )
+    samples = (
+        f"{sum(calibration.samples.values()):,} of {calibration.dataset}: {labels}"
+    )
     number = sum(judge.verdicts for judge in calibration.judges)
-    verdicts = f"{number:,} · {figures.count(calibration.audits.asked, 'audit')} of this call"
+    verdicts = (
+        f"{number:,} · {figures.count(calibration.audits.asked, 'audit')} of this call"
+    )
     if calibration.audits.asked:
         verdicts += f", {' · '.join(figures.spent(calibration.usage))}"
-    error_rows: list[TableRow] = [("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")]
-    effort_rows: list[TableRow] = [("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")]
+    error_rows: list[TableRow] = [
+        ("JUDGE", "POLICY", "FALSE ACCEPT", "FALSE REJECT", "AUROC", "BRIER")
+    ]
+    effort_rows: list[TableRow] = [
+        ("JUDGE", "POLICY", "VERDICTS", "UNREADABLE", "TOKENS", "COST", "LATENCY")
+    ]
     thresholds = []
     for judge in calibration.judges:
         error_rows.append(_error_row(judge))
@@ -58,8 +80,12 @@ def calibration_report(calibration: Calibration) -> CalibrationReport:
             score = judge.threshold.minimum_score
             setting = "" if score is None else f"minimum_score = {score:g}"
             name = series_name(judge.judge, judge.policy)
-            thresholds.append(ThresholdLine(name, threshold_text(judge.threshold), setting))
-    return CalibrationReport(calibration, samples, verdicts, error_rows, effort_rows, thresholds)
+            thresholds.append(
+                ThresholdLine(name, threshold_text(judge.threshold), setting)
+            )
+    return CalibrationReport(
+        calibration, samples, verdicts, error_rows, effort_rows, thresholds
+    )
 
 
 def _error_row(judge: JudgeStatistics) -> TableRow:
@@ -88,7 +114,9 @@ def _effort_row(judge: JudgeStatistics) -> TableRow:
 
 def calibration_text(report: CalibrationReport, columns: int | None = None) -> str:
     """Return the tables and lines for a terminal with so many columns; None is a pipe."""
-    head = laid_out([Fact("samples", report.samples), Fact("verdicts", report.verdicts)], columns)
+    head = laid_out(
+        [Fact("samples", report.samples), Fact("verdicts", report.verdicts)], columns
+    )
     errors = lines_text(table(report.error_rows))
     efforts = lines_text(table(report.effort_rows))
     return "\n".join([head, errors, efforts, laid_out(_closing(report), columns)])
@@ -99,13 +127,20 @@ def _closing(report: CalibrationReport) -> Iterator[Fact]:
     for agreement in calibration.agreement:
         yield Fact("agreement", agreement_text(agreement))
     for line in report.thresholds:
-        yield Fact("threshold", f"{line.series}: {line.finding}", tone="plain" if line.setting else "warn")
+        yield Fact(
+            "threshold",
+            f"{line.series}: {line.finding}",
+            tone="plain" if line.setting else "warn",
+        )
         if line.setting:
             yield Fact("", line.setting, whole=True)
     for fault in calibration.faults[:_LISTED_FAULTS]:
         yield Fact("left out", fault_text(fault), tone="warn")
     if len(calibration.faults) > _LISTED_FAULTS:
-        yield Fact("", f"and {len(calibration.faults) - _LISTED_FAULTS:,} more; --json lists all")
+        yield Fact(
+            "",
+            f"and {len(calibration.faults) - _LISTED_FAULTS:,} more; --json lists all",
+        )
     if calibration.audits.stopped:
         remaining = figures.count(calibration.audits.left, "audit is", "audits are")
         text = f"{calibration.audits.stopped}; {remaining} left. The same command continues."
@@ -129,7 +164,11 @@ def rate_text(rate: Rate) -> str:
 def fault_text(fault: Fault) -> str:
     """Return which verdict is left out, and why."""
     path = "" if fault.path in fault.message else f" {fault.path}"
-    series = f", {series_name(fault.judge, fault.policy)}" if fault.judge and fault.policy else ""
+    series = (
+        f", {series_name(fault.judge, fault.policy)}"
+        if fault.judge and fault.policy
+        else ""
+    )
     return f"line {fault.line}{path}{series}: {fault.message}"
 
 
@@ -138,7 +177,11 @@ def agreement_text(agreement: Agreement) -> str:
     names = f"{' and '.join(map(model_name, agreement.judges))} ({agreement.policy})"
     if agreement.same.rate is None:
         return f"{names}: no common verdicts"
-    kappa = "undefined, because all verdicts are the same" if agreement.kappa is None else f"{agreement.kappa:.2f}"
+    kappa = (
+        "undefined, because all verdicts are the same"
+        if agreement.kappa is None
+        else f"{agreement.kappa:.2f}"
+    )
     return f"{names}: kappa {kappa}; {rate_text(agreement.same)} verdicts are the same"
 
 

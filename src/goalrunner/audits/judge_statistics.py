@@ -25,7 +25,9 @@ def require_libraries() -> None:
         import scipy.stats  # noqa: F401
         import sklearn.metrics  # noqa: F401
     except ImportError as error:
-        message = f"the statistics of a calibration need scikit-learn and SciPy: {error}"
+        message = (
+            f"the statistics of a calibration need scikit-learn and SciPy: {error}"
+        )
         raise UsageError(message, "pip install 'goalrunner[calibrate]'") from None
 
 
@@ -61,7 +63,9 @@ class Threshold(Frozen):
     false_accept: Rate
     false_reject: Rate
     shown: bool  # whether the whole interval is at the target or below
-    incomplete_samples_needed: int  # that show the target, without a single false accept
+    incomplete_samples_needed: (
+        int  # that show the target, without a single false accept
+    )
 
 
 class JudgeStatistics(Frozen):
@@ -75,9 +79,13 @@ class JudgeStatistics(Frozen):
     false_reject: Rate
     auroc: float | None
     brier: float | None
-    roc: tuple[dict[str, float], ...]  # the rates "false_accept" and "true_accept" at each threshold of the score
+    roc: tuple[
+        dict[str, float], ...
+    ]  # the rates "false_accept" and "true_accept" at each threshold of the score
     curve: tuple[Bin, ...]
-    audit: dict[str, float | None]  # mean "tokens" and "cost_usd", and the median of "seconds"
+    audit: dict[
+        str, float | None
+    ]  # mean "tokens" and "cost_usd", and the median of "seconds"
     usage: Usage
     threshold: Threshold | None
 
@@ -111,7 +119,9 @@ LabelledAudits = Mapping[int, LabelledAudit]
 """The audits of one series by line of the dataset."""
 
 
-def statistics_of(series: Series, audits: LabelledAudits, target: float | None) -> JudgeStatistics:
+def statistics_of(
+    series: Series, audits: LabelledAudits, target: float | None
+) -> JudgeStatistics:
     """Return the statistics of one series; with a target, the threshold as well."""
     from sklearn import metrics
 
@@ -134,7 +144,9 @@ def statistics_of(series: Series, audits: LabelledAudits, target: float | None) 
         false_accept=false_accept,
         false_reject=false_reject,
         auroc=auroc,
-        brier=float(metrics.brier_score_loss(labels, scores, pos_label=True)) if scores else None,
+        brier=float(metrics.brier_score_loss(labels, scores, pos_label=True))
+        if scores
+        else None,
         roc=tuple(roc),
         curve=_curve(readable),
         audit=_effort([sample.audit for sample in samples]),
@@ -145,7 +157,11 @@ def statistics_of(series: Series, audits: LabelledAudits, target: float | None) 
 
 def _effort(audits: Sequence[TranscriptAudit]) -> dict[str, float | None]:
     """Return mean tokens and cost of an audit, and the median of its seconds; None if a value is not known."""
-    effort: dict[str, float | None] = {"tokens": None, "cost_usd": None, "seconds": None}
+    effort: dict[str, float | None] = {
+        "tokens": None,
+        "cost_usd": None,
+        "seconds": None,
+    }
     if not audits:
         return effort
     usages = [audit.usage for audit in audits]
@@ -166,13 +182,25 @@ def rate(values: Sequence[bool]) -> Rate:
         return Rate()
     count, of = sum(values), len(values)
     found = binomtest(count, of).proportion_ci(_CONFIDENCE, method="wilson")
-    return Rate(count=count, of=of, rate=count / of, low=float(found.low), high=float(found.high))
+    return Rate(
+        count=count,
+        of=of,
+        rate=count / of,
+        low=float(found.low),
+        high=float(found.high),
+    )
 
 
-def _errors(samples: Sequence[LabelledAudit], minimum_score: float) -> tuple[Rate, Rate]:
+def _errors(
+    samples: Sequence[LabelledAudit], minimum_score: float
+) -> tuple[Rate, Rate]:
     """Return the rates of false accepts and false rejects with a minimum score."""
-    false_accepts = [one.is_accepted(minimum_score) for one in samples if not one.is_complete]
-    false_rejects = [not one.is_accepted(minimum_score) for one in samples if one.is_complete]
+    false_accepts = [
+        one.is_accepted(minimum_score) for one in samples if not one.is_complete
+    ]
+    false_rejects = [
+        not one.is_accepted(minimum_score) for one in samples if one.is_complete
+    ]
     return rate(false_accepts), rate(false_rejects)
 
 
@@ -182,7 +210,9 @@ def _curve(readable: Sequence[LabelledAudit]) -> tuple[Bin, ...]:
     for _, group in groupby(sorted(readable, key=_bin), _bin):
         members = list(group)
         mean = fmean(one.score for one in members)
-        curve.append(Bin(score=mean, complete=rate([one.is_complete for one in members])))
+        curve.append(
+            Bin(score=mean, complete=rate([one.is_complete for one in members]))
+        )
     return tuple(curve)
 
 
@@ -195,7 +225,9 @@ def _threshold(samples: Sequence[LabelledAudit], target: float) -> Threshold:
     minimum: float | None = None
     for step in range(_STEPS + 1):
         false_accept, false_reject = _errors(samples, step / _STEPS)
-        if false_accept.of and false_accept.count <= math.floor(target * false_accept.of + 1e-9):
+        if false_accept.of and false_accept.count <= math.floor(
+            target * false_accept.of + 1e-9
+        ):
             minimum = step / _STEPS
             break
     # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
@@ -206,11 +238,15 @@ def _threshold(samples: Sequence[LabelledAudit], target: float) -> Threshold:
         false_accept=false_accept,
         false_reject=false_reject,
         shown=minimum is not None and false_accept.high <= target,
-        incomplete_samples_needed=math.ceil(z * z * (1 - target) / target) if target > 0 else 0,
+        incomplete_samples_needed=math.ceil(z * z * (1 - target) / target)
+        if target > 0
+        else 0,
     )
 
 
-def agreement_of(one: Series, other: Series, first: LabelledAudits, second: LabelledAudits) -> Agreement:
+def agreement_of(
+    one: Series, other: Series, first: LabelledAudits, second: LabelledAudits
+) -> Agreement:
     """Return how far the judges of two series with the same policy agree on the samples that both have judged."""
     from sklearn.metrics import cohen_kappa_score
 
@@ -219,4 +255,6 @@ def agreement_of(one: Series, other: Series, first: LabelledAudits, second: Labe
     right = [second[line].is_accepted() for line in common]
     kappa = float(cohen_kappa_score(left, right)) if len({*left, *right}) == 2 else None
     same = rate([a == b for a, b in zip(left, right, strict=True)])
-    return Agreement(judges=(one.judge, other.judge), policy=one.policy, same=same, kappa=kappa)
+    return Agreement(
+        judges=(one.judge, other.judge), policy=one.policy, same=same, kappa=kappa
+    )

@@ -17,7 +17,9 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
-Result = Literal["complete", "not complete", "unreadable", "judge failed", "not audited"]
+Result = Literal[
+    "complete", "not complete", "unreadable", "judge failed", "not audited"
+]
 EvidenceSource = Literal["transcript", "runner", "both", ""]
 """The source of the evidence: claims of the transcript, observations of the runner, or both."""
 
@@ -34,20 +36,28 @@ class TranscriptAudit(Frozen):
     verdict: GoalVerdict | None = None
     problem: str = ""  # why there is no verdict
     format: str = ""
-    partial: str = ""  # what of the transcript was not read; empty if nothing is missing
+    partial: str = (
+        ""  # what of the transcript was not read; empty if nothing is missing
+    )
     evidence: EvidenceSource = ""
-    forgeable: tuple[str, ...] = ()  # the cited observations that may show a file which the agent wrote
+    forgeable: tuple[
+        str, ...
+    ] = ()  # the cited observations that may show a file which the agent wrote
     validators: tuple[ValidatorResult, ...] = ()
     labels: tuple[str, ...] = ()
     judge: str = ""
     usage: Usage = Usage()
     seconds: float = 0.0
-    is_known: bool = Field(default=False, exclude=True)  # whether an earlier call made it
+    is_known: bool = Field(
+        default=False, exclude=True
+    )  # whether an earlier call made it
 
     @property
     def missing(self) -> str:
         """Why it is not complete, in words."""
-        return self.problem or (self.verdict.missing if self.verdict and not self.verdict.complete else "")
+        return self.problem or (
+            self.verdict.missing if self.verdict and not self.verdict.complete else ""
+        )
 
 
 class KeptVerdicts:
@@ -66,7 +76,9 @@ class KeptVerdicts:
                 lines = file.read().splitlines(keepends=True)
         self._torn = bool(lines) and not lines[-1].endswith(b"\n")
         for number, line in enumerate(lines, 1):
-            if not (line.startswith(_START) or _START.startswith(line.rstrip(b"\n") or b"-")):
+            if not (
+                line.startswith(_START) or _START.startswith(line.rstrip(b"\n") or b"-")
+            ):
                 raise UsageError(f"{path}:{number}  not a verdict", _HINT)
             with contextlib.suppress(ValidationError):
                 verdict = TranscriptAudit.model_validate_json(line)
@@ -78,7 +90,10 @@ class KeptVerdicts:
     def add(self, verdict: TranscriptAudit) -> None:
         """Append a verdict; it is durable when this returns. Raise RecordError."""
         line = f"{verdict.model_dump_json()}\n".encode(errors="replace")
-        with record_errors(f"{self.path} could not be written", ""), self.path.open("ab") as file:
+        with (
+            record_errors(f"{self.path} could not be written", ""),
+            self.path.open("ab") as file,
+        ):
             file.write(b"\n" + line if self._torn else line)
             file.flush()
             os.fsync(file.fileno())
@@ -101,7 +116,10 @@ class Spending:
             return f"{total.tokens:,} of {budget.tokens:,} tokens are spent"
         if budget.cost_usd is not None and total.known_cost_usd >= budget.cost_usd:
             return f"${total.known_cost_usd:.4f} of ${budget.cost_usd:.4f} are spent"
-        unknown = {"tokens": total.uncounted_calls > 0, "cost_usd": total.cost_usd is None}
+        unknown = {
+            "tokens": total.uncounted_calls > 0,
+            "cost_usd": total.cost_usd is None,
+        }
         for name in budget.limited:
             if unknown[name] and name not in budget.unenforced:
                 return f"the {'cost' if name == 'cost_usd' else 'usage'} of a call is unknown, so the budget cannot be kept"
@@ -114,7 +132,9 @@ class SpendingRecorder:
 
     spending: Spending
     used: Usage = field(default_factory=Usage)
-    is_cut: bool = False  # whether the budget ended the audit, perhaps before its last question
+    is_cut: bool = (
+        False  # whether the budget ended the audit, perhaps before its last question
+    )
     problem: str = ""  # why the last answer of the judge could not be used
 
     def usage(self, account: Account, usage: Usage) -> None:
@@ -122,7 +142,10 @@ class SpendingRecorder:
         self.spending.total += usage
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None:
         """Keep the reason for the audit."""
         self.problem = detail

@@ -14,7 +14,12 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Observation, Trail, trail_with
 from goalrunner.core.ports import ValidationContext
-from goalrunner.core.verdict import GoalVerdict, SuiteRecord, ValidatorResult, verdict_of
+from goalrunner.core.verdict import (
+    GoalVerdict,
+    SuiteRecord,
+    ValidatorResult,
+    verdict_of,
+)
 from goalrunner.engine.journal import result_facts
 from goalrunner.engine.turns import NoAgent
 from goalrunner.records.run_folder import CHECKS, RunFolder, new_run_id
@@ -40,19 +45,33 @@ class RevisionChecks:
 
     def added_to(self, trail: Trail) -> Trail:
         """Return the trail with the results of visible validators at its end, as observations of the runner."""
-        number = max((int(item.id[1:]) for item in trail.items if isinstance(item, Observation)), default=0)
+        number = max(
+            (int(item.id[1:]) for item in trail.items if isinstance(item, Observation)),
+            default=0,
+        )
         last = max((item.round for item in trail.items), default=0)
         own: list[tuple[Observation, str]] = []
         for result, text in zip(self.results, self.outputs, strict=True):
             if not result.hidden:
-                identifier, source = f"o{number + len(own) + 1}", f"validator {result.name}"
+                identifier, source = (
+                    f"o{number + len(own) + 1}",
+                    f"validator {result.name}",
+                )
                 facts = result_facts(result)
-                item = Observation(id=identifier, source=source, facts=facts, command=result.command, round=last)
+                item = Observation(
+                    id=identifier,
+                    source=source,
+                    facts=facts,
+                    command=result.command,
+                    round=last,
+                )
                 own.append((item, text))
         return trail_with([*((item, trail.read(item)) for item in trail.items), *own])
 
 
-async def check_revision(goal: Goal, revision: str, options: RunOptions) -> RevisionChecks:
+async def check_revision(
+    goal: Goal, revision: str, options: RunOptions
+) -> RevisionChecks:
     """Run the validators of a goal on its workspace as it is now; protected files have the content of the revision.
 
     Files that git ignores are used as they are. No run is kept. Raise UsageError for a goal without
@@ -103,13 +122,26 @@ async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
     leaked = [*finished.leaked, *changed]
     results, outputs = [], []
     for result, output in zip(finished.results, ran.outputs, strict=True):
-        shown = {name: parts.redact(getattr(result, name)) for name in ("feedback", "command", "summary")}
+        shown = {
+            name: parts.redact(getattr(result, name))
+            for name in ("feedback", "command", "summary")
+        }
         results.append(result.model_copy(update={**shown, "suite": SuiteRecord()}))
         text = shown["feedback"]
         if output is not None:
-            text = b"".join(parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)).decode(errors="replace")
+            text = b"".join(
+                parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)
+            ).decode(errors="replace")
         outputs.append(text)
-    written = f"the workspace changed while validators ran: {', '.join(leaked[:5])}" if leaked else ""
+    written = (
+        f"the workspace changed while validators ran: {', '.join(leaked[:5])}"
+        if leaked
+        else ""
+    )
     return RevisionChecks(
-        tuple(results), tuple(outputs), finished.refusal or written, finished.protected_changes, finished.labels
+        tuple(results),
+        tuple(outputs),
+        finished.refusal or written,
+        finished.protected_changes,
+        finished.labels,
     )

@@ -24,7 +24,13 @@ from goalrunner.audits.kept_verdicts import (
 )
 from goalrunner.audits.revision_checks import RevisionChecks
 from goalrunner.core import VERSION
-from goalrunner.core.errors import AuthenticationFailed, GoalError, ModelError, ModelNotFound, UsageError
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    GoalError,
+    ModelError,
+    ModelNotFound,
+    UsageError,
+)
 from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
@@ -54,17 +60,31 @@ class AuditJob:
 
     def read(self) -> SavedTrail:
         """Return the transcript. Raise UsageError if it cannot be read, RecordError for damaged records of a run."""
-        return read_transcript(self.path, deliverable=self.goal.deliverable, format=self.format)
+        return read_transcript(
+            self.path, deliverable=self.goal.deliverable, format=self.format
+        )
 
     def key(self, trail: SavedTrail) -> str:
         """Return the key of a kept verdict: a hash of the transcript, the goal, the judge's settings and the rules."""
         goal, judge, found = self.goal, self.goal.judge, hashlib.sha256()
         about: list[Any] = [
-            *(goal.objective, goal.success_criteria, goal.constraints, goal.deliverable),
+            *(
+                goal.objective,
+                goal.success_criteria,
+                goal.constraints,
+                goal.deliverable,
+            ),
             goal.agent.model,
         ]
-        about += [judge.model_dump(mode="json"), repr(audit_form(judge.system_prompt)), self.policy, VERSION]
-        found.update(json.dumps([*about, self.format, trail.format, trail.partial]).encode())
+        about += [
+            judge.model_dump(mode="json"),
+            repr(audit_form(judge.system_prompt)),
+            self.policy,
+            VERSION,
+        ]
+        found.update(
+            json.dumps([*about, self.format, trail.format, trail.partial]).encode()
+        )
         for item in trail.items:
             text = trail.read(item).encode(errors="replace")
             found.update(f"\n{item.model_dump_json()}\n{len(text)}\n".encode())
@@ -73,25 +93,35 @@ class AuditJob:
 
     def result(self, result: Result, problem: str, key: str = "") -> TranscriptAudit:
         """Return an audit without a verdict."""
-        return TranscriptAudit(key=key, transcript=_shown(self.path), result=result, problem=problem)
+        return TranscriptAudit(
+            key=key, transcript=_shown(self.path), result=result, problem=problem
+        )
 
 
 def _shown(path: Path | str) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 
-async def audit_transcript(job: AuditJob, checks: RevisionChecks | None = None) -> TranscriptAudit:
+async def audit_transcript(
+    job: AuditJob, checks: RevisionChecks | None = None
+) -> TranscriptAudit:
     """Audit one transcript ("-" is standard input). If a validator of `checks` failed, the judge is not asked.
 
     If a part of the transcript cannot be read, the verdict is never complete. Raise UsageError if nothing can be read,
     RecordError if the records of a run are damaged, and ModelError if the judge cannot be asked.
     """
     saved = await asyncio.to_thread(job.read)
-    return await _audited(job, saved, goal_judge(job.goal), SpendingRecorder(Spending()), checks)
+    return await _audited(
+        job, saved, goal_judge(job.goal), SpendingRecorder(Spending()), checks
+    )
 
 
 async def _audited(
-    job: AuditJob, saved: SavedTrail, llm: LLM, recorder: SpendingRecorder, checks: RevisionChecks | None = None
+    job: AuditJob,
+    saved: SavedTrail,
+    llm: LLM,
+    recorder: SpendingRecorder,
+    checks: RevisionChecks | None = None,
 ) -> TranscriptAudit:
     began, goal = time.monotonic(), job.goal
     trail = checks.added_to(saved) if checks is not None else saved
@@ -109,9 +139,19 @@ async def _audited(
     failed = verdict.source == "fallback"
     return TranscriptAudit(
         transcript=_shown(job.path),
-        result="judge failed" if failed else "complete" if verdict.complete else "not complete",
-        verdict=GoalVerdict.model_validate(redactor.json(verdict.model_dump(mode="json"))),
-        problem=redactor.text(f"the judge's answers could not be read: {recorder.problem}") if failed else "",
+        result="judge failed"
+        if failed
+        else "complete"
+        if verdict.complete
+        else "not complete",
+        verdict=GoalVerdict.model_validate(
+            redactor.json(verdict.model_dump(mode="json"))
+        ),
+        problem=redactor.text(
+            f"the judge's answers could not be read: {recorder.problem}"
+        )
+        if failed
+        else "",
         format=saved.format,
         partial=saved.partial,
         evidence=_evidence(trail),
@@ -138,8 +178,13 @@ def _unchecked(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
 
 def _evidence(trail: Trail) -> EvidenceSource:
     """Return the source of the tool results. Observations that contain only words of the agent do not count."""
-    found = [item for item in trail.items if isinstance(item, Observation) and item.shows]
-    seen, reported = any(not item.reported_by for item in found), any(item.reported_by for item in found)
+    found = [
+        item for item in trail.items if isinstance(item, Observation) and item.shows
+    ]
+    seen, reported = (
+        any(not item.reported_by for item in found),
+        any(item.reported_by for item in found),
+    )
     return "both" if seen and reported else "runner" if seen else "transcript"
 
 
@@ -160,9 +205,13 @@ class Auditor:
     model: Callable[[Goal], LLM] = goal_judge
     measuring: bool = False
     on_end: OnEnd | None = None
-    _locks: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
+    _locks: dict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
 
-    async def run(self, jobs: Sequence[AuditJob], at_once: int = 4) -> list[TranscriptAudit]:
+    async def run(
+        self, jobs: Sequence[AuditJob], at_once: int = 4
+    ) -> list[TranscriptAudit]:
         """Audit transcripts, `at_once` at a time, and return the audits in the order of `jobs`.
 
         Raise AuthenticationFailed or ModelNotFound if the judge cannot be asked at all, and RecordError if verdicts cannot
@@ -192,27 +241,42 @@ class Auditor:
             saved = await in_thread(job.read)
             key = await in_thread(job.key, saved)
         except (GoalError, OSError) as error:
-            return job.result("unreadable", error.message if isinstance(error, GoalError) else str(error))
+            return job.result(
+                "unreadable",
+                error.message if isinstance(error, GoalError) else str(error),
+            )
         async with self._locks[key]:  # equal transcripts are judged once
             if known := self.kept.get(key):
-                return known.model_copy(update={"transcript": _shown(job.path), "is_known": True})
+                return known.model_copy(
+                    update={"transcript": _shown(job.path), "is_known": True}
+                )
             if stop := self.spending.stop:
                 return job.result("not audited", stop, key)
             if (settings := _settings(job.goal)) not in models:
                 models[settings] = self.model(job.goal)
             return await self._new(job, saved, key, models[settings])
 
-    async def _new(self, job: AuditJob, saved: SavedTrail, key: str, llm: LLM) -> TranscriptAudit:
+    async def _new(
+        self, job: AuditJob, saved: SavedTrail, key: str, llm: LLM
+    ) -> TranscriptAudit:
         recorder = SpendingRecorder(self.spending)
         try:
-            audit = (await _audited(job, saved, llm, recorder)).model_copy(update={"key": key})
+            audit = (await _audited(job, saved, llm, recorder)).model_copy(
+                update={"key": key}
+            )
         except (AuthenticationFailed, ModelNotFound):
             raise
         except GoalError as error:
-            audit = job.result("judge failed" if isinstance(error, ModelError) else "unreadable", error.message, key)
+            audit = job.result(
+                "judge failed" if isinstance(error, ModelError) else "unreadable",
+                error.message,
+                key,
+            )
         if recorder.is_cut and (self.measuring or audit.verdict is None):
             return job.result("not audited", self.spending.stop, key)
-        if audit.verdict is not None and (self.measuring or audit.result != "judge failed"):
+        if audit.verdict is not None and (
+            self.measuring or audit.result != "judge failed"
+        ):
             self.kept.add(audit)
         return audit
 

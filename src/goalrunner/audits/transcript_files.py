@@ -25,7 +25,10 @@ def find_transcripts(names: Sequence[str]) -> list[Path]:
         named = list(_named(name))
         if not named:
             suffixes = ", ".join(_SUFFIXES)
-            raise UsageError(f"{name}: no transcript was found", f"name files, or a folder with files ({suffixes})")
+            raise UsageError(
+                f"{name}: no transcript was found",
+                f"name files, or a folder with files ({suffixes})",
+            )
         for path in named:
             transcripts[os.path.realpath(path)] = path
     return list(transcripts.values())
@@ -54,7 +57,11 @@ def _inside(folder: Path) -> Iterator[Path]:
         check_format(folder)
     except UsageError:
         for path in sorted(folder.iterdir()):
-            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+            if (
+                path.is_dir()
+                and not path.is_symlink()
+                and not path.name.startswith(".")
+            ):
                 yield from _inside(path)
             elif path.suffix in _SUFFIXES and path.is_file():
                 yield path

@@ -22,14 +22,19 @@ class BaseResults:
         """`redact` replaces secrets in what is written. Raise RecordError if the file is damaged."""
         self._path = path
         self._redact = redact
-        self.results: dict[str, ValidatorResult] = {**((path and read_json(path, dict[str, _KeptResult])) or {})}
+        self.results: dict[str, ValidatorResult] = {
+            **((path and read_json(path, dict[str, _KeptResult])) or {})
+        }
 
     def keep(self, results: Iterable[ValidatorResult]) -> None:
         """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
         self.results = {result.name: result for result in results}
         written = {}
         for name, result in self.results.items():
-            texts = {key: self._redact(getattr(result, key)) for key in ("feedback", "command", "summary")}
+            texts = {
+                key: self._redact(getattr(result, key))
+                for key in ("feedback", "command", "summary")
+            }
             kept = _KeptResult(**{**dict(result), **texts})
             written[name] = kept.model_dump(mode="json")
         if self._path is not None:

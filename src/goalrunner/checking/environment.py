@@ -100,7 +100,9 @@ class CheckEnvironment(Protocol):
 
     kind: Kind
 
-    def open(self, layers: Sequence[Layer]) -> AbstractAsyncContextManager[OpenEnvironment]:
+    def open(
+        self, layers: Sequence[Layer]
+    ) -> AbstractAsyncContextManager[OpenEnvironment]:
         """Set up an environment for one check run. At its end, its processes are ended and its writes are discarded.
 
         The first layer is the workspace's; others are for folders outside of it (the git folder of a worktree). Raises
@@ -120,7 +122,9 @@ def environment_errors(what: str) -> Iterator[None]:
         raise EnvironmentFailed(error.message, error.hint) from error
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        raise EnvironmentFailed(f"{what}: {reason}", "free some space, or set GOAL_HOME") from error
+        raise EnvironmentFailed(
+            f"{what}: {reason}", "free some space, or set GOAL_HOME"
+        ) from error
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
@@ -139,7 +143,9 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
 
 def is_below(path: str, folders: Collection[str]) -> bool:
     """Return whether a relative path is one of these, or lies below one."""
-    return path in folders or any(str(folder) in folders for folder in Path(path).parents)
+    return path in folders or any(
+        str(folder) in folders for folder in Path(path).parents
+    )
 
 
 def copy_into(source: Path, root: Path, path: str) -> bool:
@@ -150,16 +156,27 @@ def copy_into(source: Path, root: Path, path: str) -> bool:
     """
     given, target = source / path, root / path
     followed = any(
-        os.path.realpath((top / path).parent) != str(top.resolve() / Path(path).parent) for top in (source, root)
+        os.path.realpath((top / path).parent) != str(top.resolve() / Path(path).parent)
+        for top in (source, root)
     )
-    if followed or given.is_symlink() or not given.is_file() or (target.is_dir() and not target.is_symlink()):
+    if (
+        followed
+        or given.is_symlink()
+        or not given.is_file()
+        or (target.is_dir() and not target.is_symlink())
+    ):
         return False
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):  # a file stands where a folder is needed
+    except (
+        FileExistsError,
+        NotADirectoryError,
+    ):  # a file stands where a folder is needed
         return False
     # Never the bits that let a program run as another user.
-    write_whole(target, given.read_bytes(), mode=given.stat().st_mode & 0o777, lasting=False)
+    write_whole(
+        target, given.read_bytes(), mode=given.stat().st_mode & 0o777, lasting=False
+    )
     return True
 
 
@@ -170,7 +187,9 @@ def put_file(root: Path | str, path: str, file: File) -> None:
     if file.is_link:
         os.symlink(os.fsdecode(file.data), target)
         return
-    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    handle = os.open(
+        target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600
+    )
     with open(handle, "wb") as sink:
         sink.write(file.data)
         os.fchmod(handle, stat.S_IMODE(file.mode))
@@ -202,7 +221,11 @@ def read_whole(path: str, mode: int) -> bytes | None:
             return os.fsencode(os.readlink(path))
         if stat.S_ISDIR(mode):
             return b""
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb", buffering=0) as file:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK),
+            "rb",
+            buffering=0,
+        ) as file:
             return file.read()
     except OSError:
         return None

@@ -33,7 +33,14 @@ _MARKERS: Mapping[Class, tuple[str, ...]] = {
     "build": ("CACHEDIR.TAG", "CMakeCache.txt", "meson-private"),
 }
 _MEMBERS: Mapping[str, tuple[str, ...]] = {
-    "node_modules": (".package-lock.json", ".bin", ".modules.yaml", ".yarn-state.yml", ".yarn-integrity", ".pnpm"),
+    "node_modules": (
+        ".package-lock.json",
+        ".bin",
+        ".modules.yaml",
+        ".yarn-state.yml",
+        ".yarn-integrity",
+        ".pnpm",
+    ),
     "vendor": ("modules.txt", "autoload.php"),
 }
 """Dependencies are folders of this name with one of these files in them, or beside them (below)."""
@@ -55,18 +62,52 @@ _BESIDE: Mapping[Class, Mapping[str, tuple[str, ...]]] = {
 }
 _NAMES: Mapping[Class, frozenset[str]] = {
     "dependencies": frozenset(
-        {"__pypackages__", "site-packages", ".pnpm-store", ".eggs", "bower_components", ".terraform"}
+        {
+            "__pypackages__",
+            "site-packages",
+            ".pnpm-store",
+            ".eggs",
+            "bower_components",
+            ".terraform",
+        }
         | {".yarn/cache", ".yarn/unplugged", "vendor/bundle"}
     ),
-    "build": frozenset(name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1])
-    | {".next", ".nuxt", ".svelte-kit", ".astro", ".angular", ".docusaurus", ".vite", ".swc", ".expo", ".sass-cache"}
-    | {".benchmarks", ".stack-work", "dist-newstyle", ".zig-cache", "zig-out", "pip-wheel-metadata"}
-    | {"storybook-static", "playwright-report", "cmake-build-debug", "cmake-build-release"},
+    "build": frozenset(
+        name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1]
+    )
+    | {
+        ".next",
+        ".nuxt",
+        ".svelte-kit",
+        ".astro",
+        ".angular",
+        ".docusaurus",
+        ".vite",
+        ".swc",
+        ".expo",
+        ".sass-cache",
+    }
+    | {
+        ".benchmarks",
+        ".stack-work",
+        "dist-newstyle",
+        ".zig-cache",
+        "zig-out",
+        "pip-wheel-metadata",
+    }
+    | {
+        "storybook-static",
+        "playwright-report",
+        "cmake-build-debug",
+        "cmake-build-release",
+    },
 }
 _COMMON = frozenset({"build", "dist", "out", "_build", "coverage"})
 """Build output, but source folders have these names as well: git must ignore all that is in them."""
 _KEEPERS = frozenset({".gitignore", ".gitkeep", ".keep"})
-_LINKS = frozenset({".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]})
+_LINKS = frozenset(
+    {".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]}
+)
 _LISTED: Mark = ("dependencies", "named in the goal file")
 _DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})
 _BUILD_FILES = re.compile(
@@ -75,7 +116,19 @@ _BUILD_FILES = re.compile(
         for pattern in (
             *(pattern for pattern in CACHES if not pattern.endswith("/")),
             *("coverage.xml", "coverage.json", "coverage.lcov", "lcov.info"),
-            *("*.o", "*.obj", "*.lo", "*.class", "*.gcda", "*.gcno", "*.gcov", "*.rlib", "*.rmeta", "*.hi", "*.beam"),
+            *(
+                "*.o",
+                "*.obj",
+                "*.lo",
+                "*.class",
+                "*.gcda",
+                "*.gcno",
+                "*.gcov",
+                "*.rlib",
+                "*.rmeta",
+                "*.hi",
+                "*.beam",
+            ),
         )
     )
 )
@@ -120,8 +173,12 @@ class Classifier:
         self._root = os.fspath(workspace)
         self._home = os.path.relpath(home, workspace) if home else ""
         self._patterns = Patterns(dependencies)
-        self._folder_patterns = Patterns(() if any(line.startswith("!") for line in dependencies) else dependencies)
-        self._lines = [line.lstrip("/") for line in dependencies if not line.startswith("!")]
+        self._folder_patterns = Patterns(
+            () if any(line.startswith("!") for line in dependencies) else dependencies
+        )
+        self._lines = [
+            line.lstrip("/") for line in dependencies if not line.startswith("!")
+        ]
         self._known = dict(known or {})
         self._list = cache(self._names)
         self._around = cache(self._topmost)
@@ -137,7 +194,9 @@ class Classifier:
             elif path in whole:
                 self._enter(path)
             else:
-                self._file(path, path.rpartition("/")[2], stat_of(f"{self._root}/{path}"))
+                self._file(
+                    path, path.rpartition("/")[2], stat_of(f"{self._root}/{path}")
+                )
         self.found.sort(key=lambda entry: entry.path)
 
     @property
@@ -164,7 +223,11 @@ class Classifier:
     def _classified(self, here: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
         """Classify a folder and the files in it; return the folders to enter."""
         mark = self._mark(here, whole=True)
-        inner = mark is not None and mark[0] == "build" and any(line.startswith(f"{here}/") for line in self._lines)
+        inner = (
+            mark is not None
+            and mark[0] == "build"
+            and any(line.startswith(f"{here}/") for line in self._lines)
+        )
         if mark and not inner:
             self._add(here, mark)
             return []
@@ -174,22 +237,30 @@ class Classifier:
             path = f"{here}/{entry.name}"
             if not entry.is_dir(follow_symlinks=False):
                 try:
-                    self._file(path, entry.name, _stat(entry.stat(follow_symlinks=False)), mark)
+                    self._file(
+                        path, entry.name, _stat(entry.stat(follow_symlinks=False)), mark
+                    )
                 except FileNotFoundError:
                     continue
             elif entry.name != ".git":
                 if mark:
-                    self._known[path] = _LISTED if self._patterns.match(f"{path}/x") else mark
+                    self._known[path] = (
+                        _LISTED if self._patterns.match(f"{path}/x") else mark
+                    )
                 folders.append(path)
         return folders
 
-    def _file(self, path: str, name: str, info: Stat | None, mark: Mark | None = None) -> None:
+    def _file(
+        self, path: str, name: str, info: Stat | None, mark: Mark | None = None
+    ) -> None:
         """Classify a file or link; `mark` is the class of the build output that it lies in."""
         if self._lines and self._patterns.match(path):
             self._add(path, _LISTED)
         elif mark:
             self._add(path, mark)
-        elif name in _DEPENDENCY_FILES or (name in _LINKS and info and stat.S_ISLNK(info[MODE])):
+        elif name in _DEPENDENCY_FILES or (
+            name in _LINKS and info and stat.S_ISLNK(info[MODE])
+        ):
             self._add(path, ("dependencies", name))
         elif _BUILD_FILES.match(name):
             self._add(path, ("build", name))
@@ -198,7 +269,9 @@ class Classifier:
 
     def _add(self, path: str, mark: Mark, root: str = "") -> None:
         kind, why = mark
-        self.found.append(Ignored(path, kind, why, "" if kind == "other" else root or path))
+        self.found.append(
+            Ignored(path, kind, why, "" if kind == "other" else root or path)
+        )
 
     def _topmost(self, folder: str) -> tuple[str, Mark] | None:
         """Return the topmost folder of dependencies or build output among a folder and those above it, and its mark."""
@@ -207,7 +280,10 @@ class Classifier:
         if above := self._around(folder.rpartition("/")[0]):
             return above
         # All its entries are ignored, except files that only keep the folder in git.
-        whole = all(name in _KEEPERS or f"{folder}/{name}" in self._named for name in self._list(folder))
+        whole = all(
+            name in _KEEPERS or f"{folder}/{name}" in self._named
+            for name in self._list(folder)
+        )
         mark = self._mark(folder, whole=whole)
         return (folder, mark) if mark else None
 
@@ -219,32 +295,58 @@ class Classifier:
             return self._known[folder]
         above, _, name = folder.rpartition("/")
         inside = self._list(folder)
-        if marker := next((one for one in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())) if one in inside), ""):
+        if marker := next(
+            (
+                one
+                for one in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ()))
+                if one in inside
+            ),
+            "",
+        ):
             return "dependencies", marker
-        below_manifest = any("package.json" in self._list(place) for place in ("", *folders_above(above)))
+        below_manifest = any(
+            "package.json" in self._list(place) for place in ("", *folders_above(above))
+        )
         if name == "node_modules" and below_manifest and self._has_package(folder):
             return "dependencies", "package.json above it"
         if why := self._beside("dependencies", name, above):
             return "dependencies", why
-        if name in _NAMES["dependencies"] or f"{os.path.basename(above)}/{name}" in _NAMES["dependencies"]:
+        if (
+            name in _NAMES["dependencies"]
+            or f"{os.path.basename(above)}/{name}" in _NAMES["dependencies"]
+        ):
             return "dependencies", name
-        if marker := next((one for one in _MARKERS["build"] if whole and one in inside), ""):
+        if marker := next(
+            (one for one in _MARKERS["build"] if whole and one in inside), ""
+        ):
             return "build", marker
         if why := self._beside("build", name, above):
             return "build", why
-        return ("build", name) if name in _NAMES["build"] or (whole and name in _COMMON) else None
+        return (
+            ("build", name)
+            if name in _NAMES["build"] or (whole and name in _COMMON)
+            else None
+        )
 
     def _has_package(self, folder: str) -> bool:
         """Return whether a package is installed in a folder of that name; one of a fixture may have none."""
         for name in self._list(folder):
-            names = [f"{name}/{one}" for one in self._list(f"{folder}/{name}")] if name.startswith("@") else [name]
+            names = (
+                [f"{name}/{one}" for one in self._list(f"{folder}/{name}")]
+                if name.startswith("@")
+                else [name]
+            )
             if any("package.json" in self._list(f"{folder}/{one}") for one in names):
                 return True
         return False
 
     def _beside(self, kind: Class, name: str, above: str) -> str:
         markers = _BESIDE[kind].get(name)
-        found = (one for one in sorted(self._list(above)) if markers and one.endswith(markers))
+        found = (
+            one
+            for one in sorted(self._list(above))
+            if markers and one.endswith(markers)
+        )
         return next((f"{one} beside it" for one in found), "")
 
     def _names(self, folder: str) -> frozenset[str]:

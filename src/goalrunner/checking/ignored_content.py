@@ -16,9 +16,24 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from goalrunner.checking.dependencies import Installed, bytecode_in, dependency_labels, inspect, written_since
+from goalrunner.checking.dependencies import (
+    Installed,
+    bytecode_in,
+    dependency_labels,
+    inspect,
+    written_since,
+)
 from goalrunner.checking.environment import File, read_whole
-from goalrunner.checking.ignored_classes import CTIME, MODE, SIZE, Classifier, Mark, Stat, folders_above, stat_of
+from goalrunner.checking.ignored_classes import (
+    CTIME,
+    MODE,
+    SIZE,
+    Classifier,
+    Mark,
+    Stat,
+    folders_above,
+    stat_of,
+)
 from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.records.files import write_whole
 
@@ -96,14 +111,24 @@ class IgnoredContent:
             _ = self._start
             return
         found = Classifier(self._workspace, names, self._dependencies, home=self._home)
-        roots = {entry.root: (entry.kind, entry.why) for entry in found.found if entry.root}
+        roots = {
+            entry.root: (entry.kind, entry.why) for entry in found.found if entry.root
+        }
         # Packages count even if git does not ignore them, as in a project without git.
-        tops = {path.parent.name: path.name for path in self._workspace.glob("*/pyvenv.cfg")}
+        tops = {
+            path.parent.name: path.name for path in self._workspace.glob("*/pyvenv.cfg")
+        }
         tops |= {path.name: path.name for path in self._workspace.glob("node_modules")}
         roots = {name: ("dependencies", why) for name, why in tops.items()} | roots
         installed = self._installed(found.dependencies | tops.keys())
-        self._start = start = _Start(found.others, found.folders, roots, installed, began=time.time_ns())
-        with os_errors("ignored files cannot be kept", "check the disk of GOAL_HOME", WorkspaceError):
+        self._start = start = _Start(
+            found.others, found.folders, roots, installed, began=time.time_ns()
+        )
+        with os_errors(
+            "ignored files cannot be kept",
+            "check the disk of GOAL_HOME",
+            WorkspaceError,
+        ):
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._contents:
                 start.contents = _write_pack(self._workspace, start.files, self._pack)
@@ -116,7 +141,13 @@ class IgnoredContent:
 
     def look(self, names: Iterable[str]) -> Classifier:
         """Look at what git ignores now, for the other methods."""
-        return Classifier(self._workspace, names, self._dependencies, self._start.roots, home=self._home)
+        return Classifier(
+            self._workspace,
+            names,
+            self._dependencies,
+            self._start.roots,
+            home=self._home,
+        )
 
     @staticmethod
     def same(one: Classifier, other: Classifier) -> bool:
@@ -128,7 +159,11 @@ class IgnoredContent:
         start, written = self._start, {}
         for path, info in after.others.items():
             is_of_agent = before.others.get(path) != start.files.get(path)
-            if before.others.get(path) != info and not is_of_agent and path not in start.contents:
+            if (
+                before.others.get(path) != info
+                and not is_of_agent
+                and path not in start.contents
+            ):
                 written[path] = info
         if written:
             start.files |= written
@@ -140,22 +175,40 @@ class IgnoredContent:
         start, there = self._start, now.others
         build = tuple(entry.path for entry in now.found if entry.kind == "build")
         differ = sorted(
-            path for path, info in start.files.items() if there.get(path) != info and self._differs(path, info)
+            path
+            for path, info in start.files.items()
+            if there.get(path) != info and self._differs(path, info)
         )
         new = _appeared(now, start, there.keys() - start.files.keys())
-        known = {root for root, (kind, _) in start.roots.items() if kind == "dependencies"}
+        known = {
+            root for root, (kind, _) in start.roots.items() if kind == "dependencies"
+        }
         packages = self._installed(known | now.dependencies)
-        found = dependency_labels(start.packages, packages, self._workspace) if packages != start.packages else {}
+        found = (
+            dependency_labels(start.packages, packages, self._workspace)
+            if packages != start.packages
+            else {}
+        )
         found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
         caches = [path for path in build if path.endswith(CACHE)]
-        caches += (path for root in known for path in bytecode_in(self._workspace, root))
+        caches += (
+            path for root in known for path in bytecode_in(self._workspace, root)
+        )
         return Changes(
-            appeared=tuple(path for path in new if os.path.lexists(self._workspace / path)),
+            appeared=tuple(
+                path for path in new if os.path.lexists(self._workspace / path)
+            ),
             changed=tuple(differ),
             build=build,
             built=tuple(sorted({path for root in build for path in self._built(root)})),
-            caches=tuple(path for path in caches if written_since(f"{self._workspace}/{path}", start.began)),
-            dependencies=tuple(sorted(label for some in found.values() for label in some)),
+            caches=tuple(
+                path
+                for path in caches
+                if written_since(f"{self._workspace}/{path}", start.began)
+            ),
+            dependencies=tuple(
+                sorted(label for some in found.values() for label in some)
+            ),
             dependency_folders=tuple(sorted(found)),
             state=_state(now, packages),
         )
@@ -166,11 +219,17 @@ class IgnoredContent:
             return None
         digest, offset = self._start.contents[path]
         info = self._start.files[path]
-        with os_errors(f"the kept content of {path} cannot be read", "", WorkspaceError), self._pack.open("rb") as pack:
+        with (
+            os_errors(f"the kept content of {path} cannot be read", "", WorkspaceError),
+            self._pack.open("rb") as pack,
+        ):
             pack.seek(offset)
             data = pack.read(info[SIZE])
         if hashlib.sha256(data).hexdigest() != digest:
-            raise WorkspaceError(f"the kept content of {path} is damaged: {self._pack}", "start a new run")
+            raise WorkspaceError(
+                f"the kept content of {path} is damaged: {self._pack}",
+                "start a new run",
+            )
         return File(info[MODE], data)
 
     def _built(self, root: str) -> Iterator[str]:
@@ -180,8 +239,13 @@ class IgnoredContent:
         began = self._start.began if root in self._start.roots else 0
         named = [
             path
-            for path in islice(_written_below(self._workspace, root, began), _MOST_WRITTEN)
-            if any(digest_of_path(name) in self._named for name in (*folders_above(path), path))
+            for path in islice(
+                _written_below(self._workspace, root, began), _MOST_WRITTEN
+            )
+            if any(
+                digest_of_path(name) in self._named
+                for name in (*folders_above(path), path)
+            )
         ]
         yield from named if len(named) < _MOST_BUILT else [root]
 
@@ -194,7 +258,11 @@ class IgnoredContent:
         if now == before:
             return False
         kept = self._start.contents.get(path)
-        if now is None or kept is None or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE]):
+        if (
+            now is None
+            or kept is None
+            or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE])
+        ):
             return True
         data = _content_of(f"{self._workspace}/{path}", now)
         return data is None or hashlib.sha256(data).hexdigest() != kept[0]
@@ -203,15 +271,23 @@ class IgnoredContent:
     def _start(self) -> _Start:
         try:
             values: dict[str, Any] = json.loads(self._record.read_bytes())
-            values["packages"] = {root: Installed(**value) for root, value in values["packages"].items()}
+            values["packages"] = {
+                root: Installed(**value) for root, value in values["packages"].items()
+            }
             for name in ("files", "roots", "contents"):  # JSON has lists for tuples
-                values[name] = {path: tuple(value) for path, value in values[name].items()}
+                values[name] = {
+                    path: tuple(value) for path, value in values[name].items()
+                }
             return _Start(**values | {"folders": set(values["folders"])})
         except OSError as error:
-            raise WorkspaceError(f"the record of ignored files cannot be read: {error}") from error
+            raise WorkspaceError(
+                f"the record of ignored files cannot be read: {error}"
+            ) from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             message = f"the run was made by another version of goal, or {self._record} is damaged"
-            raise WorkspaceError(message, "start a new run: goal run GOAL_FILE") from error
+            raise WorkspaceError(
+                message, "start a new run: goal run GOAL_FILE"
+            ) from error
 
 
 @dataclass
@@ -226,12 +302,18 @@ class _Start:
     began: int = 0
 
     def __post_init__(self) -> None:
-        for folder in {path.rpartition("/")[0] for path in (*self.files, *self.roots)} - {""}:
+        for folder in {
+            path.rpartition("/")[0] for path in (*self.files, *self.roots)
+        } - {""}:
             self.folders.update((*folders_above(folder), folder))
 
 
 def _without_logs(look: Classifier) -> dict[str, Stat]:
-    return {path: info for path, info in look.others.items() if not path.endswith((".log", ".pid"))}
+    return {
+        path: info
+        for path, info in look.others.items()
+        if not path.endswith((".log", ".pid"))
+    }
 
 
 def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
@@ -243,15 +325,24 @@ def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
     return hashlib.sha256(data.encode()).hexdigest()
 
 
-def _appeared(now: Classifier, start: _Start, others: Collection[str]) -> tuple[str, ...]:
+def _appeared(
+    now: Classifier, start: _Start, others: Collection[str]
+) -> tuple[str, ...]:
     """Return new other files (`others`), or the topmost new folders that hold nothing else."""
-    mixed = {folder for entry in now.found if entry.kind != "other" for folder in folders_above(entry.path)}
+    mixed = {
+        folder
+        for entry in now.found
+        if entry.kind != "other"
+        for folder in folders_above(entry.path)
+    }
     new = now.folders - start.folders - mixed
     found = set()
     closed = [entry.path for entry in now.found if entry.kind == "other"]
     for path in (*closed, *others):
         if path not in start.files and path not in start.folders:
-            found.add(next((folder for folder in folders_above(path) if folder in new), path))
+            found.add(
+                next((folder for folder in folders_above(path) if folder in new), path)
+            )
     return tuple(sorted(found))
 
 
@@ -280,17 +371,30 @@ def _written_below(workspace: Path, path: str, began: int) -> Iterator[str]:
 def _content_of(path: str, info: Stat) -> bytes | None:
     """Return the content of a file or the target of a link; None if it cannot be read or no longer has that stat."""
     data = read_whole(path, info[MODE])
-    return data if data is not None and len(data) == info[SIZE] and stat_of(path) == info else None
+    return (
+        data
+        if data is not None and len(data) == info[SIZE] and stat_of(path) == info
+        else None
+    )
 
 
-def _write_pack(workspace: Path, files: Mapping[str, Stat], pack: Path) -> dict[str, Kept]:
+def _write_pack(
+    workspace: Path, files: Mapping[str, Stat], pack: Path
+) -> dict[str, Kept]:
     """Write the content of small files into one file; return where the content of each file is.
 
     It is not flushed to the disk: each content is compared with its hash when it is used.
     """
     kept, offset = {}, 0
-    with open(os.open(pack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
-        for size, path in sorted((info[SIZE], path) for path, info in files.items() if info[SIZE] <= KEPT_FILE):
+    with open(
+        os.open(pack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
+        "wb",
+    ) as out:
+        for size, path in sorted(
+            (info[SIZE], path)
+            for path, info in files.items()
+            if info[SIZE] <= KEPT_FILE
+        ):
             if offset + size > KEPT_TOTAL:
                 break
             if (data := _content_of(f"{workspace}/{path}", files[path])) is not None:

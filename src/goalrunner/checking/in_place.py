@@ -25,7 +25,15 @@ from goalrunner.checking.environment import (
     to_its_end,
 )
 from goalrunner.checking.git_files import NO_HOOKS, without_git
-from goalrunner.checking.journal import HIDDEN, Journal, Move, checks_folder, found, lock, modes_of
+from goalrunner.checking.journal import (
+    HIDDEN,
+    Journal,
+    Move,
+    checks_folder,
+    found,
+    lock,
+    modes_of,
+)
 from goalrunner.checking.made_files import MadeFiles
 from goalrunner.checking.setup import Setup, activated, record_in_place
 from goalrunner.checking.undo import Undo, UndoWatchdog, undo
@@ -70,7 +78,9 @@ class InPlace:
             yield check
 
     @asynccontextmanager
-    async def _opened(self, layers: Sequence[Layer], *, installs: bool = False) -> AsyncIterator[InPlaceCheck]:
+    async def _opened(
+        self, layers: Sequence[Layer], *, installs: bool = False
+    ) -> AsyncIterator[InPlaceCheck]:
         check = InPlaceCheck(self, layers)
         try:
             await to_its_end(check.set_up())
@@ -86,7 +96,9 @@ class InPlace:
         if record.exists() and record.read_text() == inputs.key:
             return
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(record, b"")  # even if it fails, ignored files may exist from now on
+        write_whole(
+            record, b""
+        )  # even if it fails, ignored files may exist from now on
         async with self._opened(layers, installs=True) as check:
             await setup.run(check, workspace)
         write_whole(record, inputs.key.encode())
@@ -102,11 +114,15 @@ class InPlace:
         if undone.lost:
             hint = "what git does not ignore was restored; change the validator so that it keeps GOAL_HOME"
             raise EnvironmentFailed(
-                f"the check removed what was set aside: {'; '.join(undone.lost)}", hint, permanent=True
+                f"the check removed what was set aside: {'; '.join(undone.lost)}",
+                hint,
+                permanent=True,
             )
         assert check.snapshot is not None
         with environment_errors("files of the check cannot be noted"):
-            await self.made.note(check.snapshot, check.ignored, check.journal.modes, reused=installs)
+            await self.made.note(
+                check.snapshot, check.ignored, check.journal.modes, reused=installs
+            )
 
 
 class InPlaceCheck(OpenEnvironment):
@@ -144,12 +160,20 @@ class InPlaceCheck(OpenEnvironment):
         """Return the files of the snapshot that the check wrote with another content."""
         assert self.journal is not None
         moved = {os.path.relpath(move.path, self.path) for move in self.journal.moves}
-        changes = [item.path for item in await self._changes() if item.kind == "modified"]
-        return tuple(path for path in changes if not is_below(os.fsdecode(raw(path)), moved))
+        changes = [
+            item.path for item in await self._changes() if item.kind == "modified"
+        ]
+        return tuple(
+            path for path in changes if not is_below(os.fsdecode(raw(path)), moved)
+        )
 
     async def wrote(self) -> tuple[str, ...]:
         """Return the files that differ from the snapshot or are new."""
-        return tuple(item.path for item in await self._changes() if item.kind in ("added", "modified"))
+        return tuple(
+            item.path
+            for item in await self._changes()
+            if item.kind in ("added", "modified")
+        )
 
     async def _changes(self) -> tuple[Change, ...]:
         assert self.snapshot is not None
@@ -157,14 +181,19 @@ class InPlaceCheck(OpenEnvironment):
 
     async def set_up(self) -> None:
         """Write the journal, start the watchdog, then change the workspace. Raise EnvironmentFailed."""
-        for journal in await asyncio.to_thread(found, self._parent.home, str(self.path)):
+        for journal in await asyncio.to_thread(
+            found, self._parent.home, str(self.path)
+        ):
             raise EnvironmentFailed(  # its undo would reset newer work
                 f"an earlier check in {self.path} is not undone; what it moved away is in {journal.folder}",
                 f"put back what you need from there, then remove it: rm -r {journal.folder}",
                 permanent=True,
             )
         with environment_errors(f"the check cannot be set up in {self.path}"):
-            self.snapshot, self.ignored = await self._store.snapshot(), await self._store.ignored_names()
+            self.snapshot, self.ignored = (
+                await self._store.snapshot(),
+                await self._store.ignored_names(),
+            )
             made = await self._parent.made.unchanged(self.snapshot, self.ignored)
             await asyncio.to_thread(self._change, self.snapshot, made)
 
@@ -186,7 +215,9 @@ class InPlaceCheck(OpenEnvironment):
         _set_aside(journal.moves)
         for layer in self._layers:
             root = os.path.realpath(layer.root)
-            for path, file in sorted(layer.put.items()):  # what stood there was set aside
+            for path, file in sorted(
+                layer.put.items()
+            ):  # what stood there was set aside
                 put_file(root, path, file)
 
     def _new_journal(self, snapshot: Snapshot, made: set[str]) -> Journal:
@@ -200,7 +231,9 @@ class InPlaceCheck(OpenEnvironment):
             home=str(home),
             start=str(self._parent.start),
             snapshot=snapshot.model_dump(),
-            moves=_moves_of([*self._layers, Layer(self.path, hide=frozenset(made))], self._folder),
+            moves=_moves_of(
+                [*self._layers, Layer(self.path, hide=frozenset(made))], self._folder
+            ),
             modes=modes_of(root, {*self.ignored, os.path.relpath(home, root)}),
             outputs=list(self._parent.outputs),
             made=sorted(made),
@@ -241,16 +274,22 @@ def _moves_of(layers: Sequence[Layer], folder: Path) -> list[Move]:
     rows = []
     for number, (path, (root, info)) in enumerate(sorted(affected.items())):
         if affected.keys().isdisjoint(map(str, Path(path).parents)):
-            aside = os.path.join(place(os.path.dirname(path) if info else root, root), str(number))
+            aside = os.path.join(
+                place(os.path.dirname(path) if info else root, root), str(number)
+            )
             rows.append(Move(path, root, aside, info.st_ino if info else 0))
     return rows
 
 
-def _affected(root: str, path: str, *, put: bool) -> tuple[str, os.stat_result | None] | None:
+def _affected(
+    root: str, path: str, *, put: bool
+) -> tuple[str, os.stat_result | None] | None:
     """Return the uppermost path that changes, and its stat, None if it does not exist; None if nothing changes."""
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise EnvironmentFailed(f"{path!r} cannot be replaced for a check: it is not a path below {root}")
+        raise EnvironmentFailed(
+            f"{path!r} cannot be replaced for a check: it is not a path below {root}"
+        )
     here, info = root, None
     for number, part in enumerate(parts, 1):
         here = os.path.join(here, part)
@@ -273,7 +312,10 @@ def _place(parent: str, root: str, folder: Path) -> str:
         if os.stat(top).st_dev != os.stat(parent).st_dev:
             continue
         try:
-            os.rename(os.path.join(top, f".none-{token}"), os.path.join(parent, f".none-{token}"))
+            os.rename(
+                os.path.join(top, f".none-{token}"),
+                os.path.join(parent, f".none-{token}"),
+            )
         except OSError as error:
             if error.errno != errno.EXDEV:
                 return os.path.join(top, name)
@@ -289,6 +331,12 @@ def _set_aside(moves: Sequence[Move]) -> None:
         try:
             os.rename(move.path, move.aside)
         except OSError as error:
-            reason = "it is a mount point" if error.errno == errno.EBUSY else error.strerror or error
+            reason = (
+                "it is a mount point"
+                if error.errno == errno.EBUSY
+                else error.strerror or error
+            )
             hint = "run where an overlay of the workspace can be mounted"
-            raise EnvironmentFailed(f"{move.path} cannot be set aside for the check: {reason}", hint) from error
+            raise EnvironmentFailed(
+                f"{move.path} cannot be set aside for the check: {reason}", hint
+            ) from error

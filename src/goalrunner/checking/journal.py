@@ -68,8 +68,14 @@ class Journal:
     @property
     def own(self) -> set[str]:
         """The folders of this program in the workspace, relative to it."""
-        hidden = {os.path.dirname(folder) for folder in self.waiting if os.path.basename(folder) == ".git"}
-        return {os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)}
+        hidden = {
+            os.path.dirname(folder)
+            for folder in self.waiting
+            if os.path.basename(folder) == ".git"
+        }
+        return {
+            os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)
+        }
 
     def write(self) -> None:
         """Write it into its folder; it is durable on disk on return. Raise OSError."""
@@ -113,11 +119,15 @@ def found(home: Path, workspace: str) -> list[Journal]:
     return [journal for journal in result if journal.workspace == workspace]
 
 
-_CLOSED = frozenset(pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/")) | {".git"}
+_CLOSED = frozenset(
+    pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/")
+) | {".git"}
 _USUAL = (0o644, 0o755)
 
 
-def modes_of(workspace: str, skip: Collection[str], *, enter: bool = False) -> dict[str, int]:
+def modes_of(
+    workspace: str, skip: Collection[str], *, enter: bool = False
+) -> dict[str, int]:
     """Return the modes, as in `os.stat`, of folders, and of files with unusual permissions.
 
     Paths are relative; the workspace itself is an empty string. Git folders, caches and what is in `skip`, with or

@@ -36,7 +36,11 @@ class MadeFiles:
         if record.exists():
             found = json.loads(record.read_bytes())
             store.left = found["left"]
-            self._files, self._folders, self._ignored = set(found["files"]), set(found["folders"]), found["ignored"]
+            self._files, self._folders, self._ignored = (
+                set(found["files"]),
+                set(found["folders"]),
+                found["ignored"],
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,11 +50,17 @@ class MadeFiles:
     async def unchanged(self, snapshot: Snapshot, ignored: Collection[str]) -> set[str]:
         """Return the files, or the topmost folders with no others, that are as the last check left them."""
         there = {name.rstrip("/") for name in ignored}
-        found = {path for path in self._ignored.keys() & there if self._state(path) == self._ignored[path]}
+        found = {
+            path
+            for path in self._ignored.keys() & there
+            if self._state(path) == self._ignored[path]
+        }
         if not self._files:
             return found
         paths = {os.fsdecode(raw(path)) for path in await self._store.entries(snapshot)}
-        own = {os.fsdecode(raw(path)) for path in await self._store.left_in(snapshot)} & self._files
+        own = {
+            os.fsdecode(raw(path)) for path in await self._store.left_in(snapshot)
+        } & self._files
         shared = {str(folder) for path in paths - own for folder in Path(path).parents}
         for path in own:
             top = path
@@ -62,20 +72,36 @@ class MadeFiles:
         return found
 
     async def note(
-        self, before: Snapshot, ignored: Collection[str], folders: Collection[str], *, reused: bool = False
+        self,
+        before: Snapshot,
+        ignored: Collection[str],
+        folders: Collection[str],
+        *,
+        reused: bool = False,
     ) -> None:
         """Note what a check made since `before`, when these paths were ignored and these folders existed.
 
         What is `reused` exists in the next check: it is installed.
         """
         after, known = await self._store.snapshot(), len(self._store.left)
-        new = {os.fsdecode(raw(path)) for path in await self._store.note_left(before, after)}
+        new = {
+            os.fsdecode(raw(path))
+            for path in await self._store.note_left(before, after)
+        }
         names = {name.rstrip("/") for name in await self._store.ignored_names()}
         if not reused:
             self._files |= {path for path in new if os.path.basename(path) != ".git"}
-            self._folders |= {str(folder) for path in new for folder in Path(path).parents} - {".", *folders}
-            made = names & (self._ignored.keys() | names - {name.rstrip("/") for name in ignored})
-            made = {path for path in made if not (_CACHES.match(path) or _CACHES.match(f"{path}/x"))}
+            self._folders |= {
+                str(folder) for path in new for folder in Path(path).parents
+            } - {".", *folders}
+            made = names & (
+                self._ignored.keys() | names - {name.rstrip("/") for name in ignored}
+            )
+            made = {
+                path
+                for path in made
+                if not (_CACHES.match(path) or _CACHES.match(f"{path}/x"))
+            }
             states = {path: self._state(path) for path in made}
         else:
             states = self._ignored

@@ -22,9 +22,11 @@ _PACKAGING = "|".join(
     """
     poetry setuptools setuptools_scm flit hatch pdm uv rye pixi maturin scikit-build cibuildwheel versioneer briefcase
     commitizen bumpversion bumpver semantic_release towncrier
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
-_RUN_BY_PACKAGING = r"hatch\.envs|pdm\.scripts|pixi\.tasks|rye\.scripts|poetry\.plugins\.pytest11"
+_RUN_BY_PACKAGING = (
+    r"hatch\.envs|pdm\.scripts|pixi\.tasks|rye\.scripts|poetry\.plugins\.pytest11"
+)
 _PYPROJECT = (
     r"project(?!\.entry-points\.pytest11)|build-system|dependency-groups"
     rf"|tool\.(?!{_RUN_BY_PACKAGING})(?:{_PACKAGING})"
@@ -41,8 +43,14 @@ _CARGO = (
 )
 _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
     "pyproject.toml": (tomllib.loads, _PYPROJECT),
-    "setup.cfg": (_ini, r"metadata|options(?!\.entry_points)[.\w]*|[bs]dist\w*|build\w*"),
-    "tox.ini": (_ini, r"testenv[^.]*\.(?:deps|extras|description)|tox\.(?:requires|minversion)"),
+    "setup.cfg": (
+        _ini,
+        r"metadata|options(?!\.entry_points)[.\w]*|[bs]dist\w*|build\w*",
+    ),
+    "tox.ini": (
+        _ini,
+        r"testenv[^.]*\.(?:deps|extras|description)|tox\.(?:requires|minversion)",
+    ),
     "package.json": (json.loads, _PACKAGE_JSON),
     "cargo.toml": (tomllib.loads, _CARGO),
     "composer.json": (json.loads, r"(?!scripts|config|autoload-dev)[^.]*"),
@@ -52,7 +60,9 @@ _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
 IN_PARTS = frozenset(_MANIFESTS)
 """The names of the manifests, in lower case."""
 _MAKEFILES = frozenset(name.casefold() for name in MAKEFILES)
-_CHECKER_TABLE = re.compile(rf"(?:tool\.)?({'|'.join(CHECKERS)}|importlinter)(?:Config|Ignore)?(?![a-z])")
+_CHECKER_TABLE = re.compile(
+    rf"(?:tool\.)?({'|'.join(CHECKERS)}|importlinter)(?:Config|Ignore)?(?![a-z])"
+)
 
 
 def is_read_in_parts(path: str) -> bool:
@@ -61,7 +71,11 @@ def is_read_in_parts(path: str) -> bool:
 
 
 def check_part(
-    path: str, content: bytes | None, *, only_linters: bool = False, tools: Collection[str] | None = None
+    path: str,
+    content: bytes | None,
+    *,
+    only_linters: bool = False,
+    tools: Collection[str] | None = None,
 ) -> object:
     """Return the part of a configuration file that configures checks, for a comparison.
 
@@ -75,18 +89,26 @@ def check_part(
     loads, metadata = _MANIFESTS[name]
     try:
         table = loads(content.decode()) if content is not None else {}
-        found = dict(_settings(table, re.compile(rf"(?:{metadata})(?:\..*)?", re.DOTALL)))
+        found = dict(
+            _settings(table, re.compile(rf"(?:{metadata})(?:\..*)?", re.DOTALL))
+        )
     except (ValueError, TypeError, configparser.Error, RecursionError):
         return content
     for key in tuple(found):
         checker = _CHECKER_TABLE.match(key)
-        is_read = not only_linters if checker is None else tools is None or checker[1] in tools
+        is_read = (
+            not only_linters
+            if checker is None
+            else tools is None or checker[1] in tools
+        )
         if not is_read:
             del found[key]
     return found
 
 
-def _settings(table: object, metadata: re.Pattern[str], above: str = "") -> Iterator[tuple[str, object]]:
+def _settings(
+    table: object, metadata: re.Pattern[str], above: str = ""
+) -> Iterator[tuple[str, object]]:
     """Yield the settings of a table, and of tables in it, by their keys, without metadata."""
     if not isinstance(table, Mapping):
         raise TypeError("a manifest holds no table")
@@ -108,12 +130,18 @@ def added_commands(path: str, old: bytes | None, new: bytes | None) -> frozenset
         before, after, prefix = {**_targets(texts[0])}, {**_targets(texts[1])}, ""
     else:
         parts = [check_part(path, content) for content in (old, new)]
-        before, after = ({**part} if isinstance(part, Mapping) else {"": part} for part in parts)
+        before, after = (
+            {**part} if isinstance(part, Mapping) else {"": part} for part in parts
+        )
         prefix = "scripts."
     added = [key for key in after if key not in before]
     is_changed = any(after.get(key) != value for key, value in before.items())
     is_other = is_changed or not all(key.startswith(prefix) for key in added)
-    return frozenset() if is_other else frozenset(key.removeprefix(prefix) for key in added)
+    return (
+        frozenset()
+        if is_other
+        else frozenset(key.removeprefix(prefix) for key in added)
+    )
 
 
 _TARGET = re.compile(r"([\w./-]+)[ ]*:(?![:=])")

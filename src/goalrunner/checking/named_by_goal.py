@@ -22,7 +22,8 @@ _CHANGE = (
 )
 _PATH = r"[\w@.~/-]*[\w~/-]"
 _OBJECT = re.compile(
-    rf"\b(?:{_CHANGE})\s+(?:(?:an?|the|our|its|new|missing|file|script|module)\s+)*[`'\"]?({_PATH})", re.IGNORECASE
+    rf"\b(?:{_CHANGE})\s+(?:(?:an?|the|our|its|new|missing|file|script|module)\s+)*[`'\"]?({_PATH})",
+    re.IGNORECASE,
 )
 """A verb of change with what it changes: "Fix the script deploy.sh"."""
 _PLACE = re.compile(
@@ -52,19 +53,27 @@ class NamedByGoal:
         """Return whether a path, or the name of its file, is among them, and stands in no text that keeps it."""
         name = posixpath.basename(path)
         is_named = path in self.paths or name in self.paths or f"./{path}" in self.paths
-        return is_named and not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", self._kept)
+        return is_named and not re.search(
+            rf"(?<![\w.-]){re.escape(name)}(?![\w-])", self._kept
+        )
 
     def names_command(self, name: str) -> bool:
         """Return whether a target of make or a script of package.json is among them."""
-        return name in self.commands and not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", self._kept)
+        return name in self.commands and not re.search(
+            rf"(?<![\w.-]){re.escape(name)}(?![\w-])", self._kept
+        )
 
 
-def named_by_goal(wanted: Iterable[str], constraints: Iterable[str] = ()) -> NamedByGoal:
+def named_by_goal(
+    wanted: Iterable[str], constraints: Iterable[str] = ()
+) -> NamedByGoal:
     """Return what the `wanted` texts, objective and criteria, ask to change by its name."""
     paths: set[str] = set()
     commands: set[str] = set()
     kept = [*constraints]
-    for sentence in (part[:_LONGEST] for text in wanted for part in _SENTENCE.split(text)):
+    for sentence in (
+        part[:_LONGEST] for text in wanted for part in _SENTENCE.split(text)
+    ):
         if _NEGATED.search(sentence):
             kept.append(sentence)
             continue
@@ -72,7 +81,12 @@ def named_by_goal(wanted: Iterable[str], constraints: Iterable[str] = ()) -> Nam
         for found in (*_OBJECT.finditer(sentence), *_PLACE.finditer(sentence)):
             paths.add(found[1])
             paths.update(_listed(sentence, found.end()))
-        commands |= {name for found in _COMMAND.finditer(sentence) for name in found.groups() if name}
+        commands |= {
+            name
+            for found in _COMMAND.finditer(sentence)
+            for name in found.groups()
+            if name
+        }
     return NamedByGoal(frozenset(paths), frozenset(commands), "\n".join(kept))
 
 

@@ -61,14 +61,18 @@ def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, s
     for name in ("unshare", "nsenter", "mount", "umount", "cat", "env"):
         program = program_outside(name, path, roots)
         if program is None:
-            raise EnvironmentFailed(f"{name} is not installed", "install util-linux and coreutils")
+            raise EnvironmentFailed(
+                f"{name} is not installed", "install util-linux and coreutils"
+            )
         found[name] = str(program)
     return found
 
 
 def _privileged() -> bool:
     """Return whether this process is root and may mount, so that no user namespace is needed."""
-    found = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE
+    )
     # 21 is CAP_SYS_ADMIN.
     return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> 21 & 1)
 
@@ -95,7 +99,9 @@ class Namespace:
     SIGKILL, and with it every process of the namespace.
     """
 
-    def __init__(self, mounts: Sequence[OverlayMount], tools: Mapping[str, str]) -> None:
+    def __init__(
+        self, mounts: Sequence[OverlayMount], tools: Mapping[str, str]
+    ) -> None:
         self._mounts = mounts
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
@@ -128,12 +134,20 @@ class Namespace:
             return
         holder.kill()
         self.close()
-        message = printed.decode(errors="replace").strip() or "the namespace ended at once"
-        lines = [line.strip() for line in message.splitlines() if "dmesg(1)" not in line and "--help" not in line]
+        message = (
+            printed.decode(errors="replace").strip() or "the namespace ended at once"
+        )
+        lines = [
+            line.strip()
+            for line in message.splitlines()
+            if "dmesg(1)" not in line and "--help" not in line
+        ]
         if lines and lines[-1].startswith("unshare:"):
             why = f"namespaces are not permitted here ({lines[-1].removeprefix('unshare:').strip()})"
             raise EnvironmentFailed(why, _ALLOW)
-        raise EnvironmentFailed(f"the overlay could not be mounted ({lines[-1] if lines else message})")
+        raise EnvironmentFailed(
+            f"the overlay could not be mounted ({lines[-1] if lines else message})"
+        )
 
     def close(self) -> None:
         """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
@@ -142,14 +156,19 @@ class Namespace:
             return
         for stream in (holder.stdin, holder.stdout):
             if stream is not None:
-                with contextlib.suppress(OSError):  # it is closed all the same, and the processes have to be waited for
+                with contextlib.suppress(
+                    OSError
+                ):  # it is closed all the same, and the processes have to be waited for
                     stream.close()
         try:
             holder.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             holder.kill()
             holder.wait()
-            why, hint = "a process of a check cannot be ended", "see `ps`; it may wait for a disk"
+            why, hint = (
+                "a process of a check cannot be ended",
+                "see `ps`; it may wait for a disk",
+            )
             raise EnvironmentFailed(why, hint) from None
 
     @property
@@ -164,10 +183,23 @@ class Namespace:
 
     def entering(self, argv: Sequence[str], folder: Path) -> list[str]:
         """Return the command line that runs `argv` in a folder of the namespace."""
-        words = [self._tools["nsenter"], "--target", str(self.first), "--mount", "--pid"]
+        words = [
+            self._tools["nsenter"],
+            "--target",
+            str(self.first),
+            "--mount",
+            "--pid",
+        ]
         words += ["--user", "--preserve-credentials"] if self._users else []
         # `env` enters the folder inside of the namespace, where its links may have other targets.
-        return [*words, "--", self._tools["env"], f"--chdir={folder}", "--", *map(self._reachable, argv)]
+        return [
+            *words,
+            "--",
+            self._tools["env"],
+            f"--chdir={folder}",
+            "--",
+            *map(self._reachable, argv),
+        ]
 
     def _reachable(self, word: str) -> str:
         """Return a copy of an open file that this process offers in /proc: another /proc is mounted inside.
@@ -204,22 +236,61 @@ class Namespace:
         mount, umount = self._tools["mount"], self._tools["umount"]
         # The lower layers are bound first: a mount covers what lies below it, and a path may have a meaning in the options.
         binds = [(one.root, one.folder / "l") for one in self._mounts]
-        binds += [(one.between, one.folder / "s") for one in self._mounts if one.between is not None]
-        lines = [[mount, "-i", "--bind", str(source), str(target)] for source, target in binds]
+        binds += [
+            (one.between, one.folder / "s")
+            for one in self._mounts
+            if one.between is not None
+        ]
+        lines = [
+            [mount, "-i", "--bind", str(source), str(target)]
+            for source, target in binds
+        ]
         for one in self._mounts:
             layers = "p:l" if one.between is None else "s:p:l"
             options = f"lowerdir={layers},upperdir=u,workdir=w,userxattr"
             lines.append(["cd", str(one.folder)])
-            lines.append([mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.root)])
+            lines.append(
+                [mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.root)]
+            )
         lines += [["cd", "/"], *([umount, "-i", str(target)] for _, target in binds)]
         mounting = "\n".join(["set -e", *map(shlex.join, lines)])
         private = ["--mount", "--propagation", "private"]
         if not self._users:
-            return [unshare, *private, *own_processes, SHELL, "-c", f"{mounting}\n{_HOLD}", "hold", cat]
+            return [
+                unshare,
+                *private,
+                *own_processes,
+                SHELL,
+                "-c",
+                f"{mounting}\n{_HOLD}",
+                "hold",
+                cat,
+            ]
         # The second user namespace has the caller's ids. nsenter can only enter a mount namespace that belongs to it.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
-        second = shlex.join([unshare, "--user", *ids, "--mount", *own_processes, SHELL, "-c", _HOLD, "hold", cat])
-        return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", f"{mounting}\nexec {second}"]
+        second = shlex.join(
+            [
+                unshare,
+                "--user",
+                *ids,
+                "--mount",
+                *own_processes,
+                SHELL,
+                "-c",
+                _HOLD,
+                "hold",
+                cat,
+            ]
+        )
+        return [
+            unshare,
+            "--user",
+            "--map-root-user",
+            *private,
+            SHELL,
+            "-c",
+            f"{mounting}\nexec {second}",
+        ]
 
 
 @dataclass(frozen=True)
@@ -229,20 +300,28 @@ class NamespaceLauncher:
     inner: Launcher
     namespace: Namespace
 
-    async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
+    async def launch(
+        self, argv: Sequence[str], **options: Unpack[LaunchOptions]
+    ) -> Completion:
         """See `goalrunner.core.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
         cwd = options["cwd"]
         if not cwd.is_dir():  # it may exist inside alone; then PWD is set by `env`
             options["cwd"] = Path("/")
-            options["env"] = {name: value for name, value in options["env"].items() if name != "PWD"}
+            options["env"] = {
+                name: value for name, value in options["env"].items() if name != "PWD"
+            }
         self.namespace.running += 1
         try:
-            done = await self.inner.launch(self.namespace.entering(argv, cwd.absolute()), **options)
+            done = await self.inner.launch(
+                self.namespace.entering(argv, cwd.absolute()), **options
+            )
         finally:
             self.namespace.running -= 1
         await self.namespace.end_rest()
         if not self.namespace.alive:
-            raise EnvironmentFailed("the check environment ended while a check ran", "start the run again")
+            raise EnvironmentFailed(
+                "the check environment ended while a check ran", "start the run again"
+            )
         return self._never_ran(done, options.get("errors") or options["output"])
 
     def _never_ran(self, done: Completion, printed: Path) -> Completion:
@@ -256,7 +335,11 @@ class NamespaceLauncher:
             return done
         os.truncate(printed, 0)
         why = line.removeprefix(words).decode(errors="replace").strip()
-        return replace(done, exit_code=NOT_FOUND if done.exit_code == NOT_FOUND else NOT_EXECUTABLE, error=why)
+        return replace(
+            done,
+            exit_code=NOT_FOUND if done.exit_code == NOT_FOUND else NOT_EXECUTABLE,
+            error=why,
+        )
 
 
 def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:
@@ -265,7 +348,11 @@ def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:
     printed, part, deadline = b"", b"x", time.monotonic() + _PATIENCE
     poll = select.poll()
     poll.register(holder.stdout, select.POLLIN)
-    while part and not printed.endswith(_READY) and (left := deadline - time.monotonic()) > 0:
+    while (
+        part
+        and not printed.endswith(_READY)
+        and (left := deadline - time.monotonic()) > 0
+    ):
         if poll.poll(left * 1000):
             part = os.read(holder.stdout.fileno(), 4096)
             printed += part

@@ -27,7 +27,13 @@ from goalrunner.checking.environment import (
     put_file,
     to_its_end,
 )
-from goalrunner.checking.namespace import Namespace, NamespaceLauncher, OverlayMount, find_tools, mount_points
+from goalrunner.checking.namespace import (
+    Namespace,
+    NamespaceLauncher,
+    OverlayMount,
+    find_tools,
+    mount_points,
+)
 from goalrunner.checking.setup import KeptProducts, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
@@ -76,7 +82,11 @@ class UpperLayer:
         found = []
         for folder, _, names in os.walk(self.files):
             paths = (Path(folder, name) for name in names)
-            found += [str(path.relative_to(self.files)) for path in paths if stat.S_ISREG(path.lstat().st_mode)]
+            found += [
+                str(path.relative_to(self.files))
+                for path in paths
+                if stat.S_ISREG(path.lstat().st_mode)
+            ]
         return found
 
     def prepare(self) -> None:
@@ -90,17 +100,34 @@ class UpperLayer:
         for path in sorted(self.layer.hide - put.keys() - self._made):
             parent = os.path.dirname(path)
             # Below another hidden folder, or a file, there is nothing to hide.
-            if self._live(path) and not self._is_hidden(parent) and put.keys().isdisjoint(map(str, Path(path).parents)):
+            if (
+                self._live(path)
+                and not self._is_hidden(parent)
+                and put.keys().isdisjoint(map(str, Path(path).parents))
+            ):
                 self._make(parent)
                 os.mknod(self._plan / path, stat.S_IFCHR, 0)
-        there = {path: info for path in self._made if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)}
+        there = {
+            path: info
+            for path in self._made
+            if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)
+        }
         for path in there:
-            if self._is_hidden(path):  # it exists because of a path below it: the rest of it is hidden
-                for name in {*os.listdir(self.layer.root / path)} - {*os.listdir(self._plan / path)}:
+            if self._is_hidden(
+                path
+            ):  # it exists because of a path below it: the rest of it is hidden
+                for name in {*os.listdir(self.layer.root / path)} - {
+                    *os.listdir(self._plan / path)
+                }:
                     os.mknod(self._plan / path / name, stat.S_IFCHR, 0)
-        for path, live in there.items():  # at the end: what is made in a folder changes its time
+        for (
+            path,
+            live,
+        ) in there.items():  # at the end: what is made in a folder changes its time
             # The agent may have closed a folder in which files have their original content.
-            for place in {self._plan / path, self.files} if not path else {self._plan / path}:
+            for place in (
+                {self._plan / path, self.files} if not path else {self._plan / path}
+            ):
                 place.chmod(stat.S_IMODE(live.st_mode) | 0o700)
                 if not self._is_hidden(path):
                     os.utime(place, ns=(live.st_atime_ns, live.st_mtime_ns))
@@ -110,7 +137,9 @@ class UpperLayer:
         place = os.path.join(self.layer.root, path).rstrip("/")
         folder = os.path.dirname(place)
         with contextlib.suppress(OSError):
-            info = os.lstat(place)  # first: most paths that are to be hidden do not exist
+            info = os.lstat(
+                place
+            )  # first: most paths that are to be hidden do not exist
             return info if not path or os.path.realpath(folder) == folder else None
         return None
 
@@ -133,7 +162,9 @@ class Overlay:
 
     kind: Kind = "overlay"
 
-    def __init__(self, scratch: Path, environ: Mapping[str, str], setup: Setup | None = None) -> None:
+    def __init__(
+        self, scratch: Path, environ: Mapping[str, str], setup: Setup | None = None
+    ) -> None:
         self._scratch = scratch
         self._environ = environ
         self._setup = setup
@@ -145,11 +176,16 @@ class Overlay:
                 yield opened
             return
         layers = [await self._setup.without_ignored(layers[0]), *layers[1:]]
-        async with self._installed(self._setup, layers) as products, self._open(layers, products) as opened:
+        async with (
+            self._installed(self._setup, layers) as products,
+            self._open(layers, products) as opened,
+        ):
             yield opened
 
     @asynccontextmanager
-    async def _open(self, layers: Sequence[Layer], products: Path | None = None) -> AsyncIterator[OpenOverlay]:
+    async def _open(
+        self, layers: Sequence[Layer], products: Path | None = None
+    ) -> AsyncIterator[OpenOverlay]:
         opened = OpenOverlay(self._scratch, self._environ, layers, products)
         try:
             await to_its_end(asyncio.to_thread(opened.set_up))
@@ -158,9 +194,13 @@ class Overlay:
             await to_its_end(asyncio.to_thread(opened.tear_down))
 
     @asynccontextmanager
-    async def _installed(self, setup: Setup, layers: Sequence[Layer]) -> AsyncIterator[Path]:
+    async def _installed(
+        self, setup: Setup, layers: Sequence[Layer]
+    ) -> AsyncIterator[Path]:
         """Give the folder with what `setup` installs. It is installed first if none is kept for these inputs."""
-        with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
+        with environment_errors(
+            f"cannot prepare the check environment in {self._scratch}"
+        ):
             make_scratch(self._scratch)
             inputs = await setup.inputs(layers[0])
             kept = await KeptProducts.locked(self._scratch, inputs.key)
@@ -169,7 +209,9 @@ class Overlay:
                 async with self._open(layers) as opened:
                     await setup.run(opened, opened.files)
                     opened.namespace.close()
-                    await asyncio.to_thread(setup.keep, kept, opened.files, inputs.paths)
+                    await asyncio.to_thread(
+                        setup.keep, kept, opened.files, inputs.paths
+                    )
             kept.share()
             yield kept.files
         finally:
@@ -180,14 +222,20 @@ class OpenOverlay(OpenEnvironment):
     """The port `OpenEnvironment` with overlay mounts. `set_up` and `tear_down` block."""
 
     def __init__(
-        self, scratch: Path, environ: Mapping[str, str], layers: Sequence[Layer], products: Path | None = None
+        self,
+        scratch: Path,
+        environ: Mapping[str, str],
+        layers: Sequence[Layer],
+        products: Path | None = None,
     ) -> None:
         self._scratch = self.room = Path(os.path.realpath(scratch))
         self._environ = environ
         self._products = products
         self.path = layers[0].root.absolute()
         """The workspace's own path."""
-        self._layers = [replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers]
+        self._layers = [
+            replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers
+        ]
         self.uppers: list[UpperLayer] = []
         self.files: Path
         """The folder that has the files that checks write, at the same relative paths as in the workspace."""
@@ -212,19 +260,29 @@ class OpenOverlay(OpenEnvironment):
         """
         if self._products is not None:
             env = activated(env, self.path, self._products)
-        if os.path.lexists(self.path / ".git") or not any((path / ".git").exists() for path in self.path.parents):
+        if os.path.lexists(self.path / ".git") or not any(
+            (path / ".git").exists() for path in self.path.parents
+        ):
             return dict(env)
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        first, wanted, hint = self.uppers[0], Patterns(patterns), "free some space, or remove it from `outputs`"
+        first, wanted, hint = (
+            self.uppers[0],
+            Patterns(patterns),
+            "free some space, or remove it from `outputs`",
+        )
 
         def copied(path: str) -> bool:
-            with os_errors(f"cannot copy {path} into the workspace", hint, EnvironmentFailed):
+            with os_errors(
+                f"cannot copy {path} into the workspace", hint, EnvironmentFailed
+            ):
                 is_wanted = wanted.match(printable_path(os.fsencode(path)))
                 return is_wanted and copy_into(first.files, first.layer.root, path)
 
-        return await to_its_end(asyncio.to_thread(lambda: tuple(filter(copied, first.written()))))
+        return await to_its_end(
+            asyncio.to_thread(lambda: tuple(filter(copied, first.written())))
+        )
 
     async def changed(self) -> tuple[str, ...]:
         first = self.uppers[0]
@@ -233,7 +291,9 @@ class OpenOverlay(OpenEnvironment):
             live = first.layer.root / path
             with contextlib.suppress(OSError):
                 is_file = live.is_file() and not live.is_symlink()
-                return is_file and not filecmp.cmp(first.files / path, live, shallow=False)
+                return is_file and not filecmp.cmp(
+                    first.files / path, live, shallow=False
+                )
             return False
 
         return await asyncio.to_thread(lambda: tuple(filter(differs, first.written())))
@@ -248,21 +308,38 @@ class OpenOverlay(OpenEnvironment):
             if not layer.root.is_dir():
                 raise EnvironmentFailed(f"{layer.root} is not a folder")
             if self._scratch.is_relative_to(layer.root):
-                raise EnvironmentFailed(f"{self._scratch} lies below {layer.root}", "set GOAL_HOME to another folder")
-            if inner := next((point for point in mount_points() if layer.root in point.parents), None):
-                raise EnvironmentFailed(f"{inner} is mounted below {layer.root}, and an overlay does not show it")
-        with environment_errors(f"cannot prepare the check environment in {self._scratch}"):
+                raise EnvironmentFailed(
+                    f"{self._scratch} lies below {layer.root}",
+                    "set GOAL_HOME to another folder",
+                )
+            if inner := next(
+                (point for point in mount_points() if layer.root in point.parents), None
+            ):
+                raise EnvironmentFailed(
+                    f"{inner} is mounted below {layer.root}, and an overlay does not show it"
+                )
+        with environment_errors(
+            f"cannot prepare the check environment in {self._scratch}"
+        ):
             folder = self._make_folder()
-            self.uppers = [UpperLayer(layer, folder / str(number)) for number, layer in enumerate(self._layers)]
+            self.uppers = [
+                UpperLayer(layer, folder / str(number))
+                for number, layer in enumerate(self._layers)
+            ]
             self.uppers[0].products = self._products
             for upper in self.uppers:
                 upper.prepare()
             self.files = self.uppers[0].files
-        mounts = [OverlayMount(upper.layer.root, upper.folder, upper.products) for upper in self.uppers]
+        mounts = [
+            OverlayMount(upper.layer.root, upper.folder, upper.products)
+            for upper in self.uppers
+        ]
         mounts.sort(key=lambda mount: len(mount.root.parts))
         self.namespace = Namespace(mounts, tools)
         self._made.callback(self.namespace.close)
-        with os_errors("the check environment cannot be started", "", EnvironmentFailed):
+        with os_errors(
+            "the check environment cannot be started", "", EnvironmentFailed
+        ):
             self.namespace.open()
 
     def tear_down(self) -> None:
@@ -286,12 +363,16 @@ def make_scratch(scratch: Path) -> None:
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = scratch.lstat()
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise EnvironmentFailed(f"{scratch} can be written by other users", f"chmod 700 {scratch}")
+        raise EnvironmentFailed(
+            f"{scratch} can be written by other users", f"chmod 700 {scratch}"
+        )
 
 
 def _discard(folder: Path) -> None:
     """Remove a folder; if it cannot be removed, a later check removes it as stale."""
-    with contextlib.suppress(OSError):  # here, so that an error about a process that cannot be ended is not lost
+    with contextlib.suppress(
+        OSError
+    ):  # here, so that an error about a process that cannot be ended is not lost
         remove(folder)
 
 
@@ -315,7 +396,10 @@ def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
     """Yield folders that may serve as `scratch`, the best one first. None lies below the workspace."""
     name = f"goal-checks-{os.geteuid()}"
     below = Path(os.path.realpath(workspace))
-    for folder in (home / "checks", *(Path(place, name) for place in ("/dev/shm", "/var/tmp", "/tmp"))):  # noqa: S108
+    for folder in (
+        home / "checks",
+        *(Path(place, name) for place in ("/dev/shm", "/var/tmp", "/tmp")),  # noqa: S108
+    ):
         real = Path(os.path.realpath(folder))
         existing = next(place for place in (real, *real.parents) if place.exists())
         if not real.is_relative_to(below) and os.access(existing, os.W_OK):
@@ -330,17 +414,23 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
     name = f".goal-probe-{os.urandom(6).hex()}"
     try:
         with os.scandir(workspace) as entries:
-            files = (entry.name for entry in entries if entry.is_file(follow_symlinks=False))
+            files = (
+                entry.name for entry in entries if entry.is_file(follow_symlinks=False)
+            )
             hide = frozenset(islice(files, 1))
     except OSError as error:
         return f"{workspace} cannot be read: {error.strerror}"
     put = {f"{name}/put": File(stat.S_IFREG | 0o644, b"original\n")}
-    opened = OpenOverlay(scratch, os.environ, [Layer(workspace, put, hide), *map(Layer, more_roots)])
+    opened = OpenOverlay(
+        scratch, os.environ, [Layer(workspace, put, hide), *map(Layer, more_roots)]
+    )
     try:
         try:
             opened.set_up()
             roots = [str(upper.layer.root) for upper in opened.uppers]
-            argv = opened.namespace.entering([SHELL, "-c", _PROBE, "probe", name, *roots], opened.path)
+            argv = opened.namespace.entering(
+                [SHELL, "-c", _PROBE, "probe", name, *roots], opened.path
+            )
             done = subprocess.run(
                 argv,
                 env={"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}".rstrip(":")},
@@ -349,7 +439,12 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
                 stdin=subprocess.DEVNULL,
                 check=False,
             )
-            message = (done.stdout + done.stderr).decode(errors="replace").strip().partition("\n")[0]
+            message = (
+                (done.stdout + done.stderr)
+                .decode(errors="replace")
+                .strip()
+                .partition("\n")[0]
+            )
             if done.returncode:
                 return message or "files cannot be written"
             return opened.full()

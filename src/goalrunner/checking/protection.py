@@ -11,10 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalrunner.checking.configuration import configuration_of, folder_configured, is_python_itself
+from goalrunner.checking.configuration import (
+    configuration_of,
+    folder_configured,
+    is_python_itself,
+)
 from goalrunner.checking.manifests import added_commands, check_part, is_read_in_parts
 from goalrunner.checking.named_by_goal import NamedByGoal
-from goalrunner.checking.start_files import Matcher, ObservedChecks, StartFiles, StartTests, language_of, one_spelling
+from goalrunner.checking.start_files import (
+    Matcher,
+    ObservedChecks,
+    StartFiles,
+    StartTests,
+    language_of,
+    one_spelling,
+)
 from goalrunner.core.tools import PACKAGE_MANAGERS, PROJECT_RUNNERS
 from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair
@@ -57,7 +68,12 @@ PathKind = Literal["source", "test", "configuration", "script", "data"]
 
 _CACHES = Patterns(CACHES, own=True)
 _IS_MANIFEST = Matcher(MANIFESTS, own=True)
-_IMPORTED_BY_CHECKERS = sys.stdlib_module_names | {"mypy_extensions", "typing_extensions", "pathspec", "click"}
+_IMPORTED_BY_CHECKERS = sys.stdlib_module_names | {
+    "mypy_extensions",
+    "typing_extensions",
+    "pathspec",
+    "click",
+}
 """Modules that `python -m mypy` takes from the folder in which it starts, if they exist there."""
 _TEMPLATE = re.compile(r"(?:^|/)templates/")
 _EXPECTED = re.compile(r"(?:^|/)goldens?/", re.IGNORECASE)
@@ -83,11 +99,17 @@ class ChangedPath:
     @property
     def is_work(self) -> bool:
         """Whether it stays as the agent left it when everything but the agent's work is put back."""
-        return bool(self.allowed) or (self.kind == "source" and not self.protected and not self.named)
+        return bool(self.allowed) or (
+            self.kind == "source" and not self.protected and not self.named
+        )
 
     def __str__(self) -> str:
         """Return one line: `tests/test_a.py (changed; existing test)`."""
-        return f"{self.path} ({self.change}; {self.rule})" if self.rule else f"{self.path} ({self.change})"
+        return (
+            f"{self.path} ({self.change}; {self.rule})"
+            if self.rule
+            else f"{self.path} ({self.change})"
+        )
 
 
 class Protection:
@@ -117,21 +139,33 @@ class Protection:
         `start`.
         """
         self.setup = setup
-        self.protect, self.editable, self.allow = tuple(protect), tuple(editable), tuple(allow)
-        self.mode: Mode = "editable" if editable else "protect" if protect else "default"
+        self.protect, self.editable, self.allow = (
+            tuple(protect),
+            tuple(editable),
+            tuple(allow),
+        )
+        self.mode: Mode = (
+            "editable" if editable else "protect" if protect else "default"
+        )
         """Which of the keys is set."""
         self.strict = self.mode != "default"
         """Whether the goal has `protect` or `editable`."""
         self.scripts = dict(scripts or {})
         self.named = named or NamedByGoal()
-        self._protect, self._editable, self._allow = map(Matcher, (self.protect, self.editable, self.allow))
-        self._scripts = {one_spelling(path): rule for path, rule in self.scripts.items()}
+        self._protect, self._editable, self._allow = map(
+            Matcher, (self.protect, self.editable, self.allow)
+        )
+        self._scripts = {
+            one_spelling(path): rule for path, rule in self.scripts.items()
+        }
         self._start, self._seen = start or StartFiles(()), seen or ObservedChecks()
         self._tests = StartTests(self._start, self._seen)
         self._configuration = configuration_of(self._seen.tools)
         self._held: frozenset[str] | None = None
         # A pattern that matches nothing, such as a misspelled folder, must not protect less than no pattern.
-        self._leaves_tests = self.mode == "protect" and bool(self._start.matching(self._protect))
+        self._leaves_tests = self.mode == "protect" and bool(
+            self._start.matching(self._protect)
+        )
 
     def with_observed(self, seen: ObservedChecks, start: StartFiles) -> Protection:
         """Return these rules for the files of the start, with what the baseline showed of the checks."""
@@ -161,7 +195,10 @@ class Protection:
     def is_source_of_checks(self, path: str) -> bool:
         """Return whether a path of the start is a protected test, script or configuration; data and manifests are not."""
         item = self.describe(path)
-        is_code = language_of(path) is not None or item.kind in ("configuration", "script")
+        is_code = language_of(path) is not None or item.kind in (
+            "configuration",
+            "script",
+        )
         return item.protected and is_code and not _IS_MANIFEST(path)
 
     def protected(self) -> frozenset[str]:
@@ -183,18 +220,29 @@ class Protection:
             others |= start.spelled(lambda name: name in self._scripts)
             others |= start.matching(_IS_MANIFEST) if self.setup else set()
             held |= {path for path in others - held if self.describe(path).protected}
-            self._held = frozenset(held - start.matching(self._allow) if self.allow else held)
+            self._held = frozenset(
+                held - start.matching(self._allow) if self.allow else held
+            )
         return self._held
 
     def describe(
-        self, path: str, change: PathChange = "changed", mode: str = "", delivered: ObservedChecks | None = None
+        self,
+        path: str,
+        change: PathChange = "changed",
+        mode: str = "",
+        delivered: ObservedChecks | None = None,
     ) -> ChangedPath:
         """Return what the change of a path means by its name and place, the baseline, and the goal's keys.
 
         `mode` is that of git. `delivered` is what the checks showed of the agent's work; it decides about new files.
         """
         is_program = mode == "100755" and "." not in path.rpartition("/")[2]
-        is_source = is_program or language_of(path) is not None or _TEMPLATE.search(path) or _IS_MANIFEST(path)
+        is_source = (
+            is_program
+            or language_of(path) is not None
+            or _TEMPLATE.search(path)
+            or _IS_MANIFEST(path)
+        )
         is_source = is_source and not _EXPECTED.search(path)
         item = ChangedPath(path, change, "source" if is_source else "data")
         if change == "new" and _CACHES.match(path):
@@ -204,14 +252,19 @@ class Protection:
                 return self._by_keys(replace(found, path=path))
         return self._by_keys(item)
 
-    def _check(self, path: str, change: PathChange, delivered: ObservedChecks | None) -> ChangedPath | None:
+    def _check(
+        self, path: str, change: PathChange, delivered: ObservedChecks | None
+    ) -> ChangedPath | None:
         """Return what makes a path a part of the checks, whatever the goal's keys say; None if nothing does."""
         role = self._role(one_spelling(path))
         is_named = role.startswith((USED, COMPARED))
         held = ChangedPath(path, change, "configuration", role, protected=True)
         if role == GOAL_FILE or (role.startswith(BEFORE) and change == "new"):
             return held
-        configures, test = self._configuration.of(path, self._start), self._tests.kind(path)
+        configures, test = (
+            self._configuration.of(path, self._start),
+            self._tests.kind(path),
+        )
         if test and change != "new":
             kind: PathKind = "configuration" if configures == "tests" else test
             return replace(held, kind=kind, rule=EXISTING_TEST, named=is_named)
@@ -222,52 +275,91 @@ class Protection:
         if configures and change != "new":
             return replace(held, rule=CONFIGURATION, named=is_named)
         is_installed_from = self.setup and _IS_MANIFEST(path) and change != "new"
-        if is_installed_from and (self.strict or language_of(path) is not None):  # else a label names the dependencies
+        if is_installed_from and (
+            self.strict or language_of(path) is not None
+        ):  # else a label names the dependencies
             return replace(held, rule=INSTALLED_FROM)
         if role.startswith(CHECKED):
             return ChangedPath(path, change, "source")
         if is_named:
-            return ChangedPath(path, change, "data" if role.startswith(COMPARED) else "source", role, named=True)
+            return ChangedPath(
+                path,
+                change,
+                "data" if role.startswith(COMPARED) else "source",
+                role,
+                named=True,
+            )
         return None
 
     def _new(self, path: str, delivered: ObservedChecks | None) -> ChangedPath | None:
         """Return what makes a new path a part of the checks; None if nothing does."""
         item = ChangedPath(path, "new", "configuration")
-        configures, folder = self._configuration.of(path, self._start), folder_configured(path)
-        if configures in ("tests", "both") and (is_python_itself(path) or folder in self._tests.folders_above):
+        configures, folder = (
+            self._configuration.of(path, self._start),
+            folder_configured(path),
+        )
+        if configures in ("tests", "both") and (
+            is_python_itself(path) or folder in self._tests.folders_above
+        ):
             return replace(item, rule=NEW_CONFIGURATION, protected=True)
         if configures in ("code", "both") and folder in self._start.source_folders:
             return replace(item, rule=NEW_LINTING, protected=True)
         if test := self._tests.kind_of_new(path, delivered):
             return replace(item, kind=test)
         first = path.partition("/")[0]
-        is_imported = first.removesuffix(".py") in _IMPORTED_BY_CHECKERS and first not in self._start.folders
+        is_imported = (
+            first.removesuffix(".py") in _IMPORTED_BY_CHECKERS
+            and first not in self._start.folders
+        )
         if is_imported and not self._seen.runs_tests:
             return replace(item, kind="data")
         # In a project without tests, the configuration of a test runner is work; that of a linter is none beside sources.
         only_lints = configures == "code" or not self._seen.runs_tests
         decides = self._tests.all or (only_lints and self._start.source_folders)
-        return replace(item, kind="configuration" if decides else "source") if configures else None
+        return (
+            replace(item, kind="configuration" if decides else "source")
+            if configures
+            else None
+        )
 
     def _role(self, name: str) -> str:
         if name in self._scripts:
             return self._scripts[name]
-        return next((rule for path, rule in self._scripts.items() if path.endswith("/") and name.startswith(path)), "")
+        return next(
+            (
+                rule
+                for path, rule in self._scripts.items()
+                if path.endswith("/") and name.startswith(path)
+            ),
+            "",
+        )
 
     def _by_keys(self, item: ChangedPath) -> ChangedPath:
         """Return what the goal's keys make of a path. They win over everything but the protection of the goal file."""
         path, is_new = item.path, item.change == "new"
         if item.rule == GOAL_FILE:
             return item
-        is_decisive = item.rule.startswith((SCRIPT, BEFORE)) or (is_new and path not in self.editable)
+        is_decisive = item.rule.startswith((SCRIPT, BEFORE)) or (
+            is_new and path not in self.editable
+        )
         match self.mode:
             case "editable" if not self._editable(path):
                 item = replace(item, rule="not editable", protected=True)
             case "editable" if not is_decisive:
-                item = replace(item, rule="", protected=False, named=False, allowed="" if item.is_work else "editable")
+                item = replace(
+                    item,
+                    rule="",
+                    protected=False,
+                    named=False,
+                    allowed="" if item.is_work else "editable",
+                )
             case "protect" if pattern := self._protect.pattern(path):
                 item = replace(item, rule=f'protect = "{pattern}"', protected=True)
-            case "protect" if item.rule == EXISTING_TEST and item.kind != "configuration" and self._leaves_tests:
+            case "protect" if (
+                item.rule == EXISTING_TEST
+                and item.kind != "configuration"
+                and self._leaves_tests
+            ):
                 item = replace(item, rule="", protected=False)
             case "protect" if item.named:
                 item = replace(item, protected=True)
@@ -275,9 +367,13 @@ class Protection:
                 pass
         if not self.allowed(path):
             return item
-        return replace(item, protected=False, named=False, allowed="" if item.is_work else "allow")
+        return replace(
+            item, protected=False, named=False, allowed="" if item.is_work else "allow"
+        )
 
-    def compared(self, item: ChangedPath, old: bytes | None, new: bytes | None) -> ChangedPath:
+    def compared(
+        self, item: ChangedPath, old: bytes | None, new: bytes | None
+    ) -> ChangedPath:
         """Return what the contents of a changed path and the text of the goal make of it.
 
         A manifest is work if only dependencies and metadata differ, and so is what the goal asks to change by its name and
@@ -287,15 +383,28 @@ class Protection:
         if item.kind == "configuration" and item.rule in _COMPARED_IN_PARTS:
             only_linters = item.rule == NEW_LINTING or not self._seen.runs_tests
             parts = [
-                check_part(item.path, one, only_linters=only_linters, tools=self._seen.tools) for one in (old, new)
+                check_part(
+                    item.path, one, only_linters=only_linters, tools=self._seen.tools
+                )
+                for one in (old, new)
             ]
             if parts[0] == parts[1]:
-                return replace(item, kind="source", rule="", protected=False, named=False)
+                return replace(
+                    item, kind="source", rule="", protected=False, named=False
+                )
             commands = added_commands(item.path, old, new)
             is_new = item.change == "new" and is_named
-            if not self.strict and (is_new or (commands and all(map(self.named.names_command, commands)))):
-                return replace(item, protected=False, named=False, allowed=NAMED_BY_GOAL)
-        if is_named and not item.protected and (item.rule.startswith(USED) or (item.kind == "data" and not item.named)):
+            if not self.strict and (
+                is_new or (commands and all(map(self.named.names_command, commands)))
+            ):
+                return replace(
+                    item, protected=False, named=False, allowed=NAMED_BY_GOAL
+                )
+        if (
+            is_named
+            and not item.protected
+            and (item.rule.startswith(USED) or (item.kind == "data" and not item.named))
+        ):
             return replace(item, kind="source", rule="", named=False)
         return item
 
@@ -305,7 +414,11 @@ def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
     found: dict[str, str] = {}
     for path, change in changes.items():
         if is_read_in_parts(path):
-            found |= {entry.blob: path for entry in change if entry is not None and entry.stored}
+            found |= {
+                entry.blob: path
+                for entry in change
+                if entry is not None and entry.stored
+            }
     return found
 
 
@@ -333,10 +446,18 @@ def classify_changes(
     rules = protection.at(start)
     found: list[ChangedPath] = []
     for path, (old, new) in changes.items():
-        change: PathChange = "new" if old is None else "deleted" if new is None else "changed"
+        change: PathChange = (
+            "new" if old is None else "deleted" if new is None else "changed"
+        )
         modes = [entry.mode for entry in (old, new) if entry is not None]
         item = rules.describe(path, change, modes[-1], delivered)
-        if LINK in modes and not item.protected:  # snapshots contain no files below a link
-            item = replace(rules.describe(f"{path}/x", change, delivered=delivered), path=path)
-        found.append(rules.compared(item, _content(old, contents), _content(new, contents)))
+        if (
+            LINK in modes and not item.protected
+        ):  # snapshots contain no files below a link
+            item = replace(
+                rules.describe(f"{path}/x", change, delivered=delivered), path=path
+            )
+        found.append(
+            rules.compared(item, _content(old, contents), _content(new, contents))
+        )
     return tuple(sorted(found, key=lambda item: item.path))

@@ -15,7 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.checking.dependencies import state_of
-from goalrunner.checking.environment import EnvironmentFailed, Layer, OpenEnvironment, is_below
+from goalrunner.checking.environment import (
+    EnvironmentFailed,
+    Layer,
+    OpenEnvironment,
+    is_below,
+)
 from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.ports import Completion, Launcher, running
 from goalrunner.records.files import remove, write_whole
@@ -94,25 +99,45 @@ class Setup:
     async def inputs(self, layer: Layer) -> Inputs:
         """Return the inputs in an environment with this layer."""
         entries = await self._store.entries(await self._store.snapshot())
-        files = {os.fsdecode(raw(path)): (entry.mode, entry.blob) for path, entry in entries.items()}
+        files = {
+            os.fsdecode(raw(path)): (entry.mode, entry.blob)
+            for path, entry in entries.items()
+        }
         hidden = {path for path in files if is_below(path, layer.hide)}
         files = {path: content for path, content in files.items() if path not in hidden}
         for path, file in layer.put.items():
-            mode = "120000" if file.is_link else "100755" if file.mode & stat.S_IXUSR else "100644"
+            mode = (
+                "120000"
+                if file.is_link
+                else "100755"
+                if file.mode & stat.S_IXUSR
+                else "100644"
+            )
             files[path] = mode, object_id("blob", file.data)
-        python = os.path.realpath(shutil.which("python3", path=self._env.get("PATH")) or "")
+        python = os.path.realpath(
+            shutil.which("python3", path=self._env.get("PATH")) or ""
+        )
         rows = [self._command, str(self._store.workspace), python]
-        rows += ["\0".join((path, *files[path])) for path in input_paths(self._command, sorted(files))]
-        digest = hashlib.sha256("\0\0".join(rows).encode(errors="surrogateescape")).hexdigest()
+        rows += [
+            "\0".join((path, *files[path]))
+            for path in input_paths(self._command, sorted(files))
+        ]
+        digest = hashlib.sha256(
+            "\0\0".join(rows).encode(errors="surrogateescape")
+        ).hexdigest()
         return Inputs(digest[:32], frozenset(files))
 
     async def run(self, opened: OpenEnvironment, files: Path) -> None:
         """Run the command in an environment; `files` is the folder that it writes to. Raise EnvironmentFailed."""
         if _PIP.search(f"{self._command} "):
             await self._launch(_VENV, opened, activated(self._env, opened.path, files))
-        await self._launch(self._command, opened, activated(self._env, opened.path, files))
+        await self._launch(
+            self._command, opened, activated(self._env, opened.path, files)
+        )
 
-    async def _launch(self, line: str, opened: OpenEnvironment, env: Mapping[str, str]) -> None:
+    async def _launch(
+        self, line: str, opened: OpenEnvironment, env: Mapping[str, str]
+    ) -> None:
         output, launcher = self._scratch(".setup"), self._confine(opened)
         try:
             with running("setup", self._command, output):
@@ -134,7 +159,10 @@ class Setup:
         if not expected or state_of(str(kept.files)) != expected:
             return False
         installed = f"{kept.files}/"
-        return not any(os.path.isfile(installed + path) or os.path.islink(installed + path) for path in paths)
+        return not any(
+            os.path.isfile(installed + path) or os.path.islink(installed + path)
+            for path in paths
+        )
 
     def keep(self, kept: KeptProducts, files: Path, paths: frozenset[str]) -> None:
         """Keep what the command wrote, without its changes of files of the project, whose `paths` are given."""
@@ -159,8 +187,13 @@ class KeptProducts:
             folder.mkdir(mode=0o700, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             kept = cls(folder, handle)
-            with contextlib.suppress(OSError):  # locked by another process, or removed by it
-                fcntl.flock(handle, (fcntl.LOCK_SH if kept.state else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            with contextlib.suppress(
+                OSError
+            ):  # locked by another process, or removed by it
+                fcntl.flock(
+                    handle,
+                    (fcntl.LOCK_SH if kept.state else fcntl.LOCK_EX) | fcntl.LOCK_NB,
+                )
                 if os.path.samestat(os.fstat(handle), folder.stat()):
                     os.utime(folder)
                     return kept
@@ -212,8 +245,14 @@ def activated(env: Mapping[str, str], workspace: Path, files: Path) -> dict[str,
     """
     programs = [str(workspace / name) for name in _PROGRAMS if (files / name).is_dir()]
     path = os.pathsep.join([*programs, env.get("PATH", os.defpath)])
-    changed = {name: value for name, value in env.items() if name != "VIRTUAL_ENV"} | {"PATH": path}
-    return {**changed, "VIRTUAL_ENV": str(workspace / ".venv")} if (files / ".venv/pyvenv.cfg").exists() else changed
+    changed = {name: value for name, value in env.items() if name != "VIRTUAL_ENV"} | {
+        "PATH": path
+    }
+    return (
+        {**changed, "VIRTUAL_ENV": str(workspace / ".venv")}
+        if (files / ".venv/pyvenv.cfg").exists()
+        else changed
+    )
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
@@ -230,7 +269,9 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
 
 def _remove_changes(files: Path, project: frozenset[str]) -> None:
     """Remove from an upper layer what hides or replaces files of the project, so that later changes of them are seen."""
-    folders_of_project = {str(folder) for path in project for folder in Path(path).parents}
+    folders_of_project = {
+        str(folder) for path in project for folder in Path(path).parents
+    }
     for folder, folders, names in os.walk(files):
         for name in (*names, *folders):
             place = Path(folder, name)
@@ -238,13 +279,19 @@ def _remove_changes(files: Path, project: frozenset[str]) -> None:
             info = place.lstat()
             if path in project or stat.S_ISCHR(info.st_mode):
                 remove(place)
-            elif stat.S_ISDIR(info.st_mode) and path in folders_of_project and _OPAQUE in os.listxattr(place):
+            elif (
+                stat.S_ISDIR(info.st_mode)
+                and path in folders_of_project
+                and _OPAQUE in os.listxattr(place)
+            ):
                 os.removexattr(place, _OPAQUE)
 
 
 def _remove_unused(scratch: Path) -> None:
     """Remove all but the last used installations, unless a process uses them."""
-    found = sorted(scratch.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime_ns)
+    found = sorted(
+        scratch.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime_ns
+    )
     for folder in found[:-_KEPT]:
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -257,7 +304,9 @@ def _remove_unused(scratch: Path) -> None:
 
 def _failure(command: str, done: Completion) -> EnvironmentFailed:
     """Return the error with the end of the output."""
-    lines = [line.rstrip() for line in tail_of(done.output).splitlines() if line.strip()]
+    lines = [
+        line.rstrip() for line in tail_of(done.output).splitlines() if line.strip()
+    ]
     end = "".join(f"\n  {line}" for line in lines[-_LINES:])
     why = done.error or f"exit {done.exit_code}"
     return EnvironmentFailed(

@@ -63,13 +63,21 @@ class CheckedChanges:
             case "M":
                 return ()
             case "N":
-                return tuple(item for item in self.changes if item.is_work and item.kind == "source")
+                return tuple(
+                    item
+                    for item in self.changes
+                    if item.is_work and item.kind == "source"
+                )
             case "O":
                 return tuple(item for item in changes if item.protected)
             case "B":
                 return tuple(item for item in changes if not item.is_work)
             case "T":
-                return tuple(item for item in changes if not item.is_work and not _is_test_file(item))
+                return tuple(
+                    item
+                    for item in changes
+                    if not item.is_work and not _is_test_file(item)
+                )
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -88,7 +96,11 @@ class CheckedChanges:
     def reviewed(self) -> tuple[str, ...]:
         """The paths that a reviewer decides about."""
         kinds = ("configuration", "script")
-        return tuple(i.path for i in self.put_back("B") if i.protected or i.named or i.kind in kinds or _is_conftest(i))
+        return tuple(
+            i.path
+            for i in self.put_back("B")
+            if i.protected or i.named or i.kind in kinds or _is_conftest(i)
+        )
 
     def is_by_agent(self, path: str) -> bool:
         """Return whether a file is the agent's on a side with original checks."""
@@ -98,7 +110,9 @@ class CheckedChanges:
 
     @cached_property
     def _by_agent(self) -> frozenset[str]:
-        return frozenset(item.path for item in self.changes if item.allowed or not item.protected)
+        return frozenset(
+            item.path for item in self.changes if item.allowed or not item.protected
+        )
 
 
 @dataclass(frozen=True)
@@ -161,9 +175,14 @@ def _is_conftest(item: ChangedPath) -> bool:
     return posixpath.basename(item.path) == "conftest.py"
 
 
-def _lost(case: CheckedChanges, results: Sequence[ValidatorResult]) -> tuple[ChangedTest, ...]:
+def _lost(
+    case: CheckedChanges, results: Sequence[ValidatorResult]
+) -> tuple[ChangedTest, ...]:
     freed = any(item.allowed and item.rule for item in case.changes)
-    rows = [lost_tests(case.start.get(now.name), now, case.is_by_agent, freed=freed) for now in results]
+    rows = [
+        lost_tests(case.start.get(now.name), now, case.is_by_agent, freed=freed)
+        for now in results
+    ]
     return tuple({item.test: item for tests in rows for item in tests}.values())
 
 
@@ -171,20 +190,30 @@ def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
     """Return the decision on a side that is green and has all tests of the start."""
     is_named = side == "O" and any(item.named for item in case.unprotected)
     if is_named and not case.strict:
-        return _review(case, runs, "B", "the result rests on files that a validator names or starts")
+        return _review(
+            case,
+            runs,
+            "B",
+            "the result rests on files that a validator names or starts",
+        )
     return Decision("complete", side, _labels(case, runs, side))
 
 
-def _refused(case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[ChangedTest, ...]]) -> Decision:
+def _refused(
+    case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[ChangedTest, ...]]
+) -> Decision:
     """Return the decision if no side with the original checks proves the result."""
     side = next((one for one in case.sides if lost[one]), case.sides[-1])
     refusal = lost_message(lost[side]) if lost[side] else ""
-    is_hidden_alone = not refusal and all(result.passed or result.hidden for result in runs[side])
+    is_hidden_alone = not refusal and all(
+        result.passed or result.hidden for result in runs[side]
+    )
     if case.strict and not (refusal or is_hidden_alone):
-        refusal = (
-            "The validators pass, but not with the original content of the files that this goal protects; restore it."
-        )
-    is_cut_off = any(ended_before_tests(case.start.get(now.name), now, case.is_by_agent) for now in runs[side])
+        refusal = "The validators pass, but not with the original content of the files that this goal protects; restore it."
+    is_cut_off = any(
+        ended_before_tests(case.start.get(now.name), now, case.is_by_agent)
+        for now in runs[side]
+    )
     if case.strict or is_hidden_alone or is_cut_off:
         return Decision("red", side, refusal=refusal)
     why = "the validators pass only with the agent's versions of these files"
@@ -196,30 +225,55 @@ def _refused(case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[Changed
 def lost_message(lost: Sequence[ChangedTest]) -> str:
     """Return why green results do not count: tests of the start did not run."""
     count = f"{len(lost)} test{'' if len(lost) == 1 else 's'} of the start did not run"
-    names = [f"{item.test} (skipped)" if item.change == "skipped" else item.test for item in lost]
+    names = [
+        f"{item.test} (skipped)" if item.change == "skipped" else item.test
+        for item in lost
+    ]
     return (
         f"{count} with the original checks: {some(names, _NAMED)}. Every test of the start must run again: none may be "
         "removed, skipped, deselected or expected to fail, and the process must not end before its last test."
     )
 
 
-def _review(case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = "") -> Decision:
+def _review(
+    case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = ""
+) -> Decision:
     tests = changed_tests(case, runs, side)
     files = (
-        file_of(item.test) for item in tests if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
+        file_of(item.test)
+        for item in tests
+        if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
     )
     paths = case.reviewed
     if side == "O" and refusal:  # files that B does not have may be the cause
-        paths = (*paths, *(item.path for item in case.unprotected if item.kind == "test" and item.path not in paths))
-    allow = dict.fromkeys((*paths, *("*_test.go" if name.startswith("go test ") else name for name in files)))
+        paths = (
+            *paths,
+            *(
+                item.path
+                for item in case.unprotected
+                if item.kind == "test" and item.path not in paths
+            ),
+        )
+    allow = dict.fromkeys(
+        (
+            *paths,
+            *("*_test.go" if name.startswith("go test ") else name for name in files),
+        )
+    )
     hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
     labels = _labels(case, runs, "M")
-    if unseen := [item.path for item in case.unprotected if item.kind == "data" and item.path not in paths]:
+    if unseen := [
+        item.path
+        for item in case.unprotected
+        if item.kind == "data" and item.path not in paths
+    ]:
         labels = (*labels, Label.RESTS_ON_FILES.about(some(unseen)))
     return Decision("review", side, labels, refusal, paths, tests, why, hint)
 
 
-def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[ChangedTest, ...]:
+def changed_tests(
+    case: CheckedChanges, runs: Runs, side: Side
+) -> tuple[ChangedTest, ...]:
     """Return the tests whose result depends on whose checks run; `side` has the original checks."""
     order = ("lost", "skipped", "red", "changed", "added")
     delivered, original = _by_name(runs["M"]), _by_name(runs[side])
@@ -228,12 +282,18 @@ def changed_tests(case: CheckedChanges, runs: Runs, side: Side) -> tuple[Changed
         for row in _changed_tests(case.start.get(name), result, original.get(name)):
             rows.setdefault(row.test, row)
     if _is_green(runs[side]):
-        rows |= {item.test: item for item in _lost(case, runs[side]) if item.test not in rows}
-    return tuple(sorted(rows.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS])
+        rows |= {
+            item.test: item for item in _lost(case, runs[side]) if item.test not in rows
+        }
+    return tuple(
+        sorted(rows.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS]
+    )
 
 
 def _changed_tests(
-    start: ValidatorResult | None, delivered: ValidatorResult, original: ValidatorResult | None
+    start: ValidatorResult | None,
+    delivered: ValidatorResult,
+    original: ValidatorResult | None,
 ) -> Iterator[ChangedTest]:
     """Yield the tests of one validator whose result depends on whose checks run."""
     gone = gone_tests(start, delivered) | gone_tests(original, delivered, start)
@@ -242,18 +302,36 @@ def _changed_tests(
     tests = dict.fromkeys(test for one in endings if one is not None for test in one)
     files = {file_of(test) for test in tests if "::" in test}
     for test in tests:
-        if test in files:  # it could not be collected on one of the sides; its tests say so
+        if (
+            test in files
+        ):  # it could not be collected on one of the sides; its tests say so
             continue
-        before, now, other = (None if one is None else one.get(test, ABSENT) for one in endings)
-        if other == ABSENT and before not in (None, ABSENT) and now not in (None, ABSENT) and endings[2] is not None:
+        before, now, other = (
+            None if one is None else one.get(test, ABSENT) for one in endings
+        )
+        if (
+            other == ABSENT
+            and before not in (None, ABSENT)
+            and now not in (None, ABSENT)
+            and endings[2] is not None
+        ):
             other = endings[2].get(file_of(test), ABSENT)
         row = _changed_test(test, before, now, other)
-        if row is None or (test in moved.values() and row.change in ("added", "changed")):
+        if row is None or (
+            test in moved.values() and row.change in ("added", "changed")
+        ):
             continue
         if test in moved:
-            has_original = row.change == "lost" and row.original != ABSENT and test not in gone
-            about = {"moved_to": file_of(moved[test]), "delivered": (endings[1] or {})[moved[test]]}
-            yield row.model_copy(update={**about, "change": "changed" if has_original else row.change})
+            has_original = (
+                row.change == "lost" and row.original != ABSENT and test not in gone
+            )
+            about = {
+                "moved_to": file_of(moved[test]),
+                "delivered": (endings[1] or {})[moved[test]],
+            }
+            yield row.model_copy(
+                update={**about, "change": "changed" if has_original else row.change}
+            )
         elif row.change != "lost" or row.original == ABSENT or test in gone:
             yield row
 
@@ -262,7 +340,9 @@ def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
     return None if result is None or result.tests is None else result.tests.endings
 
 
-def _changed_test(test: str, start: str | None, delivered: str | None, original: str | None) -> ChangedTest | None:
+def _changed_test(
+    test: str, start: str | None, delivered: str | None, original: str | None
+) -> ChangedTest | None:
     """Return the row of a test; an ending is None where no tests are known. None if it is the same everywhere."""
     later = [ending for ending in (delivered, original) if ending is not None]
     change: Literal["lost", "skipped", "red", "changed", "added"]
@@ -278,19 +358,34 @@ def _changed_test(test: str, start: str | None, delivered: str | None, original:
         change = "changed"
     else:
         return None
-    return ChangedTest(test=test, change=change, start=start or "", delivered=delivered or "", original=original or "")
+    return ChangedTest(
+        test=test,
+        change=change,
+        start=start or "",
+        delivered=delivered or "",
+        original=original or "",
+    )
 
 
-def with_endings_on_start(tests: Sequence[ChangedTest], on_start: Sequence[ValidatorResult]) -> tuple[ChangedTest, ...]:
+def with_endings_on_start(
+    tests: Sequence[ChangedTest], on_start: Sequence[ValidatorResult]
+) -> tuple[ChangedTest, ...]:
     """Return the tests with their endings on the source of the start."""
-    known = [endings for result in on_start if (endings := _endings(result)) is not None]
+    known = [
+        endings for result in on_start if (endings := _endings(result)) is not None
+    ]
     if not known:
         return tuple(tests)
     endings = {test: ending for one in known for test, ending in one.items()}
-    return tuple(item.model_copy(update={"on_start": endings.get(item.delivered_name, ABSENT)}) for item in tests)
+    return tuple(
+        item.model_copy(update={"on_start": endings.get(item.delivered_name, ABSENT)})
+        for item in tests
+    )
 
 
-def fixes_failure(case: CheckedChanges, delivered: Sequence[ValidatorResult]) -> bool | None:
+def fixes_failure(
+    case: CheckedChanges, delivered: Sequence[ValidatorResult]
+) -> bool | None:
     """Return whether a test passes that failed at a green baseline; None if none failed there.
 
     A baseline with failures is green where `known_failures` says so.
@@ -302,13 +397,18 @@ def fixes_failure(case: CheckedChanges, delivered: Sequence[ValidatorResult]) ->
         if start.passed and ending == "failed"
     }
     passed = {
-        (now.name, test) for now in delivered for test, ending in (_endings(now) or {}).items() if ending == "passed"
+        (now.name, test)
+        for now in delivered
+        for test, ending in (_endings(now) or {}).items()
+        if ending == "passed"
     }
     return not failed.isdisjoint(passed) if failed else None
 
 
 def added_test_fails(
-    case: CheckedChanges, delivered: Sequence[ValidatorResult], on_start: Sequence[ValidatorResult]
+    case: CheckedChanges,
+    delivered: Sequence[ValidatorResult],
+    on_start: Sequence[ValidatorResult],
 ) -> bool | None:
     """Return whether a test that was added fails on the source of the start; None if no test was added."""
     added: set[str] = set()
@@ -319,21 +419,36 @@ def added_test_fails(
             is_known = False
         else:
             added |= after.keys() - before.keys()
-    if not added and (is_known or not any(item.kind == "test" for item in case.changes)):
+    if not added and (
+        is_known or not any(item.kind == "test" for item in case.changes)
+    ):
         return None
-    endings = {test: ending for result in on_start for test, ending in (_endings(result) or {}).items()}
+    endings = {
+        test: ending
+        for result in on_start
+        for test, ending in (_endings(result) or {}).items()
+    }
     is_green = all(result.passed for result in on_start)
-    return not is_green and (not is_known or any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added))
+    return not is_green and (
+        not is_known
+        or any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added)
+    )
 
 
 def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
     """Return whether the originals are red for a threshold alone, which the agent's versions of tests may reach."""
-    changes_tests = any(_is_test_file(item) and item.change == "changed" for item in case.put_back("B"))
-    reds = [[result for result in runs[side] if not result.passed] for side in case.sides]
+    changes_tests = any(
+        _is_test_file(item) and item.change == "changed" for item in case.put_back("B")
+    )
+    reds = [
+        [result for result in runs[side] if not result.passed] for side in case.sides
+    ]
     return (
         not case.strict
         and changes_tests
-        and any(red and all(result.suite.below_threshold for result in red) for red in reds)
+        and any(
+            red and all(result.suite.below_threshold for result in red) for red in reds
+        )
     )
 
 
@@ -343,12 +458,17 @@ def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
     if allowed := [item.path for item in case.changes if item.allowed and item.rule]:
         labels.append(Label.CHECKS_CHANGED.about(some(allowed)))
     if side == "O":
-        labels.append(Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected])))
+        labels.append(
+            Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected]))
+        )
     if side == "T":
         tests = [item.path for item in case.put_back("B") if _is_test_file(item)]
         labels.append(Label.RESTS_ON_TESTS.about(some(tests)))
     original = _by_name(runs[side])
-    removed = sum(removed_tests((case.start.get(one.name), original.get(one.name)), one) for one in runs["M"])
+    removed = sum(
+        removed_tests((case.start.get(one.name), original.get(one.name)), one)
+        for one in runs["M"]
+    )
     if removed:
         labels.append(Label.TESTS_REMOVED.about(str(removed)))
     if side != "M" and (differ := _differing_checks(case, runs, side)):
@@ -365,13 +485,19 @@ def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]
     results = [result for result in runs["M"] if has_tests(result)]
     for now in results:
         other = original.get(now.name)
-        known = known and knows_tests(now) and (knows_tests(case.start.get(now.name)) or knows_tests(other))
+        known = (
+            known
+            and knows_tests(now)
+            and (knows_tests(case.start.get(now.name)) or knows_tests(other))
+        )
         compared = compared and other is not None and has_tests(other)
     differing_paths = []
     for item in case.put_back("O"):
         if item.kind in ("configuration", "script"):
             differing_paths.append(item.path)
         elif item.kind == "test" and item.change != "new" and side != "T":
-            is_counted = bool(results) and (known or (compared and item.change == "changed"))
+            is_counted = bool(results) and (
+                known or (compared and item.change == "changed")
+            )
             differing_paths += [] if is_counted else [item.path]
     return differing_paths

@@ -27,7 +27,9 @@ TEST_FOLDERS = frozenset({"test", "tests", "__tests__", "e2e"})
 AMBIGUOUS_FOLDERS = frozenset({"spec", "specs", "features"})
 """Names of folders of tests, and of sources as well."""
 
-_IN_NAMED_FOLDER = re.compile(rf"(?:^|/)(?:{'|'.join(TEST_FOLDERS | AMBIGUOUS_FOLDERS)})/")
+_IN_NAMED_FOLDER = re.compile(
+    rf"(?:^|/)(?:{'|'.join(TEST_FOLDERS | AMBIGUOUS_FOLDERS)})/"
+)
 
 _LANGUAGES = {
     "python": "py pyi pyx pxd",
@@ -37,7 +39,9 @@ _LANGUAGES = {
     "": "java kt kts scala groovy clj rb php c cc cpp cxx h hpp hxx cs fs vb swift m mm sh bash zsh fish ps1 bat pl pm lua r"
     " jl ex exs erl hrl hs ml mli elm dart zig nim d f90 asm s sql proto graphql tf awk el lisp scm rkt ipynb",
 }
-_LANGUAGE_OF = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
+_LANGUAGE_OF = {
+    suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()
+}
 _CODE = re.compile(rf"\.(?:{'|'.join(_LANGUAGE_OF)})", re.IGNORECASE)
 _MOST_NAMES = 50
 """Maximum number of names of one path through links."""
@@ -48,7 +52,11 @@ TestKind = Literal["test", "data"]
 def language_of(path: str) -> str | None:
     """Return the language of a file; "" for one without a test runner that names its tests; None if it is no code."""
     stem, dot, suffix = path.rpartition(".")
-    return _LANGUAGE_OF.get(suffix.lower()) if dot and stem and not stem.endswith("/") else None
+    return (
+        _LANGUAGE_OF.get(suffix.lower())
+        if dot and stem and not stem.endswith("/")
+        else None
+    )
 
 
 @dataclass(frozen=True)
@@ -68,23 +76,37 @@ class ObservedChecks:
 class StartFiles:
     """The paths of the start of a run. What rules need to know about all of them is computed once."""
 
-    def __init__(self, paths: Iterable[str], links: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, paths: Iterable[str], links: Mapping[str, str] | None = None
+    ) -> None:
         """`links` are the targets of the symbolic links among the paths."""
         self._sorted = sorted(paths)
         self.paths = frozenset(self._sorted)
         text = "\n".join(self._sorted)
-        self._spellings = text.lower().split("\n") if text.isascii() else [one_spelling(path) for path in self._sorted]
+        self._spellings = (
+            text.lower().split("\n")
+            if text.isascii()
+            else [one_spelling(path) for path in self._sorted]
+        )
         self.links = dict(_inner_links(links or {}))
         """The links that lead to another place in the workspace, with that place."""
 
     def matching(self, matcher: Matcher, *, is_wanted: bool = True) -> set[str]:
         """Return the paths that match, or with `is_wanted` = False those that do not."""
         results = matcher.matches(self._spellings)
-        return {path for path, matches in zip(self._sorted, results, strict=False) if matches is is_wanted}
+        return {
+            path
+            for path, matches in zip(self._sorted, results, strict=False)
+            if matches is is_wanted
+        }
 
     def spelled(self, is_wanted: Callable[[str], object]) -> set[str]:
         """Return the paths for whose one spelling a function returns something true."""
-        return {path for path, name in zip(self._sorted, self._spellings, strict=False) if is_wanted(name)}
+        return {
+            path
+            for path, name in zip(self._sorted, self._spellings, strict=False)
+            if is_wanted(name)
+        }
 
     def below(self, folders: Iterable[str]) -> set[str]:
         """Return the paths in one of the folders, which are in one spelling."""
@@ -136,9 +158,15 @@ class StartTests:
         self._seen = seen
         self._runs = seen.runs_tests
         through_links = (
-            path for path in start.paths if start.links and not seen.test_files.isdisjoint(start.names_of(path))
+            path
+            for path in start.paths
+            if start.links and not seen.test_files.isdisjoint(start.names_of(path))
         )
-        self._collected = (seen.test_files & start.paths).union(through_links) if self._runs else frozenset()
+        self._collected = (
+            (seen.test_files & start.paths).union(through_links)
+            if self._runs
+            else frozenset()
+        )
         self._named = start.matching(is_test_file) if self._runs else set()
 
     @cached_property
@@ -146,7 +174,9 @@ class StartTests:
         """Every test of the start, with the helpers and data of folders of tests."""
         data = self._start.matching(_IS_TEST_DATA) if self._runs else set()
         named = {path for path in self._named if not self._is_observed(path)}
-        return frozenset(self._collected | named | data | self._start.below(self._folders))
+        return frozenset(
+            self._collected | named | data | self._start.below(self._folders)
+        )
 
     @cached_property
     def folders_above(self) -> frozenset[str]:
@@ -155,11 +185,15 @@ class StartTests:
 
     def kind(self, path: str) -> TestKind | None:
         """Return "test" for a test of the start, "data" for a helper or data of a folder of tests; None for other files."""
-        if path in self._collected or (path in self._named and not self._is_observed(path)):
+        if path in self._collected or (
+            path in self._named and not self._is_observed(path)
+        ):
             return "test"
         return "data" if path in self.all else None
 
-    def kind_of_new(self, path: str, delivered: ObservedChecks | None = None) -> TestKind | None:
+    def kind_of_new(
+        self, path: str, delivered: ObservedChecks | None = None
+    ) -> TestKind | None:
         """Return the same for a new file. `delivered` is what the checks showed of the agent's work."""
         if not self._runs:
             return None
@@ -169,8 +203,15 @@ class StartTests:
         if is_test:
             return "test"
         parts = one_spelling(path).split("/")[:-1]
-        inside = any("/".join(parts[:length]) in self._folders for length in range(1, len(parts) + 1))
-        return "data" if inside or not TEST_FOLDERS.isdisjoint(parts) or _IS_TEST_DATA(path) else None
+        inside = any(
+            "/".join(parts[:length]) in self._folders
+            for length in range(1, len(parts) + 1)
+        )
+        return (
+            "data"
+            if inside or not TEST_FOLDERS.isdisjoint(parts) or _IS_TEST_DATA(path)
+            else None
+        )
 
     def _is_observed(self, path: str) -> bool:
         return language_of(path) in self._seen.languages
@@ -184,13 +225,17 @@ class StartTests:
             for length, name in enumerate(parts, 1):
                 if name in TEST_FOLDERS or name in AMBIGUOUS_FOLDERS:
                     below.setdefault("/".join(parts[:length]), []).append(path)
-        named = {folder for folder, paths in below.items() if self._has_tests(folder, paths)}
+        named = {
+            folder for folder, paths in below.items() if self._has_tests(folder, paths)
+        }
         places = (
             one_spelling(place)
             for link, place in self._start.links.items()
             if one_spelling(link).split("/")[-1] in TEST_FOLDERS
         )
-        return frozenset(named.union(self._only_tests(named), places if self._runs else ()))
+        return frozenset(
+            named.union(self._only_tests(named), places if self._runs else ())
+        )
 
     def _has_tests(self, folder: str, paths: Collection[str]) -> bool:
         """Return whether a folder with the name of one of tests has tests; `paths` are those below it."""
@@ -200,17 +245,25 @@ class StartTests:
         if code and all(map(self._is_observed, code)):
             return False
         tests = self._named.intersection(paths)
-        return posixpath.basename(folder) in TEST_FOLDERS or 2 * len(tests) > len(code | tests)
+        return posixpath.basename(folder) in TEST_FOLDERS or 2 * len(tests) > len(
+            code | tests
+        )
 
     def _only_tests(self, named: Collection[str]) -> Iterator[str]:
         """Yield the other folders whose sources are all files that tests were collected from."""
         below = tuple(f"{folder}/" for folder in named)
-        folders = {path.rpartition("/")[0] for path in self._collected if not one_spelling(path).startswith(below)} - {
-            ""
-        }
+        folders = {
+            path.rpartition("/")[0]
+            for path in self._collected
+            if not one_spelling(path).startswith(below)
+        } - {""}
         for path in self._start.paths if folders else ():
             folder, _, name = path.rpartition("/")
-            if folder not in folders or path in self._collected or name in ("conftest.py", "__init__.py"):
+            if (
+                folder not in folders
+                or path in self._collected
+                or name in ("conftest.py", "__init__.py")
+            ):
                 continue
             if language_of(name) is not None:
                 folders.discard(folder)
@@ -251,7 +304,11 @@ class Matcher:
 def one_spelling(text: str) -> str:
     """Return the same text for all spellings that a file system may treat as one name."""
     text = text.removeprefix("./")
-    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text).casefold()
+    return (
+        text.lower()
+        if text.isascii()
+        else unicodedata.normalize("NFC", text).casefold()
+    )
 
 
 is_test_file = Matcher(TEST_FILES, own=True)

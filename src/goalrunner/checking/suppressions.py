@@ -23,7 +23,9 @@ _MARKS = (
     r"|#!?\[\s*(?:cfg_attr\(.*,\s*)?(?:allow|expect|ignore)\b|@(?:SuppressWarnings|Suppress|Disabled|Ignore)\b"
     r"|#pragma\s+warning\s+disable|\[(?:Fact|Theory)\(\s*Skip\b|\[Ignore\b|\bmarkTest(?:Skipped|Incomplete)\("
 )
-_SUPPRESSION = re.compile(rf"(?:#|//|/\*|--|;|\*|%|<!--).*?(?P<comment>{_COMMENTS})|(?P<mark>{_MARKS})")
+_SUPPRESSION = re.compile(
+    rf"(?:#|//|/\*|--|;|\*|%|<!--).*?(?P<comment>{_COMMENTS})|(?P<mark>{_MARKS})"
+)
 _LONGEST = 1_000
 """Number of characters that are read at the beginning, and at the end, of a line."""
 _FILE = re.compile(r"\+\+\+ (?:b/)?(.*?)\t?$")
@@ -40,7 +42,11 @@ def count_suppressions(diff: str) -> int:
     for hunk in _hunks(diff):
         before = [*_suppressions(hunk, "-")]
         for item in _suppressions(hunk, "+"):
-            same = item if item in before else next((one for one in before if one[1] == item[1]), None)
+            same = (
+                item
+                if item in before
+                else next((one for one in before if one[1] == item[1]), None)
+            )
             if same is None:
                 added[item] += 1
             else:
@@ -49,10 +55,14 @@ def count_suppressions(diff: str) -> int:
     return (added - removed).total()
 
 
-def _suppressions(hunk: Iterable[tuple[str, str]], wanted: str) -> Iterator[tuple[str, str]]:
+def _suppressions(
+    hunk: Iterable[tuple[str, str]], wanted: str
+) -> Iterator[tuple[str, str]]:
     """Yield the lines with suppressions among the removed or the added ones, each with its suppression in one spelling."""
     for sign, line in hunk:
-        for part in (line[:_LONGEST], line[_LONGEST:][-_LONGEST:]) if sign == wanted else ():
+        for part in (
+            (line[:_LONGEST], line[_LONGEST:][-_LONGEST:]) if sign == wanted else ()
+        ):
             for found in _SUPPRESSION.finditer(part):
                 yield line.strip(), re.sub(r"\s", "", found["comment"] or found["mark"])
 
@@ -71,7 +81,9 @@ def _hunks(diff: str) -> Iterator[list[tuple[str, str]]]:
         elif hunk := _HUNK.match(line):
             yield lines
             lines = []
-            old, new = (int(count) if count is not None else 1 for count in hunk.groups())
+            old, new = (
+                int(count) if count is not None else 1 for count in hunk.groups()
+            )
         elif (found := _FILE.match(line)) or line.startswith("--- "):
             path = found[1] if found else path
             yield lines

@@ -44,7 +44,9 @@ async def undo(journal: Journal, store: SnapshotStore) -> Undo:
             await work.restore()
             journal.snapshot = {}
     except (GoalError, OSError) as error:
-        work.problems.append(error.message if isinstance(error, GoalError) else str(error))
+        work.problems.append(
+            error.message if isinstance(error, GoalError) else str(error)
+        )
     await asyncio.to_thread(work.finish)
     return work
 
@@ -68,16 +70,24 @@ class Undo:
         for path, mode in sorted(self._journal.modes.items()):
             place = os.path.join(self._workspace, path)
             with contextlib.suppress(OSError):
-                if stat.S_ISDIR(mode) and stat.S_ISDIR(now := os.lstat(place).st_mode) and now != mode:
+                if (
+                    stat.S_ISDIR(mode)
+                    and stat.S_ISDIR(now := os.lstat(place).st_mode)
+                    and now != mode
+                ):
                     os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
         waiting, left = self._journal.waiting, []
         for move in self._journal.moves:
             try:
-                is_replaced = os.path.relpath(move.path, self._workspace) in self._journal.made
+                is_replaced = (
+                    os.path.relpath(move.path, self._workspace) in self._journal.made
+                )
                 if is_replaced and os.path.lexists(move.path):
                     remove(Path(move.aside))
                 elif not _move_back(move):
-                    self.lost.append(f"{move.path}: the check removed {os.path.dirname(move.aside)}")
+                    self.lost.append(
+                        f"{move.path}: the check removed {os.path.dirname(move.aside)}"
+                    )
             except OSError as error:
                 self.problems.append(f"{move.path}: {error.strerror}")
                 left.append(move)
@@ -93,18 +103,30 @@ class Undo:
         """Restore what existed and what no rule ignores, modes included. The store keeps the state before."""
         journal, store = self._journal, self._store
         skip = {*await store.ignored_names(), *journal.own}
-        modes = await asyncio.to_thread(journals.modes_of, journal.workspace, skip, enter=True)
+        modes = await asyncio.to_thread(
+            journals.modes_of, journal.workspace, skip, enter=True
+        )
         snapshot, before = Snapshot(**journal.snapshot), await store.snapshot()
         outputs = Patterns(journal.outputs)
         changes = await store.all_changes(snapshot, before)
         existed = [
-            item.path for item in changes if item.kind in ("modified", "deleted") and not outputs.match(item.path)
+            item.path
+            for item in changes
+            if item.kind in ("modified", "deleted") and not outputs.match(item.path)
         ]
-        if damaged := [path for path in existed if not is_below(os.fsdecode(raw(path)), journal.made)]:
+        if damaged := [
+            path
+            for path in existed
+            if not is_below(os.fsdecode(raw(path)), journal.made)
+        ]:
             self.kept = before
             await store.restore(snapshot, damaged)
         new = {os.fsdecode(raw(item.path)) for item in changes if item.kind == "added"}
-        usual = {path: _usual(mode) for path, mode in modes.items() if stat.S_ISREG(mode) and path not in new}
+        usual = {
+            path: _usual(mode)
+            for path, mode in modes.items()
+            if stat.S_ISREG(mode) and path not in new
+        }
         await asyncio.to_thread(self._restore_modes, usual)
 
     def _restore_modes(self, usual: dict[str, int]) -> None:
@@ -113,12 +135,20 @@ class Undo:
         for path, mode in sorted(recorded):
             place = os.path.join(self._workspace, path)
             if stat.S_ISDIR(mode) and not os.path.lexists(place):
-                with contextlib.suppress(NotADirectoryError):  # a file of the check stands above it
+                with contextlib.suppress(
+                    NotADirectoryError
+                ):  # a file of the check stands above it
                     os.mkdir(place)
-        for path, mode in sorted(recorded, reverse=True):  # what is in a folder before the folder
+        for path, mode in sorted(
+            recorded, reverse=True
+        ):  # what is in a folder before the folder
             place = os.path.join(self._workspace, path)
             info = lstat(place)
-            if info and info.st_mode != mode and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode):
+            if (
+                info
+                and info.st_mode != mode
+                and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode)
+            ):
                 os.chmod(place, stat.S_IMODE(mode))
 
     def finish(self) -> None:
@@ -167,7 +197,9 @@ class UndoWatchdog:
     def __init__(self, folder: Path, handle: int) -> None:
         undoing = [sys.executable, "-P", "-m", __name__, str(folder)]
         with (folder / "watchdog.log").open("wb") as log:
-            self._process, self._sink = start_helper(_SCRIPT, undoing, log=log.fileno(), keep_open=[handle])
+            self._process, self._sink = start_helper(
+                _SCRIPT, undoing, log=log.fileno(), keep_open=[handle]
+            )
 
     def close(self) -> None:
         """End the process: the check is undone, or its undo has failed here and would fail there.
@@ -187,7 +219,9 @@ def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str,
     """
     messages: list[str] = []
     for journal in journals.found(home.resolve(), str(workspace.resolve())):
-        with contextlib.suppress(FileNotFoundError):  # its watchdog has undone it meanwhile
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # its watchdog has undone it meanwhile
             messages += _replayed(journal, time.monotonic() + patience)
     for report in sorted(journals.checks_folder(home).glob(f"*{_REPORT}")):
         with contextlib.suppress(OSError):  # another command shows it
@@ -202,7 +236,9 @@ def _replayed(journal: Journal, deadline: float) -> list[str]:
     folder = Path(journal.folder)
     while (handle := journals.lock(folder)) is None:
         if processes.entry(journal.pid) or time.monotonic() > deadline:
-            return [f"A check is running in {journal.workspace} (process {journal.pid})."]
+            return [
+                f"A check is running in {journal.workspace} (process {journal.pid})."
+            ]
         time.sleep(0.05)
     try:
         return _undone(journals.read(folder))
@@ -213,7 +249,9 @@ def _replayed(journal: Journal, deadline: float) -> list[str]:
 def _undone(journal: Journal) -> list[str]:
     """End the remaining processes of the check and git of its runner, then undo; return lines for the user."""
     end_orphans(os.path.basename(journal.folder))
-    store = SnapshotStore(Path(journal.workspace), Path(journal.home), start=Path(journal.start))
+    store = SnapshotStore(
+        Path(journal.workspace), Path(journal.home), start=Path(journal.start)
+    )
     try:
         _end_git(store.folder)
         undone = asyncio.run(undo(journal, store))
@@ -221,12 +259,18 @@ def _undone(journal: Journal) -> list[str]:
         store.close()
     what = f"An interrupted check in {journal.workspace}"
     if undone.problems:
-        return [f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."]
+        return [
+            f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."
+        ]
     lines = [f"{what} was undone."]
     if undone.lost:
-        lines.append(f"Removed by the check and not restored: {'; '.join(undone.lost)}.")
+        lines.append(
+            f"Removed by the check and not restored: {'; '.join(undone.lost)}."
+        )
     if undone.kept:
-        lines.append(f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}.")
+        lines.append(
+            f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}."
+        )
     return lines
 
 
@@ -235,7 +279,11 @@ def _end_git(store: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     argument = f"\0--git-dir={store}\0"
     while time.monotonic() < deadline:
-        pids = [pid for pid, line in processes.command_lines() if argument in f"\0{line}\0" and pid != os.getpid()]
+        pids = [
+            pid
+            for pid, line in processes.command_lines()
+            if argument in f"\0{line}\0" and pid != os.getpid()
+        ]
         if not pids:
             return
         for pid in pids:
@@ -246,5 +294,10 @@ def _end_git(store: Path) -> None:
 if __name__ == "__main__":
     interrupted = journals.read(Path(sys.argv[1]))
     done = _undone(interrupted)
-    if not Path(interrupted.folder, journals.NAME).exists():  # else the next command tries again
-        write_whole(Path(f"{interrupted.folder}{_REPORT}"), json.dumps([interrupted.workspace, *done]).encode())
+    if not Path(
+        interrupted.folder, journals.NAME
+    ).exists():  # else the next command tries again
+        write_whole(
+            Path(f"{interrupted.folder}{_REPORT}"),
+            json.dumps([interrupted.workspace, *done]).encode(),
+        )

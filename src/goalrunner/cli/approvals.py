@@ -21,22 +21,37 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.goalfile.place import repository_root
 from goalrunner.records.files import is_written
-from goalrunner.records.run_folder import RunFolder, read_summary, run_summaries, runs_of
+from goalrunner.records.run_folder import (
+    RunFolder,
+    read_summary,
+    run_summaries,
+    runs_of,
+)
 from goalrunner.reports import layout
 from goalrunner.reports.layout import home_path, printable, printable_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text
 from goalrunner.reports.status import naming_lines, resuming
 
-ApprovalId = Annotated[Text, argument("ID", "Which approval, such as a1; default: the only one.")]
+ApprovalId = Annotated[
+    Text, argument("ID", "Which approval, such as a1; default: the only one.")
+]
 WaitingRun = Annotated[
-    Text, argument("RUN", "Id of a run; default: the one of this workspace that waits.", options.run_ids)
+    Text,
+    argument(
+        "RUN",
+        "Id of a run; default: the one of this workspace that waits.",
+        options.run_ids,
+    ),
 ]
 
 _SHOWN = 5
 
 
 def approve(
-    run: WaitingRun = None, approval: ApprovalId = None, yes: options.Yes = False, json: options.Json = False
+    run: WaitingRun = None,
+    approval: ApprovalId = None,
+    yes: options.Yes = False,
+    json: options.Json = False,
 ) -> int:
     """Approve an action or a result that waits for a person.
 
@@ -51,7 +66,9 @@ def approve(
 def deny(
     run: WaitingRun = None,
     approval: ApprovalId = None,
-    reason: Annotated[str, option("TEXT", "The reason; the agent reads it if the run continues.")] = "",
+    reason: Annotated[
+        str, option("TEXT", "The reason; the agent reads it if the run continues.")
+    ] = "",
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> int:
@@ -65,14 +82,24 @@ def deny(
 
 
 def _decide(
-    run: str | None, identifier: str | None, verb: Literal["approve", "deny"], reason: str, *, yes: bool, json: bool
+    run: str | None,
+    identifier: str | None,
+    verb: Literal["approve", "deny"],
+    reason: str,
+    *,
+    yes: bool,
+    json: bool,
 ) -> int:
     folder = _waiting(run, verb)
     if run is None:
         waiting = decisions.waiting(load_state(folder), identifier)
         identifier = waiting.id
-        request = main.wait_for(decisions.request_of(folder, waiting, runs.home(), os.environ))
-        output.complain(f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}")
+        request = main.wait_for(
+            decisions.request_of(folder, waiting, runs.home(), os.environ)
+        )
+        output.complain(
+            f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}"
+        )
         question, hint = (
             f"{verb.capitalize()} {identifier}? [y/N]",
             f"goal {verb} {folder.run_id} {identifier}",
@@ -88,9 +115,15 @@ def _decide(
         reason=reason,
         environ=os.environ,
     )
-    said = approval.decision or f"is to be {'approved' if verb == 'approve' else 'denied'}"
-    text = printable(f"{approval.id} {said}: {approval.action}\n") + _next(state, folder, approval.decision is not None)
-    output.say(_value(state, approval=approval.model_dump(mode="json")) if json else text)
+    said = (
+        approval.decision or f"is to be {'approved' if verb == 'approve' else 'denied'}"
+    )
+    text = printable(f"{approval.id} {said}: {approval.action}\n") + _next(
+        state, folder, approval.decision is not None
+    )
+    output.say(
+        _value(state, approval=approval.model_dump(mode="json")) if json else text
+    )
     return 0
 
 
@@ -98,13 +131,22 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
     """Return the folder of a run; None is the only run that waits for this command. Raise UsageError if it is not one."""
     if reference is not None:
         return runs.find(reference)
-    what, command = ("an answer", 'answer RUN "..."') if verb == "answer" else ("a decision", f"{verb} RUN")
+    what, command = (
+        ("an answer", 'answer RUN "..."')
+        if verb == "answer"
+        else ("a decision", f"{verb} RUN")
+    )
     every = run_summaries(runs.home())
-    waiting = [one.run_id for one in _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)]
+    waiting = [
+        one.run_id
+        for one in _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)
+    ]
     if len(waiting) == 1:
         return runs.find(waiting[0])
     if waiting:
-        hint = "\n".join(f"goal {command.replace('RUN', run)}" for run in waiting[:_SHOWN])
+        hint = "\n".join(
+            f"goal {command.replace('RUN', run)}" for run in waiting[:_SHOWN]
+        )
         raise UsageError(f"{len(waiting)} runs wait for {what}; name one of them", hint)
     message = f"no run of this workspace waits for {what}"
     if elsewhere := _open(every, verb):
@@ -117,7 +159,9 @@ def _waiting(reference: str | None, verb: str) -> RunFolder:
 def _is_here(summary: dict[str, Any]) -> bool:
     """Return whether a run works in the current folder, or in one above it in the same repository."""
     here, workspace = runs.current_folder(), Path(str(summary.get("workspace", "")))
-    return here.is_relative_to(workspace) and repository_root(here) == repository_root(workspace)
+    return here.is_relative_to(workspace) and repository_root(here) == repository_root(
+        workspace
+    )
 
 
 def _open(summaries: Iterable[dict[str, Any]], verb: str) -> list[RunSummary]:
@@ -134,7 +178,10 @@ def answer(
     run: WaitingRun = None,
     text: Annotated[Text, argument("TEXT", "The answer; default: asks for it.")] = None,
     question: Annotated[
-        int | None, option("N", "Which question; default: the only one.", "--question", parser=COUNT)
+        int | None,
+        option(
+            "N", "Which question; default: the only one.", "--question", parser=COUNT
+        ),
     ] = None,
     json: options.Json = False,
 ) -> int:
@@ -148,17 +195,25 @@ def answer(
     folder = _waiting(run, "answer")
     if run is None or text is None:
         asked = decisions.open_question(load_state(folder), question)
-        output.complain(f"run {folder.run_id}{question_text(asked, output.columns(sys.stderr))}")
+        output.complain(
+            f"run {folder.run_id}{question_text(asked, output.columns(sys.stderr))}"
+        )
     if text is None:
         if not output.is_interactive():
-            raise UsageError("the answer is missing", f'goal answer {folder.run_id} "..."')
+            raise UsageError(
+                "the answer is missing", f'goal answer {folder.run_id} "..."'
+            )
         text = output.typed(ANSWER.replace(" (Ctrl-D leaves the question open)", ""))
-    asked, evidence, state = decisions.reply(folder, text, number=question, by=person(), environ=os.environ)
+    asked, evidence, state = decisions.reply(
+        folder, text, number=question, by=person(), environ=os.environ
+    )
     if json:
         output.say(_value(state, question=asked, evidence_ref=evidence))
     else:
         kept = f"the answer is kept as {evidence}\n" if evidence else ""
-        output.say(f"answered: {printable_line(asked)}\n{kept}{_next(state, folder, bool(evidence))}")
+        output.say(
+            f"answered: {printable_line(asked)}\n{kept}{_next(state, folder, bool(evidence))}"
+        )
     return 0
 
 
@@ -177,13 +232,17 @@ def note(
     if json:
         output.say(_value(state, note=text.strip()))
     else:
-        output.say(f"the agent gets the note with its next prompt\n{_next(state, folder)}")
+        output.say(
+            f"the agent gets the note with its next prompt\n{_next(state, folder)}"
+        )
     return 0
 
 
 def cancel(
     run: options.Run = None,
-    reason: Annotated[str, option("TEXT", "The reason; it is kept in the run's log.")] = "",
+    reason: Annotated[
+        str, option("TEXT", "The reason; it is kept in the run's log.")
+    ] = "",
     yes: options.Yes = False,
     json: options.Json = False,
 ) -> int:
@@ -193,18 +252,27 @@ def cancel(
     """
     folder = runs.find(run)
     before = load_state(folder)
-    is_cancelled = before.stop_reason is StopReason.CANCELLED  # a second request is no mistake
+    is_cancelled = (
+        before.stop_reason is StopReason.CANCELLED
+    )  # a second request is no mistake
     if not is_cancelled:
         refuse_final(before)
     if not (yes or is_cancelled):
         output.complain(
-            layout.laid_out(naming_lines(RunSummary.read(read_summary(folder))), output.columns(sys.stderr))
+            layout.laid_out(
+                naming_lines(RunSummary.read(read_summary(folder))),
+                output.columns(sys.stderr),
+            )
         )
         question = "End this run for good? It cannot be resumed. [y/N]"
         if not output.confirmed(question, "goal cancel asks before it ends a run"):
             return 1
     state = before if is_cancelled else decisions.cancel_run(folder, reason)
-    value = {"run_id": folder.run_id, "status": str(state.status), "message": state.message}
+    value = {
+        "run_id": folder.run_id,
+        "status": str(state.status),
+        "message": state.message,
+    }
     output.say(value if json else f"{state.status}  {folder.run_id}  {state.message}\n")
     return 0
 
@@ -212,7 +280,9 @@ def cancel(
 def _is_run(text: str) -> bool:
     """Return whether a text is the id of a run, or at least its first four characters."""
     with suppress(RunNotFound):
-        return re.fullmatch(r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", text) is not None and bool(runs.find(text))
+        return re.fullmatch(
+            r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", text
+        ) is not None and bool(runs.find(text))
     return False
 
 
@@ -220,7 +290,9 @@ def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
     """Return what comes next; `is_taken` is whether the decision is recorded."""
     run = state.goal.run_id
     if not is_taken:
-        return f"the run is active, and records it with its next step: goal watch {run}\n"
+        return (
+            f"the run is active, and records it with its next step: goal watch {run}\n"
+        )
     if state.waiting:
         return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
     if state.memory.open_questions:
@@ -233,4 +305,9 @@ def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
 def _value(state: RunState, **values: Any) -> dict[str, Any]:
     waiting = [item.id for item in state.waiting]
     status = {"run_id": state.goal.run_id, "status": str(state.status)}
-    return {**status, **values, "waiting": waiting, "open_questions": list(state.memory.open_questions)}
+    return {
+        **status,
+        **values,
+        "waiting": waiting,
+        "open_questions": list(state.memory.open_questions),
+    }

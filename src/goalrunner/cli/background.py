@@ -16,7 +16,11 @@ from goalrunner.core.events import GoalCreated, RunStarted
 from goalrunner.records.run_folder import find_run
 
 if TYPE_CHECKING:
-    from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+    from goalrunner.core.agent_ports import (
+        ApprovalAnswer,
+        ApprovalRequest,
+        QuestionReply,
+    )
     from goalrunner.core.events import Record
     from goalrunner.core.run_state import RunState
 
@@ -36,9 +40,15 @@ def start_detached(home: Path, *, json: bool) -> int:
     reader, writer = os.pipe()
     with open(reader, "rb") as told:  # noqa: PTH123 - no Path, a handle
         try:
-            with os_errors(f"cannot write {log}", "set GOAL_HOME to a folder that can be written", UsageError):
+            with os_errors(
+                f"cannot write {log}",
+                "set GOAL_HOME to a folder that can be written",
+                UsageError,
+            ):
                 home.mkdir(mode=0o700, parents=True, exist_ok=True)
-                handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+                handle = os.open(
+                    log, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600
+                )
             with open(handle, "wb") as stream:  # noqa: PTH123
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", "goalrunner", *arguments],

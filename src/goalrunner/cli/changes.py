@@ -17,9 +17,16 @@ from goalrunner.core.errors import UsageError
 
 def diff(
     run: options.Run = None,
-    number: Annotated[int | None, argument("ROUND", "Number of a round; default: the whole run.", parser=ROUND)] = None,
-    stat: Annotated[bool, flag("--stat", "Print the paths and how many lines changed, no patch.")] = False,
-    json: Annotated[bool, flag("--json", "Print round, changes and patch as JSON.")] = False,
+    number: Annotated[
+        int | None,
+        argument("ROUND", "Number of a round; default: the whole run.", parser=ROUND),
+    ] = None,
+    stat: Annotated[
+        bool, flag("--stat", "Print the paths and how many lines changed, no patch.")
+    ] = False,
+    json: Annotated[
+        bool, flag("--json", "Print round, changes and patch as JSON.")
+    ] = False,
     no_pager: options.NoPager = False,
 ) -> int:
     """Print what a run or a round changed, as a unified patch.
@@ -52,16 +59,27 @@ def diff(
 
 def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | None]:
     """Return run and round; a number alone is a round of the default run, since no id begins with a digit."""
-    return (None, int(run)) if number is None and run is not None and run.isdecimal() else (run, number)
+    return (
+        (None, int(run))
+        if number is None and run is not None and run.isdecimal()
+        else (run, number)
+    )
 
 
 def restore(
     run: options.Run = None,
     number: Annotated[
-        int | None, argument("ROUND", "Number of a round; 0 is the start of the run.", parser=ROUND)
+        int | None,
+        argument(
+            "ROUND", "Number of a round; 0 is the start of the run.", parser=ROUND
+        ),
     ] = None,
-    snapshot: Annotated[Text, option("ID", "Restore this snapshot instead of a round.")] = None,
-    path: Annotated[Texts, option("PATH", "Restore this file only; may be repeated.", "--path")] = None,
+    snapshot: Annotated[
+        Text, option("ID", "Restore this snapshot instead of a round.")
+    ] = None,
+    path: Annotated[
+        Texts, option("PATH", "Restore this file only; may be repeated.", "--path")
+    ] = None,
     yes: options.Yes = False,
 ) -> int:
     """Restore the workspace to the end of a round.
@@ -87,7 +105,11 @@ def restore(
     workspace = snapshots.workspace
     if snapshot is None:
         number, target = snapshots.end(number)
-        moment = f"as round {number} left it" if number else "as it was at the start of the run"
+        moment = (
+            f"as round {number} left it"
+            if number
+            else "as it was at the start of the run"
+        )
     work = KeptStore(Path(workspace), runs.home(), os.environ, start=folder.start)
     try:
         if snapshot is not None:
@@ -97,26 +119,42 @@ def restore(
             output.complain(line)
         changes = main.wait_for(work.plan(target, paths))
         if not changes:
-            undo = f"To undo the whole run: goal restore {folder.run_id} 0\n" if number else ""
-            output.say(f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}")
+            undo = (
+                f"To undo the whole run: goal restore {folder.run_id} 0\n"
+                if number
+                else ""
+            )
+            output.say(
+                f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}"
+            )
             return 0
         if not yes:
             output.say(output.terminal_text(naming_lines(RunSummary.of(loaded.state))))
-            output.say(output.terminal_text(plan_lines("restore", workspace, moment, changes)))
+            output.say(
+                output.terminal_text(plan_lines("restore", workspace, moment, changes))
+            )
             question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
-            if not output.confirmed(question, "goal restore asks before it changes files"):
+            if not output.confirmed(
+                question, "goal restore asks before it changes files"
+            ):
                 return 1
         done, before = main.wait_for(work.perform(target, paths))
     finally:
         work.store.close()
-    output.say(output.terminal_text(done_lines(folder.run_id, workspace, moment, done, before)))
+    output.say(
+        output.terminal_text(done_lines(folder.run_id, workspace, moment, done, before))
+    )
     return 0
 
 
 def prune(
-    older_than: Annotated[float, option("AGE", '"30d", "12h", "90m".', parser=options.DURATION)],
+    older_than: Annotated[
+        float, option("AGE", '"30d", "12h", "90m".', parser=options.DURATION)
+    ],
     yes: options.Yes = False,
-    dry_run: Annotated[bool, flag("--dry-run", "Print what would be removed, and remove nothing.")] = False,
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Print what would be removed, and remove nothing.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Remove runs of all workspaces that ended long ago.
@@ -133,23 +171,42 @@ def prune(
 
     home, now = runs.home(), datetime.now(UTC)
     old_runs = run_snapshots.old_runs(home, older_than, now)
-    listed, number = [old_run_line(run) for run in old_runs], count(len(old_runs), "run")
+    listed, number = (
+        [old_run_line(run) for run in old_runs],
+        count(len(old_runs), "run"),
+    )
     if old_runs and not (dry_run or yes):
         output.complain(whole(listed, output.columns(sys.stderr)))
         hint = "add --yes, or --dry-run to list them"
         asked = f"Remove {number} for good? [y/N]"
-        if not output.confirmed(asked, f"{number} would be removed for good", hint, "nothing was removed"):
+        if not output.confirmed(
+            asked, f"{number} would be removed for good", hint, "nothing was removed"
+        ):
             return 0
-    done = run_snapshots.prune_runs(home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run)
+    done = run_snapshots.prune_runs(
+        home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run
+    )
     if json:
         names = [run.folder.run_id for run in old_runs]
-        why = {run.folder.run_id: {"why": run.why, "resumable": run.resumable} for run in old_runs}
-        output.say({"removed": [] if dry_run else names, "found": names, "why": why, **asdict(done)})
+        why = {
+            run.folder.run_id: {"why": run.why, "resumable": run.resumable}
+            for run in old_runs
+        }
+        output.say(
+            {
+                "removed": [] if dry_run else names,
+                "found": names,
+                "why": why,
+                **asdict(done),
+            }
+        )
         return 0
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]
     if done.half_removed:
-        lines.append(f"{verb}  what an interrupted goal prune or goal check left: {count(done.half_removed, 'folder')}")
+        lines.append(
+            f"{verb}  what an interrupted goal prune or goal check left: {count(done.half_removed, 'folder')}"
+        )
     if done.stores or done.snapshots:
         others = f"{len(done.stores)} snapshot stores, and {done.snapshots} snapshots in other stores"
         lines.append(f"removed  {others}, which no run needs")

@@ -47,7 +47,9 @@ def drive(
     `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
     """
     stream = sys.stderr if json else sys.stdout
-    with open_progress(stream, quiet=quiet, verbose=verbose, place=workspace_state) as progress:
+    with open_progress(
+        stream, quiet=quiet, verbose=verbose, place=workspace_state
+    ) as progress:
         announcing = announcer(options.home)
         observers = (progress,) if announcing is None else (progress, announcing)
         approver: Approver | None = DetachedApprover()
@@ -55,7 +57,9 @@ def drive(
             approver = terminal_approver(stream, progress.suspended)
         failure: RecordError | None = None
         try:
-            outcome = main.wait_for(start(replace(options, observers=observers, approver=approver)))
+            outcome = main.wait_for(
+                start(replace(options, observers=observers, approver=approver))
+            )
         except RecordError as error:
             if error.outcome is None:  # the run never began
                 raise
@@ -63,7 +67,9 @@ def drive(
         text, copied = json_text(outcome.model_dump(mode="json")), ""
         written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
         shown = outcome if written else outcome.model_copy(update={"run_path": ""})
-        with contextlib.ExitStack() as rest:  # called from the last one; if one fails, the others are still called
+        with (
+            contextlib.ExitStack() as rest
+        ):  # called from the last one; if one fails, the others are still called
             folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
             rest.callback(files.write, folder, stream, outcome)
             if json:
@@ -93,11 +99,23 @@ def open_progress(
     from goalrunner.reports.progress import Progress
 
     if can_redraw(stream, environ) and not quiet:
-        from goalrunner.reports.live import LiveProgress  # not at the top: a pipe does not need Rich
+        from goalrunner.reports.live import (
+            LiveProgress,
+        )  # not at the top: a pipe does not need Rich
 
         return LiveProgress(stream, place, environ=environ, said=_said, verbose=verbose)
-    colours = not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-    return Progress(stream, place, quiet=quiet, colours=colours, github=is_github(environ), said=_said, verbose=verbose)
+    colours = (
+        not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
+    )
+    return Progress(
+        stream,
+        place,
+        quiet=quiet,
+        colours=colours,
+        github=is_github(environ),
+        said=_said,
+        verbose=verbose,
+    )
 
 
 def _said(run_id: str, message: TranscriptRef) -> str:
@@ -108,7 +126,11 @@ def _said(run_id: str, message: TranscriptRef) -> str:
 def can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
     """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
     try:
-        return stream.isatty() and environ.get("TERM", "") not in ("dumb", "unknown") and not _is_set(environ, "CI")
+        return (
+            stream.isatty()
+            and environ.get("TERM", "") not in ("dumb", "unknown")
+            and not _is_set(environ, "CI")
+        )
     except ValueError:
         return False
 
@@ -124,15 +146,26 @@ def workspace_state(workspace: str) -> str:
     return describe(Path(workspace))
 
 
-def terminal_approver(stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> TerminalApprover | None:
+def terminal_approver(
+    stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]
+) -> TerminalApprover | None:
     """Return an approver, or None unless both stdin and `stream` are a terminal. `suspended` stops the live progress."""
-    return TerminalApprover(sys.stdin.fileno(), stream, suspended) if sys.stdin.isatty() and stream.isatty() else None
+    return (
+        TerminalApprover(sys.stdin.fileno(), stream, suspended)
+        if sys.stdin.isatty() and stream.isatty()
+        else None
+    )
 
 
 class TerminalApprover:
     """Asks on `stream` and reads from `handle`. Ctrl-C ends the question and the run; Ctrl-D leaves the question open."""
 
-    def __init__(self, handle: int, stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        handle: int,
+        stream: TextIO,
+        suspended: Callable[[], AbstractContextManager[None]],
+    ) -> None:
         self._handle = handle
         self._stream = stream
         self._suspended = suspended
@@ -149,7 +182,9 @@ class TerminalApprover:
                 if decision in ("approved", "denied"):
                     return ApprovalAnswer(decision, person(), reason, typed=True)
                 if decision == "all":
-                    self._say(review.approval_text(request, most=sys.maxsize, columns=columns))
+                    self._say(
+                        review.approval_text(request, most=sys.maxsize, columns=columns)
+                    )
                 elif line.strip():
                     self._say(review.choices_text(columns))
         return None

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 
-def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = True) -> tuple[Goal, Path | None]:
+def load(
+    named: str | None, overrides: Mapping[str, Any], *, runnable: bool = True
+) -> tuple[Goal, Path | None]:
     """Return the goal of a command line, and its file if it has one of its own. Raise GoalFileError and UsageError.
 
     `named` is a path or, if it has spaces and no file has that name, an objective. Without both, the goal is in goal.toml or
@@ -30,7 +32,10 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
     if named is not None and _is_sentence(named):
         path = None
         if "objective" in values:
-            raise UsageError("the objective is given twice", "remove --objective, or the text before it")
+            raise UsageError(
+                "the objective is given twice",
+                "remove --objective, or the text before it",
+            )
         values["objective"] = named.strip()
     if path is None and "objective" not in values:
         path = of_folder()
@@ -39,10 +44,18 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
                 f"there is no goal: no {DEFAULT} and no [tool.goal] in {PYPROJECT}, here or above in the repository",
                 'goal init writes one; or goal run "what to do"; goal demo shows a run',
             )
-        output.complain(f"Using {path}{' [tool.goal]' if path.name == PYPROJECT else ''}")
+        output.complain(
+            f"Using {path}{' [tool.goal]' if path.name == PYPROJECT else ''}"
+        )
     elif path is None and (unused := of_folder()):
-        output.complain(f"{unused} is not used: the objective is given on the command line")
-    is_checked = "validators" in values or "judge.model" in values or os.environ.get("GOAL_JUDGE")
+        output.complain(
+            f"{unused} is not used: the objective is given on the command line"
+        )
+    is_checked = (
+        "validators" in values
+        or "judge.model" in values
+        or os.environ.get("GOAL_JUDGE")
+    )
     if named is not None and path is None and not is_checked:
         values["validators"] = [_proposed(values)]
     goal = resolved(path, values)
@@ -52,8 +65,14 @@ def load(named: str | None, overrides: Mapping[str, Any], *, runnable: bool = Tr
         installed = installed_agents(os.environ)
         chosen = choose_agent(installed, ask=output.is_interactive())
         if chosen is not None:
-            others = "".join(f"; {agent.name} is {agent.note}" for agent in installed if agent.note and agent != chosen)
-            output.complain(f"Using the agent {chosen.name}, since neither an agent nor a model is named{others}")
+            others = "".join(
+                f"; {agent.name} is {agent.note}"
+                for agent in installed
+                if agent.note and agent != chosen
+            )
+            output.complain(
+                f"Using the agent {chosen.name}, since neither an agent nor a model is named{others}"
+            )
             values["agent.use"] = chosen.name
     goal = resolved(path, values, runnable=runnable)
     if path is not None:
@@ -68,7 +87,9 @@ def _is_sentence(text: str) -> bool:
     return len(text.split()) > 1 and not is_file
 
 
-def resolved(path: Path | None, values: Mapping[str, Any], *, runnable: bool = False) -> Goal:
+def resolved(
+    path: Path | None, values: Mapping[str, Any], *, runnable: bool = False
+) -> Goal:
     """Return the goal of a file, or of options alone; options that are None are left out. Raise GoalFileError."""
     from goalrunner.goalfile.loading import load_goal, resolve_goal
 
@@ -93,7 +114,9 @@ def _note_workspace(goal: Goal, path: Path) -> None:
     from goalrunner.reports.layout import home_path
 
     workspace = goal.workspace.path
-    if workspace == str(project_of(path)) and workspace != str(resolved_current_folder()):
+    if workspace == str(project_of(path)) and workspace != str(
+        resolved_current_folder()
+    ):
         output.complain(
             f"The workspace is {home_path(workspace)}, the project of {path}; [workspace] path in that file names another"
         )
@@ -108,17 +131,26 @@ def _proposed(values: Mapping[str, Any]) -> str:
     project = detect_project(folder, os.environ) if folder.is_dir() else Project()
     if not project.commands:
         raise UsageError(
-            "; ".join((f"no test command was found in {folder}, so nothing can verify the result", *project.problems)),
+            "; ".join(
+                (
+                    f"no test command was found in {folder}, so nothing can verify the result",
+                    *project.problems,
+                )
+            ),
             'give one: --validator "CMD", or a judge: --judge provider/model',
         )
     first = project.commands[0]
     output.complain(f"Validator: {first.command} ({first.why})")
     if output.is_interactive() and not output.agreed("Use this validator? [Y/n]"):
-        raise UsageError("the validator was rejected", 'give another one: --validator "CMD"')
+        raise UsageError(
+            "the validator was rejected", 'give another one: --validator "CMD"'
+        )
     return first.command
 
 
-def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAgent | None:
+def choose_agent(
+    agents: Sequence[InstalledAgent], *, ask: bool
+) -> InstalledAgent | None:
     """Return the only agent, or the one that a person chooses; None if there is none.
 
     If it cannot ask, return the only one that is signed in, or raise UsageError.
@@ -131,9 +163,15 @@ def choose_agent(agents: Sequence[InstalledAgent], *, ask: bool) -> InstalledAge
     if not ask:
         names = ", ".join(map(str, agents))
         hint = f"choose one: --agent {agents[0].name}, or set GOAL_AGENT or GOAL_MODEL"
-        raise UsageError(f"several agents can be used here, and none is chosen: {names}", hint)
+        raise UsageError(
+            f"several agents can be used here, and none is chosen: {names}", hint
+        )
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))
     by_answer = {agent.name: agent for agent in reversed(agents)}
     by_answer |= {str(number): agent for number, agent in enumerate(agents, 1)}
-    return by_answer[output.typed(f"Agent [1-{len(agents)}, default 1]: ", "1", by_answer.__contains__)]
+    return by_answer[
+        output.typed(
+            f"Agent [1-{len(agents)}, default 1]: ", "1", by_answer.__contains__
+        )
+    ]

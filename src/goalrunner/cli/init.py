@@ -8,9 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from goalrunner.app.doctor import BaselineResult, check_readiness, sandbox_finding, take_baseline
+from goalrunner.app.doctor import (
+    BaselineResult,
+    check_readiness,
+    sandbox_finding,
+    take_baseline,
+)
 from goalrunner.app.external_agent import resolve_agents, unchecked_note
-from goalrunner.app.project import InstalledAgent, detect_project, installed_agents, judge_for, with_keys
+from goalrunner.app.project import (
+    InstalledAgent,
+    detect_project,
+    installed_agents,
+    judge_for,
+    with_keys,
+)
 from goalrunner.app.proposal import GREEN_TESTS, Proposal
 from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
@@ -23,13 +34,20 @@ from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
 from goalrunner.goalfile.place import DEFAULT
 from goalrunner.reports.layout import home_path
-from goalrunner.reports.readiness import baseline_lines, readiness_lines, readiness_value
+from goalrunner.reports.readiness import (
+    baseline_lines,
+    readiness_lines,
+    readiness_value,
+)
 
 _SCHEMA = Path("goal.schema.json")
 
 
 def check(
-    goal_file: Annotated[Text, argument("GOAL_FILE", "Default: goal.toml, here or above.", options.goal_files)] = None,
+    goal_file: Annotated[
+        Text,
+        argument("GOAL_FILE", "Default: goal.toml, here or above.", options.goal_files),
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """Check a goal file and run its validators once; spend nothing.
@@ -49,7 +67,11 @@ def check(
     if json:
         output.say(readiness_value(goal, readiness))
     else:
-        output.say(output.terminal_text(readiness_lines(goal, readiness, f"goal run {goal_file or ''}".strip())))
+        output.say(
+            output.terminal_text(
+                readiness_lines(goal, readiness, f"goal run {goal_file or ''}".strip())
+            )
+        )
     if readiness.baseline and readiness.baseline.interrupted:
         return readiness.baseline.interrupted
     return readiness.exit_code if readiness.problems else int(ExitCode.COMPLETE)
@@ -57,7 +79,9 @@ def check(
 
 def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     """Run the validators once, with a line on stderr while a person waits."""
-    commands = ", ".join(spec.run for spec in goal.validators if spec.run and not spec.hidden)
+    commands = ", ".join(
+        spec.run for spec in goal.validators if spec.run and not spec.hidden
+    )
     output.complain(f"Running the validators once: {commands}")
     return take_baseline(goal, run_options)
 
@@ -65,15 +89,28 @@ def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
 def _refuse_tests_to_fix(path: Path, goal: Goal, baseline: BaselineResult) -> None:
     """Raise GoalFileError if the baseline shows that `fixes` or `known_failures` cannot be used as they are."""
     results = baseline.event.results if baseline.event is not None else ()
-    shown = [number for number, spec in enumerate(goal.validators) if spec.run is not None and not spec.hidden]
+    shown = [
+        number
+        for number, spec in enumerate(goal.validators)
+        if spec.run is not None and not spec.hidden
+    ]
     for number, result in zip(shown, results, strict=False):
-        key = next((key for key in ("fixes", "known_failures") if result.summary.startswith(key)), "")
+        key = next(
+            (
+                key
+                for key in ("fixes", "known_failures")
+                if result.summary.startswith(key)
+            ),
+            "",
+        )
         if result.cannot_run and key:
             raise error_at(path, ("validators", number, key), result.summary)
 
 
 def schema(
-    name: Annotated[str, argument("goal|outcome|state|events", "What the schema describes.")] = "goal",
+    name: Annotated[
+        str, argument("goal|outcome|state|events", "What the schema describes.")
+    ] = "goal",
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 
@@ -87,12 +124,21 @@ def schema(
 def init(
     objective: Annotated[Text, option("TEXT", "What the agent is to do.")] = None,
     validator: Annotated[
-        Text, option("CMD", "What verifies it; default: the project's tests.", values=options.validators)
+        Text,
+        option(
+            "CMD",
+            "What verifies it; default: the project's tests.",
+            values=options.validators,
+        ),
     ] = None,
     agent: options.Agent = None,
     model: Annotated[Text, option("NAME", "The model of the built-in agent.")] = None,
     judge: Annotated[
-        Text, option("NAME", "The judge; default: by the keys that are set, or a signed-in agent.")
+        Text,
+        option(
+            "NAME",
+            "The judge; default: by the keys that are set, or a signed-in agent.",
+        ),
     ] = None,
     force: Annotated[bool, flag("--force", "Replace a goal.toml that exists.")] = False,
     yes: options.Yes = False,
@@ -104,25 +150,56 @@ def init(
     """
     ask = output.is_interactive() and not yes
     path = Path(DEFAULT)
-    if path.exists() and not force and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]")):
-        raise UsageError("goal.toml exists already", "goal check tests it; goal init --force replaces it")
-    values = {"objective": GREEN_TESTS if objective is None else objective, "judge.model": judge or None}
-    goals.resolved(None, {**values, "agent.use": agent, "validators": None if validator is None else [validator]})
+    if (
+        path.exists()
+        and not force
+        and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]"))
+    ):
+        raise UsageError(
+            "goal.toml exists already",
+            "goal check tests it; goal init --force replaces it",
+        )
+    values = {
+        "objective": GREEN_TESTS if objective is None else objective,
+        "judge.model": judge or None,
+    }
+    goals.resolved(
+        None,
+        {
+            **values,
+            "agent.use": agent,
+            "validators": None if validator is None else [validator],
+        },
+    )
     proposal = _proposal(validator, agent, model, judge, ask=ask)
     output.say("".join(f"{line}\n" for line in _detected(proposal)))
     baseline = _checked(proposal)
     if module := proposal.unimported_module(baseline):
-        output.say(f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n")
-        proposal = replace(proposal, command=proposal.as_module, why=f"so that tests can import {module}")
+        output.say(
+            f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n"
+        )
+        proposal = replace(
+            proposal,
+            command=proposal.as_module,
+            why=f"so that tests can import {module}",
+        )
         baseline = _checked(proposal)
     objective = objective or (PLACEHOLDER if baseline.is_green else GREEN_TESTS)
     if ask and objective in (PLACEHOLDER, GREEN_TESTS):
-        objective = output.typed(f"What is the agent to do? [Enter: {objective}] ", objective)
-    text = proposal.text(objective, schema=_SCHEMA.name if _SCHEMA.is_file() else "", failing=baseline.failing)
+        objective = output.typed(
+            f"What is the agent to do? [Enter: {objective}] ", objective
+        )
+    text = proposal.text(
+        objective,
+        schema=_SCHEMA.name if _SCHEMA.is_file() else "",
+        failing=baseline.failing,
+    )
     output.say(f"\n{text}\n")
     if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
-    with os_errors(f"cannot write {path}", "check the path and its permissions", UsageError):
+    with os_errors(
+        f"cannot write {path}", "check the path and its permissions", UsageError
+    ):
         path.write_text(text, encoding="utf-8")
     output.say(f"Wrote {path}.\nNext: {_following(proposal, baseline, objective)}\n")
     return 0
@@ -146,7 +223,11 @@ def _detected(proposal: Proposal) -> Iterator[str]:
     folder = str(resolved_current_folder())
     yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
     yield f"validator  {proposal.command}{f' ({proposal.why})' if proposal.why else ''}"
-    others = [f"{item.command} ({item.why})" for item in proposal.project.commands if item.command != proposal.command]
+    others = [
+        f"{item.command} ({item.why})"
+        for item in proposal.project.commands
+        if item.command != proposal.command
+    ]
     yield from (f"           also found: {other}" for other in others)
     yield from (f"warning    {problem}" for problem in proposal.project.problems)
     none = "none is installed, and no key is set; goal agents lists what to install"
@@ -161,7 +242,11 @@ def _unchecked(proposal: Proposal) -> Iterator[str]:
     agent = proposal.agent
     if agent is not None and not agent.model:
         goal = Goal(objective=GREEN_TESTS, agent=[agent.name, *agent.fallbacks])
-        yield from (unchecked_note(one) for one in resolve_agents(goal, os.environ) if one.unchecked)
+        yield from (
+            unchecked_note(one)
+            for one in resolve_agents(goal, os.environ)
+            if one.unchecked
+        )
 
 
 def _checked(proposal: Proposal) -> BaselineResult:
@@ -173,17 +258,33 @@ def _checked(proposal: Proposal) -> BaselineResult:
     return baseline
 
 
-def _proposal(command: str | None, agent: str | None, model: str | None, judge: str | None, *, ask: bool) -> Proposal:
+def _proposal(
+    command: str | None,
+    agent: str | None,
+    model: str | None,
+    judge: str | None,
+    *,
+    ask: bool,
+) -> Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
     project, why = detect_project(resolved_current_folder(), os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:
-        what = "this folder is empty" if project.is_empty else "no test command was found in this folder"
+        what = (
+            "this folder is empty"
+            if project.is_empty
+            else "no test command was found in this folder"
+        )
         what = "; ".join((what, *project.problems))
         if not ask:
-            raise UsageError(what, 'goal init --validator "CMD" names the command that verifies the result')
-        command = output.typed(f"{what[0].upper()}{what[1:]}. Command that verifies the result: ")
+            raise UsageError(
+                what,
+                'goal init --validator "CMD" names the command that verifies the result',
+            )
+        command = output.typed(
+            f"{what[0].upper()}{what[1:]}. Command that verifies the result: "
+        )
     chosen = _agent(agent, model, ask=ask)
     if judge is None:
         judge = judge_for(os.environ, chosen)

@@ -56,8 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except output.ReaderGone:
         return READER_GONE
     except Exception as error:
-        is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC  # as Typer prints a help page
-        output.complain(error_text(output.Unwritable(error)) if is_full else _crash_text(error))
+        is_full = (
+            isinstance(error, OSError) and error.errno == errno.ENOSPC
+        )  # as Typer prints a help page
+        output.complain(
+            error_text(output.Unwritable(error)) if is_full else _crash_text(error)
+        )
         return int(ExitCode.FAILED)
     finally:
         output.settle()
@@ -106,5 +110,7 @@ def _crash_text(error: Exception) -> str:
     from goalrunner.records.redaction import Redactor
     from goalrunner.reports.layout import printable
 
-    text = printable(Redactor(os.environ).text("".join(traceback.format_exception(error))))
+    text = printable(
+        Redactor(os.environ).text("".join(traceback.format_exception(error)))
+    )
     return f"{text}Error: internal error, a defect of goal {VERSION}; please report it with the lines above"

@@ -16,12 +16,22 @@ _Kind = Literal["event", "fact", "preference", "policy_reference"]
 _Sensitivity = Literal["low", "medium", "high"]
 _KINDS, _LEVELS = get_args(_Kind), get_args(_Sensitivity)
 
-GoalFile = Annotated[File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")]
-Try = Annotated[bool, flag("--try", "Also run one real round in a temporary folder, which costs tokens.")]
+GoalFile = Annotated[
+    File, option("FILE", "Use [agents] and [agent] of this goal file.", "--goal")
+]
+Try = Annotated[
+    bool,
+    flag("--try", "Also run one real round in a temporary folder, which costs tokens."),
+]
 
 
 def agents(
-    agent: Annotated[Text, argument("AGENT", "Check this one; default: list all.", options.agent_completions)] = None,
+    agent: Annotated[
+        Text,
+        argument(
+            "AGENT", "Check this one; default: list all.", options.agent_completions
+        ),
+    ] = None,
     goal: GoalFile = None,
     try_: Try = False,
     json: options.Json = False,
@@ -35,7 +45,11 @@ def agents(
     if the agent can be used, else 4. No model is called, except with --try: then the agent creates a file in a temporary
     folder, with the configured model, and the usage is printed. --try without AGENT is for GOAL_AGENT, or the goal's agent.
     """
-    return doctor(agent, goal, try_, json) if agent is not None or try_ else _list_agents(goal, json=json)
+    return (
+        doctor(agent, goal, try_, json)
+        if agent is not None or try_
+        else _list_agents(goal, json=json)
+    )
 
 
 def _list_agents(goal: Path | None, *, json: bool) -> int:
@@ -69,7 +83,12 @@ def _list_agents(goal: Path | None, *, json: bool) -> int:
 
 
 def doctor(
-    agent: Annotated[Text, argument("AGENT", "Default: GOAL_AGENT, or the goal's.", options.agent_completions)] = None,
+    agent: Annotated[
+        Text,
+        argument(
+            "AGENT", "Default: GOAL_AGENT, or the goal's.", options.agent_completions
+        ),
+    ] = None,
     goal: GoalFile = None,
     try_: Try = False,
     json: options.Json = False,
@@ -78,14 +97,21 @@ def doctor(
     from goalrunner.app.doctor import examine
     from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
 
-    target = goals.resolved(goal, {"objective": None if goal else "doctor", "agent.use": agent})
+    target = goals.resolved(
+        goal, {"objective": None if goal else "doctor", "agent.use": agent}
+    )
     diagnosis = examine(target, os.environ, with_round=try_)
-    output.say(diagnosis_value(diagnosis) if json else output.terminal_text(diagnosis_lines(diagnosis)))
+    output.say(
+        diagnosis_value(diagnosis)
+        if json
+        else output.terminal_text(diagnosis_lines(diagnosis))
+    )
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
 
 
 def memory(
-    owner: Annotated[Text, option("NAME", "Only the facts of this owner.")] = None, json: options.Json = False
+    owner: Annotated[Text, option("NAME", "Only the facts of this owner.")] = None,
+    json: options.Json = False,
 ) -> int:
     """List the facts that are kept for later runs."""
     from goalrunner.app.memory import list_items
@@ -96,25 +122,52 @@ def memory(
         output.complain(f"Warning: {damage}")
     now = datetime.now(UTC)
     if not (items or json):
-        output.complain("No facts are kept. To keep one: goal memory add RUN ITEM --kind fact")
-    value = [{**item.model_dump(mode="json"), "expired": item.is_expired(now)} for item in items]
+        output.complain(
+            "No facts are kept. To keep one: goal memory add RUN ITEM --kind fact"
+        )
+    value = [
+        {**item.model_dump(mode="json"), "expired": item.is_expired(now)}
+        for item in items
+    ]
     output.say(value if json else memory_text(items, now=now, columns=output.columns()))
     return 0
 
 
 def promote(
-    run: Annotated[str, argument("RUN", "Id of a run or its beginning.", options.run_ids)],
-    item: Annotated[str, argument("ITEM", "The source: an observation (o7) or an event (e12).")],
-    kind: Annotated[_Kind, option(f"<{'|'.join(_KINDS)}>", "Kind of the item.", parser=options.one_of(_KINDS))],
-    text: Annotated[str, option("TEXT", "The text; default: the output of the observation.")] = "",
+    run: Annotated[
+        str, argument("RUN", "Id of a run or its beginning.", options.run_ids)
+    ],
+    item: Annotated[
+        str, argument("ITEM", "The source: an observation (o7) or an event (e12).")
+    ],
+    kind: Annotated[
+        _Kind,
+        option(
+            f"<{'|'.join(_KINDS)}>", "Kind of the item.", parser=options.one_of(_KINDS)
+        ),
+    ],
+    text: Annotated[
+        str, option("TEXT", "The text; default: the output of the observation.")
+    ] = "",
     expires: Annotated[
-        float | None, option("TIME", 'When it expires: "90d", "12h"; default: never.', parser=options.DURATION)
+        float | None,
+        option(
+            "TIME",
+            'When it expires: "90d", "12h"; default: never.',
+            parser=options.DURATION,
+        ),
     ] = None,
     sensitivity: Annotated[
         _Sensitivity,
-        option("<low|medium|high>", "medium: with --permission; high: also --expires.", parser=options.one_of(_LEVELS)),
+        option(
+            "<low|medium|high>",
+            "medium: with --permission; high: also --expires.",
+            parser=options.one_of(_LEVELS),
+        ),
     ] = "low",
-    permission: Annotated[str, option("TEXT", "Who gave the permission to keep it.")] = "",
+    permission: Annotated[
+        str, option("TEXT", "Who gave the permission to keep it.")
+    ] = "",
     replaces: Annotated[str, option("ID", "The item that this one corrects.")] = "",
 ) -> int:
     """Keep a fact of a run for later runs.
@@ -147,7 +200,9 @@ def promote(
     return 0
 
 
-def forget(item: Annotated[str, argument("ID", "Id of an item, as goal memory prints it.")]) -> int:
+def forget(
+    item: Annotated[str, argument("ID", "Id of an item, as goal memory prints it.")],
+) -> int:
     """Remove a kept fact.
 
     The items that it corrected are removed with it.

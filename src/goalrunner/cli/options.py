@@ -32,14 +32,21 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
         return
     for summary in summaries:
         if str(summary["run_id"]).startswith(incomplete):
-            yield str(summary["run_id"]), f"{summary.get('status', '')}: {summary.get('objective', '')}"
+            yield (
+                str(summary["run_id"]),
+                f"{summary.get('status', '')}: {summary.get('objective', '')}",
+            )
 
 
 def agent_completions(incomplete: str) -> list[str]:
     """Return the names of agents."""
     from goalrunner.agents import external_agents
 
-    names = {"builtin", *external_agents.agent_names(), *external_agents.user_files(os.environ)}
+    names = {
+        "builtin",
+        *external_agents.agent_names(),
+        *external_agents.user_files(os.environ),
+    }
     return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
@@ -53,19 +60,39 @@ def validators(incomplete: str) -> Iterator[tuple[str, str]]:
         return
     # bash inserts a value as it is; the other shells quote it.
     space = "\\ " if os.environ.get("_GOAL_COMPLETE") == "complete_bash" else " "
-    yield from ((one.command.replace(" ", space), one.why) for one in commands if one.command.startswith(incomplete))
+    yield from (
+        (one.command.replace(" ", space), one.why)
+        for one in commands
+        if one.command.startswith(incomplete)
+    )
 
 
 def goal_files(incomplete: str) -> list[str]:
     """Return the TOML files of the current folder, goal.toml first."""
-    names = sorted((path.name for path in Path.cwd().glob("*.toml")), key=lambda name: (name != "goal.toml", name))
+    names = sorted(
+        (path.name for path in Path.cwd().glob("*.toml")),
+        key=lambda name: (name != "goal.toml", name),
+    )
     return [name for name in names if name.startswith(incomplete)]
 
 
-def option(metavar: str | None, text: str, *names: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:
+def option(
+    metavar: str | None,
+    text: str,
+    *names: str,
+    values: Callable[[str], Any] | None = None,
+    **more: Any,
+) -> Any:
     """Return an option with a value."""
     # readable=False: the commands report unreadable files themselves.
-    return Option(*names, metavar=metavar, help=text, autocompletion=values, readable=False, **more)
+    return Option(
+        *names,
+        metavar=metavar,
+        help=text,
+        autocompletion=values,
+        readable=False,
+        **more,
+    )
 
 
 def checked(parse: Callable[[str], T | None], valid: str) -> Callable[[str], T]:
@@ -95,15 +122,22 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def whole(least: int) -> Callable[[str], int]:
     """Return a parser for a whole number that is not below the least one."""
-    return checked(lambda text: number if (number := int(text)) >= least else None, f"a whole number from {least}")
+    return checked(
+        lambda text: number if (number := int(text)) >= least else None,
+        f"a whole number from {least}",
+    )
 
 
 COUNT, ROUND, DURATION = whole(1), whole(0), checked(duration, '"90d", "12h" or "30m"')
 
 
-def argument(metavar: str, text: str, values: Callable[[str], Any] | None = None, **more: Any) -> Any:
+def argument(
+    metavar: str, text: str, values: Callable[[str], Any] | None = None, **more: Any
+) -> Any:
     """Return an argument."""
-    return Argument(metavar=metavar, help=text, autocompletion=values, readable=False, **more)
+    return Argument(
+        metavar=metavar, help=text, autocompletion=values, readable=False, **more
+    )
 
 
 def flag(name: str, text: str, *more: str) -> Any:
@@ -111,32 +145,78 @@ def flag(name: str, text: str, *more: str) -> Any:
     return Option(name, *more, help=text)
 
 
-Run = Annotated[Text, argument("RUN", "Id of a run or its beginning; default: the newest of this workspace.", run_ids)]
+Run = Annotated[
+    Text,
+    argument(
+        "RUN",
+        "Id of a run or its beginning; default: the newest of this workspace.",
+        run_ids,
+    ),
+]
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
-NoPager = Annotated[bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")]
+NoPager = Annotated[
+    bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")
+]
 Yes = Annotated[bool, flag("--yes", "Do not ask.", "-y")]
 Agent = Annotated[
     Text,
     option(
-        "NAME", "The agent, such as claude, or several: claude,codex. goal agents lists them.", values=agent_completions
+        "NAME",
+        "The agent, such as claude, or several: claude,codex. goal agents lists them.",
+        values=agent_completions,
     ),
 ]
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
-Format = Annotated[Text, option("NAME", "Its format; goal status --list-formats lists them.", "--format")]
+Format = Annotated[
+    Text,
+    option("NAME", "Its format; goal status --list-formats lists them.", "--format"),
+]
 
 MaxIterations = Annotated[Text, option("N", "Limit of rounds; inf: no limit.")]
-Timeout = Annotated[Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf: no limit.')]
-Wait = Annotated[Text, option("TIME", "Longest sum of waits for usage limits to reset; 0: end instead; inf: no limit.")]
+Timeout = Annotated[
+    Text, option("TIME", 'Seconds, or "90s", "30m", "2h"; inf: no limit.')
+]
+Wait = Annotated[
+    Text,
+    option(
+        "TIME",
+        "Longest sum of waits for usage limits to reset; 0: end instead; inf: no limit.",
+    ),
+]
 Tokens = Annotated[Text, option("N", "Budget of tokens; inf: no limit.")]
 Cost = Annotated[Text, option("USD", "Budget in US dollars; inf: no limit.")]
-Unenforced = Annotated[Texts, option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated.")]
+Unenforced = Annotated[
+    Texts,
+    option("BUDGET", "tokens or cost_usd: count only what is known; may be repeated."),
+]
 
-OutputFile = Annotated[File, option("PATH", "Write a copy of outcome.json there.", "--output")]
-OutcomeJson = Annotated[bool, flag("--json", "Print the outcome on stdout, progress on stderr.")]
-Detach = Annotated[bool, flag("--detach", "Run in the background; print the id of the run and how to watch it.")]
-Verbose = Annotated[bool, flag("--verbose", "Print all that an external agent says.", "-v")]
+OutputFile = Annotated[
+    File, option("PATH", "Write a copy of outcome.json there.", "--output")
+]
+OutcomeJson = Annotated[
+    bool, flag("--json", "Print the outcome on stdout, progress on stderr.")
+]
+Detach = Annotated[
+    bool,
+    flag(
+        "--detach",
+        "Run in the background; print the id of the run and how to watch it.",
+    ),
+]
+Verbose = Annotated[
+    bool, flag("--verbose", "Print all that an external agent says.", "-v")
+]
 Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
-JUnit = Annotated[File, option("FILE", "Write the result as JUnit XML there.", "--junit")]
-SummaryFile = Annotated[File, option("FILE", "Write the result as Markdown there.", "--summary")]
-GitLab = Annotated[File, option("FILE", "Write failures as GitLab code-quality JSON there.", "--gitlab")]
-Html = Annotated[File, option("FILE", "Write the result as an HTML page there.", "--html")]
+JUnit = Annotated[
+    File, option("FILE", "Write the result as JUnit XML there.", "--junit")
+]
+SummaryFile = Annotated[
+    File, option("FILE", "Write the result as Markdown there.", "--summary")
+]
+GitLab = Annotated[
+    File,
+    option("FILE", "Write failures as GitLab code-quality JSON there.", "--gitlab"),
+]
+Html = Annotated[
+    File, option("FILE", "Write the result as an HTML page there.", "--html")
+]

@@ -20,7 +20,11 @@ from goalrunner.core.errors import GoalError, UsageError
 if TYPE_CHECKING:
     from goalrunner.reports.layout import ReportLine
 
-_PLAIN = {"✅": "ok", "❌": "no", **dict(zip("✓✗·−…—→’“”│─┐►◄▲▼", '+x--~->\'""|-+><^v', strict=True))}
+_PLAIN = {
+    "✅": "ok",
+    "❌": "no",
+    **dict(zip("✓✗·−…—→’“”│─┐►◄▲▼", '+x--~->\'""|-+><^v', strict=True)),
+}
 """Our own signs in ASCII, with the same width."""
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 _STANDARD = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -35,7 +39,9 @@ class Unwritable(GoalError):
     """Stdout cannot be written: the disk is full, for example."""
 
     def __init__(self, error: Exception) -> None:
-        super().__init__(f"cannot write to stdout: {getattr(error, 'strerror', None) or error}")
+        super().__init__(
+            f"cannot write to stdout: {getattr(error, 'strerror', None) or error}"
+        )
 
 
 def prepare() -> None:
@@ -44,10 +50,16 @@ def prepare() -> None:
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the descriptor `number`, which the next opened file would get otherwise
+            os.open(
+                os.devnull, os.O_RDWR
+            )  # the descriptor `number`, which the next opened file would get otherwise
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed before the interpreter started
-            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+            setattr(
+                sys,
+                name,
+                open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"),  # noqa: PTH123, SIM115
+            )
     codecs.register_error("goal", _in_plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -57,7 +69,10 @@ def prepare() -> None:
 def _in_plain(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    return "".join(_PLAIN.get(character, "?") for character in error.object[error.start : error.end]), error.end
+    return "".join(
+        _PLAIN.get(character, "?")
+        for character in error.object[error.start : error.end]
+    ), error.end
 
 
 def say(content: Any) -> None:
@@ -106,14 +121,28 @@ def page(text: str, *, pager: bool = True) -> None:
     import subprocess
 
     command = os.environ.get("PAGER", "less")
-    is_long = columns() is not None and text.count("\n") >= shutil.get_terminal_size().lines
-    if not (pager and is_long and sys.stdin.isatty() and _is_capable() and shutil.which(command.partition(" ")[0])):
+    is_long = (
+        columns() is not None and text.count("\n") >= shutil.get_terminal_size().lines
+    )
+    if not (
+        pager
+        and is_long
+        and sys.stdin.isatty()
+        and _is_capable()
+        and shutil.which(command.partition(" ")[0])
+    ):
         say(text)
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
     try:
         environ = {"LESS": "FRX", "LV": "-c", **os.environ}
-        subprocess.run(command, shell=True, input=text.encode(errors="replace"), env=environ, check=False)  # noqa: S602
+        subprocess.run(  # noqa: S602
+            command,
+            shell=True,
+            input=text.encode(errors="replace"),
+            env=environ,
+            check=False,
+        )
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -139,7 +168,12 @@ def agreed(question: str) -> bool:
     return answer in ("y", "yes") or (not answer and question.endswith("[Y/n]"))
 
 
-def confirmed(question: str, what: str, hint: str = "add --yes", otherwise: str = "nothing was changed") -> bool:
+def confirmed(
+    question: str,
+    what: str,
+    hint: str = "add --yes",
+    otherwise: str = "nothing was changed",
+) -> bool:
     """Return whether a person agrees; if not, print `otherwise`. Raise UsageError with `what` if stdin is not a terminal."""
     if not sys.stdin.isatty():
         raise UsageError(f"{what}, and stdin is not a terminal", hint)
@@ -149,14 +183,19 @@ def confirmed(question: str, what: str, hint: str = "add --yes", otherwise: str 
     return is_agreed
 
 
-def typed(question: str, default: str = "", accepts: Callable[[str], bool] = bool) -> str:
+def typed(
+    question: str, default: str = "", accepts: Callable[[str], bool] = bool
+) -> str:
     """Ask until an answer is accepted, and return it; an empty one is the default. Raise UsageError at the end of input."""
     while True:
         sys.stderr.write(question)
         sys.stderr.flush()
         line = sys.stdin.readline()
         if not line:
-            raise UsageError("the question was not answered", "give the answer as an option; see --help")
+            raise UsageError(
+                "the question was not answered",
+                "give the answer as an option; see --help",
+            )
         if accepts(answer := line.strip() or default):
             return answer
 
@@ -183,7 +222,11 @@ def terminal_text(lines: Iterable[ReportLine]) -> str:
 def columns(stream: TextIO | None = None) -> int | None:
     """Return the width of the terminal behind a stream (default: stdout); None for a pipe or a file."""
     try:
-        return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
+        return (
+            shutil.get_terminal_size().columns
+            if (stream or sys.stdout).isatty()
+            else None
+        )
     except ValueError:  # closed
         return None
 
@@ -208,20 +251,36 @@ class ResultFile:
         self._target = Path(os.path.realpath(path))
         for what, other in (taken or {}).items():
             if os.path.realpath(other) == str(self._target):
-                raise UsageError(f"{name} is {what}; the outcome would replace it", "give another path")
+                raise UsageError(
+                    f"{name} is {what}; the outcome would replace it",
+                    "give another path",
+                )
         self._handle = _open_stream(path, name)
         if self._handle is not None:
             weakref.finalize(self, os.close, self._handle)
             return
-        named = Path(os.path.realpath(path.parent), path.name), Path(os.path.abspath(path))  # noqa: PTH100
+        named = (
+            Path(os.path.realpath(path.parent), path.name),
+            Path(os.path.abspath(path)),  # noqa: PTH100
+        )
         for folder in (Path.cwd(), *(workspace.resolve() for workspace in workspaces)):
-            if any(one.is_relative_to(folder) for one in named) and not self._target.is_relative_to(folder):
-                raise UsageError(f"{name} leads out of {folder} through a link", f"name its target: {self._target}")
+            if any(
+                one.is_relative_to(folder) for one in named
+            ) and not self._target.is_relative_to(folder):
+                raise UsageError(
+                    f"{name} leads out of {folder} through a link",
+                    f"name its target: {self._target}",
+                )
         folder = self._target.parent
         if not os.path.isdir(folder):  # noqa: PTH112 - never raises
-            raise UsageError(f"{name}: {folder} is not a folder", f"choose another path, or: mkdir -p {folder}")
+            raise UsageError(
+                f"{name}: {folder} is not a folder",
+                f"choose another path, or: mkdir -p {folder}",
+            )
         if not os.access(folder, os.W_OK | os.X_OK):
-            raise UsageError(f"{name}: the folder {folder} may not be written to", _ANOTHER)
+            raise UsageError(
+                f"{name}: the folder {folder} may not be written to", _ANOTHER
+            )
 
     @property
     def is_stream(self) -> bool:
@@ -232,17 +291,27 @@ class ResultFile:
         """Write a text or bytes there. Raise GoalError if that is not possible."""
         from goalrunner.records.files import write_whole
 
-        data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
+        data = (
+            content.encode("utf-8", errors="replace")
+            if isinstance(content, str)
+            else content
+        )
         try:
             if self._handle is None:
                 if os.path.realpath(self._target.parent) != str(self._target.parent):
-                    raise GoalError(f"{self._name} could not be written: a folder of its path became a link")
-                write_whole(self._target, data, mode=0o666)  # with the permissions of any new file of the user
+                    raise GoalError(
+                        f"{self._name} could not be written: a folder of its path became a link"
+                    )
+                write_whole(
+                    self._target, data, mode=0o666
+                )  # with the permissions of any new file of the user
             else:
                 with open(self._handle, "wb", closefd=False) as stream:
                     stream.write(data)
         except OSError as error:
-            raise GoalError(f"{self._name} could not be written: {error.strerror or error}") from error
+            raise GoalError(
+                f"{self._name} could not be written: {error.strerror or error}"
+            ) from error
 
 
 def _open_stream(path: Path, name: str) -> int | None:
@@ -255,9 +324,16 @@ def _open_stream(path: Path, name: str) -> int | None:
         if path.is_file() or not path.exists():
             return None
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        os.set_blocking(handle, True)  # only opening a pipe must not wait for its reader
+        os.set_blocking(
+            handle, True
+        )  # only opening a pipe must not wait for its reader
         return handle
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise UsageError(f"{name}: no process reads it", f"start its reader first, such as: cat {path} &") from None
-        raise UsageError(f"{name}: {(error.strerror or str(error)).lower()}", _ANOTHER) from None
+            raise UsageError(
+                f"{name}: no process reads it",
+                f"start its reader first, such as: cat {path} &",
+            ) from None
+        raise UsageError(
+            f"{name}: {(error.strerror or str(error)).lower()}", _ANOTHER
+        ) from None

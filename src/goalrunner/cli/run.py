@@ -14,7 +14,16 @@ import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import start_detached
 from goalrunner.cli.drive import drive, workspace_state
-from goalrunner.cli.options import File, Text, Texts, argument, flag, goal_files, option, validators
+from goalrunner.cli.options import (
+    File,
+    Text,
+    Texts,
+    argument,
+    flag,
+    goal_files,
+    option,
+    validators,
+)
 from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
 from goalrunner.core.labels import STRICT_LABELS
 from goalrunner.core.run_summary import RunSummary
@@ -26,10 +35,23 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 GoalArgument = Annotated[
-    Text, argument("GOAL_FILE | TEXT", "A goal file or an objective; default: goal.toml, here or above.", goal_files)
+    Text,
+    argument(
+        "GOAL_FILE | TEXT",
+        "A goal file or an objective; default: goal.toml, here or above.",
+        goal_files,
+    ),
 ]
-Validator = Annotated[Texts, option("CMD", "A command that validates the work; may be repeated.", values=validators)]
-ContinueFrom = Annotated[Text, option("RUN", "Continue the conversation of that run.", values=options.run_ids)]
+Validator = Annotated[
+    Texts,
+    option(
+        "CMD", "A command that validates the work; may be repeated.", values=validators
+    ),
+]
+ContinueFrom = Annotated[
+    Text,
+    option("RUN", "Continue the conversation of that run.", values=options.run_ids),
+]
 
 _DEFAULT_WAIT = 6 * 3600.0
 """Seconds that `goal run` waits for usage limits to reset if the goal does not say it."""
@@ -37,37 +59,64 @@ _DEFAULT_WAIT = 6 * 3600.0
 
 def run(
     goal_file_or_text: GoalArgument = None,
-    objective: Annotated[Text, option("TEXT", "The objective; replaces that of the goal file.")] = None,
-    criterion: Annotated[Texts, option("TEXT", "A success criterion; may be repeated.")] = None,
-    constraint: Annotated[Texts, option("TEXT", "A constraint; may be repeated.")] = None,
+    objective: Annotated[
+        Text, option("TEXT", "The objective; replaces that of the goal file.")
+    ] = None,
+    criterion: Annotated[
+        Texts, option("TEXT", "A success criterion; may be repeated.")
+    ] = None,
+    constraint: Annotated[
+        Texts, option("TEXT", "A constraint; may be repeated.")
+    ] = None,
     validator: Validator = None,
     agent: options.Agent = None,
-    model: Annotated[Text, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")] = None,
-    judge: Annotated[Text, option("NAME", "The judge's model; \"agent\" is the agent's own.")] = None,
+    model: Annotated[
+        Text, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")
+    ] = None,
+    judge: Annotated[
+        Text, option("NAME", "The judge's model; \"agent\" is the agent's own.")
+    ] = None,
     max_iterations: options.MaxIterations = None,
     timeout: options.Timeout = None,
     wait: options.Wait = None,
     tokens: options.Tokens = None,
     cost: options.Cost = None,
-    workspace: Annotated[Text, option("DIR", "The folder that the agent works in.")] = None,
+    workspace: Annotated[
+        Text, option("DIR", "The folder that the agent works in.")
+    ] = None,
     output_file: options.OutputFile = None,
     junit: options.JUnit = None,
     summary: options.SummaryFile = None,
     gitlab: options.GitLab = None,
-    parent: Annotated[Text, option("RUN", "The run that this goal is a part of.", values=options.run_ids)] = None,
+    parent: Annotated[
+        Text,
+        option("RUN", "The run that this goal is a part of.", values=options.run_ids),
+    ] = None,
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     detach: options.Detach = False,
     verbose: options.Verbose = False,
-    dry_run: Annotated[bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")] = False,
+    dry_run: Annotated[
+        bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")
+    ] = False,
     record: Annotated[
-        File, option("FILE", "Record the replies of the models that goal calls; scripted/FILE replays them.")
+        File,
+        option(
+            "FILE",
+            "Record the replies of the models that goal calls; scripted/FILE replays them.",
+        ),
     ] = None,
     continue_from: ContinueFrom = None,
     strict: Annotated[
-        bool, flag("--strict", "Let results be reviewed that rest on changed files or tests, or have similar labels.")
+        bool,
+        flag(
+            "--strict",
+            "Let results be reviewed that rest on changed files or tests, or have similar labels.",
+        ),
     ] = False,
-    canary: Annotated[bool, flag("--canary", "Do not run if the judge accepts work without proof.")] = False,
+    canary: Annotated[
+        bool, flag("--canary", "Do not run if the judge accepts work without proof.")
+    ] = False,
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.
 
@@ -103,25 +152,46 @@ def run(
     copy = output.ResultFile(output_file, taken) if output_file is not None else None
     files = open_files(junit, summary, gitlab)
     earlier = runs.find(continue_from) if continue_from is not None else None
-    run_options = RunOptions(home=runs.home(), goal_file=goal_file, record=record, continues=earlier)
+    run_options = RunOptions(
+        home=runs.home(), goal_file=goal_file, record=record, continues=earlier
+    )
     if record and goal.agent.external:
-        if not any(table.model for account, table in goal.model_tables.items() if account != "agent"):
+        if not any(
+            table.model
+            for account, table in goal.model_tables.items()
+            if account != "agent"
+        ):
             why = f"--record has nothing to record: {goal.agent.use} calls its own model, and the goal has no judge"
-            raise UsageError(why, "remove --record, add a judge (--judge NAME), or use a built-in agent (--model NAME)")
-        output.complain(f"--record keeps the replies of the models that goal calls, not those of {goal.agent.use}")
+            raise UsageError(
+                why,
+                "remove --record, add a judge (--judge NAME), or use a built-in agent (--model NAME)",
+            )
+        output.complain(
+            f"--record keeps the replies of the models that goal calls, not those of {goal.agent.use}"
+        )
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:
         from goalrunner.audits.commands import require_careful_judge
 
         require_careful_judge(goal)
-    return drive(lambda options: arun(goal, options), run_options, copy, files, json=json, quiet=quiet, verbose=verbose)
+    return drive(
+        lambda options: arun(goal, options),
+        run_options,
+        copy,
+        files,
+        json=json,
+        quiet=quiet,
+        verbose=verbose,
+    )
 
 
 def with_strict_labels(goal: Goal) -> Goal:
     """Return the goal that also lets the labels of `--strict` be reviewed."""
     labels = tuple(dict.fromkeys((*goal.approvals.labels, *STRICT_LABELS)))
-    return goal.model_copy(update={"approvals": goal.approvals.model_copy(update={"labels": labels})})
+    return goal.model_copy(
+        update={"approvals": goal.approvals.model_copy(update={"labels": labels})}
+    )
 
 
 def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
@@ -165,16 +235,25 @@ def resume(
     from goalrunner.app.session import resume_run
     from goalrunner.goalfile.loading import resolve_limits
 
-    keys = {"max_iterations": max_iterations, "timeout": timeout, "budget.tokens": tokens, "budget.cost_usd": cost}
+    keys = {
+        "max_iterations": max_iterations,
+        "timeout": timeout,
+        "budget.tokens": tokens,
+        "budget.cost_usd": cost,
+    }
     raised = {**keys, "wait": wait, "budget.allow_unenforced": allow_unenforced or None}
-    limits = resolve_limits({key: value for key, value in raised.items() if value is not None})
+    limits = resolve_limits(
+        {key: value for key, value in raised.items() if value is not None}
+    )
     folder = runs.to_resume() if run is None else runs.find(run)
     # Without RUN, the newest run must be that of the last `goal run`: an older complete one hides that it failed.
     attempt = runs.last_attempt() if run is None else None
     earlier = RunSummary.read(read_summary(folder))
     if earlier.status == "complete":
         objective = quoted(one_line(earlier.objective))
-        output.complain(f"run {folder.run_id}, {objective}, is complete since {earlier.finished_at}; nothing is run")
+        output.complain(
+            f"run {folder.run_id}, {objective}, is complete since {earlier.finished_at}; nothing is run"
+        )
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
         lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
@@ -200,7 +279,9 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
     for name in ("GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE"):
         os.environ.pop(name, None)
     # The Python that runs `goal` also runs the tests of the demo, even if no other is installed.
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    os.environ["PATH"] = (
+        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    )
     code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
     if code == 0 and not (json or quiet):
         run_id = newest_run(runs.home(), folder).run_id

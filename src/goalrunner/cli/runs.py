@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import output
-from goalrunner.core.errors import GoalError, RecordError, RunNotFound, UsageError, one_line, quoted
+from goalrunner.core.errors import (
+    GoalError,
+    RecordError,
+    RunNotFound,
+    UsageError,
+    one_line,
+    quoted,
+)
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records import run_folder
 
@@ -44,7 +51,9 @@ def find(reference: str | None) -> RunFolder:
     Raise RunNotFound, and UsageError without a current folder.
     """
     return (
-        run_folder.newest_run(home(), current_folder()) if reference is None else run_folder.find_run(home(), reference)
+        run_folder.newest_run(home(), current_folder())
+        if reference is None
+        else run_folder.find_run(home(), reference)
     )
 
 
@@ -64,18 +73,29 @@ def to_resume() -> RunFolder:
     if own:
         newest = run_folder.RunFolder(home() / run_folder.RUNS / own[0].run_id)
         # The summary may be older than the log, in which the run began.
-        if not never_began(own[0]) or any(record.event.type == "run_started" for record in records(newest)):
+        if not never_began(own[0]) or any(
+            record.event.type == "run_started" for record in records(newest)
+        ):
             return newest
     why = f"nothing to resume in {here}"
     if own:
         why += f": run {own[0].run_id} was ended before it began"
     own_ids = {summary.run_id for summary in own}
     # An older run of this folder is nearer than one elsewhere.
-    others = sorted(map(RunSummary.read, summaries), key=lambda summary: summary.run_id not in own_ids)
+    others = sorted(
+        map(RunSummary.read, summaries),
+        key=lambda summary: summary.run_id not in own_ids,
+    )
     for other in others:
-        is_open = other.status not in ("complete", "cancelled", "unreadable") and not never_began(other)
+        is_open = other.status not in (
+            "complete",
+            "cancelled",
+            "unreadable",
+        ) and not never_began(other)
         if is_open and other.workspace:
-            place = "newest before it" if other.run_id in own_ids else "newest elsewhere"
+            place = (
+                "newest before it" if other.run_id in own_ids else "newest elsewhere"
+            )
             about = f"{home_path(other.workspace)}, {quoted(one_line(other.objective))}"
             raise RunNotFound(why, f"{place}: goal resume {other.run_id}   ({about})")
     raise RunNotFound(why, "goal run starts a run; goal list --all shows all runs")
@@ -92,9 +112,13 @@ def current_folder() -> Path:
 
 def note_attempt() -> None:
     """Keep the time of a `goal run` in this folder, also of one that then makes no run. Without earlier runs, keep nothing."""
-    with contextlib.suppress(GoalError, OSError):  # the run itself says what is wrong with its home
+    with contextlib.suppress(
+        GoalError, OSError
+    ):  # the run itself says what is wrong with its home
         if (home() / run_folder.RUNS).is_dir():
-            run_folder.write_json(_attempt_file(), datetime.now(UTC).isoformat(timespec="milliseconds"))
+            run_folder.write_json(
+                _attempt_file(), datetime.now(UTC).isoformat(timespec="milliseconds")
+            )
 
 
 def last_attempt() -> datetime | None:
@@ -142,11 +166,19 @@ def list_runs(
         if here:
             output.complain("No run matches.")
         elif every:
-            output.complain(f"No run worked in {current_folder()}. goal list --all shows the runs of all workspaces.")
+            output.complain(
+                f"No run worked in {current_folder()}. goal list --all shows the runs of all workspaces."
+            )
         else:
-            output.complain(f"No runs yet in {home()}. To start one: goal run goal.toml")
+            output.complain(
+                f"No runs yet in {home()}. To start one: goal run goal.toml"
+            )
     summaries = [RunSummary.read(values) for values in listed]
-    output.say(listing_text(summaries, datetime.now(UTC), output.columns(), with_workspaces=everywhere))
+    output.say(
+        listing_text(
+            summaries, datetime.now(UTC), output.columns(), with_workspaces=everywhere
+        )
+    )
     return 0
 
 
@@ -163,12 +195,20 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
 
         check_format(Path(reference))
         kind = "file" if is_file(reference) else "folder"
-        hint = f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
-        raise UsageError(f"{reference} is a {kind}: give the objective to judge it by", hint) from None
+        hint = (
+            f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
+        )
+        raise UsageError(
+            f"{reference} is a {kind}: give the objective to judge it by", hint
+        ) from None
     values = run_folder.read_summary(folder)
     summary = RunSummary.read(values)
     if json:
         output.say({**values, "path": str(folder.path)})
     else:
-        output.say(output.terminal_text(status_lines(summary, datetime.now(UTC), str(folder.path))))
+        output.say(
+            output.terminal_text(
+                status_lines(summary, datetime.now(UTC), str(folder.path))
+            )
+        )
     return summary.process_exit_code

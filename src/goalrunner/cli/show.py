@@ -27,13 +27,27 @@ _OBSERVATION = re.compile(r"[oO][1-9][0-9]*")  # no id of a run begins with this
 
 def show(
     run: options.Run = None,
-    observation: Annotated[Text, argument("OBSERVATION", "An observation to print whole, such as o4.")] = None,
-    path: Annotated[bool, flag("--path", "Print the path of the run's folder.")] = False,
-    json: Annotated[bool, flag("--json", "Print path, summary and outcome as JSON.")] = False,
-    evidence: Annotated[bool, flag("--evidence", "Print what the last verdict rests on.")] = False,
-    state: Annotated[bool, flag("--state", "Print the state, and why the run continues or stopped.")] = False,
-    at: Annotated[int | None, option("N", "Print the state after event N.", "--at", parser=COUNT)] = None,
-    events: Annotated[bool, flag("--events", "Print every event, one per line.")] = False,
+    observation: Annotated[
+        Text, argument("OBSERVATION", "An observation to print whole, such as o4.")
+    ] = None,
+    path: Annotated[
+        bool, flag("--path", "Print the path of the run's folder.")
+    ] = False,
+    json: Annotated[
+        bool, flag("--json", "Print path, summary and outcome as JSON.")
+    ] = False,
+    evidence: Annotated[
+        bool, flag("--evidence", "Print what the last verdict rests on.")
+    ] = False,
+    state: Annotated[
+        bool, flag("--state", "Print the state, and why the run continues or stopped.")
+    ] = False,
+    at: Annotated[
+        int | None, option("N", "Print the state after event N.", "--at", parser=COUNT)
+    ] = None,
+    events: Annotated[
+        bool, flag("--events", "Print every event, one per line.")
+    ] = False,
     no_pager: options.NoPager = False,
 ) -> int:
     """Show what happened in a run, round by round.
@@ -43,7 +57,10 @@ def show(
     """
     if observation is None and run is not None and _OBSERVATION.fullmatch(run):
         run, observation = None, run
-    if evidence + (state or at is not None) + events + path + (observation is not None) > 1:
+    if (
+        evidence + (state or at is not None) + events + path + (observation is not None)
+        > 1
+    ):
         what = "an observation, --path, --evidence, --state (--at) and --events cannot be combined"
         raise UsageError(what, "use one of them")
     folder = runs.find(run)
@@ -57,7 +74,9 @@ def show(
         from goalrunner.reports.show import events_text
 
         lines = (f"{one.model_dump_json()}\n" for one in runs.records(folder))
-        for line in lines if json else events_text(runs.records(folder), output.columns()):
+        for line in (
+            lines if json else events_text(runs.records(folder), output.columns())
+        ):
             output.say(line)
     elif evidence:
         from goalrunner.app.previous_run import load_run
@@ -67,14 +86,28 @@ def show(
         loaded = load_run(folder)
         outcome = loaded.outcome(folder)
         verdict = (folder.run_id, loaded.state.verdict, outcome.evidence)
-        facts = [*evidence_facts(*verdict), *label_lines(outcome.labels, outcome.approvals)]
-        value = {**evidence_value(*verdict), **outcome.model_dump(mode="json", include={"labels", "approvals"})}
+        facts = [
+            *evidence_facts(*verdict),
+            *label_lines(outcome.labels, outcome.approvals),
+        ]
+        value = {
+            **evidence_value(*verdict),
+            **outcome.model_dump(mode="json", include={"labels", "approvals"}),
+        }
         output.say(value if json else output.terminal_text(facts))
     elif json:
         from goalrunner.app.previous_run import sub_goals
 
-        below = [summary for _, summary in sub_goals(folder.run_id, run_summaries(folder.path.parents[1]))]
-        contents = {"summary": _value(folder.summary), "outcome": _value(folder.outcome)}
+        below = [
+            summary
+            for _, summary in sub_goals(
+                folder.run_id, run_summaries(folder.path.parents[1])
+            )
+        ]
+        contents = {
+            "summary": _value(folder.summary),
+            "outcome": _value(folder.outcome),
+        }
         output.say({"path": str(folder.path), **contents, "sub_goals": below})
     else:
         from goalrunner.reports.show import family_lines, show_text
@@ -87,11 +120,17 @@ def show(
             columns=output.columns(),
         ):
             output.say(piece)
-        output.say(output.terminal_text(family_lines(folder.run_id, run_summaries(folder.path.parents[1]))))
+        output.say(
+            output.terminal_text(
+                family_lines(folder.run_id, run_summaries(folder.path.parents[1]))
+            )
+        )
     return 0
 
 
-def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: bool) -> None:
+def _show_observation(
+    folder: RunFolder, identifier: str, *, json: bool, pager: bool
+) -> None:
     from goalrunner.core.summary import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
@@ -105,7 +144,9 @@ def _show_observation(folder: RunFolder, identifier: str, *, json: bool, pager: 
         last = len(index.observations)
         others = f"the last one is o{last}" if last else "it has none yet"
         hint = f"goal show {folder.run_id} --events lists the observations"
-        raise UsageError(f"run {folder.run_id} has no observation {identifier}; {others}", hint)
+        raise UsageError(
+            f"run {folder.run_id} has no observation {identifier}; {others}", hint
+        )
     store = ArtifactStore(folder.artifacts, Redactor({}))
     text = store.read(item.output).decode(errors="replace") if item.output else ""
     stale = index.stale.get(item.id, "")
@@ -135,8 +176,14 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
             break
     if state is None or (at is not None and state.memory.version < at):
         last = state.memory.version if state else 0
-        raise UsageError(f"the run has {last} events", f"goal show RUN --at N with N up to {last}")
-    output.say(state.model_dump(mode="json") if json else output.terminal_text(state_lines(state)))
+        raise UsageError(
+            f"the run has {last} events", f"goal show RUN --at N with N up to {last}"
+        )
+    output.say(
+        state.model_dump(mode="json")
+        if json
+        else output.terminal_text(state_lines(state))
+    )
 
 
 def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
@@ -162,7 +209,12 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
     records = read_records(folder.events, wait=wait)
     try:
         with progress:
-            show_live(records, progress, folder=str(folder.path), lost=lambda: not is_written(folder.events))
+            show_live(
+                records,
+                progress,
+                folder=str(folder.path),
+                lost=lambda: not is_written(folder.events),
+            )
     except KeyboardInterrupt:
         if is_written(folder.events):
             output.complain(f"the run goes on: goal watch {folder.run_id}")
@@ -179,6 +231,8 @@ def verify(run: options.Run = None, json: options.Json = False) -> int:
     from goalrunner.app import verification
     from goalrunner.reports.show import verification_text, verification_value
 
-    done = main.wait_for(verification.verify_run(runs.find(run), runs.home(), os.environ))
+    done = main.wait_for(
+        verification.verify_run(runs.find(run), runs.home(), os.environ)
+    )
     output.say(verification_value(done) if json else verification_text(done))
     return int(ExitCode.FAILED if done.broken else ExitCode.COMPLETE)

@@ -13,23 +13,51 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
 
-STATUSES = ("running", "complete", "capped", "blocked", "cancelled", "failed", "lost", "unreadable")
+STATUSES = (
+    "running",
+    "complete",
+    "capped",
+    "blocked",
+    "cancelled",
+    "failed",
+    "lost",
+    "unreadable",
+)
 
 _Target = Annotated[
-    Text, argument("RUN|TRANSCRIPT", "A run (default: the newest of this workspace), a file or a folder; - is stdin.")
+    Text,
+    argument(
+        "RUN|TRANSCRIPT",
+        "A run (default: the newest of this workspace), a file or a folder; - is stdin.",
+    ),
 ]
 
 
 def status(
     target: _Target = None,
-    objective: Annotated[Text, option("TEXT", "Judge the transcript by this objective.")] = None,
-    goal: Annotated[File, option("FILE", "Judge the transcript by this goal file.")] = None,
+    objective: Annotated[
+        Text, option("TEXT", "Judge the transcript by this objective.")
+    ] = None,
+    goal: Annotated[
+        File, option("FILE", "Judge the transcript by this goal file.")
+    ] = None,
     judge: options.Judge = None,
     format_: options.Format = None,
-    list_formats: Annotated[bool, flag("--list-formats", "List the formats of transcripts.")] = False,
-    workspace: Annotated[Text, option("DIR", "Where the validators run, with --base.")] = None,
-    base: Annotated[Text, option("REV", "Run the validators, too, with the protected files of this revision.")] = None,
-    validator: Annotated[Texts, option("CMD", "A validator to run, with --base; may be repeated.")] = None,
+    list_formats: Annotated[
+        bool, flag("--list-formats", "List the formats of transcripts.")
+    ] = False,
+    workspace: Annotated[
+        Text, option("DIR", "Where the validators run, with --base.")
+    ] = None,
+    base: Annotated[
+        Text,
+        option(
+            "REV", "Run the validators, too, with the protected files of this revision."
+        ),
+    ] = None,
+    validator: Annotated[
+        Texts, option("CMD", "A validator to run, with --base; may be repeated.")
+    ] = None,
     junit: options.JUnit = None,
     summary: options.SummaryFile = None,
     gitlab: options.GitLab = None,
@@ -48,16 +76,31 @@ def status(
     judging = (objective, goal, judge, format_, workspace, base, validator or None)
     if target != options.STDIN and all(value is None for value in judging):
         if junit or summary or gitlab:
-            open_files(junit, summary, gitlab, asked_only=True).write(runs.find(target), sys.stdout)
+            open_files(junit, summary, gitlab, asked_only=True).write(
+                runs.find(target), sys.stdout
+            )
         return runs.print_status(target, json=json)
     if base is None and (workspace or validator):
-        raise UsageError("validators need the git revision on which the work began", "add --base REV")
+        raise UsageError(
+            "validators need the git revision on which the work began", "add --base REV"
+        )
     if summary or gitlab:
-        raise UsageError("--summary and --gitlab are for runs", "use --junit FILE or --json for a transcript")
+        raise UsageError(
+            "--summary and --gitlab are for runs",
+            "use --junit FILE or --json for a transcript",
+        )
     from goalrunner.audits.commands import audit_goal, judge_transcript
 
     judged_by = audit_goal(objective, goal, judge, workspace, validator)
-    return judge_transcript(target, judged_by, format_=format_, base=base, goal_file=goal, junit=junit, json=json)
+    return judge_transcript(
+        target,
+        judged_by,
+        format_=format_,
+        base=base,
+        goal_file=goal,
+        junit=junit,
+        json=json,
+    )
 
 
 def _print_formats(*, json: bool) -> int:
@@ -66,7 +109,10 @@ def _print_formats(*, json: bool) -> int:
 
     known_formats = formats()
     rows = table([("FORMAT", "DESCRIPTION"), *known_formats], output.columns(), 20)
-    value = [{"name": name, "description": description} for name, description in known_formats]
+    value = [
+        {"name": name, "description": description}
+        for name, description in known_formats
+    ]
     output.say(value if json else lines_text(rows))
     return 0
 
@@ -76,7 +122,11 @@ def _moment(text: str) -> datetime:
     from goalrunner.core.field_types import parse_duration
 
     seconds = parse_duration(text)
-    return datetime.now(UTC) - timedelta(seconds=seconds) if seconds else datetime.fromisoformat(text).astimezone()
+    return (
+        datetime.now(UTC) - timedelta(seconds=seconds)
+        if seconds
+        else datetime.fromisoformat(text).astimezone()
+    )
 
 
 _MOMENT = options.checked(_moment, '"7d", "12h" or a date, such as 2026-11-30')
@@ -84,14 +134,26 @@ _MOMENT = options.checked(_moment, '"7d", "12h" or a date, such as 2026-11-30')
 
 def list_(
     status: Annotated[
-        Texts, option("STATUS", f"Only these: {', '.join(STATUSES)}; may be repeated.", parser=options.one_of(STATUSES))
+        Texts,
+        option(
+            "STATUS",
+            f"Only these: {', '.join(STATUSES)}; may be repeated.",
+            parser=options.one_of(STATUSES),
+        ),
     ] = None,
     since: Annotated[
-        datetime | None, option("TIME", 'Only runs that started since: "7d", "12h", or 2026-11-30.', parser=_MOMENT)
+        datetime | None,
+        option(
+            "TIME",
+            'Only runs that started since: "7d", "12h", or 2026-11-30.',
+            parser=_MOMENT,
+        ),
     ] = None,
     workspace: Annotated[Text, option("DIR", "Only runs in this workspace.")] = None,
     everywhere: Annotated[bool, flag("--all", "The runs of all workspaces.")] = False,
-    limit: Annotated[int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)] = None,
+    limit: Annotated[
+        int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)
+    ] = None,
     json: options.Json = False,
 ) -> int:
     """List the runs of this workspace, newest first.
@@ -111,6 +173,12 @@ def list_(
         except ValueError:
             began = datetime.min.replace(tzinfo=UTC)
         is_there = not place or os.path.realpath(summary.workspace or "/") == place
-        return is_there and (not status or summary.status in status) and (since is None or began >= since)
+        return (
+            is_there
+            and (not status or summary.status in status)
+            and (since is None or began >= since)
+        )
 
-    return runs.list_runs(json=json, everywhere=everywhere or bool(place), chosen=chosen, limit=limit)
+    return runs.list_runs(
+        json=json, everywhere=everywhere or bool(place), chosen=chosen, limit=limit
+    )

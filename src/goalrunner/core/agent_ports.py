@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from goalrunner.core.errors import GoalError
-from goalrunner.core.events import Account, AgentRan, ChangedChecks, PlanProposed, Record
+from goalrunner.core.events import (
+    Account,
+    AgentRan,
+    ChangedChecks,
+    PlanProposed,
+    Record,
+)
 from goalrunner.core.observation import EvidenceRow, Observation
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import Approval, RunState
@@ -71,7 +77,11 @@ class Recorder(Protocol):
         """Record what a person wrote to the agent, in addition to its message if that is recorded."""
 
     async def permit(
-        self, tool_call_id: str, kind: Literal["shell", "write"], text: str, preview: str = ""
+        self,
+        tool_call_id: str,
+        kind: Literal["shell", "write"],
+        text: str,
+        preview: str = "",
     ) -> str | None:
         """Return None if an action is allowed, or why it is denied; to be called before `tool_called`.
 
@@ -95,7 +105,10 @@ class Recorder(Protocol):
         """
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None:
         """Record why the judge gave no usable answer, and both ends of an answer that could not be read."""
 
@@ -166,13 +179,17 @@ class Conversation(Protocol):
 class Resumable(Protocol):
     """A conversation that can continue in another process. Other conversations start again in that process."""
 
-    def load(self, messages: Sequence[Message], left: Unfinished, recorder: Recorder) -> None:
+    def load(
+        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+    ) -> None:
         """Load the chat of an earlier process without recording it again."""
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Start with the chat of another run, which is recorded as the start of this one."""
 
-    async def resume_turn(self, notice: str, left: Unfinished, recorder: Recorder) -> RoundReply:
+    async def resume_turn(
+        self, notice: str, left: Unfinished, recorder: Recorder
+    ) -> RoundReply:
         """Continue an interrupted turn: calls that did not start are run, interrupted ones are reported to the agent.
 
         `notice` is a user message that is sent first if it is not empty. Raises as `send` does.

@@ -39,20 +39,30 @@ def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
 
 def _judge_command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     if len(words) == 1 and " " in words[0].strip():
-        raise ValueError('must be a list of words, the program first: ["my-agent", "--json"]')
+        raise ValueError(
+            'must be a list of words, the program first: ["my-agent", "--json"]'
+        )
     return _checked_words(words, info, JUDGE_PLACEHOLDERS)
 
 
-def _checked_words(words: tuple[str, ...], info: ValidationInfo, placeholders: tuple[str, ...]) -> tuple[str, ...]:
+def _checked_words(
+    words: tuple[str, ...], info: ValidationInfo, placeholders: tuple[str, ...]
+) -> tuple[str, ...]:
     if (not words and from_file(info)) or (words and not words[0].strip()):
-        raise ValueError('is empty; write a list of words, the program first: ["my-agent", "--json"]')
+        raise ValueError(
+            'is empty; write a list of words, the program first: ["my-agent", "--json"]'
+        )
     for index, word in enumerate(words):
         if re.fullmatch(r"\{[A-Za-z_]+\}", word) and word[1:-1] not in placeholders:
-            raise InnerError((index,), f"names {word}, which does not exist; valid: {braced(placeholders)}")
+            raise InnerError(
+                (index,),
+                f"names {word}, which does not exist; valid: {braced(placeholders)}",
+            )
         for name in ("{model}", "{args}") if len(words) > 1 else ():
             if name in word and name != word:
                 raise InnerError(
-                    (index,), f"{quoted(word)}: {name} stands for several words; write it as a word of its own"
+                    (index,),
+                    f"{quoted(word)}: {name} stands for several words; write it as a word of its own",
                 )
     return words
 
@@ -66,7 +76,9 @@ def _with_name(words: tuple[str, ...]) -> tuple[str, ...]:
 def _home_path(path: str) -> str:
     parts = PurePosixPath(path).parts
     if not parts or path[0] in "/~" or ".." in parts or not path.isprintable():
-        raise ValueError(f'{quoted(path)} must be a path below HOME, such as ".my-agent/login.json"')
+        raise ValueError(
+            f'{quoted(path)} must be a path below HOME, such as ".my-agent/login.json"'
+        )
     return path
 
 
@@ -174,18 +186,34 @@ class Preset(Frozen):
     def _conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield keys that do not fit the others, with what to do about it."""
         if not self.argv and not self.acp:
-            yield "", "has no command; write argv = [...], or acp = [...] if it speaks ACP"
+            yield (
+                "",
+                "has no command; write argv = [...], or acp = [...] if it speaks ACP",
+            )
         for key, words in (("argv", self.argv), ("acp", self.acp)):
             if any("{session}" in word for word in words):
-                yield key, "begins a session and cannot name one; {session} is for resume"
+                yield (
+                    key,
+                    "begins a session and cannot name one; {session} is for resume",
+                )
         if self.model and not any(
-            "{model}" in word for word in (*self.argv, *self.resume, *self.acp, *self.judge.argv)
+            "{model}" in word
+            for word in (*self.argv, *self.resume, *self.acp, *self.judge.argv)
         ):
-            yield "model", "is never used; write {model} as a word of argv, resume or acp"
+            yield (
+                "model",
+                "is never used; write {model} as a word of argv, resume or acp",
+            )
         if self.reports and (self.stream == TEXT or not self.argv):
-            yield "reports", 'needs argv and stream = "NAME", the agent whose parser reads the usage'
+            yield (
+                "reports",
+                'needs argv and stream = "NAME", the agent whose parser reads the usage',
+            )
         if any("{session}" in word for word in self.resume) and self.stream == TEXT:
-            yield "resume", 'names {session}, which text output does not contain; write stream = "NAME", as for reports'
+            yield (
+                "resume",
+                'names {session}, which text output does not contain; write stream = "NAME", as for reports',
+            )
 
     def installing(self, protocol: Protocol) -> str:
         """Return the command that installs the program of this protocol; may be empty."""
@@ -198,4 +226,6 @@ class Preset(Frozen):
     @property
     def totals(self) -> frozenset[BudgetName]:
         """Return the budgets that its output reports as totals of the session."""
-        return frozenset(name for name, scope in self.reports.items() if scope == "session")
+        return frozenset(
+            name for name, scope in self.reports.items() if scope == "session"
+        )

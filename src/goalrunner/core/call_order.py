@@ -23,7 +23,12 @@ _OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - a path in 
 
 def removed_by(command: str) -> list[str]:
     """Return what a command line removes or touches; for git and patch, which change files that they do not name, a name."""
-    found = [word for words in _REMOVED.findall(command) for word in words.split() if not word.startswith("-")]
+    found = [
+        word
+        for words in _REMOVED.findall(command)
+        for word in words.split()
+        if not word.startswith("-")
+    ]
     found += [" ".join(match.group().split()) for match in _GIT.finditer(command)]
     return found + ["patch" for _ in _PATCH.findall(command)]
 
@@ -49,8 +54,14 @@ class CallOrder:
         """Return by id of an observation why it is outdated: a later call changed a file."""
         reasons = {}
         for number, item, own in self._seen:
-            later = (path for call, path in self._changes if call > number and depends_on(item, path, ()))
-            paths = [path for path in dict.fromkeys(later) if not own or _is_same(path, own)]
+            later = (
+                path
+                for call, path in self._changes
+                if call > number and depends_on(item, path, ())
+            )
+            paths = [
+                path for path in dict.fromkeys(later) if not own or _is_same(path, own)
+            ]
             if paths:
                 reasons[item.id] = f"{some(paths, 3)} changed after {item.id}"
         return reasons

@@ -61,21 +61,35 @@ class CriticConfig(Frozen):
         if not (self.run or self.python):
             return None
         variables: tuple[RunVariable, ...] = get_args(RunVariable)
-        return ValidatorSpec(name="critic", run=self.run, python=self.python, pass_env=variables)
+        return ValidatorSpec(
+            name="critic", run=self.run, python=self.python, pass_env=variables
+        )
 
     @model_validator(mode="after")
     def _one_kind(self) -> CriticConfig:
         kinds = ["model"] if self.use or self.model else []
         kinds += [name for name in ("run", "python") if getattr(self, name)]
-        others = [name for name in ("params", "api_base", "api_key_env") if getattr(self, name)]
+        others = [
+            name
+            for name in ("params", "api_base", "api_key_env")
+            if getattr(self, name)
+        ]
         has_rules = (self.threshold, self.max_refinements) != (_DEFAULT_THRESHOLD, 1)
         if len(kinds) > 1:
-            raise InnerError((), f"a critic has one of model, run and python; remove {' or '.join(kinds)}", whole=True)
+            raise InnerError(
+                (),
+                f"a critic has one of model, run and python; remove {' or '.join(kinds)}",
+                whole=True,
+            )
         if not kinds and (others or has_rules):
             message = 'a critic needs model = "provider/model", run = "command" or python = "package.module:function"'
             raise InnerError((), message, whole=True)
         if others and not (self.use or self.model):
-            raise InnerError((others[0],), f"is for a model; the critic is {kinds[0]} = ...; remove it", key=True)
+            raise InnerError(
+                (others[0],),
+                f"is for a model; the critic is {kinds[0]} = ...; remove it",
+                key=True,
+            )
         return self
 
 
@@ -162,12 +176,21 @@ def critique_of(value: object) -> Critique:
     """
     answer = {"score": value} if isinstance(value, int | float) else value
     if not isinstance(answer, Mapping):
-        answer = {name: getattr(value, name) for name in ("score", "feedback") if hasattr(value, name)}
+        answer = {
+            name: getattr(value, name)
+            for name in ("score", "feedback")
+            if hasattr(value, name)
+        }
     try:
         valid = _Answer.model_validate(dict(answer))
     except ValidationError:
-        raise UnusableCritiqueError(f"the answer is {one_line(repr(value), 80)}; expected {_EXPECTED}") from None
-    return Critique(score=valid.score, feedback=shortened((valid.feedback or "").strip(), LONGEST_FEEDBACK))
+        raise UnusableCritiqueError(
+            f"the answer is {one_line(repr(value), 80)}; expected {_EXPECTED}"
+        ) from None
+    return Critique(
+        score=valid.score,
+        feedback=shortened((valid.feedback or "").strip(), LONGEST_FEEDBACK),
+    )
 
 
 def last_line_critique(output: str) -> Critique:
@@ -176,7 +199,9 @@ def last_line_critique(output: str) -> Critique:
     try:
         return critique_of(json.loads(line))
     except (json.JSONDecodeError, RecursionError):
-        raise UnusableCritiqueError(f"the last line is {one_line(repr(line), 80)}; expected {_EXPECTED}") from None
+        raise UnusableCritiqueError(
+            f"the last line is {one_line(repr(line), 80)}; expected {_EXPECTED}"
+        ) from None
 
 
 def failed_critique(reason: str) -> Critique:

@@ -17,7 +17,13 @@ from goalrunner.core.limits import (
     unreadable,
 )
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.run_state import BaselineOutcome, Failure, Interruption, Phase, RunState
+from goalrunner.core.run_state import (
+    BaselineOutcome,
+    Failure,
+    Interruption,
+    Phase,
+    RunState,
+)
 from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
 from goalrunner.core.waiting import SwitchAgent as SwitchAgent
 from goalrunner.core.waiting import Wait as Wait
@@ -124,15 +130,27 @@ def proven(state: RunState) -> bool:
     there is one. Everything that a verdict must fulfil is checked again here.
     """
     plan, verdict = state.plan, state.verdict
-    if verdict is None or not verdict.complete or not (plan.validators or plan.has_judge):
+    if (
+        verdict is None
+        or not verdict.complete
+        or not (plan.validators or plan.has_judge)
+    ):
         return False
     if plan.validators and not state.validators_green:
         return False
     if not plan.has_judge:
         return verdict.source == "validators"
     criteria = verdict.criteria
-    judged = state.phase is Phase.JUDGED and verdict.source == "judge" and verdict.score >= plan.minimum_score
-    return judged and bool(criteria) and all(item.satisfied and item.evidence for item in criteria)
+    judged = (
+        state.phase is Phase.JUDGED
+        and verdict.source == "judge"
+        and verdict.score >= plan.minimum_score
+    )
+    return (
+        judged
+        and bool(criteria)
+        and all(item.satisfied and item.evidence for item in criteria)
+    )
 
 
 def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
@@ -140,7 +158,9 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
     match state.phase:
         case Phase.ENDED:
             reason = state.stop_reason or StopReason.INTERNAL_ERROR
-            return RunEnded(stop_reason=reason, message=state.message, signal=state.signal)
+            return RunEnded(
+                stop_reason=reason, message=state.message, signal=state.signal
+            )
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
         case _ if state.limit is not None:
@@ -148,7 +168,9 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case _ if state.failure is not None:
             return _after_failure(state, state.failure)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
-            message = f"the workspace changed while it was checked: {some(state.leaked)}"
+            message = (
+                f"the workspace changed while it was checked: {some(state.leaked)}"
+            )
             hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
             return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
         case Phase.READY if state.plan.takes_baseline:
@@ -218,9 +240,17 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
             return end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
             message = 'not started: the validators already pass, and the goal has baseline = "red"'
-            return end(StopReason.BASELINE_GREEN, message, 'add a validator that fails, or set baseline = "any"')
+            return end(
+                StopReason.BASELINE_GREEN,
+                message,
+                'add a validator that fails, or set baseline = "any"',
+            )
         case "green" if not state.plan.needs_round:
-            return _unless_spent(state, AskJudge(0)) if state.plan.has_judge else _completion(state)
+            return (
+                _unless_spent(state, AskJudge(0))
+                if state.plan.has_judge
+                else _completion(state)
+            )
         case "green" | "red":
             return _unless_spent(state, _round(state, "first", 1))
 
@@ -228,9 +258,16 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
 def _review(state: RunState, changed: ChangedChecks) -> Step:
     """Let the judge review changed checks, or a person decide."""
     undecided = state.undecided_review
-    if state.plan.approvals.checks == "judge" and state.plan.has_judge and undecided is None:
+    if (
+        state.plan.approvals.checks == "judge"
+        and state.plan.has_judge
+        and undecided is None
+    ):
         return _unless_spent(state, ReviewChecks(state.round))
-    why = changed.why or "the validators pass only with the agent's versions of these files"
+    why = (
+        changed.why
+        or "the validators pass only with the agent's versions of these files"
+    )
     if undecided is not None:
         why += f"; the judge did not decide: {undecided.reason}"
     return AskApproval(changed.action, why, "checks")
@@ -262,14 +299,22 @@ def _completion(state: RunState) -> Step:
     if state.waiting:
         return awaiting_approval(state)
     by = "verdict" if state.plan.has_judge else "validators"
-    return end(StopReason.SATISFIED, f"{by} of {f'round {state.round}' if state.round else 'the baseline'}")
+    return end(
+        StopReason.SATISFIED,
+        f"{by} of {f'round {state.round}' if state.round else 'the baseline'}",
+    )
 
 
 def _go_on(state: RunState) -> Step:
     """Return the next round, unless a limit or a stall stops the run."""
     refused, run = state.completion, state.goal.run_id
     # After a resume, the run does not end with the same denial again.
-    if refused is not None and refused.refused and state.plan.approvals.on_deny == "stop" and not refused.told:
+    if (
+        refused is not None
+        and refused.refused
+        and state.plan.approvals.on_deny == "stop"
+        and not refused.told
+    ):
         return end_by_denial(refused)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
@@ -280,7 +325,11 @@ def _go_on(state: RunState) -> Step:
         return end(StopReason.STALLED, message, state.settling)
     if state.memory.open_questions:
         message = "only a person can answer: " + "\n".join(state.memory.open_questions)
-        return end(StopReason.QUESTION_OPEN, message, f'goal answer {run} "..."; then goal resume {run}')
+        return end(
+            StopReason.QUESTION_OPEN,
+            message,
+            f'goal answer {run} "..."; then goal resume {run}',
+        )
     return _unless_spent(state, _retry(state))
 
 
@@ -299,15 +348,22 @@ def _retry(state: RunState) -> RunRound:
     verdict, number = state.verdict, state.round + 1
     if state.round == 0:
         return _round(state, "first", 1, _feedback(state))
-    if state.plan.stall_rounds is not None and state.stall.rounds == state.plan.stall_rounds:
+    if (
+        state.plan.stall_rounds is not None
+        and state.stall.rounds == state.plan.stall_rounds
+    ):
         return _round(state, "stalled", number, _feedback(state))
     if verdict is not None and verdict.source == "fallback":
         return _round(state, "neutral", number)
     return _round(state, "retry", number, _feedback(state))
 
 
-def _round(state: RunState, kind: PromptKind, number: int, feedback: str | None = None) -> RunRound:
-    return RunRound(kind, number, feedback, state.interruption, state.lingering, state.ending)
+def _round(
+    state: RunState, kind: PromptKind, number: int, feedback: str | None = None
+) -> RunRound:
+    return RunRound(
+        kind, number, feedback, state.interruption, state.lingering, state.ending
+    )
 
 
 def _feedback(state: RunState) -> str | None:
@@ -316,8 +372,17 @@ def _feedback(state: RunState) -> str | None:
     if verdict is not None and verdict.source == "validators" and verdict.missing:
         return agent_feedback(verdict, state.validators)
     if state.validators and not state.validators_green:
-        return verdict_of(state.validators, state.refusal, state.protected_changes).missing.strip() or None
-    missing = verdict.missing.strip() if verdict is not None and verdict.source == "judge" else ""
+        return (
+            verdict_of(
+                state.validators, state.refusal, state.protected_changes
+            ).missing.strip()
+            or None
+        )
+    missing = (
+        verdict.missing.strip()
+        if verdict is not None and verdict.source == "judge"
+        else ""
+    )
     note = protected_message(state.protected_changes)
     return "\n\n".join(part for part in (missing, note) if part) or None
 
@@ -336,7 +401,9 @@ def _last_check(state: RunState, reached: RunEnded) -> Step:
             review = _review(state, state.changed_checks)
             if isinstance(review, ReviewChecks):
                 return review
-            return end(reached.stop_reason, f"{reached.message}\n{_needed_review(state)}")
+            return end(
+                reached.stop_reason, f"{reached.message}\n{_needed_review(state)}"
+            )
         case Phase.VALIDATED if state.validators_green and may_ask:
             return AskJudge(state.round)
         case Phase.VALIDATED | Phase.JUDGED if proven(state):

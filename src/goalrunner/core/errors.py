@@ -50,7 +50,9 @@ class GoalError(Exception):
     stop_reason: str = "internal_error"
     """The stop reason of a run that it ends."""
 
-    def __init__(self, message: str, hint: str = "", *, outage: Outage | None = None) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, outage: Outage | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
@@ -91,7 +93,11 @@ class GoalFileError(UsageError):
         has_own_name = problem.key.startswith("--") or problem.key.isupper()
         if not self.path or (has_own_name and not problem.line):
             return problem.message
-        where = f"{self.path}:{problem.line}:{problem.column}" if problem.line else self.path
+        where = (
+            f"{self.path}:{problem.line}:{problem.column}"
+            if problem.line
+            else self.path
+        )
         return f"{where}  {problem.message}"
 
 
@@ -121,7 +127,9 @@ def os_errors(what: str, hint: str, kind: type[GoalError]) -> Iterator[None]:
         raise kind(f"{what}: {error.strerror or error}", hint) from error
 
 
-def record_errors(what: str, hint: str = "free some space, or set GOAL_HOME") -> AbstractContextManager[None]:
+def record_errors(
+    what: str, hint: str = "free some space, or set GOAL_HOME"
+) -> AbstractContextManager[None]:
     """Return a context that raises RecordError for an OSError."""
     return os_errors(what, hint, RecordError)
 
@@ -144,7 +152,9 @@ class EnvironmentFailed(GoalError):
 
     stop_reason = "environment_failed"
 
-    def __init__(self, message: str, hint: str = "", *, permanent: bool = False) -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, permanent: bool = False
+    ) -> None:
         super().__init__(message, hint)
         self.permanent = permanent
 
@@ -261,7 +271,12 @@ LIMIT_OPTIONS = {
 """The option of the command line for each limit of a run."""
 
 
-def ways_on(limits: Mapping[str, Any], used: Mapping[str, float], reason: str, unknown: Sequence[str]) -> list[str]:
+def ways_on(
+    limits: Mapping[str, Any],
+    used: Mapping[str, float],
+    reason: str,
+    unknown: Sequence[str],
+) -> list[str]:
     """Return the options of `goal resume` without which a limit would stop a run at once: a text for each way to go on.
 
     `reason` is why it stopped; the use of `unknown` budgets is not known. Return nothing if no limit is in the way.
@@ -270,21 +285,37 @@ def ways_on(limits: Mapping[str, Any], used: Mapping[str, float], reason: str, u
     for name, option in LIMIT_OPTIONS.items():
         limit = limits.get(name)
         # After other stops, a resumed run first finishes its round.
-        if not limit or (name == "max_iterations" and reason not in ("max_iterations", "denied", "impossible")):
+        if not limit or (
+            name == "max_iterations"
+            and reason not in ("max_iterations", "denied", "impossible")
+        ):
             continue
         if used[name] >= limit or reason == name:
-            raised.append(f"{option} inf" if name in unknown else _raised(name, limit, used[name]))
+            raised.append(
+                f"{option} inf" if name in unknown else _raised(name, limit, used[name])
+            )
         elif name in unknown:
             counted.append(f"--allow-unenforced {name}")
             lifted.append(f"{option} inf")
-    return list(dict.fromkeys(" ".join((*raised, *more)) for more in (counted, lifted) if raised or more))
+    return list(
+        dict.fromkeys(
+            " ".join((*raised, *more)) for more in (counted, lifted) if raised or more
+        )
+    )
 
 
 def _raised(name: str, limit: float, used: float) -> str:
     """Return the option that doubles a limit, or what was used of it: "--timeout 20m"."""
     if name == "timeout":  # in whole minutes if the limit is
         value = 2 * max(limit, used - used % limit)
-        size, unit = next(((size, unit) for size, unit in ((3600, "h"), (60, "m")) if value % size == 0), (1, ""))
+        size, unit = next(
+            (
+                (size, unit)
+                for size, unit in ((3600, "h"), (60, "m"))
+                if value % size == 0
+            ),
+            (1, ""),
+        )
         return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
     return f"{LIMIT_OPTIONS[name]} {2 * max(limit, used):.10g}"
 
@@ -295,7 +326,11 @@ def span(seconds: float) -> str:
         return f"{seconds:g} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes_left = divmod(minutes, 60)
-    parts = ((minutes, "min"), (rest, "s")) if not hours else ((hours, "h"), (minutes_left, "min"))
+    parts = (
+        ((minutes, "min"), (rest, "s"))
+        if not hours
+        else ((hours, "h"), (minutes_left, "min"))
+    )
     return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
 
 
@@ -308,14 +343,20 @@ def one_line(text: str, longest: int = 200) -> str:
 def kind_of(value: object) -> str:
     """Return the type of a value with an article: "a str", "an int"; or "None"."""
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    return (
+        "None"
+        if value is None
+        else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    )
 
 
 def quoted(text: str, longest: int = _SHOWN) -> str:
     """Return a string in quotes, on one line, at most `longest` characters of it, without control characters."""
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     shown = json.dumps(short, ensure_ascii=False)
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in shown)
+    return "".join(
+        char if char.isprintable() else json.dumps(char)[1:-1] for char in shown
+    )
 
 
 def toml_value(value: object) -> str:
@@ -331,10 +372,16 @@ def kind(value: object) -> str:
     """Return a description of a value: "the string "x"", "a table", "a list"."""
     if isinstance(value, str | int | float):
         word = "the string " if isinstance(value, str) else "the number "
-        return toml_value(value) if isinstance(value, bool) else word + toml_value(value)
+        return (
+            toml_value(value) if isinstance(value, bool) else word + toml_value(value)
+        )
     if isinstance(value, Mapping):
         return "a table"
-    return "a list" if isinstance(value, list | tuple) else f"a value of type {type(value).__name__}"
+    return (
+        "a list"
+        if isinstance(value, list | tuple)
+        else f"a value of type {type(value).__name__}"
+    )
 
 
 def shortened(text: str, longest: int, note: str = "") -> str:
@@ -347,7 +394,11 @@ def shortened(text: str, longest: int, note: str = "") -> str:
 
 def titled(kind: str, action: str) -> str:
     """Return an action with its kind in front, unless it begins with it: "checks changed: tests/test_a.py"."""
-    return action if action.startswith((f"{kind}: ", f"{kind} changed: ")) else f"{kind}: {action}"
+    return (
+        action
+        if action.startswith((f"{kind}: ", f"{kind} changed: "))
+        else f"{kind}: {action}"
+    )
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
@@ -366,5 +417,7 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     import difflib
 
     by_shape = {choice.casefold().replace("-", "_"): choice for choice in choices}
-    found = difflib.get_close_matches(word[:100].casefold().replace("-", "_"), list(by_shape), n=1)
+    found = difflib.get_close_matches(
+        word[:100].casefold().replace("-", "_"), list(by_shape), n=1
+    )
     return by_shape[found[0]] if found else None

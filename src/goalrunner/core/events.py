@@ -20,8 +20,20 @@ from goalrunner.core.errors import some
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_of_before
 from goalrunner.core.labels import Label
-from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot, TranscriptRef
-from goalrunner.core.outcome import AgentSession, GoalStatus, RecordStatus, StopReason, Usage
+from goalrunner.core.observation import (
+    ArtifactRef,
+    DiffStat,
+    Observation,
+    Snapshot,
+    TranscriptRef,
+)
+from goalrunner.core.outcome import (
+    AgentSession,
+    GoalStatus,
+    RecordStatus,
+    StopReason,
+    Usage,
+)
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 RiskClass = Literal["low", "medium", "high", "critical"]
@@ -89,7 +101,9 @@ class RunRules(Frozen):
     """Names of the agents of a run with several: the next one takes over where one cannot go on."""
     self_judging: tuple[str, ...] = ()
     """Those of them that are the judge as well."""
-    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(default_factory=Approvals)
+    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
+        default_factory=Approvals
+    )
     """What waits for a person."""
 
     @property
@@ -172,7 +186,9 @@ class SnapshotTaken(Frozen):
 
     type: Literal["snapshot_taken"] = "snapshot_taken"
     snapshot: Snapshot
-    moment: Literal["start", "tool", "round", "validators", "resumed", "approval", "complete"]
+    moment: Literal[
+        "start", "tool", "round", "validators", "resumed", "approval", "complete"
+    ]
 
 
 class BlockReported(Frozen):
@@ -397,13 +413,21 @@ class ChangedTest(Frozen):
     @property
     def delivered_name(self) -> str:
         """The test in what was delivered."""
-        return f"{self.moved_to}::{self.test.partition('::')[2]}" if self.moved_to else self.test
+        return (
+            f"{self.moved_to}::{self.test.partition('::')[2]}"
+            if self.moved_to
+            else self.test
+        )
 
     @property
     def happened(self) -> str:
         """The test, and what happened to it."""
         test = " ".join(self.test.split())
-        return f"{test} moved to {self.moved_to}" if self.moved_to else f"{self.change}: {test}"
+        return (
+            f"{test} moved to {self.moved_to}"
+            if self.moved_to
+            else f"{self.change}: {test}"
+        )
 
     @property
     def text(self) -> str:
@@ -414,7 +438,9 @@ class ChangedTest(Frozen):
             "with the original checks": self.original,
             "as delivered, on the original source": self.on_start,
         }
-        endings = "; ".join(f"{side}: {ending}" for side, ending in sides.items() if ending)
+        endings = "; ".join(
+            f"{side}: {ending}" for side, ending in sides.items() if ending
+        )
         return self.happened + (f" ({endings})" if endings else "")
 
 
@@ -447,7 +473,9 @@ class ChangedChecks(Frozen):
     def label(self, reviewer: str = "") -> str:
         """Return the label of a result that rests on these changes; `reviewer` is REVIEWED, or empty for a person."""
         names = some(self.paths or [item.test for item in self.tests])
-        return Label.CHECKS_CHANGED.about(f"{names} ({reviewer})" if reviewer else names)
+        return Label.CHECKS_CHANGED.about(
+            f"{names} ({reviewer})" if reviewer else names
+        )
 
 
 REVIEWED = "reviewed by the judge"
@@ -548,7 +576,9 @@ class ChecksReviewed(Frozen):
 
     @property
     def refused_hunks(self) -> frozenset[str]:
-        return frozenset(item.hunk for item in self.changes if item.problem and item.hunk)
+        return frozenset(
+            item.hunk for item in self.changes if item.problem and item.hunk
+        )
 
     @property
     def feedback(self) -> str:
@@ -560,7 +590,11 @@ class ChecksReviewed(Frozen):
             if not any(item.hunk for item in changes):
                 what = f"the tests of {path}"
             else:
-                what = f"restore {path}" if refused == changes else f"undo these changes in {path}"
+                what = (
+                    f"restore {path}"
+                    if refused == changes
+                    else f"undo these changes in {path}"
+                )
             lines.append(f"- {what}: nothing in the goal asks for this change")
             lines += [f"  {item.change}: {item.problem}" for item in refused]
         return "\n".join(lines)
@@ -861,7 +895,9 @@ def shown_observations(event: Event) -> tuple[Observation, ...]:
 
 def observations_of(event: Event) -> tuple[Observation, ...]:
     """Return the observations in an event; those of hidden validators come last."""
-    concealed = event.concealed if isinstance(event, BaselineTaken | ValidatorsFinished) else ()
+    concealed = (
+        event.concealed if isinstance(event, BaselineTaken | ValidatorsFinished) else ()
+    )
     return (*shown_observations(event), *concealed)
 
 

@@ -39,11 +39,17 @@ class Frozen(BaseModel):
     """
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True, hide_input_in_errors=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        defer_build=True,
+        hide_input_in_errors=True,
     )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         described = handler(schema)
         properties = handler.resolve_ref_schema(described).get("properties", {})
         for model in cls.__mro__:
@@ -69,15 +75,22 @@ def field_descriptions(model: type) -> dict[str, str]:
     descriptions = {}
     for field, below in pairwise(definition.body):
         match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                value=ast.Constant(value=str() as text)
+            ):
                 descriptions[name] = " ".join(text.split())
     return descriptions
 
 
 def first_problem(error: ValidationError) -> str:
     """Return the first problem of an invalid record, in words: "label: Field required"."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    place, message = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    first = error.errors(include_url=False, include_context=False, include_input=False)[
+        0
+    ]
+    place, message = (
+        ".".join(map(str, first["loc"])),
+        first["msg"].removeprefix("Value error, "),
+    )
     return f"{place}: {message}" if place else message
 
 
@@ -91,8 +104,17 @@ class InnerError(ValueError):
     The message is the name of the key and `reason`, or `reason` alone if it is `whole`. `key`: the key itself is wrong.
     """
 
-    def __init__(self, path: tuple[str | int, ...], reason: str, *, key: bool = False, whole: bool = False) -> None:
-        super().__init__(reason if whole else f"{'.'.join(map(str, path))} {reason}".lstrip())
+    def __init__(
+        self,
+        path: tuple[str | int, ...],
+        reason: str,
+        *,
+        key: bool = False,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(
+            reason if whole else f"{'.'.join(map(str, path))} {reason}".lstrip()
+        )
         self.path = path
         self.reason = reason
         self.key = key or whole
@@ -157,13 +179,17 @@ def _model(name: str) -> str:
     if name != name.strip():
         raise ValueError(f"{quoted(name)} begins or ends with a space; remove it")
     if name == SCRIPTED:
-        raise ValueError(f'{quoted(name)} names no file; write "scripted/replies.jsonl"')
+        raise ValueError(
+            f'{quoted(name)} names no file; write "scripted/replies.jsonl"'
+        )
     return name
 
 
 def _inner_folder(path: str) -> str:
     if path.startswith(("/", "~")) or posixpath.normpath(path).split("/")[0] == "..":
-        raise ValueError(f"{quoted(path)} leaves the workspace; write a folder relative to it")
+        raise ValueError(
+            f"{quoted(path)} leaves the workspace; write a folder relative to it"
+        )
     return path
 
 
@@ -190,14 +216,23 @@ InnerFolder = Annotated[OptionalText, AfterValidator(_inner_folder)]
 """A path relative to the workspace that stays inside it."""
 Pattern = Annotated[Text, AfterValidator(_pattern)]
 CallableName = Annotated[
-    Text, matching(f"{_DOTTED}:{_DOTTED}", '{text} is not a Python callable; write "package.module:function"')
+    Text,
+    matching(
+        f"{_DOTTED}:{_DOTTED}",
+        '{text} is not a Python callable; write "package.module:function"',
+    ),
 ]
 _KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'
 KeyVariable = Annotated[Text, matching(_VARIABLE, _KEY)]
 """The name of the environment variable that holds a key. A wrong one is not shown: it may be the key itself."""
 _ADDRESS = '{text} is not an address; write "http://..." or "https://..."'
 Address = Annotated[Line, matching(r"https?://[^\s/].*", _ADDRESS)]
-Environment = dict[Annotated[str, matching(_VARIABLE, "is not a valid name of an environment variable")], String]
+Environment = dict[
+    Annotated[
+        str, matching(_VARIABLE, "is not a valid name of an environment variable")
+    ],
+    String,
+]
 
 
 def secret_pattern(entry: str) -> re.Pattern[str] | None:
@@ -241,11 +276,15 @@ def _template(text: str) -> str:
     try:
         fields = list(string.Formatter().parse(text))
     except ValueError:
-        raise ValueError(f"has a stray brace; write {{{{ or }}}} for a brace, or one of {valid}") from None
+        raise ValueError(
+            f"has a stray brace; write {{{{ or }}}} for a brace, or one of {valid}"
+        ) from None
     for _, name, form, conversion in fields:
         if name is not None and (name not in PLACEHOLDERS or form or conversion):
             word = f"{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}"
-            raise ValueError(f"names {{{quoted(word)[1:-1]}}}, which does not exist; valid: {valid}")
+            raise ValueError(
+                f"names {{{quoted(word)[1:-1]}}}, which does not exist; valid: {valid}"
+            )
     return text
 
 
@@ -266,11 +305,16 @@ OWNED_PARAMETERS: dict[str, str] = {
 def _parameters(table: dict[str, Any]) -> dict[str, Any]:
     for name, value in table.items():
         if name in OWNED_PARAMETERS:
-            raise InnerError((name,), f"is not for params; {OWNED_PARAMETERS[name]}", key=True)
+            raise InnerError(
+                (name,), f"is not for params; {OWNED_PARAMETERS[name]}", key=True
+            )
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            raise InnerError((name,), "must hold only strings, finite numbers, true, false, lists and tables") from None
+            raise InnerError(
+                (name,),
+                "must hold only strings, finite numbers, true, false, lists and tables",
+            ) from None
     return table
 
 
@@ -295,7 +339,11 @@ def parse_duration(text: str) -> float | None:
     match = re.fullmatch(_DURATION, text.strip())
     if match is None or not text.strip():
         return None
-    return sum(float(number) * unit for number, unit in zip(match.groups(), _UNITS.values(), strict=True) if number)
+    return sum(
+        float(number) * unit
+        for number, unit in zip(match.groups(), _UNITS.values(), strict=True)
+        if number
+    )
 
 
 def _seconds(value: object, *, least: float | None = None) -> object:
@@ -303,15 +351,25 @@ def _seconds(value: object, *, least: float | None = None) -> object:
     seconds = parse_duration(value) if isinstance(value, str) else value
     if value is None or seconds == math.inf:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds != seconds:
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float)
+        or seconds != seconds
+    ):
         remedy = "write inf without the quotes" if value == "inf" else _NOTATION
         raise ValueError(f"{toml_value(value)} is not a valid duration; {remedy}")
     if least is not None and seconds < least:
-        raise ValueError(f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the limit")
+        raise ValueError(
+            f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the limit"
+        )
     if least is None and seconds <= 0:
-        raise ValueError(f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the limit")
+        raise ValueError(
+            f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the limit"
+        )
     if seconds > _LONGEST:
-        raise ValueError(f"{toml_value(value)} is longer than 30 years; write inf to lift the limit")
+        raise ValueError(
+            f"{toml_value(value)} is longer than 30 years; write inf to lift the limit"
+        )
     return float(seconds)
 
 
@@ -326,12 +384,22 @@ CountLimit = Annotated[Count | None, _LIFTED, Unlimited]
 Dollars = Annotated[float, Field(gt=0, le=_LONGEST, strict=True)]
 DollarLimit = Annotated[Dollars | None, _LIFTED, Unlimited]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]
-_Written = Annotated[float, Field(gt=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
-DurationLimit = Annotated[float | None, BeforeValidator(_seconds, json_schema_input_type=_Written | None), Unlimited]
+_Written = (
+    Annotated[float, Field(gt=0, le=_LONGEST)]
+    | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
+)
+DurationLimit = Annotated[
+    float | None,
+    BeforeValidator(_seconds, json_schema_input_type=_Written | None),
+    Unlimited,
+]
 """Seconds above zero, as a number or a text like "30m"; `inf` lifts the limit."""
 _WrittenOrZero = (
-    Annotated[float, Field(ge=0, le=_LONGEST)] | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
+    Annotated[float, Field(ge=0, le=_LONGEST)]
+    | Annotated[str, Field(pattern=f"^{_DURATION}$", min_length=1)]
 )
-_FROM_ZERO = BeforeValidator(partial(_seconds, least=0), json_schema_input_type=_WrittenOrZero | None)
+_FROM_ZERO = BeforeValidator(
+    partial(_seconds, least=0), json_schema_input_type=_WrittenOrZero | None
+)
 WaitLimit = Annotated[float | None, _FROM_ZERO, Unlimited]
 """Seconds from zero on, as a number or a text like "30m"; `inf` lifts the limit."""

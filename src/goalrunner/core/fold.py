@@ -13,7 +13,14 @@ from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Critique, Record
 from goalrunner.core.labels import Label, begins_with
 from goalrunner.core.observation import UNASKED
-from goalrunner.core.outcome import FINAL, GoalAttempt, GoalStatus, StopReason, Usage, record_status
+from goalrunner.core.outcome import (
+    FINAL,
+    GoalAttempt,
+    GoalStatus,
+    StopReason,
+    Usage,
+    record_status,
+)
 from goalrunner.core.run_state import (
     KEPT,
     Approval,
@@ -27,7 +34,13 @@ from goalrunner.core.run_state import (
     WorkingMemory,
 )
 from goalrunner.core.steps import remaining_steps, with_plan, with_step, with_step_done
-from goalrunner.core.verdict import GoalVerdict, agent_feedback, normalised, obstacle_of, verdict_of
+from goalrunner.core.verdict import (
+    GoalVerdict,
+    agent_feedback,
+    normalised,
+    obstacle_of,
+    verdict_of,
+)
 from goalrunner.core.waiting import fits, seconds_between
 
 _MOST_ALLOWED = 20
@@ -44,7 +57,9 @@ def apply(state: RunState | None, record: Record) -> RunState:
     if record.seq <= state.memory.version:
         return state
     if record.seq != state.memory.version + 1:
-        raise RecordError(f"event {record.seq} follows event {state.memory.version}: events between them are missing")
+        raise RecordError(
+            f"event {record.seq} follows event {state.memory.version}: events between them are missing"
+        )
     if isinstance(event, events.MemoryPromoted):
         # It may follow the end of the run, and must not change the time of the end.
         return state.with_memory(version=record.seq)
@@ -63,17 +78,30 @@ def _first_state(record: Record) -> RunState:
     if not isinstance(event, events.GoalCreated):
         raise RecordError(f"the log begins with {event.type}, not with goal_created")
     goal = event.goal
-    memory = WorkingMemory(run_id=goal.run_id, goal_id=goal.goal_id, constraints=goal.constraints, version=record.seq)
+    memory = WorkingMemory(
+        run_id=goal.run_id,
+        goal_id=goal.goal_id,
+        constraints=goal.constraints,
+        version=record.seq,
+    )
     state = RunState(goal=goal, memory=memory, plan=event.plan, elapsed=record.elapsed)
     return state.with_memory(pending_steps=remaining_steps(state))
 
 
 def _with_names(state: RunState, event: events.Event) -> RunState:
     """Return the state with the names that the observations of an event give themselves; the newest are kept."""
-    names = {name: item.id for item in events.shown_observations(event) for name in item.names}
+    names = {
+        name: item.id
+        for item in events.shown_observations(event)
+        for name in item.names
+    }
     if not names:
         return state
-    older = {name: ref for name, ref in state.memory.evidence_names.items() if name not in names}
+    older = {
+        name: ref
+        for name, ref in state.memory.evidence_names.items()
+        if name not in names
+    }
     newest = list({**older, **names}.items())[-_MOST_NAMES:]
     return state.with_memory(evidence_names=dict(newest))
 
@@ -96,7 +124,9 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.ToolCalled():
             return _called(state, event.tool_call_id)
         case events.SnapshotTaken():
-            return state.replace(base=event.snapshot) if event.moment == "start" else state
+            return (
+                state.replace(base=event.snapshot) if event.moment == "start" else state
+            )
         case events.StartKept():
             return state.replace(kept=event.files)
         case events.BaselineTaken():
@@ -109,27 +139,44 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
             return _used(state, event.account, event.usage)
         case events.RoundFinished():
             return _round_finished(state, event)
-        case events.CritiqueStarted() | events.CritiqueFinished() | events.RefinementStarted():
+        case (
+            events.CritiqueStarted()
+            | events.CritiqueFinished()
+            | events.RefinementStarted()
+        ):
             return _scored(state, event)
         case events.ValidatorsFinished():
             return _validated(state, event)
         case events.ChecksReviewStarted():
-            return with_step(state, f"review_checks-{event.round}").replace(awaiting="judge")
+            return with_step(state, f"review_checks-{event.round}").replace(
+                awaiting="judge"
+            )
         case events.ChecksReviewed():
             return _reviewed(state, event)
         case events.AuditStarted():
             return with_step(state, f"audit-{event.round}").replace(awaiting="judge")
         case events.AuditFailed():
-            failed = state.replace(audit_problem=event.detail, audit_answer=event.answer)
+            failed = state.replace(
+                audit_problem=event.detail, audit_answer=event.answer
+            )
             # The judge is asked again after an answer that cannot be parsed.
-            return failed if event.kind == "parse" else _count_round(failed, passed=False)
+            return (
+                failed if event.kind == "parse" else _count_round(failed, passed=False)
+            )
         case events.VerdictRecorded():
             return _judged(state, event)
         case events.WorkspaceChanged():
             leaks = state.leaks + 1
-            return state.replace(phase=state.unchecked, snapshot=event.snapshot, leaked=event.paths, leaks=leaks)
+            return state.replace(
+                phase=state.unchecked,
+                snapshot=event.snapshot,
+                leaked=event.paths,
+                leaks=leaks,
+            )
         case events.ConfirmationRecorded():
-            confirmed = with_step_done(_succeeded(state, "judge")).replace(phase=Phase.CONFIRMED)
+            confirmed = with_step_done(_succeeded(state, "judge")).replace(
+                phase=Phase.CONFIRMED
+            )
             if event.confirmed:
                 return confirmed.replace(confirmed=event.reason or event.claim)
             return confirmed.replace(refuted=event.claim)
@@ -140,15 +187,21 @@ def _changed(state: RunState, record: Record) -> RunState:  # noqa: C901  one ar
         case events.NoteGiven():
             return _noted(state, event.text).replace(note_id=event.note_id)
         case events.ApprovalRequested():
-            return _approval_requested(state, event, record.at).replace(awaiting=_in_flight(state))
+            return _approval_requested(state, event, record.at).replace(
+                awaiting=_in_flight(state)
+            )
         case events.ApprovalRecorded():
             return _approval_recorded(state, event, record.at)
         case events.PlanProposed():
             return with_plan(state, event)
         case events.SecretsReplaced():
-            return state.replace(redacted=dict(Counter(state.redacted) + Counter(event.counts)))
+            return state.replace(
+                redacted=dict(Counter(state.redacted) + Counter(event.counts))
+            )
         case events.LimitReached():
-            return state.replace(limit=event.end, resets_at=event.resets_at, wait=None, failure=None)
+            return state.replace(
+                limit=event.end, resets_at=event.resets_at, wait=None, failure=None
+            )
         case events.WorkFailed():
             return _failed(state, event, record.at)
         case events.WaitStarted():
@@ -209,12 +262,18 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
     """Return the state of a run that is resumed at a time (ISO 8601); a run that cannot be resumed stays as it is."""
     if state.stop_reason in FINAL:
         return state
-    if state.stop_reason is StopReason.DENIED:  # the run does not end with the same denial again
+    if (
+        state.stop_reason is StopReason.DENIED
+    ):  # the run does not end with the same denial again
         state = state.with_approvals(lambda item: item.refused, told=True)
     before = _noted(state, event.note).interruption or Interruption()
     changed = tuple(dict.fromkeys((*before.changed, *event.changed)))
     interruption = before.model_copy(update={"changed": changed})
-    again = with_cut(state, event.in_flight).with_memory(stop_reason=None).with_budget(deadline_at=event.deadline_at)
+    again = (
+        with_cut(state, event.in_flight)
+        .with_memory(stop_reason=None)
+        .with_budget(deadline_at=event.deadline_at)
+    )
     again = again.replace(
         goal=state.goal.model_copy(update={"status": "active"}),
         plan=event.plan,
@@ -242,21 +301,40 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
     return _at_valid_phase(again, state, event)
 
 
-def _at_valid_phase(again: RunState, state: RunState, event: events.RunResumed) -> RunState:
+def _at_valid_phase(
+    again: RunState, state: RunState, event: events.RunResumed
+) -> RunState:
     """Return the resumed state at the last phase whose result is still valid; `state` is that before."""
-    phase, verdict = state.left if state.phase is Phase.ENDED else state.phase, state.verdict
+    phase, verdict = (
+        state.left if state.phase is Phase.ENDED else state.phase,
+        state.verdict,
+    )
     had_obstacle = state.obstacle and phase is Phase.VALIDATED
     had_leak = state.leaked and phase in (Phase.WORKED, Phase.VALIDATED)
     if had_obstacle or had_leak:
         # A person may have removed what kept the validators from running, or what changed the workspace.
-        return again.replace(phase=Phase.WORKED, snapshot=event.snapshot or state.snapshot)
-    if phase is Phase.BASELINED and state.round == 0 and (state.phase is Phase.ENDED or event.changed):
-        return again.replace(phase=Phase.READY)  # a person may have corrected what the baseline checks
+        return again.replace(
+            phase=Phase.WORKED, snapshot=event.snapshot or state.snapshot
+        )
+    if (
+        phase is Phase.BASELINED
+        and state.round == 0
+        and (state.phase is Phase.ENDED or event.changed)
+    ):
+        return again.replace(
+            phase=Phase.READY
+        )  # a person may have corrected what the baseline checks
     if phase is Phase.CONFIRMED and state.confirmed:
         refuted = verdict.blocked if verdict is not None else ""
         return again.replace(phase=Phase.JUDGED, confirmed="", refuted=refuted)
-    is_proven = phase in (Phase.JUDGED, Phase.CONFIRMED) and verdict is not None and verdict.complete
-    waits_for_check = phase in (Phase.WORKED, Phase.VALIDATED) or again.replace(phase=phase).is_unread
+    is_proven = (
+        phase in (Phase.JUDGED, Phase.CONFIRMED)
+        and verdict is not None
+        and verdict.complete
+    )
+    waits_for_check = (
+        phase in (Phase.WORKED, Phase.VALIDATED) or again.replace(phase=phase).is_unread
+    )
     if event.changed and (is_proven or waits_for_check):  # the files are different now
         return again.replace(phase=state.unchecked, snapshot=event.snapshot)
     return again.replace(phase=phase)
@@ -281,8 +359,15 @@ def _wait_ended(state: RunState, event: events.WaitEnded, at: str) -> RunState:
     """Return the state after a wait. The time after its end, in which no process drove the run, was not waited."""
     wait = state.wait
     # A conversation goes on without another prompt, and its model is asked next.
-    asks_agent = wait is not None and wait.account == "agent" and state.phase is Phase.WORKING and state.prompted
-    over = state.replace(wait=None, failure=None, awaiting="agent" if asks_agent else state.awaiting)
+    asks_agent = (
+        wait is not None
+        and wait.account == "agent"
+        and state.phase is Phase.WORKING
+        and state.prompted
+    )
+    over = state.replace(
+        wait=None, failure=None, awaiting="agent" if asks_agent else state.awaiting
+    )
     if wait is None or wait.kind == "retry":
         return over
     end = min(at, wait.until, key=datetime.fromisoformat)
@@ -300,7 +385,11 @@ def _wait_resumed(state: RunState, plan: events.RunRules, at: str) -> dict[str, 
     waited = 0.0 if has_ended else state.waited
     if wait is not None and wait.kind == "limit":
         began = at if has_ended else wait.began
-        is_allowed = fits(state.replace(plan=plan, waited=waited), began, datetime.fromisoformat(wait.until))
+        is_allowed = fits(
+            state.replace(plan=plan, waited=waited),
+            began,
+            datetime.fromisoformat(wait.until),
+        )
         wait = wait.model_copy(update={"began": began}) if is_allowed else None
     if wait is None:
         return {"wait": None, "failure": None, "failures": {}, "waited": waited}
@@ -315,18 +404,34 @@ def _switched(state: RunState, event: events.AgentSwitched) -> RunState:
         failure=None,
         given_up={**state.given_up, event.before: event.reason},
         # The turn of an agent is estimated from its own turns alone.
-        last_call={account: usage for account, usage in state.last_call.items() if account != "agent"},
-        labels=tuple(label for label in state.labels if not begins_with(label, Label.AGENTS)),
+        last_call={
+            account: usage
+            for account, usage in state.last_call.items()
+            if account != "agent"
+        },
+        labels=tuple(
+            label for label in state.labels if not begins_with(label, Label.AGENTS)
+        ),
     )
-    taken = taken.with_label(Label.AGENTS.about(", ".join((*taken.given_up, event.agent))))
-    return taken.with_label(Label.SELF_JUDGED) if event.agent in state.plan.self_judging else taken
+    taken = taken.with_label(
+        Label.AGENTS.about(", ".join((*taken.given_up, event.agent)))
+    )
+    return (
+        taken.with_label(Label.SELF_JUDGED)
+        if event.agent in state.plan.self_judging
+        else taken
+    )
 
 
 def _succeeded(state: RunState, account: Account) -> RunState:
     """Return the state without the failures of an account, which has worked since, or another agent does its work."""
     if not state.failures:
         return state
-    others = {name: number for name, number in state.failures.items() if not name.startswith(f"{account} ")}
+    others = {
+        name: number
+        for name, number in state.failures.items()
+        if not name.startswith(f"{account} ")
+    }
     return state.replace(failures=others)
 
 
@@ -338,7 +443,12 @@ def _used(state: RunState, account: Account, usage: Usage) -> RunState:
     last, call = state.last_call, usage
     if usage.calls or usage.known_cost_usd:
         # An agent may report tokens on one line and dollars on the next.
-        if state.external and state.awaiting is None and account in last and not usage.calls:
+        if (
+            state.external
+            and state.awaiting is None
+            and account in last
+            and not usage.calls
+        ):
             call = last[account] + usage
         last = {**last, account: call}
     return with_cut(state, {account: usage}).replace(last_call=last)
@@ -346,7 +456,10 @@ def _used(state: RunState, account: Account, usage: Usage) -> RunState:
 
 def with_cut(state: RunState, cut: Mapping[Any, Usage]) -> RunState:
     """Return the state with more usage by account, such as the estimate for calls that were running when a process ended."""
-    more = {account: state.usage.get(account, Usage()) + usage for account, usage in cut.items()}
+    more = {
+        account: state.usage.get(account, Usage()) + usage
+        for account, usage in cut.items()
+    }
     if "agent" in cut and state.plan.agents:
         name = state.plan.agents[state.agent]
         used = state.agent_usage.get(name, Usage()) + cut["agent"]
@@ -398,14 +511,19 @@ def _unprompted(state: RunState) -> RunState:
 
 
 def _scored(
-    state: RunState, event: events.CritiqueStarted | events.CritiqueFinished | events.RefinementStarted
+    state: RunState,
+    event: events.CritiqueStarted | events.CritiqueFinished | events.RefinementStarted,
 ) -> RunState:
     match event:
         case events.CritiqueStarted():
             awaiting = event.account if event.account in state.models else None
-            return with_step(state, f"critique-{event.round}").replace(awaiting=awaiting)
+            return with_step(state, f"critique-{event.round}").replace(
+                awaiting=awaiting
+            )
         case events.CritiqueFinished():
-            critique = Critique(score=event.score, feedback=event.feedback, problem=event.problem)
+            critique = Critique(
+                score=event.score, feedback=event.feedback, problem=event.problem
+            )
             scored = with_step_done(_succeeded(state, event.account))
             return scored.replace(critique=critique, awaiting=None, failure=None)
         case events.RefinementStarted():
@@ -424,7 +542,9 @@ def _heard(state: RunState, event: events.MessageRecorded) -> RunState:
 
 def _called(state: RunState, call: str) -> RunState:
     # The approval is used up; it does not permit another call.
-    used = state.with_approvals(lambda one: one.tool_call_id == call and one.decision is not None, used=True)
+    used = state.with_approvals(
+        lambda one: one.tool_call_id == call and one.decision is not None, used=True
+    )
     return used.replace(calling=call, awaiting=_in_flight(state))
 
 
@@ -432,22 +552,45 @@ def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     reported = event.observation.reported_by
     state = _succeeded(state, "agent")
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
-    seen = state.with_memory(tool_result_refs=refs).with_evidence([event.evidence_ref]).replace(calling=None)
+    seen = (
+        state.with_memory(tool_result_refs=refs)
+        .with_evidence([event.evidence_ref])
+        .replace(calling=None)
+    )
     if reported and UNASKED in event.observation.facts:
         seen = seen.with_label(Label.UNASKED)
-    if reported and state.plan.has_judge and not state.plan.validators and state.plan.deliverable == "workspace":
+    if (
+        reported
+        and state.plan.has_judge
+        and not state.plan.validators
+        and state.plan.deliverable == "workspace"
+    ):
         seen = seen.with_label(Label.RESTS_ON_REPORTS)
-    return seen.replace(awaiting="agent") if reported and state.phase is Phase.WORKING else seen
+    return (
+        seen.replace(awaiting="agent")
+        if reported and state.phase is Phase.WORKING
+        else seen
+    )
 
 
 def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
     output = event.response.output if event.response else None
     state = _succeeded(state, "agent")
-    seen = with_step_done(state.with_evidence([event.response.id] if event.response else []))
+    seen = with_step_done(
+        state.with_evidence([event.response.id] if event.response else [])
+    )
     # Files that checks write between two rounds, such as `outputs`, are not changes of the agent.
-    content = state.content if event.idle and state.content else event.snapshot.id if event.snapshot else ""
+    content = (
+        state.content
+        if event.idle and state.content
+        else event.snapshot.id
+        if event.snapshot
+        else ""
+    )
     # Approvals of its tool calls are void after a turn.
-    return _withdrawn(seen, lambda item: item.kind not in ("complete", "checks")).replace(
+    return _withdrawn(
+        seen, lambda item: item.kind not in ("complete", "checks")
+    ).replace(
         phase=Phase.WORKED,
         snapshot=event.snapshot,
         content=content,
@@ -467,11 +610,15 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
 
 
 def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
-    seen = with_step_done(state.with_evidence([item.id for item in events.observations_of(event)]))
+    seen = with_step_done(
+        state.with_evidence([item.id for item in events.observations_of(event)])
+    )
     ran_on = event.snapshot or state.base
     taken = seen.replace(
         phase=Phase.BASELINED,
-        baseline=BaselineOutcome(standing=event.standing, reason=event.reason, results=event.results),
+        baseline=BaselineOutcome(
+            standing=event.standing, reason=event.reason, results=event.results
+        ),
         validators=event.results,
         leaked=(),
         refusal="",
@@ -480,14 +627,20 @@ def _baselined(state: RunState, event: events.BaselineTaken) -> RunState:
         content=ran_on.id if ran_on else "",
     )
     # A baseline that decides is iteration 1.
-    decides = event.standing == "green" and not state.plan.has_judge and not state.plan.needs_round
+    decides = (
+        event.standing == "green"
+        and not state.plan.has_judge
+        and not state.plan.needs_round
+    )
     return _decided(taken, verdict_of(event.results)) if decides else taken
 
 
 def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
     obstacle, changed = obstacle_of(event.results), event.changed_checks
     refusal = "" if changed is None or obstacle else _refusal_of(state, changed)
-    seen = with_step_done(state.with_evidence([item.id for item in events.observations_of(event)]))
+    seen = with_step_done(
+        state.with_evidence([item.id for item in events.observations_of(event)])
+    )
     ran = seen.replace(
         phase=Phase.VALIDATED,
         validators=event.results,
@@ -510,8 +663,14 @@ def _validated(state: RunState, event: events.ValidatorsFinished) -> RunState:
         # With an obstacle the round is not decided. The agent gets no feedback about it, as it cannot remove it.
         return ran
     # A review may still accept the agent's versions of the checks: the round is then counted as passed.
-    waits = f"the result has to be reviewed: {changed.action}" if changed is not None and changed.labels else ""
-    return _decided(ran, verdict_of(event.results, event.refusal or waits, event.protected_changes))
+    waits = (
+        f"the result has to be reviewed: {changed.action}"
+        if changed is not None and changed.labels
+        else ""
+    )
+    return _decided(
+        ran, verdict_of(event.results, event.refusal or waits, event.protected_changes)
+    )
 
 
 def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
@@ -519,12 +678,19 @@ def _judged(state: RunState, event: events.VerdictRecorded) -> RunState:
     state = _succeeded(state, "judge")
     goal, verdict = state.goal, event.verdict
     if not goal.success_criteria:
-        derived = (item.criterion for item in verdict.criteria if item.criterion not in goal.constraints)
+        derived = (
+            item.criterion
+            for item in verdict.criteria
+            if item.criterion not in goal.constraints
+        )
         criteria = tuple(dict.fromkeys((*goal.derived_criteria, *derived)))
         goal = goal.model_copy(update={"derived_criteria": criteria})
     # The evidence of an audit is the first observation that it cites, else the newest one.
     numbered = {f"o{number}" for number in range(1, state.observations + 1)}
-    evidence = next((name for name in verdict.cited if name in numbered), "".join(state.memory.evidence_refs[-1:]))
+    evidence = next(
+        (name for name in verdict.cited if name in numbered),
+        "".join(state.memory.evidence_refs[-1:]),
+    )
     judged = _asked(with_step_done(state, evidence), verdict.questions).replace(
         phase=Phase.JUDGED,
         goal=goal,
@@ -539,15 +705,21 @@ def _decided(state: RunState, verdict: GoalVerdict) -> RunState:
     """Count the round, with this verdict; it is not complete if a person refused the completion of this snapshot."""
     refused = state.completion
     if verdict.complete and refused is not None and refused.refused:
-        verdict = verdict.model_copy(update={"complete": False, "missing": _refusal(refused)})
+        verdict = verdict.model_copy(
+            update={"complete": False, "missing": _refusal(refused)}
+        )
     feedback = agent_feedback(verdict, state.validators)
-    now = _count_round(state, passed=verdict.complete, feedback=feedback, score=verdict.score)
+    now = _count_round(
+        state, passed=verdict.complete, feedback=feedback, score=verdict.score
+    )
     # An audit that could not be read says nothing about the work; the judge is asked again.
     stall = now.stall if verdict.source == "fallback" else _stalled(now, verdict)
     return now.replace(verdict=verdict, stall=stall)
 
 
-def _count_round(state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0) -> RunState:
+def _count_round(
+    state: RunState, *, passed: bool, feedback: str | None = None, score: float = 0.0
+) -> RunState:
     """Count the round once, however often it is checked: an iteration is a turn of the agent that was checked.
 
     A baseline counts only if it decides the run.
@@ -558,7 +730,9 @@ def _count_round(state: RunState, *, passed: bool, feedback: str | None = None, 
     number = state.iterations if again else state.iterations + 1
     earlier = state.attempts[:-1] if again else state.attempts
     attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)
-    counted = state.replace(iterations=number, counted=state.round, attempts=(*earlier, attempt)[-KEPT:])
+    counted = state.replace(
+        iterations=number, counted=state.round, attempts=(*earlier, attempt)[-KEPT:]
+    )
     return counted.with_budget(iteration_count=number)
 
 
@@ -568,22 +742,34 @@ def _stalled(state: RunState, verdict: GoalVerdict) -> Stall:
     The response belongs to the content if it is the deliverable or a callable checks it, because no snapshot shows it.
     Rounds that alternate between two states count like rounds that stay the same.
     """
-    content = (state.content or (state.snapshot.id if state.snapshot else ""), state.response or state.said)
+    content = (
+        state.content or (state.snapshot.id if state.snapshot else ""),
+        state.response or state.said,
+    )
     if verdict.complete or not any(content):
         return Stall()
-    checks = tuple((item.name, item.passed, item.reason, item.exit_code) for item in state.validators)
+    checks = tuple(
+        (item.name, item.passed, item.reason, item.exit_code)
+        for item in state.validators
+    )
     missing: object = normalised(verdict.missing)
-    if verdict.source == "judge" and verdict.criteria:  # the judge's words vary, the criteria do not
+    if (
+        verdict.source == "judge" and verdict.criteria
+    ):  # the judge's words vary, the criteria do not
         missing = tuple((item.criterion, item.satisfied) for item in verdict.criteria)
     key, last = repr((content, checks, missing)), state.stall
     rounds = last.rounds + 1 if key in (last.key, last.before) else 1
-    return Stall(key=key, before=last.before if key == last.key else last.key, rounds=rounds)
+    return Stall(
+        key=key, before=last.before if key == last.key else last.key, rounds=rounds
+    )
 
 
 # What a person decides.
 
 
-def _approval_requested(state: RunState, event: events.ApprovalRequested, at: str) -> RunState:
+def _approval_requested(
+    state: RunState, event: events.ApprovalRequested, at: str
+) -> RunState:
     """Return the state with an approval request of the time `at` (ISO 8601). It replaces an older one for the same action."""
 
     def is_replaced(item: Approval) -> bool:
@@ -604,23 +790,33 @@ def _approval_requested(state: RunState, event: events.ApprovalRequested, at: st
         preview=event.preview,
     )
     state = _withdrawn(state, is_replaced)
-    return state.replace(approvals=(*state.approvals, approval)[-KEPT:], requested=state.requested + 1)
+    return state.replace(
+        approvals=(*state.approvals, approval)[-KEPT:], requested=state.requested + 1
+    )
 
 
 def _withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
     """Return the state with the waiting approvals for which `about` is true withdrawn."""
-    return state.with_approvals(lambda item: item.decision is None and about(item), decision="withdrawn")
+    return state.with_approvals(
+        lambda item: item.decision is None and about(item), decision="withdrawn"
+    )
 
 
-def _approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str) -> RunState:
+def _approval_recorded(
+    state: RunState, event: events.ApprovalRecorded, at: str
+) -> RunState:
     """Return the state after a decision. Only the first decision on an approval counts.
 
     A denial stops the working memory. (Source: apply_event of Goals and State.)
     """
-    about = next((item for item in state.approvals if item.id == event.approval_id), None)
+    about = next(
+        (item for item in state.approvals if item.id == event.approval_id), None
+    )
     refs = (*state.memory.approval_refs, event.approval_id)[-KEPT:]
     # Without the agent's versions of the checks, the round is red and the run goes on.
-    goes_on = state.plan.approvals.on_deny != "stop" or (about is not None and about.kind == "checks")
+    goes_on = state.plan.approvals.on_deny != "stop" or (
+        about is not None and about.kind == "checks"
+    )
     stop = "blocked" if event.decision != "approved" and not goes_on else None
     state = state.with_memory(approval_refs=refs, stop_reason=stop)
     if about is None or about.decision is not None:
@@ -636,7 +832,9 @@ def _approval_recorded(state: RunState, event: events.ApprovalRecorded, at: str)
     if event.decision == "approved" and not event.guarded:
         state = state.with_label(Label.UNGUARDED)
     by = f" by {event.by}" if event.by else ""
-    words = "has expired" if event.decision == "expired" else f"was {event.decision}{by}"
+    words = (
+        "has expired" if event.decision == "expired" else f"was {event.decision}{by}"
+    )
     state = _with_message(state, f"{event.approval_id} {words}")
     approval = next(item for item in state.approvals if item.id == event.approval_id)
     if approval.kind == "checks":
@@ -655,44 +853,70 @@ def _refused(state: RunState, approval: Approval) -> RunState:
         return state
     missing = _refusal(approval)
     verdict = state.verdict.model_copy(update={"complete": False, "missing": missing})
-    last = [item.model_copy(update={"passed": False, "feedback": missing}) for item in state.attempts[-1:]]
+    last = [
+        item.model_copy(update={"passed": False, "feedback": missing})
+        for item in state.attempts[-1:]
+    ]
     return state.replace(verdict=verdict, attempts=(*state.attempts[:-1], *last))
 
 
 def _refusal(approval: Approval) -> str:
     """Return the feedback about a refused completion."""
-    decision = f"{approval.decision}: {approval.reason}" if approval.reason else str(approval.decision)
+    decision = (
+        f"{approval.decision}: {approval.reason}"
+        if approval.reason
+        else str(approval.decision)
+    )
     return f"the owner did not accept the result ({decision})"
 
 
 def _refusal_of(state: RunState, changed: events.ChangedChecks) -> str:
     """Return why these versions of the checks do not count, if that is known without a new review; else an empty text."""
-    about = state.newest_approval(lambda item: item.kind == "checks" and item.snapshot == changed.key)
+    about = state.newest_approval(
+        lambda item: item.kind == "checks" and item.snapshot == changed.key
+    )
     if about is not None and about.decision == "denied":
         return _denial(changed, about)
     if about is None and state.plan.approvals.checks == "refuse":
         if changed.labels:
             return f"The goal accepts no result with this label: {changed.action}"
-        restored = [f"- restore {path}" for path in changed.paths] or [f"- {test.text}" for test in changed.tests]
+        restored = [f"- restore {path}" for path in changed.paths] or [
+            f"- {test.text}" for test in changed.tests
+        ]
         return "\n".join(["The goal allows no changes of its checks:", *restored])
-    refused = (item for item in reversed(state.reviews) if item.key == changed.key and item.decision == "refused")
-    return _review_feedback(review) if (review := next(refused, None)) is not None else ""
+    refused = (
+        item
+        for item in reversed(state.reviews)
+        if item.key == changed.key and item.decision == "refused"
+    )
+    return (
+        _review_feedback(review) if (review := next(refused, None)) is not None else ""
+    )
 
 
 def _settling(event: events.ValidatorsFinished) -> str:
     """Return what a person can write in the goal file so that the next run accepts what this check did not."""
-    changed, is_red = event.changed_checks, any(not result.passed for result in event.results)
+    changed, is_red = (
+        event.changed_checks,
+        any(not result.passed for result in event.results),
+    )
     line = changed.hint if changed is not None else ""
     if changed is None and is_red and 0 < len(event.differing) <= _MOST_ALLOWED:
         line = f"allow = {json.dumps(event.differing, ensure_ascii=False)}"
-    return f"to allow these changes in the next run, write under [workspace]: {line}" if line else event.hint
+    return (
+        f"to allow these changes in the next run, write under [workspace]: {line}"
+        if line
+        else event.hint
+    )
 
 
 def _denial(changed: events.ChangedChecks, approval: Approval) -> str:
     """Return the feedback about changed checks that a person did not accept."""
     reason = f" ({approval.reason})" if approval.reason else ""
     what = (
-        f"Your changes to {', '.join(changed.paths)} were" if changed.paths else f'A result with "{changed.action}" was'
+        f"Your changes to {', '.join(changed.paths)} were"
+        if changed.paths
+        else f'A result with "{changed.action}" was'
     )
     return f"{what} not accepted{reason}."
 
@@ -717,7 +941,9 @@ def _reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
     """Return the state after the judge's review of changed checks."""
     changed = state.changed_checks
     state = _succeeded(state, "judge")
-    seen = with_step_done(state).replace(reviews=(*state.reviews, event)[-KEPT:], awaiting=None)
+    seen = with_step_done(state).replace(
+        reviews=(*state.reviews, event)[-KEPT:], awaiting=None
+    )
     if changed is None or event.key != changed.key or event.decision == "undecided":
         return seen
     return (
@@ -727,24 +953,38 @@ def _reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
     )
 
 
-def _accepted(state: RunState, changed: events.ChangedChecks, reviewer: str = "") -> RunState:
+def _accepted(
+    state: RunState, changed: events.ChangedChecks, reviewer: str = ""
+) -> RunState:
     """Return the state in which the agent's versions of the checks count, or the labels of the results are accepted."""
     if changed.labels:
         suffix = f" ({reviewer})" if reviewer else ""
-        labels = tuple(f"{label}{suffix}" if label in changed.labels else label for label in state.check_labels)
+        labels = tuple(
+            f"{label}{suffix}" if label in changed.labels else label
+            for label in state.check_labels
+        )
         return _with_results(state.replace(check_labels=labels), changed)
     if state.plan.has_judge:
         # The judge needs the accepted results as observations: the validators run with these versions.
         if state.phase is Phase.ENDED:
             return state.replace(changed_checks=None, left=Phase.WORKED)
         return state.replace(changed_checks=None, phase=Phase.WORKED)
-    return _with_results(state.replace(check_labels=(*state.check_labels, changed.label(reviewer))), changed)
+    return _with_results(
+        state.replace(check_labels=(*state.check_labels, changed.label(reviewer))),
+        changed,
+    )
 
 
 def _with_results(state: RunState, changed: events.ChangedChecks) -> RunState:
     """Return the state in which the reviewed results are those of the round."""
-    accepted = state.replace(validators=changed.results, refusal="", changed_checks=None)
-    return _decided(accepted, verdict_of(changed.results)) if accepted.decided_by_validators else accepted
+    accepted = state.replace(
+        validators=changed.results, refusal="", changed_checks=None
+    )
+    return (
+        _decided(accepted, verdict_of(changed.results))
+        if accepted.decided_by_validators
+        else accepted
+    )
 
 
 def _not_accepted(state: RunState, refusal: str) -> RunState:
@@ -755,20 +995,32 @@ def _not_accepted(state: RunState, refusal: str) -> RunState:
 
 def _asked(state: RunState, questions: tuple[str, ...]) -> RunState:
     """Return the state with more open questions, each once."""
-    return state.with_memory(open_questions=tuple(dict.fromkeys((*state.memory.open_questions, *questions))))
+    return state.with_memory(
+        open_questions=tuple(dict.fromkeys((*state.memory.open_questions, *questions)))
+    )
 
 
 def _answered(state: RunState, event: events.QuestionAnswered) -> RunState:
     """Return the state with the question closed; the answer is part of the next prompt."""
-    still_open = tuple(question for question in state.memory.open_questions if question != event.question)
+    still_open = tuple(
+        question
+        for question in state.memory.open_questions
+        if question != event.question
+    )
     is_new = event.observation is not None
-    closed = state.with_memory(open_questions=still_open).with_evidence([event.evidence_ref], new=is_new)
-    closed = _with_message(closed, f"the question was answered{f' by {event.by}' if event.by else ''}")
+    closed = state.with_memory(open_questions=still_open).with_evidence(
+        [event.evidence_ref], new=is_new
+    )
+    closed = _with_message(
+        closed, f"the question was answered{f' by {event.by}' if event.by else ''}"
+    )
     if not is_new:  # a tool result contained the answer
         return closed
     interruption = state.interruption or Interruption()
     answers = (*interruption.answers, (event.question, event.answer))
-    return closed.replace(interruption=interruption.model_copy(update={"answers": answers}))
+    return closed.replace(
+        interruption=interruption.model_copy(update={"answers": answers})
+    )
 
 
 def _noted(state: RunState, note: str) -> RunState:
@@ -780,9 +1032,20 @@ def _noted(state: RunState, note: str) -> RunState:
 
 def _with_message(state: RunState, decision: str) -> RunState:
     """Return the state with a message about a decision and what still waits, if the run ended waiting for a person."""
-    if state.stop_reason not in (StopReason.APPROVAL_REQUIRED, StopReason.QUESTION_OPEN):
+    if state.stop_reason not in (
+        StopReason.APPROVAL_REQUIRED,
+        StopReason.QUESTION_OPEN,
+    ):
         return state
     run = state.goal.run_id
-    waits = [f"{item.id} still waits for a person: goal approve {run} {item.id}" for item in state.waiting]
-    waits += [f'still open: {question}\ngoal answer {run} "..."' for question in state.memory.open_questions]
-    return state.replace(message="\n".join([decision, *(waits or [f"goal resume {run} goes on"])]))
+    waits = [
+        f"{item.id} still waits for a person: goal approve {run} {item.id}"
+        for item in state.waiting
+    ]
+    waits += [
+        f'still open: {question}\ngoal answer {run} "..."'
+        for question in state.memory.open_questions
+    ]
+    return state.replace(
+        message="\n".join([decision, *(waits or [f"goal resume {run} goes on"])])
+    )

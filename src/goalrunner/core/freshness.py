@@ -61,12 +61,20 @@ def start_of(timestamp: object) -> int | None:
 
     The timestamp is a text in ISO 8601, or seconds since 1970; local time without an offset. None for anything else.
     """
-    seconds = timestamp if isinstance(timestamp, int | float) and not isinstance(timestamp, bool) else None
+    seconds = (
+        timestamp
+        if isinstance(timestamp, int | float) and not isinstance(timestamp, bool)
+        else None
+    )
     if isinstance(timestamp, str):
         with contextlib.suppress(ValueError, OverflowError, OSError):
             seconds = datetime.fromisoformat(timestamp).timestamp()
     plausible = seconds is not None and 0 < seconds < _LATEST
-    return int(seconds * 1_000_000) * 1_000 - UNCERTAIN if plausible and seconds is not None else None
+    return (
+        int(seconds * 1_000_000) * 1_000 - UNCERTAIN
+        if plausible and seconds is not None
+        else None
+    )
 
 
 def is_git(path: str) -> bool:
@@ -90,7 +98,10 @@ def depends_on(item: Observation, path: str, written: Collection[str]) -> bool:
 
 
 def changed_after_start(
-    item: Observation, times: ChangeTimes | None, differing: Collection[str], written: Collection[str] = ()
+    item: Observation,
+    times: ChangeTimes | None,
+    differing: Collection[str],
+    written: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Return the paths that changed after the tool was started, up to the end of its round, sorted.
 
@@ -99,7 +110,13 @@ def changed_after_start(
     """
     start, end, reported = item.started, item.ended, bool(item.reported_by)
     if times is None or (start is None and not reported):
-        return tuple(sorted(path for path in differing if not is_git(path) and depends_on(item, path, written)))
+        return tuple(
+            sorted(
+                path
+                for path in differing
+                if not is_git(path) and depends_on(item, path, written)
+            )
+        )
     # What is only reported rests on the times alone. The snapshots around a tool of the runner show other changes; a time
     # within it shows a change that was undone.
     files = set() if reported else {path for path in differing if not is_git(path)}
@@ -108,7 +125,11 @@ def changed_after_start(
         if is_git(path):
             is_later = reported and path in differing and at > max(start or 0, end or 0)
         elif reported:
-            may_be_later = at % _COARSE == 0 and at + _COARSE_STEP > (start or 0) and path in differing
+            may_be_later = (
+                at % _COARSE == 0
+                and at + _COARSE_STEP > (start or 0)
+                and path in differing
+            )
             is_later = at >= (start or 0) or may_be_later
         else:
             is_later = (start or 0) <= at <= (end or 0)
@@ -122,5 +143,9 @@ def changed_after_start(
 
 def _has_file_of(folder: str, at: int, times: ChangeTimes) -> bool:
     """Return whether a file was made in a folder at that time: then its own time counts."""
-    made = (path for path, time in times.items() if at <= time <= at + MAKING and path and not path.endswith("/"))
+    made = (
+        path
+        for path, time in times.items()
+        if at <= time <= at + MAKING and path and not path.endswith("/")
+    )
     return any(f"{posixpath.dirname(path)}/" == folder for path in made)

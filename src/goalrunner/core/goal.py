@@ -6,7 +6,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    model_validator,
+)
 
 from goalrunner.core import field_types as fields
 from goalrunner.core import goal_tables as tables
@@ -19,7 +26,10 @@ from goalrunner.core.field_types import Frozen, InnerError, from_file
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands for."""
 
-SHORT_KEYS: dict[str, tuple[str, ...]] = {"model": ("agent", "model"), "validator": ("validators",)}
+SHORT_KEYS: dict[str, tuple[str, ...]] = {
+    "model": ("agent", "model"),
+    "validator": ("validators",),
+}
 """Short keys, and the path of the key that each stands for."""
 
 RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
@@ -30,10 +40,18 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each short key that stands beside its long form, with what to do about it."""
     agent = table.get("agent")
     if "model" in table and isinstance(agent, Mapping) and "model" in agent:
-        yield "model", '"model" is the short form of model in [agent], which is given as well; remove one of the two'
+        yield (
+            "model",
+            '"model" is the short form of model in [agent], which is given as well; remove one of the two',
+        )
     if "validator" in table and "validators" in table:
-        message = '"validator" is the short form of [[validators]], which are given as well'
-        yield "validator", f"{message}; write it as [[validators]] with run, or remove the others"
+        message = (
+            '"validator" is the short form of [[validators]], which are given as well'
+        )
+        yield (
+            "validator",
+            f"{message}; write it as [[validators]] with run, or remove the others",
+        )
 
 
 def validator_tables(value: object) -> object:
@@ -48,7 +66,9 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
     """Return the validator of a table that may be written as one string, the value of `key`."""
 
     def expand(value: object, info: ValidationInfo) -> object:
-        is_short = isinstance(value, str) or (key == "use" and isinstance(value, list | tuple))
+        is_short = isinstance(value, str) or (
+            key == "use" and isinstance(value, list | tuple)
+        )
         table = {key: value} if is_short else value
         if from_file(info) and isinstance(table, Mapping) and table.get(key) == "":
             raise InnerError((key,), "is empty; write something, or remove it")
@@ -57,7 +77,9 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
     return BeforeValidator(expand, json_schema_input_type=accepted)
 
 
-def _named(validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo) -> tuple[tables.ValidatorSpec, ...]:
+def _named(
+    validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo
+) -> tuple[tables.ValidatorSpec, ...]:
     """Return the validators, each with a name of its own: "pytest", "ruff", then "pytest-2"."""
     taken: set[str] = set()
     for index, validator in enumerate(validators):
@@ -65,14 +87,21 @@ def _named(validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo) -
             message = f"{quoted(validator.name)} is the name of another validator; choose a different one"
             raise InnerError((index, "name"), message)
         taken |= {validator.name} - {""}
-    return tuple(one if one.name else one.model_copy(update={"name": _free_name(one, taken)}) for one in validators)
+    return tuple(
+        one if one.name else one.model_copy(update={"name": _free_name(one, taken)})
+        for one in validators
+    )
 
 
 def _free_name(validator: tables.ValidatorSpec, taken: set[str]) -> str:
     """Return the name of the function or program that a validator calls, numbered if it is taken; add it to `taken`."""
     from goalrunner.core.shell_programs import label
 
-    word = label(validator.run) if validator.run is not None else str(validator.python).rpartition(":")[2]
+    word = (
+        label(validator.run)
+        if validator.run is not None
+        else str(validator.python).rpartition(":")[2]
+    )
     name = re.sub(r"[^\w.-]+", "-", word)[:30].strip("-.") or "check"
     number = 1
     while (free := name if number == 1 else f"{name}-{number}") in taken:
@@ -85,7 +114,9 @@ def _agent_name(name: str) -> str:
     if name in RESERVED_AGENTS:
         raise ValueError("is built in and cannot be redefined; choose another name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise ValueError("is not a valid name of an agent; write letters, digits, dots, dashes and underscores")
+        raise ValueError(
+            "is not a valid name of an agent; write letters, digits, dots, dashes and underscores"
+        )
     return name
 
 
@@ -110,7 +141,11 @@ def activity_warning(goal: Goal) -> str | None:
     (Source: the Goals-and-State document, which calls for objectives that can be checked.)
     """
     found = _ACTIVITY.match(goal.objective.strip())
-    if found is None or goal.success_criteria or _RESULT.search(goal.objective, found.end()):
+    if (
+        found is None
+        or goal.success_criteria
+        or _RESULT.search(goal.objective, found.end())
+    ):
         return None
     return (
         f'the objective begins with an activity ("{found[1]}") and names no result that can be checked; write what is true at '
@@ -126,7 +161,10 @@ def _objective(text: str) -> str:
 
 def _add_short_keys(schema: dict[str, Any]) -> None:
     properties = schema["properties"]
-    properties["model"] = {"type": "string", "description": "short for model in [agent]"}
+    properties["model"] = {
+        "type": "string",
+        "description": "short for model in [agent]",
+    }
     properties["validator"] = {
         "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
         "description": "short for one [[validators]] with run for each command",
@@ -135,7 +173,9 @@ def _add_short_keys(schema: dict[str, Any]) -> None:
 
 Objective = Annotated[fields.String, AfterValidator(_objective), Field(min_length=1)]
 _AgentName = Annotated[str, AfterValidator(_agent_name)]
-_Agent = Annotated[tables.AgentConfig, _short("use", str | list[str] | tables.AgentConfig)]
+_Agent = Annotated[
+    tables.AgentConfig, _short("use", str | list[str] | tables.AgentConfig)
+]
 _Judge = Annotated[tables.JudgeConfig, _short("model", str | tables.JudgeConfig)]
 _Critic = Annotated[CriticConfig, _short("model", str | CriticConfig)]
 ModelTable = tables.AgentConfig | tables.JudgeConfig | CriticConfig
@@ -212,7 +252,11 @@ class Goal(Frozen):
     @model_validator(mode="after")
     def _with_default_timeout(self) -> Goal:
         """Limit a run of an external agent for which the goal names neither a timeout, which may be inf, nor a budget."""
-        if "timeout" not in self.model_fields_set and self.agent.external and not self.budget.limited:
+        if (
+            "timeout" not in self.model_fields_set
+            and self.agent.external
+            and not self.budget.limited
+        ):
             object.__setattr__(self, "timeout", tables.DEFAULT_EXTERNAL_TIMEOUT)
         return self
 
@@ -233,5 +277,10 @@ class Goal(Frozen):
     @property
     def unlimited(self) -> bool:
         """Whether the run has no limit: no maximum of rounds, no timeout, no budget."""
-        limits = (self.max_iterations, self.timeout, self.budget.tokens, self.budget.cost_usd)
+        limits = (
+            self.max_iterations,
+            self.timeout,
+            self.budget.tokens,
+            self.budget.cost_usd,
+        )
         return all(limit is None for limit in limits)

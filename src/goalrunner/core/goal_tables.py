@@ -38,7 +38,9 @@ def _current_kind(kind: object) -> object:
     return kind
 
 
-Requirable = Annotated[Literal["complete", "shell", "write"], BeforeValidator(_current_kind)]
+Requirable = Annotated[
+    Literal["complete", "shell", "write"], BeforeValidator(_current_kind)
+]
 """The kinds that a goal file may require an approval for."""
 
 DEFAULT_EXPIRY = 24 * 3600.0
@@ -55,7 +57,11 @@ def approvals_of_before(value: object) -> object:
 def _label_name(name: str) -> str:
     if not any(begins_with(label, name) for label in REVIEWABLE):
         near = nearest(name, REVIEWABLE)
-        meant = f"; did you mean {quoted(near)}?" if near else f"; the labels are {quoted_list(REVIEWABLE)}"
+        meant = (
+            f"; did you mean {quoted(near)}?"
+            if near
+            else f"; the labels are {quoted_list(REVIEWABLE)}"
+        )
         raise ValueError(f"{quoted(name)} begins no label that can be reviewed{meant}")
     return name
 
@@ -119,7 +125,9 @@ class Expectation(Frozen):
     """Regular expression (re.MULTILINE) to find in the output."""
 
 
-RunVariable = Literal["GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"]
+RunVariable = Literal[
+    "GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"
+]
 """An environment variable that describes the run to validators whose command or script names it."""
 
 
@@ -162,19 +170,31 @@ class ValidatorSpec(Frozen):
             message = 'a validator needs run = "command" or python = "package.module:function"'
             raise InnerError((), message, whole=True)
         if self.run is not None and self.python is not None:
-            raise InnerError((), "a validator has run or python, not both; write two [[validators]]", whole=True)
+            raise InnerError(
+                (),
+                "a validator has run or python, not both; write two [[validators]]",
+                whole=True,
+            )
         if self.python is not None and self.expect != Expectation():
-            message = "is for run alone; the Python callable itself returns whether it passed"
+            message = (
+                "is for run alone; the Python callable itself returns whether it passed"
+            )
             raise InnerError(("expect",), message, key=True)
         if self.known_failures and self.expect != Expectation():
             message = "cannot be combined with known_failures, with which tests decide; remove one of the two"
             raise InnerError(("expect",), message, key=True)
         for key in ("fixes", "known_failures", "tests"):
             if self.python is not None and getattr(self, key):
-                raise InnerError((key,), "is for run alone, whose test runner names its tests", key=True)
+                raise InnerError(
+                    (key,),
+                    "is for run alone, whose test runner names its tests",
+                    key=True,
+                )
         for key in ("known_failures", "fixes"):
             is_alone = key == "known_failures"
-            if getattr(self, key) and (why := why_nameless(self.run or "", alone=is_alone)):
+            if getattr(self, key) and (
+                why := why_nameless(self.run or "", alone=is_alone)
+            ):
                 raise InnerError((key,), why, key=True)
         return self
 
@@ -186,7 +206,9 @@ def _command(value: object, info: ValidationInfo) -> object:
         return value
     first = words[0] if words else ""
     if isinstance(first, str) and not first.strip() and (words or from_file(info)):
-        raise ValueError('is empty; write a command line, or a list of words: ["my-agent", "--json"]')
+        raise ValueError(
+            'is empty; write a command line, or a list of words: ["my-agent", "--json"]'
+        )
     is_only_word = len(words) == 1 and not isinstance(value, str) and from_file(info)
     return [shlex.quote(first)] if is_only_word and isinstance(first, str) else words
 
@@ -200,13 +222,20 @@ Command = Annotated[
 OF_ONE_PROGRAM = ("model", "command", "args", "env")
 """Keys of `[agent]` that are for the first of several agents alone."""
 
-_NAMES_SCHEMA = {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}
+_NAMES_SCHEMA = {
+    "type": "array",
+    "items": {"type": "string"},
+    "minItems": 1,
+    "uniqueItems": True,
+}
 
 
 class AgentConfig(Frozen):
     """Settings of the agent that does the work."""
 
-    use: Annotated[fields.Line, WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES_SCHEMA]})] = BUILTIN
+    use: Annotated[
+        fields.Line, WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES_SCHEMA]})
+    ] = BUILTIN
     """"builtin"; "command" or "acp" with a command; a preset; or a list of them, in which each takes over from the last."""
     fallbacks: SkipJsonSchema[tuple[fields.Line, ...]] = ()
     """The names that follow the first one in `use`."""
@@ -220,7 +249,9 @@ class AgentConfig(Frozen):
     """LiteLLM's naming, or scripted/<file>."""
     max_steps: fields.Count = DEFAULT_MAX_STEPS
     """Model calls in one round."""
-    tools: tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None = None
+    tools: (
+        tuple[Literal["shell", "read_file", "write_file", "edit_file"], ...] | None
+    ) = None
     """Of the built-in agent; None: all of them."""
     system_prompt: fields.Text | None = None
     """Replaces the built-in one."""
@@ -242,7 +273,9 @@ class AgentConfig(Frozen):
         if not isinstance(data, Mapping):
             return data
         if from_file(info) and "fallbacks" in data:
-            raise InnerError(("fallbacks",), 'is no key; write use = ["claude", "codex"]', key=True)
+            raise InnerError(
+                ("fallbacks",), 'is no key; write use = ["claude", "codex"]', key=True
+            )
         names = data.get("use")
         if not isinstance(names, list | tuple):
             return data
@@ -250,10 +283,13 @@ class AgentConfig(Frozen):
             raise InnerError(("use",), 'is empty; name an agent, such as "claude"')
         for index, name in enumerate(names):
             if not isinstance(name, str):
-                raise InnerError(("use", index), f"must be the name of an agent, not {kind(name)}")
+                raise InnerError(
+                    ("use", index), f"must be the name of an agent, not {kind(name)}"
+                )
             if name in names[:index]:
                 raise InnerError(
-                    ("use", index), f"names {quoted(name)} twice: an agent cannot fail over to itself; remove it"
+                    ("use", index),
+                    f"names {quoted(name)} twice: an agent cannot fail over to itself; remove it",
                 )
         return {**data, "use": names[0], "fallbacks": tuple(names[1:])}
 
@@ -266,7 +302,10 @@ class AgentConfig(Frozen):
         """Return the settings of one of the agents. A fallback has none of those that are for the first one's program."""
         if name == self.use:
             return self.model_copy(update={"fallbacks": ()})
-        own = {key: type(self).model_fields[key].get_default(call_default_factory=True) for key in OF_ONE_PROGRAM}
+        own = {
+            key: type(self).model_fields[key].get_default(call_default_factory=True)
+            for key in OF_ONE_PROGRAM
+        }
         return self.model_copy(update={**own, "use": name, "fallbacks": ()})
 
     @property
@@ -291,7 +330,9 @@ class JudgeConfig(Frozen):
     """Minimum score of a complete verdict."""
     require: Literal["any", "runner"] = "any"
     """"runner": reports of an agent are not evidence."""
-    max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = DEFAULT_AUDIT_TOKENS
+    max_tokens: Annotated[int, Field(ge=2_000, le=10_000_000, strict=True)] = (
+        DEFAULT_AUDIT_TOKENS
+    )
     """Size of the prompt of an audit."""
     params: fields.Parameters = Field({})
     """Passed on to the model."""
@@ -300,11 +341,17 @@ class JudgeConfig(Frozen):
 
     _instance: Any = PrivateAttr(default=None)
 
-    def __init__(self, /, model: Any = "", system_prompt: str | None = None, **more: Any) -> None:
-        is_model = not isinstance(model, type) and (callable(model) or callable(getattr(model, "complete", None)))
+    def __init__(
+        self, /, model: Any = "", system_prompt: str | None = None, **more: Any
+    ) -> None:
+        is_model = not isinstance(model, type) and (
+            callable(model) or callable(getattr(model, "complete", None))
+        )
         name = getattr(model, "model", None) if is_model else model
         if is_model and not isinstance(name, str):
-            name = f"custom/{getattr(model, '__name__', type(model).__name__).strip('<>')}"
+            name = (
+                f"custom/{getattr(model, '__name__', type(model).__name__).strip('<>')}"
+            )
         given: dict[str, Any] = {"model": name, "system_prompt": system_prompt, **more}
         super().__init__(**given)
         self._instance = model if is_model else None
@@ -366,7 +413,9 @@ class WorkspaceConfig(Frozen):
     """Patterns of ignored folders with installed dependencies."""
     setup: fields.Text | None = None
     """Command that installs what validators need; they then see no ignored files but those that it makes."""
-    check: Annotated[Literal["overlay", "in-place"] | None, BeforeValidator(_current_check)] = None
+    check: Annotated[
+        Literal["overlay", "in-place"] | None, BeforeValidator(_current_check)
+    ] = None
     """None: the strictest one that works here."""
     sandbox: Literal["auto", "bwrap", "none"] = "none"
     """For commands and validators; auto: if it works."""

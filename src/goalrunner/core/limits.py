@@ -59,12 +59,22 @@ def lifting(state: RunState) -> str:
 
 def shortfalls(state: RunState) -> Iterator[Shortfall]:
     """Yield the budgets that are spent, and those whose use is unknown."""
-    total, plan, agent = state.total, state.plan, state.models.get("agent") or "the agent"
+    total, plan, agent = (
+        state.total,
+        state.plan,
+        state.models.get("agent") or "the agent",
+    )
     tokens = f"{total.tokens:,} of {plan.tokens or 0:,} tokens"
     dollars = f"${total.known_cost_usd:.4f} of ${plan.cost_usd or 0:.4f}"
     budgets: tuple[tuple[BudgetName, float, float | None, str, bool], ...] = (
         ("tokens", total.tokens, plan.tokens, tokens, total.uncounted_calls > 0),
-        ("cost_usd", total.known_cost_usd, plan.cost_usd, dollars, total.cost_usd is None),
+        (
+            "cost_usd",
+            total.known_cost_usd,
+            plan.cost_usd,
+            dollars,
+            total.cost_usd is None,
+        ),
     )
     for name, spent, limit, words, unknown in budgets:
         if limit is None:
@@ -77,7 +87,9 @@ def shortfalls(state: RunState) -> Iterator[Shortfall]:
             yield Shortfall(name, what, unknown=True)
 
 
-def rule_for(kind: Literal["shell", "write"], text: str, approvals: Approvals, risk: RiskClass) -> str:
+def rule_for(
+    kind: Literal["shell", "write"], text: str, approvals: Approvals, risk: RiskClass
+) -> str:
     """Return the setting of the goal that requires approval of a command line, or of writing a path; empty if none does.
 
     A pattern is compared with the commands that a line names. A line that is not understood needs approval.
@@ -102,31 +114,43 @@ def completion_rule(approvals: Approvals, risk: RiskClass) -> str:
     """Return the setting of the goal that requires approval of the completion; empty if none does."""
     if risk in ("high", "critical"):
         return f'risk_class = "{risk}"'
-    return '[approvals] require = ["complete"]' if "complete" in approvals.require else ""
+    return (
+        '[approvals] require = ["complete"]' if "complete" in approvals.require else ""
+    )
 
 
 def guarding_key(approvals: Approvals, risk: RiskClass) -> str:
     """Return the setting under which a person may have to decide on single actions; empty if there is none."""
     if risk == "critical":
         return 'risk_class = "critical"'
-    kinds = [f'require = ["{kind}"]' for kind in approvals.require if kind != "complete"]
+    kinds = [
+        f'require = ["{kind}"]' for kind in approvals.require if kind != "complete"
+    ]
     return [*kinds, *(["commands"] if approvals.commands else []), ""][0]
 
 
 def expires_at(approvals: Approvals, now: datetime) -> str | None:
-    return None if approvals.expires is None else (now + timedelta(seconds=approvals.expires)).isoformat()
+    return (
+        None
+        if approvals.expires is None
+        else (now + timedelta(seconds=approvals.expires)).isoformat()
+    )
 
 
 def is_late(expires: str | None, now: datetime) -> bool:
     return expires is not None and now > datetime.fromisoformat(expires)
 
 
-def _matching(line: str, programs: tuple[Program, ...], patterns: tuple[str, ...]) -> str:
+def _matching(
+    line: str, programs: tuple[Program, ...], patterns: tuple[str, ...]
+) -> str:
     """Return the first pattern that matches the whole line, or may match a command in it; blanks count as one space."""
     whole = " ".join(line.split())
     forms = {form for program in programs for form in _forms(program)}
     for pattern in patterns:
-        if fnmatchcase(whole, pattern) or any(_may_match(form, pattern) for form in forms):
+        if fnmatchcase(whole, pattern) or any(
+            _may_match(form, pattern) for form in forms
+        ):
             return pattern
     return ""
 
@@ -135,7 +159,9 @@ def _may_match(form: str, pattern: str) -> bool:
     """Return whether a pattern matches a command, or could if its variables had other values."""
     known = _EXPANSION.split(form, maxsplit=1)[0]
     fixed_beginning = re.split(r"[*?\[]", pattern, maxsplit=1)[0]
-    if fnmatchcase(form, pattern) or _may_expand_to(fixed_beginning.split(), form.split(" ")):
+    if fnmatchcase(form, pattern) or _may_expand_to(
+        fixed_beginning.split(), form.split(" ")
+    ):
         return True
     return known != form and fixed_beginning.startswith(known)
 
@@ -144,7 +170,10 @@ def _may_expand_to(beginning: list[str], words: list[str]) -> bool:
     """Return whether words can become the beginning of a pattern: `git pus?` becomes `git push` if a file is named push."""
     if not beginning or len(words) < len(beginning):
         return False
-    return all(fnmatchcase(wanted, word) for wanted, word in zip(beginning, words, strict=False))
+    return all(
+        fnmatchcase(wanted, word)
+        for wanted, word in zip(beginning, words, strict=False)
+    )
 
 
 def _forms(program: Program) -> Iterator[str]:
@@ -170,17 +199,28 @@ def _from_subcommand(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def end(reason: StopReason, message: str, hint: str = "") -> RunEnded:
     """Return the end of a run, with what to do next."""
-    return RunEnded(stop_reason=reason, message=f"{message}\n{hint}" if hint else message)
+    return RunEnded(
+        stop_reason=reason, message=f"{message}\n{hint}" if hint else message
+    )
 
 
 def timed_out(state: RunState) -> RunEnded:
     """Return how a run ends at its time limit."""
-    seconds = f"{state.plan.timeout:g} s" if state.plan.timeout is not None else "the time limit"
+    seconds = (
+        f"{state.plan.timeout:g} s"
+        if state.plan.timeout is not None
+        else "the time limit"
+    )
     meanwhile = f" while {at_work(state)} ran" if state.memory.current_step else ""
-    return end(StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}")
+    return end(
+        StopReason.TIMEOUT, f"the time limit of {seconds} was reached{meanwhile}"
+    )
 
 
-_AT_WORK = {"critique": CritiqueStarted.account, **dict.fromkeys(("review_checks", "audit", "confirm"), "judge")}
+_AT_WORK = {
+    "critique": CritiqueStarted.account,
+    **dict.fromkeys(("review_checks", "audit", "confirm"), "judge"),
+}
 _AT_WORK |= dict.fromkeys(("baseline", "validate"), "validators")
 """Who works in a step of the runner. In other steps it is the agent."""
 
@@ -188,20 +228,30 @@ _AT_WORK |= dict.fromkeys(("baseline", "validate"), "validators")
 def at_work(state: RunState) -> str:
     """Return who works in the current step: "the validators of round 2"."""
     who = _AT_WORK.get((state.memory.current_step or "").partition("-")[0], "agent")
-    return f"the {who} of round {state.round}" if state.round else f"the {who} before round 1"
+    return (
+        f"the {who} of round {state.round}"
+        if state.round
+        else f"the {who} before round 1"
+    )
 
 
 def out_of_budget(state: RunState) -> RunEnded:
     """Return how a run ends without budget for the next model call."""
     found = shortfall(state)
     hint = lifting(state) if found and found.unknown else ""
-    return end(StopReason.BUDGET_EXHAUSTED, found.words if found else "the budget is spent", hint)
+    return end(
+        StopReason.BUDGET_EXHAUSTED,
+        found.words if found else "the budget is spent",
+        hint,
+    )
 
 
 def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge = state.models.get("judge") or "its model"
-    last = UnreadAnswer(reason=state.audit_problem.partition("\n")[0], text=state.audit_answer)
+    last = UnreadAnswer(
+        reason=state.audit_problem.partition("\n")[0], text=state.audit_answer
+    )
     audited = f"round {state.round}" if state.round else "the baseline"
     message = f"{state.unread} audits of {audited} by {judge} ended without a readable answer\n{last}"
     hint = "name a judge that answers in JSON: --judge PROVIDER/MODEL, or [judge] model"
@@ -239,8 +289,14 @@ def end_by_error(state: RunState, error: GoalError) -> RunEnded:
         case ApprovalPending():
             return awaiting_approval(state)
         case ApprovalDenied():
-            return end_by_denial(next(item for item in state.approvals if item.id == error.approval_id))
+            return end_by_denial(
+                next(item for item in state.approvals if item.id == error.approval_id)
+            )
     reason = StopReason(error.stop_reason)
-    if isinstance(error, ModelError) and (state.memory.current_step or "").startswith(("audit-", "review_checks-")):
-        reason = StopReason.JUDGE_FAILED if reason is StopReason.AGENT_FAILED else reason
+    if isinstance(error, ModelError) and (state.memory.current_step or "").startswith(
+        ("audit-", "review_checks-")
+    ):
+        reason = (
+            StopReason.JUDGE_FAILED if reason is StopReason.AGENT_FAILED else reason
+        )
     return end(reason, str(error))

@@ -20,11 +20,19 @@ _OTHER_BLOCKS = frozenset(
     """
     image image_url input_image input_audio audio video file document input_file thinking redacted_thinking refusal
     reasoning reasoningContent cachePoint guardContent citationsContent container_upload
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Blocks that contain neither text nor tool results."""
 
-_NO_TEXT = ("image", "image_url", "input_image", "audio", "video", "document", "tool_reference")
+_NO_TEXT = (
+    "image",
+    "image_url",
+    "input_image",
+    "audio",
+    "video",
+    "document",
+    "tool_reference",
+)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -63,7 +71,14 @@ def blocks_of(content: object) -> tuple[Block, ...]:
 
 def unknown_block(content: object) -> str:
     """Return the kind of the first block that cannot be read; empty if there is none."""
-    return next((block.name or "without a type" for block in blocks_of(content) if block.kind == "unknown"), "")
+    return next(
+        (
+            block.name or "without a type"
+            for block in blocks_of(content)
+            if block.kind == "unknown"
+        ),
+        "",
+    )
 
 
 DEEPEST = 100
@@ -71,8 +86,16 @@ DEEPEST = 100
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    return bool(inner) and (levels == 0 or any(_is_deeper(item, levels - 1) for item in inner))
+    inner = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
+    return bool(inner) and (
+        levels == 0 or any(_is_deeper(item, levels - 1) for item in inner)
+    )
 
 
 KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
@@ -85,20 +108,32 @@ _SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content
 def refuse_no_chat(messages: object) -> None:
     """Raise UsageError if this is not a list of chat messages; the list may be empty."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
-        raise UsageError(f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE)
+        raise UsageError(
+            f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE
+        )
     for number, message in enumerate(messages, 1):
         if not isinstance(message, Mapping):
-            raise UsageError(f"message {number} is {kind_of(message)}, not a chat message", _SHAPE)
+            raise UsageError(
+                f"message {number} is {kind_of(message)}, not a chat message", _SHAPE
+            )
         if _is_deeper(message, DEEPEST):
-            raise UsageError(f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE)
+            raise UsageError(
+                f"message {number} is nested more than {DEEPEST} levels deep", _SHAPE
+            )
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role not in ROLES:
-            raise UsageError(f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}", _SHAPE)
+            raise UsageError(
+                f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}",
+                _SHAPE,
+            )
         if not isinstance(content, str | list | tuple | Mapping | None):
             wrong = f"the content of message {number} is {kind_of(content)}, not text or a list of blocks"
             raise UsageError(wrong, _SHAPE)
         if kind := unknown_block(content):
-            raise UsageError(f"message {number} has a block of the unknown kind {kind!r}", KNOWN_BLOCKS)
+            raise UsageError(
+                f"message {number} has a block of the unknown kind {kind!r}",
+                KNOWN_BLOCKS,
+            )
 
 
 def _block(item: object) -> Block:
@@ -108,27 +143,52 @@ def _block(item: object) -> Block:
         return Block("unknown", type(item).__name__)
     call, result = item.get("toolUse"), item.get("toolResult")
     if isinstance(call, Mapping):
-        return Block("call", str(call.get("name", "")), _id(call.get("toolUseId")), given=call.get("input"))
+        return Block(
+            "call",
+            str(call.get("name", "")),
+            _id(call.get("toolUseId")),
+            given=call.get("input"),
+        )
     if isinstance(result, Mapping):
-        output, failed = block_text(result.get("content")), result.get("status") == "error"
-        return Block("result", id=_id(result.get("toolUseId")), text=output, failed=failed)
+        output, failed = (
+            block_text(result.get("content")),
+            result.get("status") == "error",
+        )
+        return Block(
+            "result", id=_id(result.get("toolUseId")), text=output, failed=failed
+        )
     match item.get("type"):
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
-            return Block("call", str(item.get("name", "")), _id(item.get("id")), given=item.get("input"))
+            return Block(
+                "call",
+                str(item.get("name", "")),
+                _id(item.get("id")),
+                given=item.get("input"),
+            )
         case str() as kind if kind.endswith("tool_result"):
             output, failed = block_text(item.get("content")), bool(item.get("is_error"))
             return Block(
-                "result", kind.removesuffix("tool_result"), _id(item.get("tool_use_id")), output, failed=failed
+                "result",
+                kind.removesuffix("tool_result"),
+                _id(item.get("tool_use_id")),
+                output,
+                failed=failed,
             )
         case str() as kind if kind in _OTHER_BLOCKS:
             return Block("other", kind)
-        case None | "text" | "input_text" | "output_text" if isinstance(item.get("text"), str):
+        case None | "text" | "input_text" | "output_text" if isinstance(
+            item.get("text"), str
+        ):
             return Block("text", text=str(item["text"]))
         case str() as kind:
             return Block("unknown", kind)
         case _:
             known = next((key for key in item if key in _OTHER_BLOCKS), None)
-            return Block("other", known) if known else Block("unknown", ", ".join(map(str, item))[:80])
+            return (
+                Block("other", known)
+                if known
+                else Block("unknown", ", ".join(map(str, item))[:80])
+            )
 
 
 def _id(value: object) -> str:
@@ -139,12 +199,27 @@ def calls_of(message: Mapping[str, Any]) -> list[Block]:
     """Return the tool calls of an assistant's message in all known shapes."""
     found = []
     calls = message.get("tool_calls")
-    for call in [*(calls if isinstance(calls, list | tuple) else ()), message.get("function_call")]:
+    for call in [
+        *(calls if isinstance(calls, list | tuple) else ()),
+        message.get("function_call"),
+    ]:
         if isinstance(call, Mapping):
-            function = call["function"] if isinstance(call.get("function"), Mapping) else call
+            function = (
+                call["function"] if isinstance(call.get("function"), Mapping) else call
+            )
             name, given = function.get("name"), parsed(function.get("arguments"))
-            found.append(Block("call", name if isinstance(name, str) else "", _id(call.get("id")), given=given))
-    return [*found, *(block for block in blocks_of(message.get("content")) if block.kind == "call")]
+            found.append(
+                Block(
+                    "call",
+                    name if isinstance(name, str) else "",
+                    _id(call.get("id")),
+                    given=given,
+                )
+            )
+    return [
+        *found,
+        *(block for block in blocks_of(message.get("content")) if block.kind == "call"),
+    ]
 
 
 def parsed(arguments: Any) -> Any:
@@ -164,7 +239,9 @@ def block_text(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, list | tuple) and all(isinstance(block, str | dict) for block in value):
+    if isinstance(value, list | tuple) and all(
+        isinstance(block, str | dict) for block in value
+    ):
         return "\n".join(filter(None, map(_content, value)))
     return json_of(value)
 
@@ -208,7 +285,11 @@ def text(value: Any) -> str:
 
 def clean(value: str) -> str:
     """Replace lone surrogates, which cannot be encoded."""
-    return value if value.isascii() or _SURROGATE.search(value) is None else _SURROGATE.sub("?", value)
+    return (
+        value
+        if value.isascii() or _SURROGATE.search(value) is None
+        else _SURROGATE.sub("?", value)
+    )
 
 
 def integer_of(value: Any) -> int | None:
@@ -218,7 +299,9 @@ def integer_of(value: Any) -> int | None:
 
 def exit_fact(*codes: Any) -> tuple[str, ...]:
     """Return the fact of the first exit code that is an integer; empty if there is none."""
-    return next(((f"exit {code}",) for code in map(integer_of, codes) if code is not None), ())
+    return next(
+        ((f"exit {code}",) for code in map(integer_of, codes) if code is not None), ()
+    )
 
 
 _EXIT_CODE = re.compile(r"Exit code:? (-?\d{1,10})\b")

@@ -44,12 +44,17 @@ def source_of(tool: str) -> str:
     It is one word that cannot be confused with facts, another line, a validator, the response, or a person.
     """
     # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
-    name = _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT] or "tool"
+    name = (
+        _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT]
+        or "tool"
+    )
     return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
 
 
 _NAMED = re.compile(r"^GOAL_EVIDENCE[ \t]+(\S.*)$", re.MULTILINE)
-_REFERENCE = re.compile(r"[a-z][\w.-]{0,31}:\w[\w./:@#+-]{0,79}", re.IGNORECASE | re.ASCII)
+_REFERENCE = re.compile(
+    r"[a-z][\w.-]{0,31}:\w[\w./:@#+-]{0,79}", re.IGNORECASE | re.ASCII
+)
 _MOST_NAMES = 8
 
 
@@ -58,9 +63,15 @@ def names_in(*outputs: bytes) -> tuple[str, ...]:
 
     They name an observation and prove nothing. (Source: the evidence references of Goals and State.)
     """
-    lines = (line for part in outputs for line in _NAMED.findall(part.decode(errors="replace")))
+    lines = (
+        line
+        for part in outputs
+        for line in _NAMED.findall(part.decode(errors="replace"))
+    )
     words = (word for line in lines for word in line.replace(",", " ").split())
-    return tuple(dict.fromkeys(word for word in words if _REFERENCE.fullmatch(word)))[:_MOST_NAMES]
+    return tuple(dict.fromkeys(word for word in words if _REFERENCE.fullmatch(word)))[
+        :_MOST_NAMES
+    ]
 
 
 class Snapshot(Frozen):
@@ -188,7 +199,9 @@ class Trail:
     def observation(self, identifier: str) -> Observation | None:
         """Return the observation with that id ("o12"), or the newest with that name ("order:O-104"); else None."""
         for item in reversed(self.items):
-            if isinstance(item, Observation) and (item.id == identifier or identifier in item.names):
+            if isinstance(item, Observation) and (
+                item.id == identifier or identifier in item.names
+            ):
                 return item
         return None
 
@@ -201,7 +214,9 @@ def trail_with(found: Iterable[tuple[Observation | Claim, str]]) -> Trail:
         return item.id if isinstance(item, Observation) else id(item)
 
     texts = {key(item): text for item, text in pairs}
-    return Trail(items=tuple(item for item, _ in pairs), read=lambda item: texts[key(item)])
+    return Trail(
+        items=tuple(item for item, _ in pairs), read=lambda item: texts[key(item)]
+    )
 
 
 class EvidenceRow(Frozen):

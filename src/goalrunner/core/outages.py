@@ -22,14 +22,22 @@ def outage_of(status: object, resets_at: datetime | None = None) -> Outage | Non
     if status == RATE_LIMIT:
         return Outage("limit", f"{status} rate limit", resets_at)
     if status in _PASSING or 500 <= status < 600:
-        reason = "overloaded" if status == _OVERLOADED else "server error" if status >= 500 else "try again"
+        reason = (
+            "overloaded"
+            if status == _OVERLOADED
+            else "server error"
+            if status >= 500
+            else "try again"
+        )
         return Outage("overload", f"{status} {reason}", resets_at)
     return None
 
 
 def usage_limit(window: str, resets_at: datetime | None) -> Outage:
     """Return the outage of a used-up subscription; `window` is the length of the limit in words, or empty."""
-    return Outage("limit", f"usage limit, {window}" if window else "usage limit", resets_at)
+    return Outage(
+        "limit", f"usage limit, {window}" if window else "usage limit", resets_at
+    )
 
 
 _SECONDS_OF_AN_EPOCH = 1e9
@@ -40,12 +48,18 @@ _LATEST = 1e11
 
 def time_of_epoch(value: object) -> datetime | None:
     """Return the time of a number of seconds since 1970; None for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not _SECONDS_OF_AN_EPOCH <= value < _LATEST:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not _SECONDS_OF_AN_EPOCH <= value < _LATEST
+    ):
         return None
     return datetime.fromtimestamp(value, UTC)
 
 
-def reset_time(headers: Mapping[str, str], now: datetime, *, limited: bool = True) -> datetime | None:
+def reset_time(
+    headers: Mapping[str, str], now: datetime, *, limited: bool = True
+) -> datetime | None:
     """Return when a refused request may be sent again: by Retry-After, or if `limited` by the reset headers of limits.
 
     Return None if the headers name no time after `now`. Reset headers of limits that are not used up do not count.
@@ -55,12 +69,17 @@ def reset_time(headers: Mapping[str, str], now: datetime, *, limited: bool = Tru
     if limited and not named:
         named = [value for name, value in by_name.items() if _is_used_up(name, by_name)]
     times = (_time_of(value, now) for value in named)
-    return max((time for time in times if time is not None and time > now), default=None)
+    return max(
+        (time for time in times if time is not None and time > now), default=None
+    )
 
 
 def _is_used_up(name: str, headers: Mapping[str, str]) -> bool:
     """Return whether a header names the reset of a limit of which nothing remains, as far as that is said."""
-    if "ratelimit" not in name.replace("rate-limit", "ratelimit") or "reset" not in name:
+    if (
+        "ratelimit" not in name.replace("rate-limit", "ratelimit")
+        or "reset" not in name
+    ):
         return False
     try:
         return float(headers.get(name.replace("reset", "remaining"), "0")) <= 0
@@ -68,7 +87,9 @@ def _is_used_up(name: str, headers: Mapping[str, str]) -> bool:
         return False
 
 
-_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_DURATION = re.compile(
+    r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?"
+)
 
 
 def _time_of(value: str, now: datetime) -> datetime | None:
@@ -80,9 +101,21 @@ def _time_of(value: str, now: datetime) -> datetime | None:
     duration = _DURATION.fullmatch(value)
     try:
         if value and duration:
-            days, hours, minutes, seconds, milliseconds = (float(part or 0) for part in duration.groups())
-            return now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
-        named = datetime.fromisoformat(value) if value[4:5] == "-" else parsedate_to_datetime(value)
+            days, hours, minutes, seconds, milliseconds = (
+                float(part or 0) for part in duration.groups()
+            )
+            return now + timedelta(
+                days=days,
+                hours=hours,
+                minutes=minutes,
+                seconds=seconds,
+                milliseconds=milliseconds,
+            )
+        named = (
+            datetime.fromisoformat(value)
+            if value[4:5] == "-"
+            else parsedate_to_datetime(value)
+        )
     except (ValueError, OverflowError, TypeError, IndexError):
         return None
     return named if named.tzinfo else named.replace(tzinfo=UTC)

@@ -44,7 +44,11 @@ class Usage(Frozen):
         """Add derived fields: unknown tokens are None, and known dollars are the known part of them."""
         if not isinstance(data, dict):
             return data
-        unknown = data.get("uncounted_calls") and not data.get("input_tokens") and not data.get("output_tokens")
+        unknown = (
+            data.get("uncounted_calls")
+            and not data.get("input_tokens")
+            and not data.get("output_tokens")
+        )
         tokens = {"input_tokens": None, "output_tokens": None} if unknown else {}
         return {"known_cost_usd": data.get("cost_usd") or 0.0, **data, **tokens}
 
@@ -81,7 +85,9 @@ class Usage(Frozen):
             known_cost_usd=max(self.known_cost_usd + sign * other.known_cost_usd, 0.0),
             calls=self.calls + sign * other.calls,
             retries=self.retries + sign * other.retries,
-            estimated_tokens=max(self.estimated_tokens + sign * other.estimated_tokens, 0),
+            estimated_tokens=max(
+                self.estimated_tokens + sign * other.estimated_tokens, 0
+            ),
             uncounted_calls=self.uncounted_calls + sign * other.uncounted_calls,
         )
 
@@ -147,8 +153,12 @@ class StopReason(StrEnum):
 
 
 _STATUSES = {
-    **dict.fromkeys(("max_iterations", "timeout", "budget_exhausted"), GoalStatus.CAPPED),
-    **dict.fromkeys(("approval_required", "denied", "question_open"), GoalStatus.BLOCKED),
+    **dict.fromkeys(
+        ("max_iterations", "timeout", "budget_exhausted"), GoalStatus.CAPPED
+    ),
+    **dict.fromkeys(
+        ("approval_required", "denied", "question_open"), GoalStatus.BLOCKED
+    ),
     **dict.fromkeys(("impossible", "stalled", "evidence_unstable"), GoalStatus.BLOCKED),
     **dict.fromkeys(("cancelled", "interrupted"), GoalStatus.CANCELLED),
     "satisfied": GoalStatus.COMPLETE,
@@ -166,8 +176,12 @@ EXIT_CODES = {
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Stop reasons after which a run cannot be resumed."""
 
-RecordStatus = Literal["active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"]
-MemoryStop = Literal["success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"]
+RecordStatus = Literal[
+    "active", "blocked", "waiting_for_approval", "completed", "cancelled", "failed"
+]
+MemoryStop = Literal[
+    "success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"
+]
 """Stop reasons of the working memory. (Source: Goals and State, as the status of a goal record.)"""
 
 _RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
@@ -222,7 +236,9 @@ class ApprovalFacts(Frozen):
 class ApprovalRow(ApprovalFacts):
     """An approval that waited, or waits, for a person, and the decision."""
 
-    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = "waiting"
+    decision: Literal["waiting", "approved", "denied", "expired", "withdrawn"] = (
+        "waiting"
+    )
     diff: str = ""
     """Name of the artifact that holds what would be written."""
 

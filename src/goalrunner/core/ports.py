@@ -52,7 +52,9 @@ class Validator(Protocol):
     hidden: bool
     """Whether it runs only once the others are green; the agent never sees its name, command or output."""
 
-    async def validate(self, context: ValidationContext) -> tuple[ValidatorResult, Path | None]:
+    async def validate(
+        self, context: ValidationContext
+    ) -> tuple[ValidatorResult, Path | None]:
         """Run the check; return the result and the file with its whole output, if any."""
 
 
@@ -103,20 +105,26 @@ class Judge(Protocol):
     async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
         """Audit once. Answers that cannot be parsed give a fallback verdict. Raise ModelError if the model cannot be reached."""
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: Recorder) -> ConfirmationRecorded:
+    async def confirm(
+        self, request: AuditRequest, claim: str, recorder: Recorder
+    ) -> ConfirmationRecorded:
         """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError.
 
         An opinion that cannot be parsed does not confirm the claim.
         """
 
-    async def review(self, request: ChecksReviewRequest, recorder: Recorder) -> ChecksReviewed:
+    async def review(
+        self, request: ChecksReviewRequest, recorder: Recorder
+    ) -> ChecksReviewed:
         """Review changed checks. An answer that cannot be parsed accepts nothing. Raise ModelError."""
 
 
 class Reviewer(Protocol):
     """Gives the critique of a round; one without a score if it fails."""
 
-    async def review(self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder) -> Critique: ...
+    async def review(
+        self, context: ValidationContext, evidence: AuditRequest, recorder: Recorder
+    ) -> Critique: ...
 
 
 @dataclass(frozen=True)
@@ -160,7 +168,9 @@ class Checker(Protocol):
         GoalError if the environment fails.
         """
 
-    async def on_start(self, base: Snapshot, now: Snapshot, context: ValidationContext) -> bool | None:
+    async def on_start(
+        self, base: Snapshot, now: Snapshot, context: ValidationContext
+    ) -> bool | None:
         """Run the checks of `now` on the source of the start; return whether a test that was added fails there.
 
         None if no test was added.
@@ -172,7 +182,9 @@ class Checker(Protocol):
     def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
         """Return what a person should know before the agent works, of protected files and of tests that do not exist."""
 
-    async def compare(self, red: Sequence[ValidatorResult], context: ValidationContext) -> str:
+    async def compare(
+        self, red: Sequence[ValidatorResult], context: ValidationContext
+    ) -> str:
         """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
 
 
@@ -216,7 +228,9 @@ class LaunchOptions(TypedDict, total=False):
 class Launcher(Protocol):
     """Starts child processes, and ends their descendants with them."""
 
-    async def launch(self, argv: Sequence[str], **options: Unpack[LaunchOptions]) -> Completion:
+    async def launch(
+        self, argv: Sequence[str], **options: Unpack[LaunchOptions]
+    ) -> Completion:
         """Run `argv` to its end, its deadline or cancellation, then end every process that it started.
 
         A missing program gives `exit_code=127` and an `error`.
@@ -275,7 +289,9 @@ class Remark:
     text: str
 
 
-Activity = CommandStarted | CommandEnded | RetryScheduled | AgentSilent | PersonNeeded | Remark
+Activity = (
+    CommandStarted | CommandEnded | RetryScheduled | AgentSilent | PersonNeeded | Remark
+)
 
 
 @runtime_checkable
@@ -286,7 +302,9 @@ class ActivityObserver(Protocol):
         """Handle an activity."""
 
 
-_receiver: ContextVar[Callable[[Activity], None] | None] = ContextVar("goal-activity", default=None)
+_receiver: ContextVar[Callable[[Activity], None] | None] = ContextVar(
+    "goal-activity", default=None
+)
 
 
 def context_with(receiver: Callable[[Activity], None]) -> Context:

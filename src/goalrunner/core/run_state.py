@@ -25,7 +25,13 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
-from goalrunner.core.outcome import ApprovalFacts, GoalAttempt, GoalStatus, StopReason, Usage
+from goalrunner.core.outcome import (
+    ApprovalFacts,
+    GoalAttempt,
+    GoalStatus,
+    StopReason,
+    Usage,
+)
 from goalrunner.core.outcome import MemoryStop as MemoryStop
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
@@ -335,17 +341,26 @@ class RunState(Frozen):
 
     def with_budget(self, **changes: Any) -> RunState:
         """Return the state with other fields of its budget."""
-        return self.with_memory(budget_state=self.memory.budget_state.model_copy(update=changes))
+        return self.with_memory(
+            budget_state=self.memory.budget_state.model_copy(update=changes)
+        )
 
     def with_evidence(self, ids: Sequence[str], *, new: bool = True) -> RunState:
         """Return the state with more references to evidence; `new` if the observations are not counted yet."""
-        noted = self.with_memory(evidence_refs=(*self.memory.evidence_refs, *ids)[-KEPT:])
+        noted = self.with_memory(
+            evidence_refs=(*self.memory.evidence_refs, *ids)[-KEPT:]
+        )
         number = self.observations + (len(ids) if new else 0)
         return noted.replace(observations=number, seen=ids[-1] if ids else self.seen)
 
-    def with_approvals(self, which: Callable[[Approval], bool], **changes: object) -> RunState:
+    def with_approvals(
+        self, which: Callable[[Approval], bool], **changes: object
+    ) -> RunState:
         """Return the state with other fields of some approvals."""
-        changed = tuple(item.model_copy(update=changes) if which(item) else item for item in self.approvals)
+        changed = tuple(
+            item.model_copy(update=changes) if which(item) else item
+            for item in self.approvals
+        )
         return self.replace(approvals=changed) if changed != self.approvals else self
 
     def with_label(self, label: str) -> RunState:
@@ -366,15 +381,24 @@ class RunState(Frozen):
         over = self.status is not GoalStatus.RUNNING if over is None else over
         if not (over and self.external and self.awaiting == "agent"):
             return dict(self.usage)
-        return {**self.usage, "agent": self.usage.get("agent", Usage()) + Usage.unknown()}
+        return {
+            **self.usage,
+            "agent": self.usage.get("agent", Usage()) + Usage.unknown(),
+        }
 
     def agents_at_work(self, *, over: bool | None = None) -> dict[str, Usage]:
         """Return the usage of each agent of a run in which another one took over, as `accounts` does; else nothing."""
         if not self.given_up:
             return {}
-        name, account = self.plan.agents[self.agent], self.accounts(over=over).get("agent")
+        name, account = (
+            self.plan.agents[self.agent],
+            self.accounts(over=over).get("agent"),
+        )
         missing = [] if account == self.usage.get("agent") else [Usage.unknown()]
-        return {**self.agent_usage, name: sum(missing, self.agent_usage.get(name, Usage()))}
+        return {
+            **self.agent_usage,
+            name: sum(missing, self.agent_usage.get(name, Usage())),
+        }
 
     def spent(self, *, over: bool | None = None) -> Usage:
         """Return the sum of `accounts`."""
@@ -388,12 +412,16 @@ class RunState(Frozen):
     @property
     def asks_person(self) -> bool:
         """Whether the run goes on, or ends, with the answer to an open question."""
-        is_next = self.phase in (Phase.JUDGED, Phase.CONFIRMED) and self.awaiting is None
+        is_next = (
+            self.phase in (Phase.JUDGED, Phase.CONFIRMED) and self.awaiting is None
+        )
         return bool(self.memory.open_questions) and (self.asking or is_next)
 
     @property
     def waiting(self) -> tuple[Approval, ...]:
-        return tuple(approval for approval in self.approvals if approval.decision is None)
+        return tuple(
+            approval for approval in self.approvals if approval.decision is None
+        )
 
     def newest_approval(self, about: Callable[[Approval], bool]) -> Approval | None:
         """Return the newest approval for which `about` is true and that is not withdrawn; None if there is none."""
@@ -405,40 +433,69 @@ class RunState(Frozen):
     @property
     def subject(self) -> str:
         """What an approval of the completion is valid for: the snapshot, else the response, else the round."""
-        return self.snapshot.id if self.snapshot else self.response or f"round {self.round}"
+        return (
+            self.snapshot.id
+            if self.snapshot
+            else self.response or f"round {self.round}"
+        )
 
     @property
     def completion(self) -> Approval | None:
         """The newest approval of the completion for the current snapshot."""
-        return self.newest_approval(lambda item: item.kind == "complete" and item.snapshot == self.subject)
+        return self.newest_approval(
+            lambda item: item.kind == "complete" and item.snapshot == self.subject
+        )
 
     @property
     def approved_checks(self) -> dict[str, str]:
         """Keys of the changed checks that were accepted, with the reviewer for the label; empty for a person."""
-        by_judge = {item.key: REVIEWED for item in self.reviews if item.decision == "accepted"}
-        approved = (item for item in self.approvals if item.kind == "checks" and item.decision == "approved")
+        by_judge = {
+            item.key: REVIEWED for item in self.reviews if item.decision == "accepted"
+        }
+        approved = (
+            item
+            for item in self.approvals
+            if item.kind == "checks" and item.decision == "approved"
+        )
         return {**by_judge, **{item.snapshot: "" for item in approved}}
 
     @property
     def refused_hunks(self) -> frozenset[str]:
         """Hashes of the hunks that the judge refused."""
-        return frozenset(hunk for review in self.reviews for hunk in review.refused_hunks)
+        return frozenset(
+            hunk for review in self.reviews for hunk in review.refused_hunks
+        )
 
     @property
     def undecided_review(self) -> ChecksReviewed | None:
         """The review that left the changed checks at hand to a person; None if there is none."""
         key = self.changed_checks.key if self.changed_checks is not None else ""
-        return next((item for item in reversed(self.reviews) if item.key == key and item.decision == "undecided"), None)
+        return next(
+            (
+                item
+                for item in reversed(self.reviews)
+                if item.key == key and item.decision == "undecided"
+            ),
+            None,
+        )
 
     @property
     def is_unread(self) -> bool:
         """Whether the last audit of the round gave no answer that could be read."""
-        return self.phase is Phase.JUDGED and self.verdict is not None and self.verdict.source == "fallback"
+        return (
+            self.phase is Phase.JUDGED
+            and self.verdict is not None
+            and self.verdict.source == "fallback"
+        )
 
     @property
     def unread_answer(self) -> UnreadAnswer | None:
         """The answer to the last audit, if it could not be read."""
-        return UnreadAnswer(reason=self.audit_problem, text=self.audit_answer) if self.is_unread else None
+        return (
+            UnreadAnswer(reason=self.audit_problem, text=self.audit_answer)
+            if self.is_unread
+            else None
+        )
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -449,14 +506,28 @@ class RunState(Frozen):
     def validators_green(self) -> bool:
         """Whether every validator of the goal, hidden ones included, ran in this round and passed, and the results count."""
         ran = tuple(result.name for result in self.validators)
-        passed = ran == (*self.plan.validators, *self.plan.hidden) and all(item.passed for item in self.validators)
-        return passed and not self.refusal and not self.leaked and self.changed_checks is None
+        passed = ran == (*self.plan.validators, *self.plan.hidden) and all(
+            item.passed for item in self.validators
+        )
+        return (
+            passed
+            and not self.refusal
+            and not self.leaked
+            and self.changed_checks is None
+        )
 
     @property
     def lacks_audit(self) -> bool:
         """Whether a limit ended the run after green validators, before the judge could be asked."""
-        was_validated = self.status is GoalStatus.CAPPED and self.left is Phase.VALIDATED
-        return was_validated and self.plan.has_judge and bool(self.plan.validators) and self.validators_green
+        was_validated = (
+            self.status is GoalStatus.CAPPED and self.left is Phase.VALIDATED
+        )
+        return (
+            was_validated
+            and self.plan.has_judge
+            and bool(self.plan.validators)
+            and self.validators_green
+        )
 
     @property
     def decided_by_validators(self) -> bool:
@@ -464,4 +535,6 @@ class RunState(Frozen):
 
         If the agent reports that it is blocked, the judge is asked as well, so that an impossible goal ends early.
         """
-        return not self.plan.has_judge or not (self.validators_green or self.block_report)
+        return not self.plan.has_judge or not (
+            self.validators_green or self.block_report
+        )

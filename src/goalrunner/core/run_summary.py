@@ -110,7 +110,9 @@ class RunSummary:
         from goalrunner.core.summary import outcome_of
 
         memory = state.memory
-        summary = cls.of_outcome(outcome_of(state, lost=lost).model_copy(update={"verdict": state.verdict}))
+        summary = cls.of_outcome(
+            outcome_of(state, lost=lost).model_copy(update={"verdict": state.verdict})
+        )
         summary.status = LOST if lost else state.status.value
         summary.goal_file = state.goal_file
         summary.current_step = memory.current_step
@@ -122,9 +124,14 @@ class RunSummary:
         summary.max_iterations = state.plan.max_iterations
         summary.unenforced = list(state.plan.unenforced)
         summary.validators = [
-            {"name": item.name, "passed": item.passed, "summary": item.remark} for item in state.validators
+            {"name": item.name, "passed": item.passed, "summary": item.remark}
+            for item in state.validators
         ]
-        if state.wait is not None and state.wait.kind == "limit" and summary.status == RUNNING:
+        if (
+            state.wait is not None
+            and state.wait.kind == "limit"
+            and summary.status == RUNNING
+        ):
             summary.waits_for = state.wait.reason
         summary.asks = summary.status == RUNNING and state.asks_person
         summary.updated_at = state.goal.updated_at
@@ -133,7 +140,11 @@ class RunSummary:
     @classmethod
     def of_outcome(cls, outcome: "GoalOutcome") -> "RunSummary":
         """Return the figures of an outcome. The others have their defaults."""
-        verdict, total, judge = outcome.verdict, outcome.total, outcome.usage.get("judge")
+        verdict, total, judge = (
+            outcome.verdict,
+            outcome.total,
+            outcome.usage.get("judge"),
+        )
         criteria = verdict.criteria if verdict else ()
         return cls(
             run_id=outcome.run_id,
@@ -145,7 +156,11 @@ class RunSummary:
             message=outcome.message,
             exit_code=outcome.exit_code if outcome.status != RUNNING else None,
             open_questions=list(outcome.questions),
-            approvals=[item.model_dump(mode="json") for item in outcome.approvals if item.decision == "waiting"],
+            approvals=[
+                item.model_dump(mode="json")
+                for item in outcome.approvals
+                if item.decision == "waiting"
+            ],
             iterations=outcome.iterations,
             limits=dict(outcome.limits),
             score=verdict.score if verdict else None,
@@ -208,13 +223,17 @@ class RunSummary:
     @property
     def has_spent(self) -> bool:
         """Whether anything was used, or may have been."""
-        return bool(self.tokens or self.uncounted_calls or self.known_cost_usd or self.cost_usd)
+        return bool(
+            self.tokens or self.uncounted_calls or self.known_cost_usd or self.cost_usd
+        )
 
     @property
     def waiting(self) -> dict[str, str]:
         """The approvals that wait: kind and action by id."""
         return {
-            str(one.get("id", "?")): titled(str(one.get("kind", "?")), str(one.get("action", "")))
+            str(one.get("id", "?")): titled(
+                str(one.get("kind", "?")), str(one.get("action", ""))
+            )
             for one in self.approvals
         }
 
@@ -227,7 +246,9 @@ def _has_type(value: object, declared: Any) -> bool:
         return True
     parts = get_args(declared)
     if isinstance(declared, UnionType):
-        return any(value is None if one is NoneType else _has_type(value, one) for one in parts)
+        return any(
+            value is None if one is NoneType else _has_type(value, one) for one in parts
+        )
     if isinstance(value, list) and get_origin(declared) is list:
         return all(_has_type(item, parts[0]) for item in value)
     if isinstance(value, dict) and get_origin(declared) is dict:

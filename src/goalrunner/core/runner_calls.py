@@ -26,7 +26,10 @@ class Call:
     @property
     def tests(self) -> bool:
         """Whether it is asked to run tests, rather than to list them or to say its version."""
-        return not any(word.partition("=")[0] in self.runner.idle.split() for word in self.arguments)
+        return not any(
+            word.partition("=")[0] in self.runner.idle.split()
+            for word in self.arguments
+        )
 
 
 def calls(line: str) -> tuple[Call, ...]:
@@ -45,13 +48,19 @@ def calls(line: str) -> tuple[Call, ...]:
 
 def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
     """Return the arguments of a call of a runner; None if the program is not this runner."""
-    if program.name not in runner.programs.split() or (runner.is_module and not program.module):
+    if program.name not in runner.programs.split() or (
+        runner.is_module and not program.module
+    ):
         return None
     arguments = program.words[1:]
     if arguments[:1] and arguments[0].startswith("+"):  # a toolchain of cargo
         arguments = arguments[1:]
     if runner.commands:
-        return arguments[1:] if arguments[:1] and arguments[0] in runner.commands.split() else None
+        return (
+            arguments[1:]
+            if arguments[:1] and arguments[0] in runner.commands.split()
+            else None
+        )
     if runner.option and runner.option not in arguments:
         return None
     return arguments
@@ -69,7 +78,11 @@ class LinePart:
     def runner(self) -> Runner | None:
         """The test runner whose exit code is that of the part; None if it is another program's."""
         deciding = [call for call in self.calls if call.tests and _decides(call)]
-        return deciding[-1].runner if len(deciding) == len(self.calls) and deciding else None
+        return (
+            deciding[-1].runner
+            if len(deciding) == len(self.calls) and deciding
+            else None
+        )
 
 
 def _decides(call: Call) -> bool:
@@ -99,7 +112,10 @@ def _split(line: str) -> list[str]:
     if whole is None or any(_is_separate(command) for command in whole):
         return [line]
     for found in re.finditer("&&", line):
-        left, right = _commands(line[begin : found.start()]), _commands(line[found.end() :])
+        left, right = (
+            _commands(line[begin : found.start()]),
+            _commands(line[found.end() :]),
+        )
         rest = _commands(line[begin:])
         if left and right and rest and _words(left) + _words(right) == _words(rest):
             parts.append(line[begin : found.start()])
@@ -146,4 +162,6 @@ def why_nameless(line: str, *, alone: bool) -> str:
 def _only_counts(call: Call) -> bool:
     short = [word for word in call.arguments if word[:1] == "-" and word[1:2] != "-"]
     is_verbose = "--verbose" in call.arguments or any("v" in word for word in short)
-    return call.runner in (JEST, VITEST, MOCHA) or (call.runner is UNITTEST and not is_verbose)
+    return call.runner in (JEST, VITEST, MOCHA) or (
+        call.runner is UNITTEST and not is_verbose
+    )

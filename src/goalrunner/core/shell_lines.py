@@ -23,7 +23,8 @@ _KNOWN = re.compile(
 )
 """Parts of a word whose quotes and variables are understood."""
 _SUBSTITUTED = re.compile(
-    rf"{_SUBSTITUTION}|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE}|{_SUBSTITUTION})*+\"", re.DOTALL
+    rf"{_SUBSTITUTION}|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE}|{_SUBSTITUTION})*+\"",
+    re.DOTALL,
 )
 _MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
 """How agents write a long text: `git commit -m "$(cat <<'EOF' ...)"`. Its `cat` runs nothing else."""
@@ -35,9 +36,19 @@ _LINE = re.compile(r"[^\n]*\n?")
 _QUOTED = re.compile(r"'[^']*'$")
 _BEHIND_WORD = " \t\n;&|()<>"
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_CLOSING = {"if": "fi", "while": "done", "until": "done", "for": "done", "case": "esac", "{": "}", "(": ")"}
+_CLOSING = {
+    "if": "fi",
+    "while": "done",
+    "until": "done",
+    "for": "done",
+    "case": "esac",
+    "{": "}",
+    "(": ")",
+}
 _DIVIDING = frozenset({"then", "elif", "else", "do"})
-RESERVED = frozenset({*_CLOSING, *_CLOSING.values(), *_DIVIDING, "!", "select", "function"})
+RESERVED = frozenset(
+    {*_CLOSING, *_CLOSING.values(), *_DIVIDING, "!", "select", "function"}
+)
 """Words that have a meaning of their own at the beginning of a command."""
 
 
@@ -114,7 +125,9 @@ class _Tokens:
                 is_ambiguous = is_ambiguous or redirection.startswith("&")
                 self._redirect(redirection.lstrip("0123456789"))
             elif is_ambiguous:
-                raise UnreadableError("words behind `&>` are another command in some shells")
+                raise UnreadableError(
+                    "words behind `&>` are another command in some shells"
+                )
             else:
                 yield self._word(), True
         if self._documents:
@@ -150,7 +163,9 @@ class _Tokens:
                 pass
         word = self._text[begin : self._at]
         if not word or self._text[self._at : self._at + 1] not in _BEHIND_WORD:
-            raise UnreadableError(f"{self._text[begin : begin + 20]!r} is not understood")
+            raise UnreadableError(
+                f"{self._text[begin : begin + 20]!r} is not understood"
+            )
         self._refuse_newline(word)
         return word
 
@@ -166,7 +181,9 @@ class _Tokens:
             line = None
             while line != delimiter:
                 if self._at == len(self._text):
-                    raise UnreadableError(f"the end {delimiter} of a here-document is missing")
+                    raise UnreadableError(
+                        f"the end {delimiter} of a here-document is missing"
+                    )
                 line = self._next(_LINE).removesuffix("\n")
                 line = line.lstrip("\t") if has_tabs else line
                 if is_expanded and ("$(" in line or "`" in line or line.endswith("\\")):
@@ -239,10 +256,14 @@ class _Splitter:
         if len(self._commands) > _MOST:
             raise UnreadableError("it has too many commands")
         for index, command in enumerate(self._commands):
-            yield replace(command, lost=self._lost(index), last=index + 1 == len(self._commands))
+            yield replace(
+                command, lost=self._lost(index), last=index + 1 == len(self._commands)
+            )
 
     def _open(self, part: str) -> None:
-        inner = replace(self._around, optional=self._around.optional or part not in "({")
+        inner = replace(
+            self._around, optional=self._around.optional or part not in "({"
+        )
         self._groups.append(_Group(part, self._around, inner))
         self._around = inner
         self._state = "head" if part in ("for", "case") else "start"
@@ -262,7 +283,11 @@ class _Splitter:
 
     def _divide(self, part: str) -> None:
         """Begin the next part of `if` or a loop. The exit code before it decides what runs."""
-        if not self._groups or self._groups[-1].opening in "({" or self._is_incomplete():
+        if (
+            not self._groups
+            or self._groups[-1].opening in "({"
+            or self._is_incomplete()
+        ):
             raise UnreadableError(f"`{part}` is out of place")
         if self._commands and self._behind[-1][1] >= len(self._groups):
             self._behind[-1] = (part, len(self._groups))
@@ -281,7 +306,9 @@ class _Splitter:
             self._behind[-1] = (operator, len(self._groups))
         if operator != "|" and self._state != "start":
             self._around = self._groups[-1].inner if self._groups else Command()
-            self._around = replace(self._around, fallback=self._around.fallback or operator == "||")
+            self._around = replace(
+                self._around, fallback=self._around.fallback or operator == "||"
+            )
         self._state = "start"
 
     def _name_function(self, operator: str) -> None:
@@ -298,7 +325,9 @@ class _Splitter:
             words=tuple(map(_without_quotes, self._words)),
             assignments=tuple(self._assignments),
             expanded=frozenset(
-                _without_quotes(word) for word in self._words if "$" in word and not _QUOTED.match(word)
+                _without_quotes(word)
+                for word in self._words
+                if "$" in word and not _QUOTED.match(word)
             ),
         )
         self._commands.append(command)
@@ -307,7 +336,11 @@ class _Splitter:
         self._assignments.clear()
 
     def _is_incomplete(self) -> bool:
-        return self._state == "start" and bool(self._behind) and self._behind[-1][0] in ("&&", "||", "|")
+        return (
+            self._state == "start"
+            and bool(self._behind)
+            and self._behind[-1][0] in ("&&", "||", "|")
+        )
 
     def _lost(self, index: int) -> Lost | None:
         """Return why the exit code of a command does not count; None if it does, or decides a condition."""

@@ -62,7 +62,10 @@ class Program(Command):
         """Whether its name is not an expansion of the shell. Its folder may be one."""
         if self.name in ("[", "[["):
             return True
-        return re.fullmatch(r"[^$`*?\[{]+", self.name) is not None and self.name not in RESERVED
+        return (
+            re.fullmatch(r"[^$`*?\[{]+", self.name) is not None
+            and self.name not in RESERVED
+        )
 
 
 def programs(line: str) -> tuple[Program, ...]:
@@ -92,7 +95,14 @@ def label(line: str) -> str:
     if not found:
         return PurePosixPath((line.split() or [""])[0]).name
     names = (program.name for program in found)
-    return next((name for name in names if name not in ("", "cd", "export", "set", "source", ".")), "")
+    return next(
+        (
+            name
+            for name in names
+            if name not in ("", "cd", "export", "set", "source", ".")
+        ),
+        "",
+    )
 
 
 def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
@@ -133,7 +143,11 @@ def _with_started(program: Program, depth: int) -> Iterator[Program]:
             inner += _started_by(program, depth)
         except UnreadableError as error:
             problem = str(error)
-    yield replace(program, problem=problem, starts=any(found.words or found.assignments for found in inner))
+    yield replace(
+        program,
+        problem=problem,
+        starts=any(found.words or found.assignments for found in inner),
+    )
     yield from inner
 
 
@@ -147,7 +161,10 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
         return
     if name in UNREAD_WRAPPERS:
         raise UnreadableError(f"{name} starts another program")
-    if name == "git" and any(option == "-c" and key.lower().startswith("alias.") for option, key in pairwise(words)):
+    if name == "git" and any(
+        option == "-c" and key.lower().startswith("alias.")
+        for option, key in pairwise(words)
+    ):
         raise UnreadableError("an alias gives a command of git another name")
     if name == "find":
         yield from _executed(through, depth)
@@ -157,7 +174,9 @@ def _started_by(program: Program, depth: int) -> Iterator[Program]:
         yield from _of_shell(through, depth)
     elif name == "git":
         yield from _of_git(through, depth)
-    elif wrapper := WRAPPERS.get("python" if name.startswith(("python", "pypy")) else name):
+    elif wrapper := WRAPPERS.get(
+        "python" if name.startswith(("python", "pypy")) else name
+    ):
         yield from _wrapped(through, wrapper, depth)
 
 
@@ -171,7 +190,11 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
         if operand in shell.expanded:
             yield Program(starts=True, problem="variables are part of its script")
         yield from _of_script(shell, operand, depth)
-    elif "-s" in given or not operand or operand.startswith(("-", "/dev/", "/proc/", "<(")):
+    elif (
+        "-s" in given
+        or not operand
+        or operand.startswith(("-", "/dev/", "/proc/", "<("))
+    ):
         raise UnreadableError(f"{shell.through[-1]} runs what it reads")
 
 
@@ -193,7 +216,11 @@ def _of_git(git: Program, depth: int) -> Iterator[Program]:
             yield from _with_started(replace(git, words=rest[2:]), depth + 1)
     elif rest[:1] == ("submodule",):
         words = rest[_options(rest, frozenset())[0] :]
-        command = words[_options(words, frozenset())[0] :] if words[:1] == ("foreach",) else ()
+        command = (
+            words[_options(words, frozenset())[0] :]
+            if words[:1] == ("foreach",)
+            else ()
+        )
         foreach = replace(git, optional=True)
         if len(command) == 1:
             yield from _of_argument(foreach, command[0], depth)
@@ -212,7 +239,9 @@ def _of_argument(outer: Program, script: str, depth: int) -> Iterator[Program]:
 def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
     """Yield the program behind a wrapper, with what it starts."""
     name, words = wrapper.through[-1], _from_subcommand(wrapper.words, how)
-    at, given = _options(words, frozenset(how.valued.split()), ("-m", "-c") if how.starts_module else ())
+    at, given = _options(
+        words, frozenset(how.valued.split()), ("-m", "-c") if how.starts_module else ()
+    )
     rest = words[at + how.operands :]
     if how.starts_module:
         rest = (given["-m"], *rest) if "-m" in given else ()
@@ -220,18 +249,28 @@ def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
         raise UnreadableError(f"{name} runs a script")
     own = tuple(takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), rest))
     rest = rest[len(own) :]
-    is_script_of_node = name == "node" and PurePosixPath("".join(rest[:1])).stem not in ("jest", "vitest")
-    if not rest or is_script_of_node or (name == "command" and {"-v", "-V"} & given.keys()):
+    is_script_of_node = name == "node" and PurePosixPath(
+        "".join(rest[:1])
+    ).stem not in ("jest", "vitest")
+    if (
+        not rest
+        or is_script_of_node
+        or (name == "command" and {"-v", "-V"} & given.keys())
+    ):
         return
     if name == "xargs":
-        placeholder = given.get("-I") or given.get("-J") or given.get("--replace") or "{}"
+        placeholder = (
+            given.get("-I") or given.get("-J") or given.get("--replace") or "{}"
+        )
         rest = (*(word.replace(placeholder, _ANY) for word in rest), _ANY)
         wrapper = replace(wrapper, optional=True)
     inner = replace(
         wrapper,
         words=rest,
         module=how.starts_module,
-        clean=wrapper.clean or how.clean == "always" or not {*given, *own}.isdisjoint(how.clean.split()),
+        clean=wrapper.clean
+        or how.clean == "always"
+        or not {*given, *own}.isdisjoint(how.clean.split()),
         assignments=(*wrapper.assignments, *(word for word in own if word != "-")),
     )
     yield from _with_started(inner, depth + 1)
@@ -257,18 +296,30 @@ def _executed(find: Program, depth: int) -> Iterator[Program]:
     rest = iter(find.words)
     for word in rest:
         if word in _EXECUTING:
-            words = (word.replace("{}", path) for word in takewhile(lambda word: word not in (";", "+"), rest))
-            yield from _with_started(replace(find, words=tuple(words), optional=True), depth + 1)
+            words = (
+                word.replace("{}", path)
+                for word in takewhile(lambda word: word not in (";", "+"), rest)
+            )
+            yield from _with_started(
+                replace(find, words=tuple(words), optional=True), depth + 1
+            )
 
 
-def _options(words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()) -> tuple[int, dict[str, str]]:
+def _options(
+    words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()
+) -> tuple[int, dict[str, str]]:
     """Return where the operands of a command begin, and its options with their values. An option in `last` ends them.
 
     `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.
     """
     at = 1
     found: dict[str, str] = {}
-    while at < len(words) and words[at].startswith("-") and words[at] != "-" and found.keys().isdisjoint(last):
+    while (
+        at < len(words)
+        and words[at].startswith("-")
+        and words[at] != "-"
+        and found.keys().isdisjoint(last)
+    ):
         word = words[at]
         following = "".join(words[at + 1 : at + 2])
         at += 1

@@ -7,7 +7,9 @@ import re
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.run_state import KEPT, Phase, RunState
 
-_RUNNERS = re.compile(r"baseline|(?:round|critique|validate|review_checks|audit|confirm|prove)-.*")
+_RUNNERS = re.compile(
+    r"baseline|(?:round|critique|validate|review_checks|audit|confirm|prove)-.*"
+)
 
 
 def is_runners(step: str) -> bool:
@@ -23,7 +25,9 @@ def with_step(state: RunState, step: str | None) -> RunState:
     current, pending = state.memory.current_step, state.memory.pending_steps
     if current is not None and not is_runners(current):
         pending = (current, *pending)
-    return state.with_memory(current_step=step, pending_steps=pending).replace(seen="" if step else state.seen)
+    return state.with_memory(current_step=step, pending_steps=pending).replace(
+        seen="" if step else state.seen
+    )
 
 
 def with_step_done(state: RunState, evidence: str = "") -> RunState:
@@ -41,7 +45,9 @@ def _completed(state: RunState, steps: dict[str, str]) -> RunState:
     earlier = (step for step in state.memory.completed_steps if step not in steps)
     done = (*earlier, *steps)[-KEPT:]
     evidence = {**state.memory.step_evidence, **steps}
-    return state.with_memory(completed_steps=done, step_evidence={step: evidence[step] for step in done})
+    return state.with_memory(
+        completed_steps=done, step_evidence={step: evidence[step] for step in done}
+    )
 
 
 def with_plan(state: RunState, event: PlanProposed) -> RunState:
@@ -50,10 +56,16 @@ def with_plan(state: RunState, event: PlanProposed) -> RunState:
     current = event.current or done.memory.current_step
     if current in event.completed:
         current = f"round-{state.round}" if state.round else None
-    planned = (step for step in event.pending if step != current and step not in event.completed)
+    planned = (
+        step
+        for step in event.pending
+        if step != current and step not in event.completed
+    )
     runners = (step for step in done.memory.pending_steps if is_runners(step))
     pending = tuple(dict.fromkeys((*planned, *runners)))
-    return done.with_memory(current_step=current, pending_steps=pending, proposed_stop=event.stop_reason)
+    return done.with_memory(
+        current_step=current, pending_steps=pending, proposed_stop=event.stop_reason
+    )
 
 
 def remaining_steps(state: RunState) -> tuple[str, ...]:
@@ -62,7 +74,13 @@ def remaining_steps(state: RunState) -> tuple[str, ...]:
     if state.phase is Phase.ENDED:
         return () if memory.stop_reason == "success" else memory.pending_steps
     planned = (step for step in memory.pending_steps if not is_runners(step))
-    return tuple(dict.fromkeys(step for step in (*planned, *_upcoming(state)) if step != memory.current_step))
+    return tuple(
+        dict.fromkeys(
+            step
+            for step in (*planned, *_upcoming(state))
+            if step != memory.current_step
+        )
+    )
 
 
 def _upcoming(state: RunState) -> list[str]:
@@ -77,11 +95,21 @@ def _upcoming(state: RunState) -> list[str]:
             is_green = state.baseline is not None and state.baseline.standing == "green"
             return audit if is_green and not plan.needs_round else again
         case Phase.WORKING | Phase.WORKED:
-            critique = [f"critique-{number}"] if plan.is_scored and state.critique is None else []
-            return [*critique, *([f"validate-{number}"] if plan.validators else []), *audit]
+            critique = (
+                [f"critique-{number}"]
+                if plan.is_scored and state.critique is None
+                else []
+            )
+            return [
+                *critique,
+                *([f"validate-{number}"] if plan.validators else []),
+                *audit,
+            ]
         case Phase.VALIDATED if not state.decided_by_validators:
             return audit
         case Phase.VALIDATED | Phase.JUDGED:
             return [] if state.verdict is not None and state.verdict.complete else again
         case _:
-            return again if state.phase is Phase.CONFIRMED and not state.confirmed else []
+            return (
+                again if state.phase is Phase.CONFIRMED and not state.confirmed else []
+            )

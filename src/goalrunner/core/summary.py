@@ -40,7 +40,9 @@ class SnapshotHistory:
     """The snapshots of a run: all that were taken, and those that each round found and left; round 0 is the start."""
 
     def __init__(self) -> None:
-        self.taken: list[Snapshot] = []  # oldest first; each differs from the one before
+        self.taken: list[
+            Snapshot
+        ] = []  # oldest first; each differs from the one before
         self.places: dict[str, int] = {}  # by id: its newest place in that list
         self.starts: dict[int, Snapshot] = {}
         self.ends: dict[int, Snapshot] = {}
@@ -61,7 +63,11 @@ class SnapshotHistory:
                     self.ends.setdefault(0, snapshot)
             case events.RoundStarted(round=number) if self.taken:
                 self.starts[number] = self.taken[-1]
-                self.began[number] = int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000 if at else 0
+                self.began[number] = (
+                    int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000
+                    if at
+                    else 0
+                )
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self.ends[number] = snapshot
                 self.touched[number] = event.touched
@@ -95,44 +101,78 @@ class EvidenceIndex:
         """Process one record."""
         event = record.event
         self.history.add(event, record.at)
-        self.observations.update((item.id, item) for item in events.observations_of(event))
+        self.observations.update(
+            (item.id, item) for item in events.observations_of(event)
+        )
         self.items.extend(events.shown_observations(event))
         match event:
             case events.RoundStarted(round=number):
                 self._round = number
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.items.append(Claim(round=self._round, text=event.text))
-            case events.UserSaid(text=text) | events.RunResumed(note=text) if text.strip():
+            case events.UserSaid(text=text) | events.RunResumed(note=text) if (
+                text.strip()
+            ):
                 self._said.append(UserText(self._round, text))
             case events.VerdictRecorded(stale=stale):
                 self.stale = stale
             case _:
                 pass
 
-    def trail(self, output: Callable[[ArtifactRef], bytes], message: Callable[[TranscriptRef], Message]) -> Trail:
+    def trail(
+        self,
+        output: Callable[[ArtifactRef], bytes],
+        message: Callable[[TranscriptRef], Message],
+    ) -> Trail:
         """Return the observations and claims so far, whose texts these functions read."""
 
         def read(item: Observation | Claim) -> str:
             if isinstance(item, Observation):
-                return output(item.output).decode("utf-8", errors="replace") if item.output else ""
+                return (
+                    output(item.output).decode("utf-8", errors="replace")
+                    if item.output
+                    else ""
+                )
             return text_of(message(item.text).get("content")) if item.text else ""
 
         return Trail(items=tuple(self.items), read=read, said=tuple(self._said))
 
     def rows(self, state: RunState) -> tuple[EvidenceRow, ...]:
         """Return the evidence table of a state's last verdict; empty without one."""
-        return self.table(state.verdict, state.validators) if state.verdict is not None else ()
+        return (
+            self.table(state.verdict, state.validators)
+            if state.verdict is not None
+            else ()
+        )
 
-    def table(self, verdict: GoalVerdict, results: Sequence[ValidatorResult] = ()) -> tuple[EvidenceRow, ...]:
+    def table(
+        self, verdict: GoalVerdict, results: Sequence[ValidatorResult] = ()
+    ) -> tuple[EvidenceRow, ...]:
         """Return a row for each citation of each criterion, then one for each validator's result."""
         rows = []
         for criterion in verdict.criteria:
             missing = "" if criterion.satisfied else criterion.missing
-            row = EvidenceRow(criterion=criterion.criterion, satisfied=criterion.satisfied, missing=missing)
+            row = EvidenceRow(
+                criterion=criterion.criterion,
+                satisfied=criterion.satisfied,
+                missing=missing,
+            )
             for citation in criterion.evidence:
-                cited = {"observation": citation.identifier, "quote": citation.quote, "fact": citation.fact}
+                cited = {
+                    "observation": citation.identifier,
+                    "quote": citation.quote,
+                    "fact": citation.fact,
+                }
                 stale = self.stale.get(citation.identifier, "")
-                rows.append(row.model_copy(update={**cited, **self._seen(citation.identifier), "stale": stale}))
+                rows.append(
+                    row.model_copy(
+                        update={
+                            **cited,
+                            **self._seen(citation.identifier),
+                            "stale": stale,
+                        }
+                    )
+                )
             if not criterion.evidence:
                 rows.append(row)
         for result in results:
@@ -148,7 +188,9 @@ class EvidenceIndex:
             )
             # The table is published, for example in a pull request.
             concealed = {"command": "", "facts": ()} if result.hidden else {}
-            rows.append(row.model_copy(update={**self._seen(result.observation), **concealed}))
+            rows.append(
+                row.model_copy(update={**self._seen(result.observation), **concealed})
+            )
         return tuple(rows)
 
     def _seen(self, identifier: str) -> dict[str, object]:
@@ -157,8 +199,13 @@ class EvidenceIndex:
         if observation is None:
             return {}
         end = self.history.ends.get(observation.round)
-        after = (end.id if end else "") if observation.reported_by else observation.after
-        code = next((found for fact in observation.facts if (found := _EXIT.fullmatch(fact))), None)
+        after = (
+            (end.id if end else "") if observation.reported_by else observation.after
+        )
+        code = next(
+            (found for fact in observation.facts if (found := _EXIT.fullmatch(fact))),
+            None,
+        )
         return {
             "known": True,
             "source": observation.source,
@@ -171,7 +218,9 @@ class EvidenceIndex:
         }
 
 
-def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
+def evidence_of(
+    records: Iterable[Record],
+) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
     """Return the state that the records fold to (None for an empty log), and the evidence table of its last verdict."""
     index, state = EvidenceIndex(), None
     for record in records:
@@ -183,21 +232,35 @@ def evidence_of(records: Iterable[Record]) -> tuple[RunState | None, tuple[Evide
 def last_verdict(state: RunState) -> GoalVerdict | None:
     """Return the last verdict; None only if no round was checked. One that is not complete says what is missing."""
     verdict, problem = state.verdict, state.audit_problem
-    unasked = state.status is GoalStatus.FAILED and (state.memory.current_step or "").startswith("audit-")
+    unasked = state.status is GoalStatus.FAILED and (
+        state.memory.current_step or ""
+    ).startswith("audit-")
     if state.iterations and (verdict is None or unasked):
         why = f"the judge could not be asked: {problem}" if problem else state.message
-        return GoalVerdict(score=0.0, complete=False, missing=why or NOT_SAID, source="fallback")
+        return GoalVerdict(
+            score=0.0, complete=False, missing=why or NOT_SAID, source="fallback"
+        )
     if verdict is None or verdict.complete or verdict.missing.strip():
         return verdict
-    open_ones = (f"{item.criterion}: {item.missing}".rstrip(": ") for item in verdict.criteria if not item.satisfied)
-    return verdict.model_copy(update={"missing": "\n".join(open_ones) or verdict.blocked or NOT_SAID})
+    open_ones = (
+        f"{item.criterion}: {item.missing}".rstrip(": ")
+        for item in verdict.criteria
+        if not item.satisfied
+    )
+    return verdict.model_copy(
+        update={"missing": "\n".join(open_ones) or verdict.blocked or NOT_SAID}
+    )
 
 
 NOT_SAID = "the check did not say what is missing"
 
 
 def outcome_of(
-    state: RunState, run_path: str = "", *, evidence: tuple[EvidenceRow, ...] = (), lost: bool = False
+    state: RunState,
+    run_path: str = "",
+    *,
+    evidence: tuple[EvidenceRow, ...] = (),
+    lost: bool = False,
 ) -> GoalOutcome:
     """Return the outcome of a state, also of a run that has not ended (status `running`). `lost`: its process is gone."""
     return GoalOutcome(
@@ -248,12 +311,25 @@ def approval_row(item: Approval) -> ApprovalRow:
     return ApprovalRow(**about, decision=item.decision or "waiting", diff=diff)
 
 
-_MODELS: dict[str, Any] = {"goal": Goal, "outcome": GoalOutcome, "state": RunState, "events": Record}
+_MODELS: dict[str, Any] = {
+    "goal": Goal,
+    "outcome": GoalOutcome,
+    "state": RunState,
+    "events": Record,
+}
 
 
 def json_schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of goal files, outcomes, states or log records. Raise UsageError for another name."""
     if name not in _MODELS:
-        raise UsageError(f"there is no schema {name!r:.40}", f"known: {', '.join(_MODELS)}")
-    value = TypeAdapter(_MODELS[name]).json_schema(mode="validation" if name == "goal" else "serialization")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **value, "title": f"goal: {name}"}
+        raise UsageError(
+            f"there is no schema {name!r:.40}", f"known: {', '.join(_MODELS)}"
+        )
+    value = TypeAdapter(_MODELS[name]).json_schema(
+        mode="validation" if name == "goal" else "serialization"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **value,
+        "title": f"goal: {name}",
+    }

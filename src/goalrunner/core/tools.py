@@ -38,7 +38,9 @@ PYTEST = Runner(
     filters="-k -m --deselect --ignore --ignore-glob",
     varying="--testmon --picked --lf --last-failed",
 )
-UNITTEST = Runner(name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True)
+UNITTEST = Runner(
+    name="unittest", programs="unittest", idle="-h --help", filters="-k", is_module=True
+)
 JEST = Runner(
     name="jest",
     programs="jest jest.js",
@@ -65,7 +67,13 @@ NODE_TEST = Runner(
     filters="--test-name-pattern --test-skip-pattern --test-only",
     option="--test",
 )
-GO_TEST = Runner(name="go test", programs="go", idle="-list -c -n", filters="-run -skip", commands="test")
+GO_TEST = Runner(
+    name="go test",
+    programs="go",
+    idle="-list -c -n",
+    filters="-run -skip",
+    commands="test",
+)
 CARGO_TEST = Runner(
     name="cargo test",
     programs="cargo",
@@ -81,13 +89,45 @@ MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 """In the order in which make looks for them."""
 
 PROJECT_FILES = (
-    *("pyproject.toml", "setup.py", "setup.cfg", "package.json", "deno.json", "go.mod", "Cargo.toml", *MAKEFILES),
-    *("CMakeLists.txt", "meson.build", "pom.xml", "build.gradle", "build.gradle.kts", "Gemfile", "composer.json"),
-    *("mix.exs", "Package.swift", "pubspec.yaml", "build.sbt", "stack.yaml", "dune-project"),
+    *(
+        "pyproject.toml",
+        "setup.py",
+        "setup.cfg",
+        "package.json",
+        "deno.json",
+        "go.mod",
+        "Cargo.toml",
+        *MAKEFILES,
+    ),
+    *(
+        "CMakeLists.txt",
+        "meson.build",
+        "pom.xml",
+        "build.gradle",
+        "build.gradle.kts",
+        "Gemfile",
+        "composer.json",
+    ),
+    *(
+        "mix.exs",
+        "Package.swift",
+        "pubspec.yaml",
+        "build.sbt",
+        "stack.yaml",
+        "dune-project",
+    ),
 )
 """Files that stand in the folder of a project, or of a part of one that has its own packages or targets."""
 
-_JAVASCRIPT = ("tsconfig*.json", "jsconfig.json", "setupTests.*", "__mocks__/", ".babelrc*", "babel.config.*", ".npmrc")
+_JAVASCRIPT = (
+    "tsconfig*.json",
+    "jsconfig.json",
+    "setupTests.*",
+    "__mocks__/",
+    ".babelrc*",
+    "babel.config.*",
+    ".npmrc",
+)
 CONFIGURATION: dict[str, tuple[str, ...]] = {
     "pytest": ("conftest.py", ".coveragerc", "tox.ini"),
     "coverage": (".coveragerc",),
@@ -100,8 +140,13 @@ CONFIGURATION: dict[str, tuple[str, ...]] = {
     "just": ("justfile", ".justfile"),
     "task": ("Taskfile.*",),
     "rake": ("Rakefile", "*.rake"),
-    **dict.fromkeys("node npm npx pnpm yarn bun bunx deno tsx ts-node tap tape ava".split(), _JAVASCRIPT),  # noqa: SIM905
-    **dict.fromkeys("jest mocha vitest eslint tsc playwright cypress karma".split(), _JAVASCRIPT),  # noqa: SIM905
+    **dict.fromkeys(
+        "node npm npx pnpm yarn bun bunx deno tsx ts-node tap tape ava".split(),
+        _JAVASCRIPT,
+    ),
+    **dict.fromkeys(
+        "jest mocha vitest eslint tsc playwright cypress karma".split(), _JAVASCRIPT
+    ),
     "vite": ("vite.config.*",),
     "bun": (*_JAVASCRIPT, "bunfig.toml"),
     "vitest": (*_JAVASCRIPT, "vite.config.*"),
@@ -109,10 +154,25 @@ CONFIGURATION: dict[str, tuple[str, ...]] = {
     "basedpyright": ("pyrightconfig.json", ".basedpyright/"),
     "lint-imports": (".importlinter",),
     "golangci-lint": (".golangci.*",),
-    "cargo": (".cargo/", ".config/nextest.toml", "clippy.toml", ".clippy.toml", "rustfmt.toml", ".rustfmt.toml"),
+    "cargo": (
+        ".cargo/",
+        ".config/nextest.toml",
+        "clippy.toml",
+        ".clippy.toml",
+        "rustfmt.toml",
+        ".rustfmt.toml",
+    ),
     **dict.fromkeys(
         ("gradle", "gradlew"),
-        ("*.gradle", "*.gradle.kts", "gradle.properties", "buildSrc/", "gradle/", "detekt*.*", "lint-baseline.xml"),
+        (
+            "*.gradle",
+            "*.gradle.kts",
+            "gradle.properties",
+            "buildSrc/",
+            "gradle/",
+            "detekt*.*",
+            "lint-baseline.xml",
+        ),
     ),
     **dict.fromkeys(("mvn", "mvnw"), ("pom.xml", ".mvn/")),
     "dotnet": ("Directory.Build.*", "*.runsettings"),
@@ -127,7 +187,7 @@ CONFIGURED_BY_NAME = frozenset(
     """
     pytest coverage tox nox hatch behave nose2 jest vitest mocha ava karma nyc c8 playwright cypress tap deno nx turbo
     phpunit rspec invoke pre-commit prek lefthook lint-staged detekt checkstyle
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Further programs, beside checkers, whose configuration begins with their names: tox.ini, .nycrc, jest.config.js."""
 
@@ -137,21 +197,26 @@ CHECKERS = frozenset(
     interrogate pydocstyle pycodestyle eslint tsc prettier stylelint biome oxlint xo standard jshint golangci-lint gofmt
     staticcheck shellcheck shfmt yamllint markdownlint markdownlint-cli2 hadolint rubocop phpstan psalm phpcs ktlint
     clang-tidy clang-format rustfmt clippy swiftlint sqlfluff typos actionlint pre-commit prek
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Linters, formatters and type checkers."""
 
 LEAVE_OUT_IGNORED = frozenset({"ruff", "black", "prettier", "biome", "rg"})
 """Checkers that leave out what git ignores, so that .gitignore configures them."""
 
-PACKAGE_MANAGERS = {"pnpm": "pnpm-lock.yaml", "yarn": "yarn.lock", "bun": "bun.lock", "npm": "package-lock.json"}
+PACKAGE_MANAGERS = {
+    "pnpm": "pnpm-lock.yaml",
+    "yarn": "yarn.lock",
+    "bun": "bun.lock",
+    "npm": "package-lock.json",
+}
 """Programs that run the scripts of package.json, with their lock files; npm works with those of others as well."""
 
 PYTHON_TOOLS = frozenset(
     """
     ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
     sphinx twine uv
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
 
@@ -171,7 +236,17 @@ PROJECT_RUNNERS = {
 PROGRAM_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of a project in which programs are installed."""
 
-DAEMONS = ("dmypy", "gradle", "gradlew", "bazel", "bazelisk", "watchman", "docker", "docker-compose", "podman")
+DAEMONS = (
+    "dmypy",
+    "gradle",
+    "gradlew",
+    "bazel",
+    "bazelisk",
+    "watchman",
+    "docker",
+    "docker-compose",
+    "podman",
+)
 """Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace."""
 
 
@@ -233,7 +308,9 @@ WRAPPERS: dict[str, Wrapper] = {
     "pnpm": Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx"),
     "pnpx": Wrapper(),
     "poetry": Wrapper("-C --directory -P --project", behind="run"),
-    "python": Wrapper("-m -c -W -X --check-hash-based-pycs", clean="-I -E", starts_module=True),
+    "python": Wrapper(
+        "-m -c -W -X --check-hash-based-pycs", clean="-I -E", starts_module=True
+    ),
     "rye": Wrapper(behind="run"),
     "setsid": Wrapper(),
     "stdbuf": Wrapper("-i -o -e --input --output --error"),
@@ -245,7 +322,9 @@ WRAPPERS: dict[str, Wrapper] = {
     "uv": Wrapper(_UV, behind="run,tool run"),
     "uvx": Wrapper(_UV),
     "xargs": Wrapper(_XARGS),
-    "xvfb-run": Wrapper("-e -f -n -p -s -w --auth-file --error-file --server-num --server-args --wait"),
+    "xvfb-run": Wrapper(
+        "-e -f -n -p -s -w --auth-file --error-file --server-num --server-args --wait"
+    ),
     "yarn": Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx"),
 }
 
@@ -253,20 +332,30 @@ UNREAD_WRAPPERS = frozenset(
     """
     alias caffeinate chroot chrt doas eval fakeroot ionice ltrace nsenter numactl parallel pkexec proxychains
     proxychains4 runuser script setpriv strace su systemd-run taskset torsocks unshare watch
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Programs that start or rename other programs in ways that are not read."""
 
 SCRIPT_OPTIONS = frozenset({"-c", "--call", "--command", "-S", "--split-string"})
 """Options of wrappers whose value is a shell line."""
 
-GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"})
+GIT_VALUED = frozenset(
+    {
+        "-C",
+        "-c",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--exec-path",
+        "--super-prefix",
+    }
+)
 """Options of git, before its subcommand, that take a value."""
 
 WITH_SUBCOMMANDS = frozenset(
     """
     apk apt apt-get aws brew bun bundle cargo composer conda dnf docker gcloud gem gh git glab go helm kubectl mamba npm
     pdm pip pip3 pipx pnpm podman poetry systemctl terraform uv yarn yum
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Programs whose options may stand before their subcommand: `git -C x push`."""

@@ -28,7 +28,16 @@ from goalrunner.core.messages import (
     text,
     text_of,
 )
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Claim, Observation, Trail, UserText, source_of, trail_with
+from goalrunner.core.observation import (
+    FORGEABLE,
+    RESPONSE,
+    Claim,
+    Observation,
+    Trail,
+    UserText,
+    source_of,
+    trail_with,
+)
 from goalrunner.core.user_messages import ORIGIN, persons_text
 
 Deliverable = Literal["workspace", "response"]
@@ -38,19 +47,27 @@ _SUBAGENTS = frozenset(
     """
     task agent agentoutputtool delegate delegatetask delegatetoagent spawnagent waitagent resumeagent sendinput
     closeagent invokeagent subagent newtask codebaseinvestigator
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Tools whose result is the report of another agent, in lower case, letters only."""
 _WRITERS = tuple(
     """
     write writefile writetofile edit editfile fileeditor editor edittool create createfile replace replaceinfile strreplace
     insert append savefile patch diff
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Endings of the names of tools that write files, in lower case, letters only."""
 _OF_ONE_FILE = (*_WRITERS, "read", "readfile", "view", "viewfile", "openfile", "cat")
 _LOOKS = frozenset({"view", "undo_edit"})
-_PATHS = ("file_path", "filePath", "path", "filename", "absolute_path", "notebook_path", "target_file")
+_PATHS = (
+    "file_path",
+    "filePath",
+    "path",
+    "filename",
+    "absolute_path",
+    "notebook_path",
+    "target_file",
+)
 """Arguments of file tools that name the file."""
 _COMMANDS = ("command", "cmd", "script", "code")
 _LONGEST_PATH = 80
@@ -78,7 +95,15 @@ class _Call:
         """Return what holds for a result of one of two calls with the same id: which of them is not known."""
         given, forgeable = self.given | other.given, self.forgeable or other.forgeable
         summary, waiting = self.summary or other.summary, self.waiting + 1
-        return _Call("tool", "", given, forgeable, summary, waiting, number=min(self.number, other.number))
+        return _Call(
+            "tool",
+            "",
+            given,
+            forgeable,
+            summary,
+            waiting,
+            number=min(self.number, other.number),
+        )
 
 
 class TrailBuilder:
@@ -102,7 +127,9 @@ class TrailBuilder:
         self._items: list[Observation | Claim] = []
         self._places: list[Any] = []
         self._observed = 0
-        self._response: int | None = None  # the index of the last text of the agent itself
+        self._response: int | None = (
+            None  # the index of the last text of the agent itself
+        )
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
         self._order = CallOrder()
@@ -148,14 +175,20 @@ class TrailBuilder:
             tool=source_of(clean(tool)),
             command=clean(_shown(tool, arguments, line)),
             given=frozenset(_strings(arguments)),
-            forgeable=next(iter(writes), "") or self._written.of_call(tool, arguments, line),
+            forgeable=next(iter(writes), "")
+            or self._written.of_call(tool, arguments, line),
             summary=summary or (self._subagents and _letters(tool) in _SUBAGENTS),
             started=started,
             number=self._called,
             path="" if line is not None else _only_path(tool, arguments),
         )
-        self._order.changed(self._called, [*self._written.newest, *removed_by(line[:_LONGEST] if line else "")])
-        self._calls[identifier] = before.beside(call) if before and before.waiting else call
+        self._order.changed(
+            self._called,
+            [*self._written.newest, *removed_by(line[:_LONGEST] if line else "")],
+        )
+        self._calls[identifier] = (
+            before.beside(call) if before and before.waiting else call
+        )
 
     def wrote(self, path: str) -> None:
         """Note a file that the agent wrote by other means than its tools."""
@@ -167,16 +200,28 @@ class TrailBuilder:
         call = self._calls.get(identifier)
         return call.tool if call and call.waiting else ""
 
-    def result(self, identifier: str, text: str, facts: Sequence[str] = (), *, tool: str = "") -> None:
+    def result(
+        self, identifier: str, text: str, facts: Sequence[str] = (), *, tool: str = ""
+    ) -> None:
         """Add the result of a call, or of a tool whose call is not known.
 
         It is an observation, except for a sub-agent's report and a result that only repeats an argument (`finish`).
         """
         known = self._calls.pop(identifier, None)
-        call = known or _Call(source_of(clean(tool)) if tool else "tool", number=self._called)
-        if known and (identifier or known.waiting > 1):  # a further result with this id belongs to no known call
-            given, left = (call.given, call.waiting - 1) if call.waiting > 1 else (frozenset[str](), 0)
-            self._calls[identifier] = replace(call, tool="tool", command="", given=given, waiting=left)
+        call = known or _Call(
+            source_of(clean(tool)) if tool else "tool", number=self._called
+        )
+        if known and (
+            identifier or known.waiting > 1
+        ):  # a further result with this id belongs to no known call
+            given, left = (
+                (call.given, call.waiting - 1)
+                if call.waiting > 1
+                else (frozenset[str](), 0)
+            )
+            self._calls[identifier] = replace(
+                call, tool="tool", command="", given=given, waiting=left
+            )
         # TaskOutput returns the output of a background command, or the report of another agent.
         is_output = self._subagents and call.tool == "TaskOutput"
         is_report = call.summary or (is_output and _COMMAND_TASK not in text[:_HEAD])
@@ -204,22 +249,38 @@ class TrailBuilder:
     def finish(self, deliverable: Deliverable) -> Trail:
         """Return the trail. If the response is the deliverable, the last text of the agent is an observation."""
         if deliverable == "response" and self._response is not None:
-            number, identifier = self._items[self._response].round, f"o{self._observed + 1}"
-            response = Observation(id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number)
+            number, identifier = (
+                self._items[self._response].round,
+                f"o{self._observed + 1}",
+            )
+            response = Observation(
+                id=identifier, source=RESPONSE, facts=(f"round {number}",), round=number
+            )
             self._items[self._response] = response
         stored = trail_with(zip(self._items, self._places, strict=True))
         stale = self._order.stale() if deliverable == "workspace" else {}
         said = tuple(self._user_texts)
-        return replace(stored, read=lambda item: self._read(stored.read(item)), said=said, stale=stale)
+        return replace(
+            stored,
+            read=lambda item: self._read(stored.read(item)),
+            said=said,
+            stale=stale,
+        )
 
 
 def command_of(arguments: Any) -> str | None:
     """Return the command line of a shell-like call; None for other calls."""
-    if isinstance(arguments, dict) and not any(isinstance(arguments.get(key), str) for key in _PATHS):
+    if isinstance(arguments, dict) and not any(
+        isinstance(arguments.get(key), str) for key in _PATHS
+    ):
         for given in map(arguments.get, _COMMANDS):
             if isinstance(given, str):
                 return clean(given)
-            if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
+            if (
+                isinstance(given, list)
+                and given
+                and all(isinstance(word, str) for word in given)
+            ):
                 shell = len(given) == 3 and given[1] in ("-c", "-lc")
                 return clean(given[2] if shell else " ".join(given))
     return None
@@ -237,13 +298,21 @@ def _shown(tool: str, arguments: Any, line: str | None) -> str:
         path = next((arguments[key] for key in _PATHS if key in texts), None)
         if path is not None and (_is_writer(tool) or texts <= {*_PATHS, "command"}):
             return f"{arguments['command']} {path}" if "command" in texts else path
-    return arguments if isinstance(arguments, str) else json_of(arguments) if arguments else ""
+    return (
+        arguments
+        if isinstance(arguments, str)
+        else json_of(arguments)
+        if arguments
+        else ""
+    )
 
 
 def _strings(arguments: Any) -> list[str]:
     values = arguments.values() if isinstance(arguments, dict) else [arguments]
     values = [*values, *(at(value, "message") for value in values)]
-    return [value.strip() for value in values if isinstance(value, str) and value.strip()]
+    return [
+        value.strip() for value in values if isinstance(value, str) and value.strip()
+    ]
 
 
 def _letters(tool: str) -> str:
@@ -257,7 +326,11 @@ def _is_writer(tool: str) -> bool:
 def _only_path(tool: str, arguments: Any) -> str:
     """Return the file that a tool reads or writes; empty for a tool that may look at others."""
     given = arguments if isinstance(arguments, dict) else {}
-    return next(filter(None, map(text, map(given.get, _PATHS))), "") if _letters(tool).endswith(_OF_ONE_FILE) else ""
+    return (
+        next(filter(None, map(text, map(given.get, _PATHS))), "")
+        if _letters(tool).endswith(_OF_ONE_FILE)
+        else ""
+    )
 
 
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
@@ -290,7 +363,10 @@ class WrittenFiles:
         """Return whether a path, absolute or relative to a folder that is not known, is one of them."""
         path = posixpath.normpath(path)
         known = self._by_name.get(posixpath.basename(path), ())
-        return any(path == one or path.endswith(f"/{one}") or one.endswith(f"/{path}") for one in known)
+        return any(
+            path == one or path.endswith(f"/{one}") or one.endswith(f"/{path}")
+            for one in known
+        )
 
     def add(self, path: str) -> None:
         """Note a file."""
@@ -305,9 +381,17 @@ class WrittenFiles:
             return self._of_command(command[:_LONGEST])
         given = arguments if isinstance(arguments, dict) else {}
         paths = [path for key in _PATHS if (path := text(given.get(key)))]
-        paths += [path for entry in items(given.get("locations")) if (path := text(at(entry, "path")))]
+        paths += [
+            path
+            for entry in items(given.get("locations"))
+            if (path := text(at(entry, "path")))
+        ]
         if "patch" in tool.lower():
-            body = arguments if isinstance(arguments, str) else "\n".join(map(text, given.values()))
+            body = (
+                arguments
+                if isinstance(arguments, str)
+                else "\n".join(map(text, given.values()))
+            )
             paths += _PATCHED.findall(body)
         if _is_writer(tool) and given.get("command") not in _LOOKS:
             for path in paths:
@@ -316,7 +400,11 @@ class WrittenFiles:
 
     def _of_command(self, command: str) -> str:
         # Without here-documents and quoted texts, which may contain anything; `$OUT/x` is the path OUT/x.
-        line = re.sub(r"[${}]", "", _TEXT.sub("''", _QUOTED.sub(r"\2", _DOCUMENT.sub(r"\3", command))))
+        line = re.sub(
+            r"[${}]",
+            "",
+            _TEXT.sub("''", _QUOTED.sub(r"\2", _DOCUMENT.sub(r"\3", command))),
+        )
         silent = _REDIRECTED.findall(line) + _COPIED.findall(line)
         printed = _PATCHED.findall(command) + " ".join(_TEE.findall(line)).split()
         for path in (*silent, *printed):
@@ -335,7 +423,9 @@ _AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
 """Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
 
 
-def trail_of(messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace") -> Trail:
+def trail_of(
+    messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace"
+) -> Trail:
     """Return the trail of a chat in OpenAI's format, oldest first: observations numbered from o1, rounds by user messages.
 
     `content` is a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for calls and results.
@@ -346,11 +436,17 @@ def trail_of(messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable 
     return trail.finish(deliverable)
 
 
-def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool = False) -> None:
+def add_message(
+    trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool = False
+) -> None:
     """Add a chat message: text of the assistant is a claim, results of tools are observations unless all are `claims`."""
     content, role = message.get("content"), message.get("role")
     said, tool = clean(text_of(content)), ""
-    results = [one for one in blocks_of(content) if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)]
+    results = [
+        one
+        for one in blocks_of(content)
+        if one.kind == "result" and bool(one.name) == _AUTHORS.get(role)
+    ]
     # A user message may contain only tool results; a text begins a round.
     if role == "user" and not claims and (said.strip() or not results):
         # Beside results, a text of a program is as likely.
@@ -360,8 +456,13 @@ def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool
         trail.said(said, summary=claims)
         for call in calls_of(message):
             started = start_of(message.get(TIMESTAMP))
-            trail.called(call.id, call.name, call.given, summary=claims, started=started)
-    elif role in ("tool", "function"):  # a function is the old form, whose calls have no id
+            trail.called(
+                call.id, call.name, call.given, summary=claims, started=started
+            )
+    elif role in (
+        "tool",
+        "function",
+    ):  # a function is the old form, whose calls have no id
         tool, results = (
             text(message.get("name")),
             [Block("result", id=str(message.get("tool_call_id") or ""), text=said)],
@@ -370,4 +471,9 @@ def add_message(trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool
         if claims:
             trail.said(result.text, summary=True)
         else:
-            trail.result(result.id, result.text, facts_of(result.text, failed=result.failed), tool=tool)
+            trail.result(
+                result.id,
+                result.text,
+                facts_of(result.text, failed=result.failed),
+                tool=tool,
+            )

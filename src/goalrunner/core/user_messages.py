@@ -48,7 +48,11 @@ def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
     """
     own = _REMINDER.sub("", text).strip()
     is_programs = _OF_PROGRAMS.match(own) or any(words in own for words in _OF_RUNNER)
-    if not own or is_programs or any(_repeats(own, prompt.strip()) for prompt in prompts):
+    if (
+        not own
+        or is_programs
+        or any(_repeats(own, prompt.strip()) for prompt in prompts)
+    ):
         return ""
     return shortened(own, LONGEST_USER_TEXT)
 

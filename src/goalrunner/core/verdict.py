@@ -15,7 +15,9 @@ from goalrunner.core.observation import ArtifactRef
 FEEDBACK_TAIL = 4_000
 """Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
 
-_TAIL_OF_NPM = re.compile(r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?")
+_TAIL_OF_NPM = re.compile(
+    r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?"
+)
 """Last lines of npm that do not name the cause."""
 _ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
 _BARE = re.compile(r"exit \d+(?:, expected \d+)?")
@@ -32,8 +34,14 @@ class ValidationOutcome(Frozen):
     evidence: tuple[str, ...] = ()
     """What it looked at: ("order:O-104",)."""
 
-    def __init__(self, /, passed: bool, feedback: str | None = None, evidence: Sequence[str] = ()) -> None:
-        fields: dict[str, Any] = {"passed": passed, "feedback": feedback, "evidence": evidence}
+    def __init__(
+        self, /, passed: bool, feedback: str | None = None, evidence: Sequence[str] = ()
+    ) -> None:
+        fields: dict[str, Any] = {
+            "passed": passed,
+            "feedback": feedback,
+            "evidence": evidence,
+        }
         super().__init__(**fields)
 
 
@@ -98,7 +106,9 @@ class ValidatorResult(Frozen):
     passed: bool = Field(strict=True)
     feedback: str = ""
     """The last 4,000 characters of the output, or the callable's feedback."""
-    reason: Literal["passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"] = "red"
+    reason: Literal[
+        "passed", "red", "timeout", "crashed", "not_found", "invalid_result", "flaky"
+    ] = "red"
     command: str = ""
     """The command line, or module:function."""
     exit_code: int | None = None
@@ -129,7 +139,9 @@ class ValidatorResult(Frozen):
     @property
     def is_silent(self) -> bool:
         """Whether it only says that it did not pass, like a callable that returned False."""
-        return not self.passed and self.summary == NOT_PASSED and not self.feedback.strip()
+        return (
+            not self.passed and self.summary == NOT_PASSED and not self.feedback.strip()
+        )
 
     @property
     def remark(self) -> str:
@@ -138,7 +150,11 @@ class ValidatorResult(Frozen):
         if self.passed or not _BARE.fullmatch(summary):
             return summary
         lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
-        causes = [line for line in lines if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)]
+        causes = [
+            line
+            for line in lines
+            if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)
+        ]
         return f"{summary}: {one_line(causes[-1], _SHOWN)}" if causes else summary
 
 
@@ -150,7 +166,11 @@ def identifier_of(text: str) -> str:
 
 def obstacle_of(results: Sequence[ValidatorResult]) -> str:
     """Return why validators cannot run here, one line each; empty if all can."""
-    return "\n".join(f"validator {item.name} cannot run here: {item.summary}" for item in results if item.cannot_run)
+    return "\n".join(
+        f"validator {item.name} cannot run here: {item.summary}"
+        for item in results
+        if item.cannot_run
+    )
 
 
 class Citation(Frozen):
@@ -202,7 +222,9 @@ class GoalVerdict(Frozen):
 
     @model_validator(mode="after")
     def _complete_means_all(self) -> GoalVerdict:
-        if self.complete and any(not criterion.satisfied for criterion in self.criteria):
+        if self.complete and any(
+            not criterion.satisfied for criterion in self.criteria
+        ):
             raise ValueError("complete beside a criterion that is not satisfied")
         if self.complete and self.blocked:
             raise ValueError("complete and blocked at once")
@@ -211,7 +233,13 @@ class GoalVerdict(Frozen):
     @property
     def cited(self) -> tuple[str, ...]:
         """The ids that it cites, each once."""
-        return tuple(dict.fromkeys(item.identifier for criterion in self.criteria for item in criterion.evidence))
+        return tuple(
+            dict.fromkeys(
+                item.identifier
+                for criterion in self.criteria
+                for item in criterion.evidence
+            )
+        )
 
 
 class UnreadAnswer(Frozen):
@@ -224,7 +252,11 @@ class UnreadAnswer(Frozen):
 
     def __str__(self) -> str:
         """Return two lines for people: the reason, and what the judge said."""
-        said = f"it said: {quoted(one_line(self.text))}" if self.text else "it said nothing"
+        said = (
+            f"it said: {quoted(one_line(self.text))}"
+            if self.text
+            else "it said nothing"
+        )
         return f"the judge's answer could not be read: {self.reason}\n{said}"
 
 
@@ -233,7 +265,9 @@ HIDDEN = "a check that is not shown to you failed; go through the objective agai
 
 
 def verdict_of(
-    results: Sequence[ValidatorResult], refusal: str = "", protected_changes: Sequence[str] = ()
+    results: Sequence[ValidatorResult],
+    refusal: str = "",
+    protected_changes: Sequence[str] = (),
 ) -> GoalVerdict:
     """Return the runner's own verdict: complete if there are validators and all are green.
 
@@ -241,7 +275,11 @@ def verdict_of(
     """
     red = [result for result in results if not result.passed]
     passed = bool(results) and not red and not refusal
-    parts = [f"validator {result.name}: {_summary_and_feedback(result)}" for result in red if not result.hidden]
+    parts = [
+        f"validator {result.name}: {_summary_and_feedback(result)}"
+        for result in red
+        if not result.hidden
+    ]
     if any(result.hidden for result in red):
         parts.append(HIDDEN)
     if refusal:
@@ -250,13 +288,24 @@ def verdict_of(
         parts = ["no validator has run"]
     if not passed and (note := protected_message(protected_changes)):
         parts.append(note)
-    return GoalVerdict(score=1.0 if passed else 0.0, complete=passed, missing="\n\n".join(parts), source="validators")
+    return GoalVerdict(
+        score=1.0 if passed else 0.0,
+        complete=passed,
+        missing="\n\n".join(parts),
+        source="validators",
+    )
 
 
-def agent_feedback(verdict: GoalVerdict, results: Sequence[ValidatorResult]) -> str | None:
+def agent_feedback(
+    verdict: GoalVerdict, results: Sequence[ValidatorResult]
+) -> str | None:
     """Return the feedback for the agent; None if the validators only say that they did not pass."""
     silent = all(result.is_silent for result in results if not result.passed)
-    if verdict.source == "validators" and silent and verdict.missing == verdict_of(results).missing:
+    if (
+        verdict.source == "validators"
+        and silent
+        and verdict.missing == verdict_of(results).missing
+    ):
         return None
     return verdict.missing.strip() or None
 
@@ -283,17 +332,43 @@ def _summary_and_feedback(result: ValidatorResult) -> str:
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
 _VARYING = (
-    (re.compile(r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"), "<time>"),
+    (
+        re.compile(
+            r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+        ),
+        "<time>",
+    ),
     # In names of files, as npm writes its logs: 2026-11-22T20_14_47_323Z
-    (re.compile(r"(?<!\d)\d{4}-?\d{2}-?\d{2}[T_-]\d{2}[_.-]?\d{2}[_.-]?\d{2}(?:[_.-]\d{1,9}(?!\d))?Z?"), "<time>"),
+    (
+        re.compile(
+            r"(?<!\d)\d{4}-?\d{2}-?\d{2}[T_-]\d{2}[_.-]?\d{2}[_.-]?\d{2}(?:[_.-]\d{1,9}(?!\d))?Z?"
+        ),
+        "<time>",
+    ),
     (re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b"), "<time>"),
-    (re.compile(rf"\b{_NUMBER}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|m|h)\b"), "<duration>"),
-    (re.compile(r"(?:/private)?(?:/var/folders|/var/tmp|/tmp|/dev/shm)(?:/[^\s:'\"()\[\]]*)?"), "<temporary>"),
+    (
+        re.compile(
+            rf"\b{_NUMBER}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|m|h)\b"
+        ),
+        "<duration>",
+    ),
+    (
+        re.compile(
+            r"(?:/private)?(?:/var/folders|/var/tmp|/tmp|/dev/shm)(?:/[^\s:'\"()\[\]]*)?"
+        ),
+        "<temporary>",
+    ),
     (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "<id>"),
-    (re.compile(r"\b(pid|process|port|seed|thread)([ =:#]+)\d+", re.IGNORECASE), r"\1\2<number>"),
-    (re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"), "<number>"),
+    (
+        re.compile(r"\b(pid|process|port|seed|thread)([ =:#]+)\d+", re.IGNORECASE),
+        r"\1\2<number>",
+    ),
+    (
+        re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"),
+        "<number>",
+    ),
 )
 """Patterns of text that varies between two runs of the same check, and their replacements."""
 
@@ -302,4 +377,6 @@ def normalised(text: str) -> str:
     """Return a text without durations, times, temporary paths, addresses and ids, its lines in a fixed order."""
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
-    return "\n".join(sorted(" ".join(line.split()) for line in text.splitlines() if line.strip()))
+    return "\n".join(
+        sorted(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    )

@@ -51,22 +51,33 @@ class SwitchAgent:
 
 def seconds_between(start: str, end: str) -> float:
     """Return the seconds from one time to another (ISO 8601), at least 0."""
-    return max(0.0, (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+    return max(
+        0.0,
+        (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds(),
+    )
 
 
 def wait_at_hand(waiting: Waiting) -> Wait:
     """Return the step that goes on with a wait that an earlier process may have begun."""
     until = datetime.fromisoformat(waiting.until)
-    return Wait(waiting.account, waiting.kind, waiting.reason, until, waiting.number, begun=True)
+    return Wait(
+        waiting.account, waiting.kind, waiting.reason, until, waiting.number, begun=True
+    )
 
 
 def after_failure(state: RunState, failure: Failure) -> Wait | SwitchAgent | RunEnded:
     """Return what follows a failure: a wait if it passes within the goal's `wait`, else the next agent, else the end."""
     wait = _wait_after(failure)
-    if wait is not None and (wait.kind == "retry" or fits(state, failure.at, wait.until)):
+    if wait is not None and (
+        wait.kind == "retry" or fits(state, failure.at, wait.until)
+    ):
         return wait
     following = state.agent + 1
-    if failure.account == "agent" and not state.switched and following < len(state.plan.agents):
+    if (
+        failure.account == "agent"
+        and not state.switched
+        and following < len(state.plan.agents)
+    ):
         before = state.plan.agents[state.agent]
         reason = failure.reason.removeprefix(f"the agent {before} ")
         return SwitchAgent(following, state.plan.agents[following], before, reason)
@@ -80,7 +91,10 @@ def _earlier(state: RunState, failure: Failure) -> str:
     """Return the agents that gave up before the one that failed, and why, as more lines of a message."""
     if failure.account != "agent":
         return ""
-    return "".join(f"\n{name} could not go on either: {reason}" for name, reason in state.given_up.items())
+    return "".join(
+        f"\n{name} could not go on either: {reason}"
+        for name, reason in state.given_up.items()
+    )
 
 
 def fits(state: RunState, begin: str, until: datetime) -> bool:
@@ -102,7 +116,9 @@ def _wait_after(failure: Failure) -> Wait | None:
     resets_at = _reset_of(failure)
     if resets_at is None:
         until = at + _pause(earlier)
-    elif earlier > 0:  # the time that an earlier failure named was not the end of the limit
+    elif (
+        earlier > 0
+    ):  # the time that an earlier failure named was not the end of the limit
         until = max(resets_at, at + _pause(earlier - 1))
     else:
         until = resets_at
@@ -118,7 +134,10 @@ def _reset_of(failure: Failure) -> datetime | None:
     """Return when the limit resets; None if that is not known, or not believed."""
     if not failure.resets_at:
         return None
-    at, resets_at = datetime.fromisoformat(failure.at), datetime.fromisoformat(failure.resets_at)
+    at, resets_at = (
+        datetime.fromisoformat(failure.at),
+        datetime.fromisoformat(failure.resets_at),
+    )
     return resets_at if at < resets_at <= at + LONGEST_LIMIT else None
 
 

@@ -19,7 +19,11 @@ from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 if TYPE_CHECKING:
-    from goalrunner.records.decision_files import DecisionFiles, GivenApproval, GivenDecision
+    from goalrunner.records.decision_files import (
+        DecisionFiles,
+        GivenApproval,
+        GivenDecision,
+    )
 
 T = TypeVar("T")
 
@@ -36,20 +40,40 @@ ActionKind = Literal["shell", "write"]
 class ApprovalGate:
     """Asks the approver. Each request and each decision is in the log before anything is done."""
 
-    def __init__(self, parts: Parts, journal: RunJournal, tracker: SnapshotTracker) -> None:
+    def __init__(
+        self, parts: Parts, journal: RunJournal, tracker: SnapshotTracker
+    ) -> None:
         self._parts = parts
         self._journal = journal
         self._tracker = tracker
 
-    async def permit(self, rule: str, tool_call_id: str, kind: ActionKind, text: str, preview: str) -> str | None:
+    async def permit(
+        self, rule: str, tool_call_id: str, kind: ActionKind, text: str, preview: str
+    ) -> str | None:
         """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
         state = self._journal.state
         shown = self._parts.redact(preview)
-        kept = self._journal.artifacts.put(shown.encode(errors="replace")) if shown else None
-        approval = state.newest_approval(lambda item: item.tool_call_id == tool_call_id and not item.used)
-        asked = (approval.kind, approval.action, approval.preview) if approval is not None else None
-        if approval is None or asked != (kind, self._parts.redact(text), kept):  # it was not requested before a crash
-            approval = self._request(kind, text, rule, tool_call_id=tool_call_id, preview=kept)
+        kept = (
+            self._journal.artifacts.put(shown.encode(errors="replace"))
+            if shown
+            else None
+        )
+        approval = state.newest_approval(
+            lambda item: item.tool_call_id == tool_call_id and not item.used
+        )
+        asked = (
+            (approval.kind, approval.action, approval.preview)
+            if approval is not None
+            else None
+        )
+        if approval is None or asked != (
+            kind,
+            self._parts.redact(text),
+            kept,
+        ):  # it was not requested before a crash
+            approval = self._request(
+                kind, text, rule, tool_call_id=tool_call_id, preview=kept
+            )
         decided = await self._decided(ApprovalRequest(approval, shown))
         if not decided.refused:
             return None
@@ -61,14 +85,18 @@ class ApprovalGate:
     async def completion(self, action: str, rule: str) -> None:
         """Let a person decide whether the result is accepted. Raise ApprovalPending."""
         state = self._journal.state
-        approval = state.completion or self._request("complete", action, rule, snapshot=state.subject)
+        approval = state.completion or self._request(
+            "complete", action, rule, snapshot=state.subject
+        )
         request = ApprovalRequest(approval)
         if self._parts.approver is not None and approval.decision is None:
             patch = ""
             with contextlib.suppress(WorkspaceError):  # the paths are still shown
                 patch = await self._tracker.patch(state.base, state.snapshot)
             changed = await self._tracker.changed(state.base, state.snapshot)
-            request = ApprovalRequest(approval, self._parts.redact(patch), changed, self._journal.evidence())
+            request = ApprovalRequest(
+                approval, self._parts.redact(patch), changed, self._journal.evidence()
+            )
         await self._decided(request)
 
     async def checks(self, action: str, rule: str) -> None:
@@ -76,22 +104,37 @@ class ApprovalGate:
         state = self._journal.state
         changed = state.changed_checks
         assert changed is not None  # that is why a person is asked
-        known = (item for item in reversed(state.waiting) if item.kind == "checks" and item.snapshot == changed.key)
+        known = (
+            item
+            for item in reversed(state.waiting)
+            if item.kind == "checks" and item.snapshot == changed.key
+        )
         approval = next(known, None) or self._request(
             "checks", action, rule, snapshot=changed.key, preview=changed.diff
         )
-        head = self._journal.artifacts.ends(changed.diff, _PREVIEW)[0] if changed.diff else b""
+        head = (
+            self._journal.artifacts.ends(changed.diff, _PREVIEW)[0]
+            if changed.diff
+            else b""
+        )
         preview = head.decode(errors="replace")
-        await self._decided(ApprovalRequest(approval, preview, changed=changed.paths, checks=changed))
+        await self._decided(
+            ApprovalRequest(approval, preview, changed=changed.paths, checks=changed)
+        )
 
     async def answer(self, question: str) -> QuestionReply | None:
         """Return a person's answer to a question; None if no person is available, and the question stays open."""
         shown = self._parts.redact(question)
-        if (given := self._given_answer(question, shown)) is not None or self._parts.approver is None:
+        if (
+            given := self._given_answer(question, shown)
+        ) is not None or self._parts.approver is None:
             return given
         self._journal.save()
         with self._journal.suspended():
-            return await self._first(self._parts.approver.answer(shown), lambda: self._given_answer(question, shown))
+            return await self._first(
+                self._parts.approver.answer(shown),
+                lambda: self._given_answer(question, shown),
+            )
 
     def take_over(self) -> None:
         """Record answers and notes from other terminals. An approval is taken over where it is needed."""
@@ -109,19 +152,25 @@ class ApprovalGate:
 
     def _given_answer(self, *questions: str) -> QuestionReply | None:
         """Return the answer from another terminal to a question in one of these forms; None if there is none."""
-        for _, given in self._parts.given.given() if self._parts.given is not None else ():
+        for _, given in (
+            self._parts.given.given() if self._parts.given is not None else ()
+        ):
             if given.kind == "answer" and given.question in questions:
                 return QuestionReply(given.text, given.by)
         return None
 
     def _given_approval(self, approval: Approval) -> ApprovalAnswer | None:
         """Return the decision on an approval from another terminal; None if there is none."""
-        for _, given in self._parts.given.given() if self._parts.given is not None else ():
+        for _, given in (
+            self._parts.given.given() if self._parts.given is not None else ()
+        ):
             if given.kind == "approval" and given.approval_id == approval.id:
                 return answer_in(given)
         return None
 
-    async def _first(self, asking: Coroutine[Any, Any, T | None], given: Callable[[], T | None]) -> T | None:
+    async def _first(
+        self, asking: Coroutine[Any, Any, T | None], given: Callable[[], T | None]
+    ) -> T | None:
         """Return the answer at the run's own terminal, or the one that is `given` at another terminal before."""
         task = asyncio.ensure_future(asking)
         try:
@@ -144,7 +193,9 @@ class ApprovalGate:
             record_answer(self._journal, question, reply)
         return True
 
-    def _request(self, kind: ApprovalKind, action: str, rule: str, **about: Any) -> Approval:
+    def _request(
+        self, kind: ApprovalKind, action: str, rule: str, **about: Any
+    ) -> Approval:
         """Record a request; `about` are other fields of the event."""
         state = self._journal.state
         cited = [row.observation for row in self._journal.evidence()]  # by the verdict
@@ -168,23 +219,44 @@ class ApprovalGate:
         approval, approver = request.approval, self._parts.approver
         if approval.decision is None:
             answer = self._given_approval(approval)
-            if answer is None and approver is not None and not is_late(approval.expires_at, self._parts.clock.now()):
+            if (
+                answer is None
+                and approver is not None
+                and not is_late(approval.expires_at, self._parts.clock.now())
+            ):
                 self._journal.save()
                 with self._journal.suspended():
-                    answer = await self._first(approver.approve(request), lambda: self._given_approval(approval))
+                    answer = await self._first(
+                        approver.approve(request),
+                        lambda: self._given_approval(approval),
+                    )
             now = self._parts.clock.now()
             if answer is None and not is_late(approval.expires_at, now):
-                raise ApprovalPending(f"{approval.id} waits for a person: {approval.action}")
+                raise ApprovalPending(
+                    f"{approval.id} waits for a person: {approval.action}"
+                )
             decided = decision_on(approval, answer, now, self._journal.state)
-            self._journal.append(decided.model_copy(update=await self._changes_since(approval, decided)))
+            self._journal.append(
+                decided.model_copy(update=await self._changes_since(approval, decided))
+            )
             self.settle()
             self._journal.save()
-        return next(item for item in reversed(self._journal.state.approvals) if item.id == approval.id)
+        return next(
+            item
+            for item in reversed(self._journal.state.approvals)
+            if item.id == approval.id
+        )
 
-    async def _changes_since(self, approval: Approval, decided: events.ApprovalRecorded) -> dict[str, Any]:
+    async def _changes_since(
+        self, approval: Approval, decided: events.ApprovalRecorded
+    ) -> dict[str, Any]:
         """Return the changes in the workspace since the request to accept a result, as fields of the decision."""
         proven = self._journal.state.snapshot
-        if approval.kind != "complete" or decided.decision != "approved" or proven is None:
+        if (
+            approval.kind != "complete"
+            or decided.decision != "approved"
+            or proven is None
+        ):
             return {}
         now = await self._tracker.take("approval")
         changed = await self._tracker.changed(proven, now)
@@ -217,9 +289,15 @@ def record_given(journal: RunJournal, files: DecisionFiles) -> None:
     for path, given in files.given():
         if not is_settled(given, journal.state):
             if given.kind == "answer":
-                record_answer(journal, given.question, QuestionReply(given.text, given.by))
+                record_answer(
+                    journal, given.question, QuestionReply(given.text, given.by)
+                )
             elif given.kind == "note":
-                journal.append(events.NoteGiven(note_id=given.note_id, text=given.text, by=given.by))
+                journal.append(
+                    events.NoteGiven(
+                        note_id=given.note_id, text=given.text, by=given.by
+                    )
+                )
             else:
                 continue
         files.remove(path)
@@ -246,7 +324,11 @@ def record_answer(journal: RunJournal, question: str, reply: QuestionReply) -> N
     )
     journal.append(
         events.QuestionAnswered(
-            question=question, answer=reply.text, evidence_ref=observation.id, observation=observation, by=reply.by
+            question=question,
+            answer=reply.text,
+            evidence_ref=observation.id,
+            observation=observation,
+            by=reply.by,
         )
     )
 

@@ -15,9 +15,24 @@ from typing import TYPE_CHECKING, Any
 from goalrunner.core.agent_ports import Approver, Conversation, Observer, TextObserver
 from goalrunner.core.events import Event, Record, SecretsReplaced, ValidatorsFinished
 from goalrunner.core.fold import apply
-from goalrunner.core.observation import ArtifactRef, EvidenceRow, Observation, Snapshot, Trail, names_in
+from goalrunner.core.observation import (
+    ArtifactRef,
+    EvidenceRow,
+    Observation,
+    Snapshot,
+    Trail,
+    names_in,
+)
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Activity, ActivityObserver, Checker, CheckRun, Judge, Reviewer, Validator
+from goalrunner.core.ports import (
+    Activity,
+    ActivityObserver,
+    Checker,
+    CheckRun,
+    Judge,
+    Reviewer,
+    Validator,
+)
 from goalrunner.core.run_state import RunState
 from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
@@ -45,13 +60,21 @@ class Parts:
     clock: SystemClock
     workspace: Path
     scratch: Callable[[str], Path]
-    watch: SnapshotStore | None = None  # takes the snapshots; None if the workspace is not the deliverable
+    watch: SnapshotStore | None = (
+        None  # takes the snapshots; None if the workspace is not the deliverable
+    )
     checker: Checker | None = None  # None if validators run in the workspace as it is
     redact: Callable[[str], str] = lambda text: text
-    replaced: Callable[[], dict[str, int]] = dict  # counts the secrets replaced since the last call, by kind
-    kept: Callable[[], dict[str, str]] = dict  # the files about the start in the run's folder, and their SHA-256
+    replaced: Callable[[], dict[str, int]] = (
+        dict  # counts the secrets replaced since the last call, by kind
+    )
+    kept: Callable[[], dict[str, str]] = (
+        dict  # the files about the start in the run's folder, and their SHA-256
+    )
     reviewer: Reviewer | None = None
-    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread  # calls a plain function beside the event loop
+    in_thread: Callable[..., Awaitable[Any]] = (
+        asyncio.to_thread
+    )  # calls a plain function beside the event loop
     approver: Approver | None = None  # None if no person is available
     given: DecisionFiles | None = None  # the decisions of people at other terminals
 
@@ -108,7 +131,12 @@ class RunJournal:
     def fold_unwritten(self, event: Event) -> None:
         """Fold a last event that cannot be written, so that the outcome tells how the run ended."""
         last = self.state
-        record = Record(seq=last.memory.version + 1, at=last.goal.updated_at, elapsed=last.elapsed, event=event)
+        record = Record(
+            seq=last.memory.version + 1,
+            at=last.goal.updated_at,
+            elapsed=last.elapsed,
+            event=event,
+        )
         self._state = apply(last, record)
 
     def outcome(self) -> GoalOutcome:
@@ -134,11 +162,19 @@ class RunJournal:
 
     def stream(self, delta: str) -> None:
         """Pass a piece of streamed text to the observers; it is not recorded."""
-        self._notify(lambda observer: observer.on_text(delta) if isinstance(observer, TextObserver) else None)
+        self._notify(
+            lambda observer: (
+                observer.on_text(delta) if isinstance(observer, TextObserver) else None
+            )
+        )
 
     def show(self, activity: Activity) -> None:
         """Pass an activity to the observers; it is not recorded."""
-        self._notify(lambda it: it.on_activity(activity) if isinstance(it, ActivityObserver) else None)
+        self._notify(
+            lambda it: (
+                it.on_activity(activity) if isinstance(it, ActivityObserver) else None
+            )
+        )
 
     def _notify(self, tell: Callable[[Observer], None]) -> None:
         """Notify the observers. One that raises is removed; the run continues."""
@@ -147,7 +183,10 @@ class RunJournal:
                 tell(observer)
             except Exception:
                 self._observers.remove(observer)
-                _LOGGER.exception("%s failed and is not called again; the run continues", type(observer).__name__)
+                _LOGGER.exception(
+                    "%s failed and is not called again; the run continues",
+                    type(observer).__name__,
+                )
 
     @asynccontextmanager
     async def deadline(self, seconds: float | None) -> AsyncIterator[asyncio.Timeout]:
@@ -162,7 +201,9 @@ class RunJournal:
     @asynccontextmanager
     async def turn_deadline(self) -> AsyncIterator[asyncio.Timeout]:
         """Return a context in which the deadline of the run ends the context, and not the run."""
-        outer = next((timeout for timeout in self._timeouts if not timeout.expired()), None)
+        outer = next(
+            (timeout for timeout in self._timeouts if not timeout.expired()), None
+        )
         until = outer.when() if outer is not None else None
         self.lift_deadlines()
         left = None if until is None else until - asyncio.get_running_loop().time()
@@ -183,7 +224,11 @@ class RunJournal:
     def suspended(self) -> Iterator[None]:
         """Stop the time limits and the clock of the log while a person is asked: that is not active time."""
         loop = asyncio.get_running_loop()
-        stopped = [(one, until) for one in self._timeouts if not one.expired() and (until := one.when()) is not None]
+        stopped = [
+            (one, until)
+            for one in self._timeouts
+            if not one.expired() and (until := one.when()) is not None
+        ]
         began = loop.time()
         for timeout, _ in stopped:
             timeout.reschedule(None)
@@ -232,7 +277,9 @@ class OutputStore:
 
     async def take(self, path: Path) -> ArtifactRef:
         """Store a file and remove it. Raise RecordError, also if it is missing."""
-        storing = asyncio.ensure_future(asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set))
+        storing = asyncio.ensure_future(
+            asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set)
+        )
         while not storing.done():
             try:
                 await asyncio.wait((storing,))
@@ -260,22 +307,40 @@ def kept_traceback(scratch: Callable[[str], Path], redact: Callable[[str], str])
     return f"{last_line}\nthe traceback is in {path}"
 
 
-def check_run(answers: Sequence[Answer], finished: ValidatorsFinished | None = None, diff: str = "") -> CheckRun:
+def check_run(
+    answers: Sequence[Answer],
+    finished: ValidatorsFinished | None = None,
+    diff: str = "",
+) -> CheckRun:
     """Return the results of validators as an event, which has the other fields of `finished`, with their output files."""
     results = tuple(result for result, _ in answers)
-    event = finished or ValidatorsFinished(round=0, results=())  # the run sets the round
-    return CheckRun(event.model_copy(update={"results": results}), tuple(output for _, output in answers), diff)
+    event = finished or ValidatorsFinished(
+        round=0, results=()
+    )  # the run sets the round
+    return CheckRun(
+        event.model_copy(update={"results": results}),
+        tuple(output for _, output in answers),
+        diff,
+    )
 
 
-async def observe(ran: CheckRun, journal: RunJournal, seen: Snapshot | None = None) -> ValidatorsFinished:
+async def observe(
+    ran: CheckRun, journal: RunJournal, seen: Snapshot | None = None
+) -> ValidatorsFinished:
     """Store the outputs, and number the results as observations on `seen`; return the event with both."""
-    store = OutputStore(journal.artifacts)  # the deadline is kept, even for hundreds of megabytes
-    refs = [None if output is None else await store.take(output) for output in ran.outputs]
+    store = OutputStore(
+        journal.artifacts
+    )  # the deadline is kept, even for hundreds of megabytes
+    refs = [
+        None if output is None else await store.take(output) for output in ran.outputs
+    ]
     store.settle()
     results: list[ValidatorResult] = []
     visible: list[Observation] = []
     concealed: list[Observation] = []
-    for ahead, (result, kept) in enumerate(zip(ran.finished.results, refs, strict=True)):
+    for ahead, (result, kept) in enumerate(
+        zip(ran.finished.results, refs, strict=True)
+    ):
         ref = kept or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead)
         update = {"output": ref, "observation": identifier, "suite": SuiteRecord()}
@@ -293,7 +358,11 @@ async def observe(ran: CheckRun, journal: RunJournal, seen: Snapshot | None = No
                 after=seen.id if seen else None,
             )
         )
-    numbered = {"results": tuple(results), "observations": tuple(visible), "concealed": tuple(concealed)}
+    numbered = {
+        "results": tuple(results),
+        "observations": tuple(visible),
+        "concealed": tuple(concealed),
+    }
     return ran.finished.model_copy(update=numbered)
 
 
@@ -303,4 +372,8 @@ def result_facts(result: ValidatorResult) -> tuple[str, ...]:
         return ("flaky", colour)
     if result.exit_code is not None:
         return (f"exit {result.exit_code}", colour)
-    return (colour,) if result.reason in ("passed", "red") else (result.reason.replace("_", " "), colour)
+    return (
+        (colour,)
+        if result.reason in ("passed", "red")
+        else (result.reason.replace("_", " "), colour)
+    )

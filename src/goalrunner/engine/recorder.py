@@ -12,13 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core import events
-from goalrunner.core.agent_ports import CALLED, Message, Recorded, ToolResult, Unfinished
+from goalrunner.core.agent_ports import (
+    CALLED,
+    Message,
+    Recorded,
+    ToolResult,
+    Unfinished,
+)
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
 from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
-from goalrunner.core.observation import OWNER, Observation, TranscriptRef, names_in, source_of
+from goalrunner.core.observation import (
+    OWNER,
+    Observation,
+    TranscriptRef,
+    names_in,
+    source_of,
+)
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.approvals import ActionKind, ApprovalGate, answered_by
@@ -43,7 +55,11 @@ class RunRecorder:
     """The port `Recorder` with a journal."""
 
     def __init__(
-        self, journal: RunJournal, tracker: SnapshotTracker, approvals: ApprovalGate, scratch: Callable[[str], Path]
+        self,
+        journal: RunJournal,
+        tracker: SnapshotTracker,
+        approvals: ApprovalGate,
+        scratch: Callable[[str], Path],
     ) -> None:
         self._journal = journal
         self._tracker = tracker
@@ -58,20 +74,32 @@ class RunRecorder:
         """Write the transcript line, then the event."""
         ref = self._journal.transcript.append(message)
         has_text = bool(text_of(message.get("content")).strip())
-        self._journal.append(events.MessageRecorded(role=message["role"], text=ref, has_text=has_text))
+        self._journal.append(
+            events.MessageRecorded(role=message["role"], text=ref, has_text=has_text)
+        )
 
     def user_said(self, text: str) -> None:
         self._journal.append(events.UserSaid(text=text))
 
-    async def permit(self, tool_call_id: str, kind: ActionKind, text: str, preview: str = "") -> str | None:
+    async def permit(
+        self, tool_call_id: str, kind: ActionKind, text: str, preview: str = ""
+    ) -> str | None:
         state = self._journal.state
         rule = rule_for(kind, text, state.plan.approvals, state.goal.risk_class)
-        return await self._approvals.permit(rule, tool_call_id, kind, text, preview) if rule else None
+        return (
+            await self._approvals.permit(rule, tool_call_id, kind, text, preview)
+            if rule
+            else None
+        )
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
-        self._called[tool_call_id] = _Called(tool, summary, self._tracker.after_changes())
-        self._journal.append(events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary))
+        self._called[tool_call_id] = _Called(
+            tool, summary, self._tracker.after_changes()
+        )
+        self._journal.append(
+            events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary)
+        )
 
     async def tool_result(self, result: ToolResult) -> Recorded:
         """Store the output, take a snapshot if the workspace may have changed, and write the event. A question is asked first."""
@@ -88,8 +116,13 @@ class RunRecorder:
             reply = await self._approvals.answer(question)
         if reply is not None:
             answer, facts = reply.text.encode(errors="replace"), answered_by(reply)
-            source, result = OWNER, replace(result, output=answer, facts=facts, summary="answered")
-        if result.reported_by:  # no snapshots were taken before and after it: the whole round counts
+            source, result = (
+                OWNER,
+                replace(result, output=answer, facts=facts, summary="answered"),
+            )
+        if (
+            result.reported_by
+        ):  # no snapshots were taken before and after it: the whole round counts
             before, after = self._tracker.round_start, None
         else:
             before = self._tracker.last
@@ -128,7 +161,10 @@ class RunRecorder:
             self._journal.append(events.BlockReported(reason=result.command))
         if reply is not None:
             answered = events.QuestionAnswered(
-                question=question, answer=reply.text, evidence_ref=observation.id, by=reply.by
+                question=question,
+                answer=reply.text,
+                evidence_ref=observation.id,
+                by=reply.by,
             )
             self._journal.append(answered)
             self._approvals.settle()
@@ -138,7 +174,14 @@ class RunRecorder:
     async def interrupt_calls(self) -> None:
         """Record the calls that have no result as interrupted, because the agent's turn was ended."""
         for name, call in tuple(self._called.items()):
-            cut = ToolResult(name, call.tool, call.summary, ("interrupted",), b"", summary="interrupted")
+            cut = ToolResult(
+                name,
+                call.tool,
+                call.summary,
+                ("interrupted",),
+                b"",
+                summary="interrupted",
+            )
             await self.tool_result(cut)
 
     def _planned(self, result: ToolResult, plan: events.PlanProposed) -> ToolResult:
@@ -146,7 +189,11 @@ class RunRecorder:
         event, reply = settle_plan(plan, self._journal.trail().observation)
         self._journal.append(event)
         refused = f", {len(event.refused)} refused" if event.refused else ""
-        return replace(result, output=reply.encode(), summary=f"{len(event.completed)} done{refused}")
+        return replace(
+            result,
+            output=reply.encode(),
+            summary=f"{len(event.completed)} done{refused}",
+        )
 
     def usage(self, account: Account, usage: Usage) -> None:
         self._journal.append(events.UsageRecorded(account=account, usage=usage))
@@ -159,15 +206,23 @@ class RunRecorder:
     async def agent_ran(self, ran: events.AgentRan, output: Path, errors: Path) -> None:
         """Store the output, then write the event. If the run is cancelled meanwhile, both ends of a large output are stored."""
         store = OutputStore(self._journal.artifacts)
-        stored = {"output": await store.adopt(output), "errors": await store.adopt(errors)}
+        stored = {
+            "output": await store.adopt(output),
+            "errors": await store.adopt(errors),
+        }
         self._journal.append(ran.model_copy(update=stored))
         store.settle()
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None:
         number = self._journal.state.round
-        self._journal.append(events.AuditFailed(round=number, kind=kind, detail=detail, answer=answer))
+        self._journal.append(
+            events.AuditFailed(round=number, kind=kind, detail=detail, answer=answer)
+        )
 
     @property
     def streams_text(self) -> bool:
@@ -177,7 +232,9 @@ class RunRecorder:
         """Make the record durable before the next call. Raise BudgetExhausted if a budget is spent or unknown."""
         self._journal.log.sync()
         if found := shortfall(self._journal.state):
-            raise BudgetExhausted(found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)")
+            raise BudgetExhausted(
+                found.words, "raise [budget] tokens or cost_usd (--tokens, --cost)"
+            )
 
 
 class Resumption:
@@ -190,7 +247,9 @@ class Resumption:
         self.unfinished = Unfinished()
         self.taken: dict[Account, int] = {}
         """By account: how many model answers were used. An answer that was lost is requested again."""
-        self.contents: list[events.Content] = []  # the recorded results of checks by content, oldest first
+        self.contents: list[
+            events.Content
+        ] = []  # the recorded results of checks by content, oldest first
         self._fresh_rounds = fresh_rounds
         self._system: TranscriptRef | None = None
         self._chat: list[TranscriptRef] = []
@@ -218,9 +277,13 @@ class Resumption:
                 self._system = event.text
             case events.MessageRecorded():
                 if event.role == "user" and self._begun and self._objective is None:
-                    self._objective = len(self._chat)  # messages before it belong to another run
+                    self._objective = len(
+                        self._chat
+                    )  # messages before it belong to another run
                 self._chat.append(event.text)
-                if event.role == "assistant":  # ids of calls are unique within one answer only
+                if (
+                    event.role == "assistant"
+                ):  # ids of calls are unique within one answer only
                     self._results, self._called = {}, None
                     # Answers in the chat of another run are not counted.
                     self.taken["agent"] = self.taken.get("agent", 0) + int(self._begun)
@@ -235,7 +298,11 @@ class Resumption:
                 self._answered[event.account] += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self.contents.append(event.content)
-            case events.VerdictRecorded() | events.ConfirmationRecorded() | events.ChecksReviewed():
+            case (
+                events.VerdictRecorded()
+                | events.ConfirmationRecorded()
+                | events.ChecksReviewed()
+            ):
                 # An interrupted audit starts again, with its first question.
                 self.taken["judge"] = self._answered["judge"]
             case events.CritiqueFinished():
@@ -243,24 +310,41 @@ class Resumption:
             case _:
                 pass
 
-    def messages(self, message: Callable[[TranscriptRef], Message]) -> tuple[Message, ...]:
+    def messages(
+        self, message: Callable[[TranscriptRef], Message]
+    ) -> tuple[Message, ...]:
         """Return the messages, the system prompt first. Raise RecordError if one is damaged."""
         refs = [self._system] if self._system else []
         return tuple(message(ref) for ref in (*refs, *self._chat))
 
-    def read(self, message: Callable[[TranscriptRef], Message], artifacts: ArtifactStore) -> Resumption:
+    def read(
+        self, message: Callable[[TranscriptRef], Message], artifacts: ArtifactStore
+    ) -> Resumption:
         """Read all texts of what was added, and return the resumption. Raise RecordError if one is damaged."""
         self.chat = self.messages(message)
-        last = (message for message in reversed(self.chat) if message.get("role") == "assistant")
+        last = (
+            message
+            for message in reversed(self.chat)
+            if message.get("role") == "assistant"
+        )
         self.response = next((text_of(message.get("content")) for message in last), "")
-        cut = {call.tool_call_id: (call.tool, call.summary) for call in (self._called,) if call is not None}
-        results = {name: recorded(observation, artifacts) for name, observation in self._results.items()}
+        cut = {
+            call.tool_call_id: (call.tool, call.summary)
+            for call in (self._called,)
+            if call is not None
+        }
+        results = {
+            name: recorded(observation, artifacts)
+            for name, observation in self._results.items()
+        }
         self.unfinished = Unfinished(results, cut, self._session, self._objective)
         return self
 
 
 def cut_calls(
-    state: RunState, chat: Sequence[Message], totals: frozenset[BudgetName] = frozenset()
+    state: RunState,
+    chat: Sequence[Message],
+    totals: frozenset[BudgetName] = frozenset(),
 ) -> dict[Account, Usage]:
     """Return by account the estimated usage of a call that was running when the process ended.
 
@@ -282,7 +366,12 @@ def cut_calls(
     else:
         used = last.model_copy(update={"estimated_tokens": last.tokens, "retries": 0})
     if turn and "tokens" in totals:
-        nothing = {"input_tokens": 0, "output_tokens": 0, "estimated_tokens": 0, "uncounted_calls": 0}
+        nothing = {
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "estimated_tokens": 0,
+            "uncounted_calls": 0,
+        }
         used = used.model_copy(update=nothing)
     # The call was not answered.
     return {account: used.model_copy(update={"calls": 0})}
@@ -295,4 +384,6 @@ def recorded(observation: Observation, artifacts: ArtifactStore) -> Recorded:
     """Return an observation with both ends of its output."""
     ref = observation.output
     head, tail = artifacts.ends(ref, SHOWN_BYTES) if ref else (b"", b"")
-    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail) if ref else 0)
+    return Recorded(
+        observation, head, tail, omitted=ref.size - len(head) - len(tail) if ref else 0
+    )

@@ -90,11 +90,15 @@ class Run:
         self._cancelled: str | None = None
         self.tracker = SnapshotTracker(parts.watch, journal)
         self._approvals = ApprovalGate(parts, journal, self.tracker)
-        self.recorder = RunRecorder(journal, self.tracker, self._approvals, parts.scratch)
+        self.recorder = RunRecorder(
+            journal, self.tracker, self._approvals, parts.scratch
+        )
         self.recorder.has_session = self.resumption.unfinished.session is not None
         self._turns = Turns(parts, self.recorder, journal, longest_turn)
         self._cut_usage = cut_usage
-        self._checks = Checks(parts, journal, self.tracker, self.recorder, self.resumption)
+        self._checks = Checks(
+            parts, journal, self.tracker, self.recorder, self.resumption
+        )
 
     @property
     def conversation(self) -> Conversation:
@@ -105,7 +109,11 @@ class Run:
         return self._journal.state
 
     def start(
-        self, created: events.GoalCreated, started: events.RunStarted, chat: Sequence[Message] = (), asked: str = ""
+        self,
+        created: events.GoalCreated,
+        started: events.RunStarted,
+        chat: Sequence[Message] = (),
+        asked: str = "",
     ) -> None:
         """Write the first events, with the chat of another run among them: a run that is killed there has not started.
 
@@ -122,8 +130,13 @@ class Run:
 
     async def resume(self, begun: events.RunResumed) -> None:
         """Continue the run that the journal has replayed: record `begun` with the changes in the workspace since."""
-        live = getattr(self.conversation, "live", False) and self.state.phase is Phase.WORKING
-        seen = None if live else self.tracker.last  # changes by a live agent are the work of its round
+        live = (
+            getattr(self.conversation, "live", False)
+            and self.state.phase is Phase.WORKING
+        )
+        seen = (
+            None if live else self.tracker.last
+        )  # changes by a live agent are the work of its round
         now = await self.tracker.take("resumed") if seen is not None else None
         update = {"snapshot": now, "cut": tuple(self.resumption.unfinished.cut)}
         update["changed"] = await self.tracker.changed(seen, now)
@@ -157,7 +170,11 @@ class Run:
             async with self._journal.deadline(left) as deadline:
                 return await work()
         except TimeoutError:
-            return limits.timed_out(self.state) if deadline is not None and deadline.expired() else self._crashed()
+            return (
+                limits.timed_out(self.state)
+                if deadline is not None and deadline.expired()
+                else self._crashed()
+            )
         except asyncio.CancelledError:
             finish = self._cut_off()
             if self._signal is not None or self._cancelled is not None:
@@ -194,7 +211,9 @@ class Run:
             finish = limits.end_by_error(self.state, error)
         else:
             message = f"{type(error).__name__}: {error}"
-            finish = events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)
+            finish = events.RunEnded(
+                stop_reason=StopReason.INTERNAL_ERROR, message=message
+            )
         try:
             self.end(finish)
         except RecordError:
@@ -204,7 +223,9 @@ class Run:
     def _cut_off(self) -> events.RunEnded:
         if self._cancelled is None:
             return limits.interrupted(self._signal)
-        return events.RunEnded(stop_reason=StopReason.CANCELLED, message=self._cancelled)
+        return events.RunEnded(
+            stop_reason=StopReason.CANCELLED, message=self._cancelled
+        )
 
     async def advance(self) -> decision.RunRound | events.RunEnded:  # noqa: C901  one arm per step
         """Perform steps until the agent has to work or the run ends."""
@@ -220,9 +241,13 @@ class Run:
                 case decision.RunRound():
                     await self._check()
                     return step
-                case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if await self._approvals.answers_all():
+                case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if (
+                    await self._approvals.answers_all()
+                ):
                     pass
-                case events.RunEnded() if step.stop_reason.status is GoalStatus.COMPLETE:
+                case events.RunEnded() if (
+                    step.stop_reason.status is GoalStatus.COMPLETE
+                ):
                     if await self._checks.unchanged():
                         return step
                 case events.RunEnded():
@@ -230,9 +255,13 @@ class Run:
                 case decision.TakeBaseline():
                     await self._checks.baseline()
                 case decision.ScoreRound(problem=""):
-                    await self._asked("critic", self._checks.score(step.round, self._reply.text))
+                    await self._asked(
+                        "critic", self._checks.score(step.round, self._reply.text)
+                    )
                 case decision.ScoreRound():
-                    self._journal.append(events.CritiqueFinished(round=step.round, problem=step.problem))
+                    self._journal.append(
+                        events.CritiqueFinished(round=step.round, problem=step.problem)
+                    )
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
                 case decision.ReviewChecks():
@@ -315,14 +344,18 @@ class Run:
         except (AgentError, ModelError) as error:
             self._failed(account, error)
 
-    def _failed(self, account: events.Account, error: GoalError, *, has_work: bool = False) -> None:
+    def _failed(
+        self, account: events.Account, error: GoalError, *, has_work: bool = False
+    ) -> None:
         """Record that an account could not go on. Raise `error` if neither time nor another agent can help.
 
         `has_work`: the agent has changed files, which are checked before the run ends.
         """
         outage = error.outage
         is_one_of_several = account == "agent" and bool(self.state.plan.agents)
-        is_kept = (is_one_of_several or has_work) and isinstance(error, AgentError | ModelError)
+        is_kept = (is_one_of_several or has_work) and isinstance(
+            error, AgentError | ModelError
+        )
         if outage is None and not is_kept:
             raise error
         end = limits.end_by_error(self.state, error)
@@ -330,7 +363,9 @@ class Run:
             account=account,
             kind=outage.kind if outage is not None else "permanent",
             reason=outage.reason if outage is not None else one_line(error.message),
-            resets_at=outage.resets_at.isoformat() if outage is not None and outage.resets_at is not None else "",
+            resets_at=outage.resets_at.isoformat()
+            if outage is not None and outage.resets_at is not None
+            else "",
             was_retried=outage is not None and outage.was_retried,
             stop_reason=end.stop_reason,
             message=end.message,
@@ -347,7 +382,11 @@ class Run:
     async def _loop(self) -> events.RunEnded:
         while True:
             step = await self.advance()
-            end = await self._round(step) if isinstance(step, decision.RunRound) else await self._checked_end(step)
+            end = (
+                await self._round(step)
+                if isinstance(step, decision.RunRound)
+                else await self._checked_end(step)
+            )
             if end is not None:
                 return end
 
@@ -358,9 +397,13 @@ class Run:
             return end
         resets_at = resume_at(self.state)
         await self.recorder.interrupt_calls()
-        if not self.state.external:  # the turn of an external agent is counted when it ends
+        if (
+            not self.state.external
+        ):  # the turn of an external agent is counted when it ends
             self._turns.count_unreported()
-        await self.finish_round(self.state.round, RoundReply("", "interrupted", ending=failure.reason))
+        await self.finish_round(
+            self.state.round, RoundReply("", "interrupted", ending=failure.reason)
+        )
         self._journal.append(events.LimitReached(end=end, resets_at=resets_at))
         return None
 
@@ -374,7 +417,10 @@ class Run:
 
         Return how the run ends if a limit cut a turn that changed nothing.
         """
-        conversation, working = self.parts.conversation, self.state.phase is Phase.WORKING
+        conversation, working = (
+            self.parts.conversation,
+            self.state.phase is Phase.WORKING,
+        )
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
         # What an earlier process left is reported to the agent once.
@@ -383,13 +429,21 @@ class Run:
             if working and self.state.prompted and isinstance(conversation, Resumable):
                 reply = await self._turns.resume(self._render(brief), left)
             else:
-                self._prompt = self._same_prompt(brief) if working and self._prompt else self.begin_round(brief)
+                self._prompt = (
+                    self._same_prompt(brief)
+                    if working and self._prompt
+                    else self.begin_round(brief)
+                )
                 reply = await self._turns.send(self._prompt)
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
-            self._failed("agent", error, has_work=self.state.external and await self._has_work())
+            self._failed(
+                "agent", error, has_work=self.state.external and await self._has_work()
+            )
         except BudgetExhausted:
-            return await self._cut(brief.round, "its budget is spent", limits.out_of_budget(self.state))
+            return await self._cut(
+                brief.round, "its budget is spent", limits.out_of_budget(self.state)
+            )
         except DeadlineReached as cut:
             return await self._cut(brief.round, str(cut), limits.timed_out(self.state))
         except TurnCut as cut:
@@ -401,16 +455,22 @@ class Run:
         news = interruption_text(brief.interruption)
         return self._prompt if news in self._prompt else f"{news}\n\n{self._prompt}"
 
-    async def _cut(self, number: int, ending: str, end: events.RunEnded | None = None) -> events.RunEnded | None:
+    async def _cut(
+        self, number: int, ending: str, end: events.RunEnded | None = None
+    ) -> events.RunEnded | None:
         """Record the end of a turn that was cut. `end` is that of the run, if a limit of the run cut the turn.
 
         Such a run ends after a last check of what is there. Return `end` if there is nothing to check.
         """
         if end is not None and not await self._has_work():
             return end
-        used: Mapping[events.Account, Usage] = {}  # a spent budget ends a turn between two calls
+        used: Mapping[
+            events.Account, Usage
+        ] = {}  # a spent budget ends a turn between two calls
         if end is None or end.stop_reason is not StopReason.BUDGET_EXHAUSTED:
-            used = self._cut_usage(self.state, self.conversation.messages, self.recorder.has_session)
+            used = self._cut_usage(
+                self.state, self.conversation.messages, self.recorder.has_session
+            )
         await self.finish_round(number, await self._turns.interrupted(ending, used))
         if end is not None:
             self._journal.lift_deadlines()
@@ -420,11 +480,19 @@ class Run:
     def begin_round(self, brief: decision.RunRound) -> str:
         """Record the start of a round, or of a refinement in it; return its user message."""
         if self.state.phase is Phase.WORKING:  # an earlier process began it
-            return self._render(brief) or self._render(decision.RunRound("neutral", brief.round))
+            return self._render(brief) or self._render(
+                decision.RunRound("neutral", brief.round)
+            )
         if brief.kind == "refine":
-            self._journal.append(events.RefinementStarted(round=brief.round, number=self.state.refinements + 1))
+            self._journal.append(
+                events.RefinementStarted(
+                    round=brief.round, number=self.state.refinements + 1
+                )
+            )
         else:
-            self._journal.append(events.RoundStarted(round=brief.round, prompt=brief.kind))
+            self._journal.append(
+                events.RoundStarted(round=brief.round, prompt=brief.kind)
+            )
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
@@ -436,11 +504,17 @@ class Run:
             raise reply.failure
         if reply.failure is not None:
             self._turns.count_unreported()
-        plan, data, response = self.state.plan, reply.text.encode("utf-8", errors="replace"), None
+        plan, data, response = (
+            self.state.plan,
+            reply.text.encode("utf-8", errors="replace"),
+            None,
+        )
         if plan.deliverable == "response":
             facts, ref = (f"round {number}",), self._journal.artifacts.put(data)
             identifier = self._journal.next_observation()
-            response = Observation(id=identifier, source=RESPONSE, facts=facts, round=number, output=ref)
+            response = Observation(
+                id=identifier, source=RESPONSE, facts=facts, round=number, output=ref
+            )
         self._journal.append(
             events.RoundFinished(
                 round=number,

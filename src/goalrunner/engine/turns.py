@@ -9,7 +9,15 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from goalrunner.core.agent_ports import Conversation, Message, Recorder, Resumable, RoundReply, ToolResult, Unfinished
+from goalrunner.core.agent_ports import (
+    Conversation,
+    Message,
+    Recorder,
+    Resumable,
+    RoundReply,
+    ToolResult,
+    Unfinished,
+)
 from goalrunner.core.errors import (
     AgentError,
     ConversationBusy,
@@ -50,7 +58,9 @@ class ReportedChat:
 
     def hear(self, said: Sequence[UserText], recorder: Recorder) -> None:
         """Record what a person wrote, once."""
-        for text in (persons_text(self._redact(one.text), self._prompts) for one in said):
+        for text in (
+            persons_text(self._redact(one.text), self._prompts) for one in said
+        ):
             if text and text not in self._heard:
                 recorder.user_said(text)
                 self._heard.add(text)
@@ -60,8 +70,17 @@ class ReportedChat:
         self._heard.update(self._redact(one.text) for one in trail.said)
         self._known = []
         for item in trail.items:
-            source, command = (item.source, item.command) if isinstance(item, Observation) else ("", "")
-            known = (item.kind, source_of(source), self._redact(command), self._redact(trail.read(item)))
+            source, command = (
+                (item.source, item.command)
+                if isinstance(item, Observation)
+                else ("", "")
+            )
+            known = (
+                item.kind,
+                source_of(source),
+                self._redact(command),
+                self._redact(trail.read(item)),
+            )
             self._known.append(known)
 
     async def record(self, messages: Sequence[Message], recorder: Recorder) -> str:
@@ -72,7 +91,9 @@ class ReportedChat:
         trail, known, response = trail_of(messages), self._known, ""
         self.hear(trail.said, recorder)
         self.recall(trail)
-        for item in trail.items[len(known) if self._known[: len(known)] == known else 0 :]:
+        for item in trail.items[
+            len(known) if self._known[: len(known)] == known else 0 :
+        ]:
             text = trail.read(item)
             if isinstance(item, Observation):
                 result = ToolResult(
@@ -119,7 +140,13 @@ class Turns:
     `longest` is the time limit of each turn in seconds; None: no limit.
     """
 
-    def __init__(self, parts: Parts, recorder: RunRecorder, journal: RunJournal, longest: float | None = None) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        recorder: RunRecorder,
+        journal: RunJournal,
+        longest: float | None = None,
+    ) -> None:
         self._parts = parts
         self._conversation = parts.conversation
         self._recorder = recorder
@@ -127,7 +154,9 @@ class Turns:
         self._longest = longest
         self._before = _Before()
         self._name = type(parts.conversation).__name__
-        self._chat = ReportedChat(str(getattr(parts.conversation, "name", None) or self._name))
+        self._chat = ReportedChat(
+            str(getattr(parts.conversation, "name", None) or self._name)
+        )
         self.hears_history = True  # whether the chat before the first turn may contain what a person wrote
 
     async def send(self, prompt: str) -> RoundReply:
@@ -142,7 +171,9 @@ class Turns:
         if before and self.hears_history and self._state.round == 1:
             self._chat.hear(trail_of(before).said, recorder)
         self.hears_history = False
-        self._before = _Before(prompt, before, self._state.observations, self._state.usage.get("agent"))
+        self._before = _Before(
+            prompt, before, self._state.observations, self._state.usage.get("agent")
+        )
         async with self._limits():
             value = await self._sent(prompt)
         reply = _reply_of(value, self._name)
@@ -152,7 +183,9 @@ class Turns:
             self.count_unreported()
         return reply
 
-    async def interrupted(self, ending: str, used: Mapping[Account, Usage]) -> RoundReply:
+    async def interrupted(
+        self, ending: str, used: Mapping[Account, Usage]
+    ) -> RoundReply:
         """Record what a turn that was cut has left open. `used` is what its last call may have used, by account."""
         await self._recorder.interrupt_calls()
         reply = RoundReply(self._last_text(), "interrupted", ending=ending)
@@ -169,15 +202,25 @@ class Turns:
 
     async def _record_unrecorded(self, reply: RoundReply) -> None:
         """Record the prompt and what followed, if the conversation recorded no message."""
-        prompt, before, recorder = self._before.prompt, self._before.chat, self._recorder
+        prompt, before, recorder = (
+            self._before.prompt,
+            self._before.chat,
+            self._recorder,
+        )
         if self._state.prompted or not prompt:
             return
         recorder.message({"role": "user", "content": prompt})
         # Tool results that the conversation recorded itself may be in its messages as well.
-        messages = self._messages() if self._state.observations == self._before.observations else None
+        messages = (
+            self._messages()
+            if self._state.observations == self._before.observations
+            else None
+        )
         if before is not None:
             self._chat.recall(trail_of(before))
-        last = await self._chat.record(messages, recorder) if messages is not None else ""
+        last = (
+            await self._chat.record(messages, recorder) if messages is not None else ""
+        )
         if reply.text and reply.text != last:
             recorder.message({"role": "assistant", "content": reply.text})
 
@@ -186,7 +229,9 @@ class Turns:
         for message in reversed(self._messages() or ()):
             if message.get("role") == "user":
                 break
-            if message.get("role") == "assistant" and (text := text_of(message.get("content"))):
+            if message.get("role") == "assistant" and (
+                text := text_of(message.get("content"))
+            ):
                 return text
         return ""
 
@@ -204,21 +249,35 @@ class Turns:
         """Return a context for a turn. Raise DeadlineReached at the time limit of the run, TurnCut at that of the turn."""
         run = turn = None
         try:
-            async with self._journal.turn_deadline() as run, self._journal.deadline(self._longest) as turn:
+            async with (
+                self._journal.turn_deadline() as run,
+                self._journal.deadline(self._longest) as turn,
+            ):
                 yield
-        except (TimeoutError, AgentError) as error:  # a conversation may report its cancellation as its own failure
+        except (
+            TimeoutError,
+            AgentError,
+        ) as error:  # a conversation may report its cancellation as its own failure
             if run is not None and run.expired():
-                raise DeadlineReached(f"the time limit of {span(self._state.plan.timeout or 0.0)}") from error
+                raise DeadlineReached(
+                    f"the time limit of {span(self._state.plan.timeout or 0.0)}"
+                ) from error
             if turn is not None and turn.expired():
-                raise TurnCut(f"the turn's time limit of {span(self._longest or 0.0)}") from error
+                raise TurnCut(
+                    f"the turn's time limit of {span(self._longest or 0.0)}"
+                ) from error
             raise
 
     async def resume(self, notice: str, left: Unfinished) -> RoundReply:
         """Continue an interrupted turn of a Resumable conversation. Raise as `send` does."""
-        self._before = _Before(observations=self._state.observations, spent=self._state.usage.get("agent"))
+        self._before = _Before(
+            observations=self._state.observations, spent=self._state.usage.get("agent")
+        )
         async with self._limits():
             with self._errors("resume_turn"):
-                return await cast(Resumable, self._conversation).resume_turn(notice, left, self._recorder)
+                return await cast(Resumable, self._conversation).resume_turn(
+                    notice, left, self._recorder
+                )
 
     async def _sent(self, prompt: str) -> Any:
         send: Any = self._conversation.send
@@ -266,7 +325,9 @@ def _reply_of(value: object, name: str) -> RoundReply:
     blocks = blocks_of(content) if isinstance(content, list | tuple) else ()
     if blocks and all(block.kind != "unknown" for block in blocks):
         return RoundReply(text_of(content))
-    raise AgentError(f"{name}.send returned {kind_of(value)}, not the answer of the agent", WANTED)
+    raise AgentError(
+        f"{name}.send returned {kind_of(value)}, not the answer of the agent", WANTED
+    )
 
 
 class _Bridge:
@@ -292,8 +353,12 @@ class _Bridge:
             try:
                 asyncio.get_running_loop()
             except RuntimeError:
-                return asyncio.run_coroutine_threadsafe(work(*arguments, **named), self._loop).result()
-            return value(*arguments, **named)  # a coroutine that `send` returned runs in the loop
+                return asyncio.run_coroutine_threadsafe(
+                    work(*arguments, **named), self._loop
+                ).result()
+            return value(
+                *arguments, **named
+            )  # a coroutine that `send` returned runs in the loop
 
         return call
 
@@ -321,7 +386,9 @@ def exclusive(conversation: Conversation) -> Iterator[None]:
         _driven.discard(id(conversation))
 
 
-ONLY_CHECKS = "only the checks were wanted"  # the error of a run that would let the agent work
+ONLY_CHECKS = (
+    "only the checks were wanted"  # the error of a run that would let the agent work
+)
 
 
 class NoAgent:

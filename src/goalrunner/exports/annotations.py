@@ -38,12 +38,19 @@ class Annotation:
 
 
 def problems_of(
-    outcome: GoalOutcome, results: Iterable[ValidatorResult], goal_file: str, environ: Mapping[str, str]
+    outcome: GoalOutcome,
+    results: Iterable[ValidatorResult],
+    goal_file: str,
+    environ: Mapping[str, str],
 ) -> list[Annotation]:
     """Return the failures of a run that is not complete: the run itself, then the places that failed validators name."""
     if outcome.passed:
         return []
-    root = os.path.realpath(environ.get("GITHUB_WORKSPACE") or environ.get("CI_PROJECT_DIR") or outcome.workspace)
+    root = os.path.realpath(
+        environ.get("GITHUB_WORKSPACE")
+        or environ.get("CI_PROJECT_DIR")
+        or outcome.workspace
+    )
     red = [result for result in results if not result.passed]
     places: dict[tuple[str, int], Annotation] = {}
     for result in red:
@@ -53,15 +60,21 @@ def problems_of(
     return [_run_problem(outcome, red, goal_file, root), *list(places.values())[:_MOST]]
 
 
-def _run_problem(outcome: GoalOutcome, red: list[ValidatorResult], goal_file: str, root: str) -> Annotation:
+def _run_problem(
+    outcome: GoalOutcome, red: list[ValidatorResult], goal_file: str, root: str
+) -> Annotation:
     reason = str(outcome.stop_reason or "").replace("_", " ")
     missing = outcome.verdict.missing if outcome.verdict else ""
     if red:
         message = "; ".join(f"{result.name}: {public_remark(result)}" for result in red)
     else:
         message = missing or outcome.message or reason
-    title = f"goal: {outcome.status} ({reason})" if reason else f"goal: {outcome.status}"
-    return Annotation(title, _short(message), _inside(goal_file, root) if goal_file else "")
+    title = (
+        f"goal: {outcome.status} ({reason})" if reason else f"goal: {outcome.status}"
+    )
+    return Annotation(
+        title, _short(message), _inside(goal_file, root) if goal_file else ""
+    )
 
 
 def _short(text: str) -> str:
@@ -80,7 +93,9 @@ def _places(result: ValidatorResult, workspace: str, root: str) -> Iterator[Anno
             message = match["message"]
             if _NO_MESSAGE.fullmatch(message):
                 message = error or message
-            problem = Annotation(result.name, _short(message or result.summary), path, max(number, 1))
+            problem = Annotation(
+                result.name, _short(message or result.summary), path, max(number, 1)
+            )
             error = ""
             if match["frame"]:
                 frame = problem
@@ -100,7 +115,9 @@ def _inside(path: str, root: str) -> str:
         is_inside = os.path.isfile(real) and real.startswith(f"{root}/")  # noqa: PTH113
     except (OSError, ValueError):
         return ""
-    if not is_inside or re.search(r"/(site-packages|node_modules)/", real.removeprefix(root)):
+    if not is_inside or re.search(
+        r"/(site-packages|node_modules)/", real.removeprefix(root)
+    ):
         return ""
     return os.path.relpath(real, root)
 
@@ -109,7 +126,11 @@ def github_text(problems: Iterable[Annotation], labels: Iterable[str] = ()) -> s
     """Return annotations for the log of a step: one for each problem, and one with the labels, which weaken a result."""
     lines = [_command("error", problem) for problem in problems]
     if text := "; ".join(labels):
-        lines.append(_command("warning", Annotation("goal: what weakens the result", _short(text))))
+        lines.append(
+            _command(
+                "warning", Annotation("goal: what weakens the result", _short(text))
+            )
+        )
     return "".join(lines)
 
 
@@ -117,13 +138,17 @@ def _command(kind: str, problem: Annotation) -> str:
     values = {"title": _short(problem.title)}
     if problem.path:
         values |= {"file": problem.path, "line": str(problem.line)}
-    properties = ",".join(f"{name}={_quoted(text, ':,')}" for name, text in values.items())
+    properties = ",".join(
+        f"{name}={_quoted(text, ':,')}" for name, text in values.items()
+    )
     return f"::{kind} {properties}::{_quoted(problem.message)}\n"
 
 
 def _quoted(text: str, special: str = "") -> str:
     # GitHub looks for commands of the old form, ##[...], only in lines that are none of the new form.
-    return "".join(f"%{ord(sign):02X}" if sign in f"%\r\n{special}" else sign for sign in text)
+    return "".join(
+        f"%{ord(sign):02X}" if sign in f"%\r\n{special}" else sign for sign in text
+    )
 
 
 def gitlab_text(problems: Iterable[Annotation]) -> str:
@@ -132,7 +157,9 @@ def gitlab_text(problems: Iterable[Annotation]) -> str:
 
 
 def _gitlab_value(problem: Annotation) -> dict[str, object]:
-    identity = "\0".join((problem.title, problem.path, str(problem.line), problem.message))
+    identity = "\0".join(
+        (problem.title, problem.path, str(problem.line), problem.message)
+    )
     return {
         "description": problem.message,
         "check_name": problem.title,

@@ -21,7 +21,16 @@ from goalrunner.snapshots.objects import printable_path, raw
 from goalrunner.snapshots.repositories import Start
 
 _PATCH = (
-    *("diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv"),
+    *(
+        "diff-tree",
+        "-r",
+        "-p",
+        "--binary",
+        "--full-index",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+    ),
     *("--no-color", "--src-prefix=a/", "--dst-prefix=b/"),
 )
 """The git command of a patch that has all content; a renamed file is deleted and added."""
@@ -44,16 +53,23 @@ class RunChange:
     gone.
     """
 
-    def __init__(self, folder: RunFolder, state: RunState, home: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: RunFolder, state: RunState, home: Path, environ: Mapping[str, str]
+    ) -> None:
         if state.base is None or state.snapshot is None:
             hint = f'the agent has not run, or deliverable = "response"; see goal show {folder.run_id}'
-            raise UsageError(f"run {folder.run_id} took no snapshots, so there is no change to export", hint)
+            raise UsageError(
+                f"run {folder.run_id} took no snapshots, so there is no change to export",
+                hint,
+            )
         self._run = folder.run_id
         self._instead = f"goal export {self._run} --patch writes the change as a patch"
         self._start, self._end = state.base, state.snapshot
         self._workspace = Path(state.workspace)
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
-        self._kept = KeptStore(self._workspace, home, environ, outputs, folder.path / "start")
+        self._kept = KeptStore(
+            self._workspace, home, environ, outputs, folder.path / "start"
+        )
         self._commit = Start(folder.path / "start").commit
         self._git = self._kept.git
 
@@ -72,17 +88,32 @@ class RunChange:
         before, after = await store.entries(self._start), await store.entries(self._end)
         paths = sorted(item.path for item in files)
         if not paths:
-            raise UsageError(f"run {self._run} changed no files, so there is nothing to export")
-        if lost := [path for path in paths for side in (before, after) if path in side and not side[path].stored]:
+            raise UsageError(
+                f"run {self._run} changed no files, so there is nothing to export"
+            )
+        if lost := [
+            path
+            for path in paths
+            for side in (before, after)
+            if path in side and not side[path].stored
+        ]:
             hint = "files over 50 MB and unreadable ones are not kept; take them from the workspace"
-            raise WorkspaceError(f"the snapshots do not contain the content of {lost[0]}", hint)
+            raise WorkspaceError(
+                f"the snapshots do not contain the content of {lost[0]}", hint
+            )
         for path in paths:  # raises if the store was changed since
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
         # `diff-tree -- PATH` would include a whole folder that replaced a file, so a tree with these paths is compared.
         rows = []
-        for path in sorted(paths, key=after.__contains__):  # deleted ones first: a folder may replace a file
-            mode, blob = (after[path].mode, after[path].blob) if path in after else ("0", "0" * len(before[path].blob))
+        for path in sorted(
+            paths, key=after.__contains__
+        ):  # deleted ones first: a folder may replace a file
+            mode, blob = (
+                (after[path].mode, after[path].blob)
+                if path in after
+                else ("0", "0" * len(before[path].blob))
+            )
             rows.append(f"{mode} {blob}\t".encode() + raw(path) + b"\0")
         start = f"{self._start.tree}:content"
         with tempfile.TemporaryDirectory() as scratch:
@@ -91,7 +122,9 @@ class RunChange:
             await ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
             return await ask(*_PATCH, start, (await ask("write-tree")).strip())
 
-    async def branch(self, name: str, base: str | None, message: str, environ: Mapping[str, str]) -> NewBranch:
+    async def branch(
+        self, name: str, base: str | None, message: str, environ: Mapping[str, str]
+    ) -> NewBranch:
         """Commit the change on a new branch. Work tree, index and HEAD stay as they are.
 
         It starts at `base`, by default at the commit that was checked out when the run began.
@@ -101,7 +134,10 @@ class RunChange:
         """
         repository = enclosing(self._workspace)
         if repository is None:
-            raise UsageError(f"{self._workspace} is in no git repository, so no branch can be made", self._instead)
+            raise UsageError(
+                f"{self._workspace} is in no git repository, so no branch can be made",
+                self._instead,
+            )
         await self._check_name(repository, name)
         patch = await self.patch()
         commit = await self._base_commit(repository, base)
@@ -109,21 +145,39 @@ class RunChange:
         if base is not None:
             hint = f"without --base, the branch begins where the run began; {hint}"
         inside = os.path.relpath(self._kept.store.workspace, repository.root)
-        tree = await self._tree_with(repository, commit, patch, inside, base or commit[:12], hint)
+        tree = await self._tree_with(
+            repository, commit, patch, inside, base or commit[:12], hint
+        )
         differing, unseen = await self._unchecked(repository, commit, inside)
         if base is not None and unseen:  # of a commit that the agent made, for example
-            raise UsageError(f"{base} has files that the run did not check: {some(unseen)}", hint)
+            raise UsageError(
+                f"{base} has files that the run did not check: {some(unseen)}", hint
+            )
         new = _committed(repository.root, [tree, "-p", commit], message, environ)
         zeros = "0" * len(new)  # git refuses if the branch exists by now
-        await self._git.ask("update-ref", f"refs/heads/{name}", new, zeros, repository=repository.git_dir)
+        await self._git.ask(
+            "update-ref",
+            f"refs/heads/{name}",
+            new,
+            zeros,
+            repository=repository.git_dir,
+        )
         return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
 
     async def _check_name(self, repository: Repository, name: str) -> None:
         ask = partial(self._git.run, repository=repository.git_dir)
         if (await ask("check-ref-format", "--branch", name)).code != 0:
-            raise UsageError(f"{name!r} is not a valid name of a branch", "use letters, digits, - and /")
-        if (await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")).code == 0:
-            raise UsageError(f"the branch {name} exists already", f"choose another name, or: git branch -D {name}")
+            raise UsageError(
+                f"{name!r} is not a valid name of a branch",
+                "use letters, digits, - and /",
+            )
+        if (
+            await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+        ).code == 0:
+            raise UsageError(
+                f"the branch {name} exists already",
+                f"choose another name, or: git branch -D {name}",
+            )
 
     async def _base_commit(self, repository: Repository, base: str | None) -> str:
         wanted = self._commit if base is None else base
@@ -135,30 +189,60 @@ class RunChange:
             if answer.code == 0:
                 return answer.output.decode().strip()
             why = f"has no commit {wanted}"
-        raise UsageError(f"{repository.root} {why}", f"--base COMMIT names another one; or {self._instead}")
+        raise UsageError(
+            f"{repository.root} {why}",
+            f"--base COMMIT names another one; or {self._instead}",
+        )
 
     async def _tree_with(
-        self, repository: Repository, commit: str, patch: bytes, inside: str, name: str, hint: str
+        self,
+        repository: Repository,
+        commit: str,
+        patch: bytes,
+        inside: str,
+        name: str,
+        hint: str,
     ) -> str:
         """Return the tree of a commit with the change. Raise UsageError, which calls it `name`, if it does not apply."""
         with tempfile.TemporaryDirectory() as scratch:
-            ask = partial(self._git.run, repository=repository.git_dir, index=Path(scratch) / "index")
+            ask = partial(
+                self._git.run,
+                repository=repository.git_dir,
+                index=Path(scratch) / "index",
+            )
             await ask("read-tree", commit)
             folder = [] if inside == "." else [f"--directory={inside}"]
             answer = await ask(*_APPLY, *folder, "-", stdin=patch, tree=repository.root)
             if answer.code != 0:
-                error = answer.errors.decode("utf-8", "replace").strip().partition("\n")[0].removeprefix("error: ")
-                raise UsageError(f"the change does not apply to {name}: {error or answer.code}", hint)
+                error = (
+                    answer.errors.decode("utf-8", "replace")
+                    .strip()
+                    .partition("\n")[0]
+                    .removeprefix("error: ")
+                )
+                raise UsageError(
+                    f"the change does not apply to {name}: {error or answer.code}", hint
+                )
             return (await ask("write-tree")).output.decode().strip()
 
-    async def _unchecked(self, found: Repository, commit: str, inside: str) -> tuple[list[str], list[str]]:
+    async def _unchecked(
+        self, found: Repository, commit: str, inside: str
+    ) -> tuple[list[str], list[str]]:
         """Compare the files that the run did not change with those of a commit, where the branch begins.
 
         Return the files that differed at the start of the run, and the files that only the commit has. Submodules, and a goal
         file that the commit does not have, are left out.
         """
         within = [] if inside == "." else [f"{inside}/"]
-        listed = await self._git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *within, repository=found.git_dir)
+        listed = await self._git.ask(
+            "ls-tree",
+            "-r",
+            "-z",
+            "--full-tree",
+            commit,
+            *within,
+            repository=found.git_dir,
+        )
         committed: dict[str, str] = {}  # the blob by path
         submodules: tuple[str, ...] = ()
         for row in listed.split(b"\0")[:-1]:
@@ -173,21 +257,44 @@ class RunChange:
         entries = await self._kept.store.entries(self._start)
         differing = []
         for path, entry in entries.items():
-            is_new_goal_file = PurePosixPath(path).name == "goal.toml" and path not in committed
+            is_new_goal_file = (
+                PurePosixPath(path).name == "goal.toml" and path not in committed
+            )
             is_compared = (
-                entry.stored and not is_new_goal_file and path not in changed and not path.startswith(submodules)
+                entry.stored
+                and not is_new_goal_file
+                and path not in changed
+                and not path.startswith(submodules)
             )
             if is_compared and committed.get(path) != entry.blob:
                 differing.append(path)
         return sorted(differing), sorted(committed.keys() - entries.keys() - changed)
 
 
-def _committed(root: Path, arguments: list[str], message: str, environ: Mapping[str, str]) -> str:
+def _committed(
+    root: Path, arguments: list[str], message: str, environ: Mapping[str, str]
+) -> str:
     """Make a commit by the author that the user's own configuration names, and return its id. Raise UsageError."""
-    argv = [git_program(root, environ), "-C", str(root), "commit-tree", "--no-gpg-sign", *arguments]
-    own = {name: value for name, value in git_environment(environ).items() if not name.startswith("GIT_CONFIG")}
-    done = subprocess.run(argv, env=own, input=message.encode(), capture_output=True, check=False)
+    argv = [
+        git_program(root, environ),
+        "-C",
+        str(root),
+        "commit-tree",
+        "--no-gpg-sign",
+        *arguments,
+    ]
+    own = {
+        name: value
+        for name, value in git_environment(environ).items()
+        if not name.startswith("GIT_CONFIG")
+    }
+    done = subprocess.run(
+        argv, env=own, input=message.encode(), capture_output=True, check=False
+    )
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
-        raise UsageError(f"git cannot make the commit: {said}", 'name the author: git config user.name "..."')
+        raise UsageError(
+            f"git cannot make the commit: {said}",
+            'name the author: git config user.name "..."',
+        )
     return done.stdout.decode().strip()

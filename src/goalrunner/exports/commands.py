@@ -24,11 +24,22 @@ _SUBJECT = 72  # characters of the first line of a commit message
 def export(
     run: options.Run = None,
     patch: Annotated[bool, flag("--patch", "Write a patch for git apply.")] = False,
-    branch: Annotated[Text, option("NAME", "Commit it on a new branch of the repository.")] = None,
-    comment: Annotated[bool, flag("--comment", "Write Markdown for a pull request.")] = False,
-    file: Annotated[File, option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o")] = None,
-    base: Annotated[Text, option("COMMIT", "Where the branch begins; default: where the run began.")] = None,
-    incomplete: Annotated[bool, flag("--incomplete", "Export a run that is not complete.")] = False,
+    branch: Annotated[
+        Text, option("NAME", "Commit it on a new branch of the repository.")
+    ] = None,
+    comment: Annotated[
+        bool, flag("--comment", "Write Markdown for a pull request.")
+    ] = False,
+    file: Annotated[
+        File,
+        option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o"),
+    ] = None,
+    base: Annotated[
+        Text, option("COMMIT", "Where the branch begins; default: where the run began.")
+    ] = None,
+    incomplete: Annotated[
+        bool, flag("--incomplete", "Export a run that is not complete.")
+    ] = False,
 ) -> int:
     """Write a verified change as a patch, a branch, or Markdown.
 
@@ -47,11 +58,15 @@ def export(
     if not (outcome.passed or incomplete):
         raise _not_complete(outcome)
     if comment:
-        content: str | bytes = summary_markdown(outcome, files=changed_files(folder, state))
+        content: str | bytes = summary_markdown(
+            outcome, files=changed_files(folder, state)
+        )
     else:
         change = RunChange(folder, state, runs.home(), os.environ)
         if branch is not None:
-            new = main.wait_for(change.branch(branch, base, _message(outcome), os.environ))
+            new = main.wait_for(
+                change.branch(branch, base, _message(outcome), os.environ)
+            )
             _say_branch(branch, new)
             return 0
         content = main.wait_for(change.patch())
@@ -63,14 +78,27 @@ def export(
 
 
 def _refuse_combinations(
-    patch: bool, branch: str | None, file: Path | None, base: str | None, *, comment: bool
+    patch: bool,
+    branch: str | None,
+    file: Path | None,
+    base: str | None,
+    *,
+    comment: bool,
 ) -> None:
     if patch + comment + (branch is not None) != 1:
-        raise UsageError("one of --patch, --branch NAME and --comment is needed", "goal export --patch -o change.patch")
+        raise UsageError(
+            "one of --patch, --branch NAME and --comment is needed",
+            "goal export --patch -o change.patch",
+        )
     if branch is not None and file is not None:
-        raise UsageError("--branch writes no file, so --output cannot be used", "remove --output")
+        raise UsageError(
+            "--branch writes no file, so --output cannot be used", "remove --output"
+        )
     if base is not None and branch is None:
-        raise UsageError("--base is where a branch begins, so it needs --branch", "add --branch NAME, or remove --base")
+        raise UsageError(
+            "--base is where a branch begins, so it needs --branch",
+            "add --branch NAME, or remove --base",
+        )
 
 
 def _not_complete(outcome: GoalOutcome) -> GoalError:
@@ -85,7 +113,9 @@ def _not_complete(outcome: GoalOutcome) -> GoalError:
 
 def _say_branch(name: str, new: NewBranch) -> None:
     commit, begin = new.commit[:12], new.base[:12]
-    output.say(f"Branch {name}: commit {commit} on {begin}. To publish it: git push origin {name}\n")
+    output.say(
+        f"Branch {name}: commit {commit} on {begin}. To publish it: git push origin {name}\n"
+    )
     if new.unchecked:
         output.complain(
             f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
@@ -99,14 +129,23 @@ def _message(outcome: GoalOutcome) -> str:
     subject = one_line(objective, _SUBJECT)
     body = objective if subject != objective else ""
     labels = [f"Goal-Label: {label}" for label in outcome.labels]
-    trailer = "\n".join([f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}", *labels])
+    trailer = "\n".join(
+        [f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}", *labels]
+    )
     return "\n\n".join(filter(None, (subject, body, trailer))) + "\n"
 
 
 def report(
     run: options.Run = None,
-    file: Annotated[File, option("FILE", "Where to write it; default: the run's folder.", "--output", "-o")] = None,
-    compare: Annotated[tuple[str, str] | None, option("RUN RUN", "Put two runs side by side.")] = None,
+    file: Annotated[
+        File,
+        option(
+            "FILE", "Where to write it; default: the run's folder.", "--output", "-o"
+        ),
+    ] = None,
+    compare: Annotated[
+        tuple[str, str] | None, option("RUN RUN", "Put two runs side by side.")
+    ] = None,
     open_: Annotated[bool, flag("--open", "Show it in the browser.")] = False,
 ) -> int:
     """Write a run as one HTML file that needs no network.
@@ -117,14 +156,19 @@ def report(
     from goalrunner.exports.html import page_text
 
     if run is not None and compare:
-        raise UsageError("RUN and --compare cannot be combined", "goal report --compare RUN RUN")
+        raise UsageError(
+            "RUN and --compare cannot be combined", "goal report --compare RUN RUN"
+        )
     folders = [runs.find(one) for one in compare or (run,)]
     if compare and folders[0] == folders[1]:
-        raise UsageError(f"both runs are {folders[0].run_id}", "goal list shows the runs")
+        raise UsageError(
+            f"both runs are {folders[0].run_id}", "goal list shows the runs"
+        )
     name = f"compare-{folders[1].run_id}.html" if compare else "report.html"
     pages = [_page(folder, with_diffs=not compare) for folder in folders]
     copy = output.ResultFile(
-        file or folders[0].path / name, workspaces=[Path(page.outcome.workspace) for page in pages]
+        file or folders[0].path / name,
+        workspaces=[Path(page.outcome.workspace) for page in pages],
     )
     copy.write(page_text(pages))
     if not copy.is_stream:
@@ -134,7 +178,9 @@ def report(
             import webbrowser
 
             if not webbrowser.open(path.as_uri()):
-                output.complain("No browser could be started; open the file above in one.")
+                output.complain(
+                    "No browser could be started; open the file above in one."
+                )
     return 0
 
 
@@ -152,10 +198,14 @@ def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
     )
     if with_diffs and (steps := page.steps()):
         try:
-            store = KeptStore(Path(page.snapshots.workspace), runs.home(), os.environ).store
+            store = KeptStore(
+                Path(page.snapshots.workspace), runs.home(), os.environ
+            ).store
             patches = main.wait_for(store.patches([pair for _, pair in steps]))
         except GoalError as error:
             page.diff_problem = error.message
         else:
-            page.add_patches((number, text) for (number, _), text in zip(steps, patches, strict=True))
+            page.add_patches(
+                (number, text) for (number, _), text in zip(steps, patches, strict=True)
+            )
     return page

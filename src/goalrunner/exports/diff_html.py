@@ -21,11 +21,15 @@ def diff_html(file: FileDiff, *, colours: bool = True) -> Iterator[tuple[str, st
     """Yield each line with its kind as HTML. A hunk is coloured as one text: a string may have several lines."""
     suffix = file.path.rpartition("/")[2].rpartition(".")[2].lower()
     lexer = _lexer(suffix) if colours else None
-    for is_code, group in groupby(file.lines, key=lambda line: line[0] not in ("@", "")):
+    for is_code, group in groupby(
+        file.lines, key=lambda line: line[0] not in ("@", "")
+    ):
         lines = list(group)
         texts = [escape(text) for _, text in lines]
         if is_code and lexer:
-            coloured = _coloured("\n".join(text for _, text in lines) + "\n", lexer).split("\n")[:-1]
+            coloured = _coloured(
+                "\n".join(text for _, text in lines) + "\n", lexer
+            ).split("\n")[:-1]
             if len(coloured) == len(lines):  # else the lexer has changed the text
                 texts = coloured
         yield from ((kind, text) for (kind, _), text in zip(lines, texts, strict=True))

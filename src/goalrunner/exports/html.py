@@ -13,7 +13,12 @@ from goalrunner.app.run_snapshots import RunSnapshots
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Record
-from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, TranscriptRef
+from goalrunner.core.observation import (
+    ArtifactRef,
+    Observation,
+    Snapshot,
+    TranscriptRef,
+)
 from goalrunner.core.outcome import Usage
 from goalrunner.core.summary import EvidenceIndex, outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
@@ -35,7 +40,9 @@ _OUTPUTS = 1_600_000
 _OPEN = 5
 """If a run has at most so many rounds, all of them are unfolded."""
 
-_FAILED_COUNT = re.compile(r"\b(\d{1,9}) (?:failed|failing|errors?)\b|\b(?:failures|errors)=(\d{1,9})\b")
+_FAILED_COUNT = re.compile(
+    r"\b(\d{1,9}) (?:failed|failing|errors?)\b|\b(?:failures|errors)=(\d{1,9})\b"
+)
 """What a summary of a test runner reports of failures: "2 failed, 1 error", "failures=1"."""
 
 _Words = Callable[[TranscriptRef], str]
@@ -85,7 +92,9 @@ class Round:
     def used(self) -> list[str]:
         """Tokens and dollars of this round; empty if there are none."""
         usage = self.total.since(self.before)
-        return list(figures.spent(usage)) if usage.tokens or usage.known_cost_usd else []
+        return (
+            list(figures.spent(usage)) if usage.tokens or usage.known_cost_usd else []
+        )
 
     @property
     def failing(self) -> int | None:
@@ -121,7 +130,14 @@ def _failing_tests(result: ValidatorResult) -> int:
 class RunPage:
     """One run as a page shows it."""
 
-    def __init__(self, records: Iterable[Record], *, words: _Words, ends: _Ends, run_path: str = "") -> None:
+    def __init__(
+        self,
+        records: Iterable[Record],
+        *,
+        words: _Words,
+        ends: _Ends,
+        run_path: str = "",
+    ) -> None:
         """Read the records, once. Raise UsageError if there are none.
 
         `words` reads a message of the transcript, `ends` the two ends of an artifact: see `ArtifactStore.ends`.
@@ -142,8 +158,13 @@ class RunPage:
             evidence.add(record)
         state = self._narrative.state
         if state is None:
-            raise UsageError(f"the log of run {Path(run_path).name} has no events", "goal list shows the runs")
-        self.snapshots = RunSnapshots(state.goal.run_id, state.workspace, evidence.history)
+            raise UsageError(
+                f"the log of run {Path(run_path).name} has no events",
+                "goal list shows the runs",
+            )
+        self.snapshots = RunSnapshots(
+            state.goal.run_id, state.workspace, evidence.history
+        )
         rows = evidence.rows(state)
         self.outcome = outcome_of(state, run_path, evidence=rows)
         self.cited = {row.observation for row in rows}
@@ -152,9 +173,19 @@ class RunPage:
         self._read_outputs(ends)
         ended = self.outcome.model_copy(update={"labels": (), "run_path": ""})
         visible = tuple(result for result in state.validators if not result.hidden)
-        self.closing = list(closing_lines(ended, state.model_copy(update={"validators": visible})))
-        self.criteria = [list(same) for _, same in groupby(rows, key=lambda row: (row.kind, row.criterion))]
-        self.shown_ids = {one.observation.id for part in self.rounds for one in part.entries if one.observation}
+        self.closing = list(
+            closing_lines(ended, state.model_copy(update={"validators": visible}))
+        )
+        self.criteria = [
+            list(same)
+            for _, same in groupby(rows, key=lambda row: (row.kind, row.criterion))
+        ]
+        self.shown_ids = {
+            one.observation.id
+            for part in self.rounds
+            for one in part.entries
+            if one.observation
+        }
 
     def _add(self, record: Record) -> None:
         event, lines = record.event, self._narrative.lines_of(record)
@@ -162,22 +193,37 @@ class RunPage:
             self.opening += [line for line in lines if isinstance(line, Fact)]
             return
         usage = self._narrative.state.total if self._narrative.state else Usage()
-        if isinstance(event, events.RoundStarted) and event.round != self.rounds[-1].number:  # else it was resumed
+        if (
+            isinstance(event, events.RoundStarted)
+            and event.round != self.rounds[-1].number
+        ):  # else it was resumed
             self.rounds.append(Round(event.round, record.elapsed, usage))
         here = self.rounds[-1]
         here.seconds, here.total = record.elapsed - here.began, usage
         here.is_judged = self._has_judge
-        if isinstance(event, events.RoundStarted | events.RunEnded):  # the heading of the round says the rest
-            lines = [line for line in lines if isinstance(line, Fact) and line.tone == "warn"]
+        if isinstance(
+            event, events.RoundStarted | events.RunEnded
+        ):  # the heading of the round says the rest
+            lines = [
+                line for line in lines if isinstance(line, Fact) and line.tone == "warn"
+            ]
         entries = [PageEntry(line) for line in lines]
         match event:
             case events.RoundFinished():
                 here.changes = figures.diff_stat(event.changes)
                 if self._narrative.message and entries:
                     entries[0].observation = event.response
-                    data = self._words(self._narrative.message).strip().encode(errors="replace")
-                    if b"\n" in data or len(data) > LONGEST_WORDS:  # else its line shows it whole
-                        entries[0].output = _excerpt((data[:_LONGEST], data[_LONGEST:][-_LONGEST:]), len(data))
+                    data = (
+                        self._words(self._narrative.message)
+                        .strip()
+                        .encode(errors="replace")
+                    )
+                    if (
+                        b"\n" in data or len(data) > LONGEST_WORDS
+                    ):  # else its line shows it whole
+                        entries[0].output = _excerpt(
+                            (data[:_LONGEST], data[_LONGEST:][-_LONGEST:]), len(data)
+                        )
             case events.ToolResultRecorded() | events.QuestionAnswered():
                 entries[0].observation = event.observation
             case events.BaselineTaken() | events.ValidatorsFinished():
@@ -188,18 +234,29 @@ class RunPage:
 
     @property
     def _has_judge(self) -> bool:
-        return self._narrative.state is not None and "judge" in self._narrative.state.models
+        return (
+            self._narrative.state is not None
+            and "judge" in self._narrative.state.models
+        )
 
     def _add_results(
-        self, here: Round, event: events.BaselineTaken | events.ValidatorsFinished, entries: Sequence[PageEntry]
+        self,
+        here: Round,
+        event: events.BaselineTaken | events.ValidatorsFinished,
+        entries: Sequence[PageEntry],
     ) -> None:
         here.results = event.results
         if isinstance(event, events.ValidatorsFinished):
-            decided = verdict_of(event.results, event.refusal or ", ".join(event.leaked))
+            decided = verdict_of(
+                event.results, event.refusal or ", ".join(event.leaked)
+            )
             here.verdict = None if decided.complete and self._has_judge else decided
         known = {item.id: item for item in events.observations_of(event)}
         for entry, result in zip(entries, event.results, strict=False):
-            entry.observation, entry.is_hidden = known.get(result.observation), result.hidden
+            entry.observation, entry.is_hidden = (
+                known.get(result.observation),
+                result.hidden,
+            )
             if result.hidden and isinstance(entry.line, StepLine):
                 entry.line = replace(entry.line, remark=result.summary)
 
@@ -210,23 +267,40 @@ class RunPage:
     def _read_outputs(self, ends: _Ends) -> None:
         """Read the outputs of the steps, and unfold the rounds that matter most."""
         for part in self.rounds:
-            part.is_open = len(self.rounds) <= _OPEN or part is self.rounds[-1] or any(map(self.is_cited, part.entries))
+            part.is_open = (
+                len(self.rounds) <= _OPEN
+                or part is self.rounds[-1]
+                or any(map(self.is_cited, part.entries))
+            )
         entries = [entry for part in self.rounds for entry in part.entries]
         usual = min(_LONGEST, _OUTPUTS // (2 * max(len(entries), 1)))
         for entry in entries:
-            output = entry.observation.output if entry.observation and not entry.is_hidden else None
+            output = (
+                entry.observation.output
+                if entry.observation and not entry.is_hidden
+                else None
+            )
             if output and output.size:
                 try:
-                    entry.output = _excerpt(ends(output, _LONGEST if self.is_cited(entry) else usual), output.size)
+                    entry.output = _excerpt(
+                        ends(output, _LONGEST if self.is_cited(entry) else usual),
+                        output.size,
+                    )
                 except RecordError as error:
-                    entry.output = Excerpt(f"The output cannot be read: {error.message}")
+                    entry.output = Excerpt(
+                        f"The output cannot be read: {error.message}"
+                    )
 
     def steps(self) -> list[tuple[int | None, tuple[Snapshot, Snapshot]]]:
         """Return the snapshots before and after each round that changed something; None: the whole run."""
         history = self.snapshots.history
         ended = [number for number in history.ends if number in history.starts]
-        pairs = [(number, self.snapshots.both(number)) for number in (None, *ended) if ended]
-        return [(number, pair) for number, pair in pairs if pair[0].tree != pair[1].tree]
+        pairs = [
+            (number, self.snapshots.both(number)) for number in (None, *ended) if ended
+        ]
+        return [
+            (number, pair) for number, pair in pairs if pair[0].tree != pair[1].tree
+        ]
 
     def add_patches(self, patches: Iterable[tuple[int | None, str]]) -> None:
         """Add the patches of rounds; None is the whole run's."""
@@ -238,7 +312,10 @@ class RunPage:
 
 
 def _excerpt(ends: tuple[bytes, bytes], size: int) -> Excerpt:
-    head, tail = (printable(part.decode(errors="replace").expandtabs(4)).strip("\n") for part in ends)
+    head, tail = (
+        printable(part.decode(errors="replace").expandtabs(4)).strip("\n")
+        for part in ends
+    )
     left_out = size - sum(map(len, ends))
     return Excerpt(head, f"{left_out:,} bytes" if left_out > 0 else "", tail)
 
@@ -255,20 +332,34 @@ class Chart(NamedTuple):
 
 def _add_charts(pages: Sequence[RunPage]) -> None:
     """Add the charts of each run, all drawn to one scale: score, cost or else tokens, and failing tests."""
-    values = [(page, part.number, part.values) for page in pages for part in page.rounds]
+    values = [
+        (page, part.number, part.values) for page in pages for part in page.rounds
+    ]
     spend = "Cost" if any("Cost" in found for _, _, found in values) else "Tokens"
     titles = ("Score", spend, "Failing tests")
     numbers = [number for _, number, found in values if found.keys() & set(titles)]
     for title in titles:
-        drawn = [(page, number, *found[title]) for page, number, found in values if title in found]
+        drawn = [
+            (page, number, *found[title])
+            for page, number, found in values
+            if title in found
+        ]
         for page in pages:
             points = [point[1:] for point in drawn if point[0] is page]
             if points:
-                top = (1.0, "1.00") if title == "Score" else max(point[2:] for point in drawn)
-                page.charts.append(Chart(title, points, top, min(numbers), max(numbers)))
+                top = (
+                    (1.0, "1.00")
+                    if title == "Score"
+                    else max(point[2:] for point in drawn)
+                )
+                page.charts.append(
+                    Chart(title, points, top, min(numbers), max(numbers))
+                )
 
 
 def page_text(pages: Sequence[RunPage]) -> str:
     """Return the page of one run, or of two runs side by side. It has one stylesheet and no script."""
     _add_charts(pages)
-    return rendered(Path(__file__).with_name("report.html.j2"), pages=pages, diff_html=diff_html)
+    return rendered(
+        Path(__file__).with_name("report.html.j2"), pages=pages, diff_html=diff_html
+    )

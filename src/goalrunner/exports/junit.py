@@ -31,14 +31,30 @@ class Case(NamedTuple):
 
 
 def suite_text(
-    name: str, cases: Sequence[Case], *, seconds: float, timestamp: str = "", properties: Mapping[str, str]
+    name: str,
+    cases: Sequence[Case],
+    *,
+    seconds: float,
+    timestamp: str = "",
+    properties: Mapping[str, str],
 ) -> str:
     """Return one suite of cases as JUnit XML."""
     template = Path(__file__).with_name("junit.xml.j2")
-    return rendered(template, name=name, cases=cases, seconds=seconds, timestamp=timestamp, properties=properties)
+    return rendered(
+        template,
+        name=name,
+        cases=cases,
+        seconds=seconds,
+        timestamp=timestamp,
+        properties=properties,
+    )
 
 
-def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), criteria: Sequence[str] = ()) -> str:
+def junit_text(
+    outcome: GoalOutcome,
+    results: Sequence[ValidatorResult] = (),
+    criteria: Sequence[str] = (),
+) -> str:
     """Return a run as JUnit XML: a case for the run and for each validator, criterion and limit.
 
     `results` are the last ones of the validators; the output of hidden ones is left out. Criteria that the last verdict
@@ -49,7 +65,11 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
     judged = list(_criterion_cases(outcome))
     cases += judged
     names = {case.name for case in judged}
-    cases += [Case("criteria", text, "skipped", message="not judged") for text in criteria if text not in names]
+    cases += [
+        Case("criteria", text, "skipped", message="not judged")
+        for text in criteria
+        if text not in names
+    ]
     cases += _limit_cases(outcome)
     properties = {
         "run_id": outcome.run_id,
@@ -59,7 +79,13 @@ def junit_text(outcome: GoalOutcome, results: Sequence[ValidatorResult] = (), cr
         "labels": "; ".join(outcome.labels),
     }
     timestamp = (outcome.started_at or "")[:19]
-    return suite_text(outcome.objective, cases, seconds=outcome.duration, timestamp=timestamp, properties=properties)
+    return suite_text(
+        outcome.objective,
+        cases,
+        seconds=outcome.duration,
+        timestamp=timestamp,
+        properties=properties,
+    )
 
 
 def _run_case(outcome: GoalOutcome) -> Case:
@@ -86,12 +112,28 @@ def _validator_case(result: ValidatorResult) -> Case:
     kind: CaseKind = "" if result.passed else "failure"
     message = public_remark(result)
     if result.hidden:
-        return Case("validators", result.name, kind, result.reason, message, seconds=result.duration)
+        return Case(
+            "validators",
+            result.name,
+            kind,
+            result.reason,
+            message,
+            seconds=result.duration,
+        )
     lines = [result.command, result.summary]
     if result.passed:
         lines.append(result.feedback)
     output = "\n".join(filter(None, lines))
-    return Case("validators", result.name, kind, result.reason, message, result.feedback, output, result.duration)
+    return Case(
+        "validators",
+        result.name,
+        kind,
+        result.reason,
+        message,
+        result.feedback,
+        output,
+        result.duration,
+    )
 
 
 def public_remark(result: ValidatorResult) -> str:
@@ -105,7 +147,15 @@ def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
         cited = list(group)
         kind: CaseKind = "" if cited[0].satisfied else "failure"
         missing = cited[0].missing or "not satisfied"
-        yield Case("criteria", criterion, kind, "not_satisfied", missing, missing, laid_out(criterion_facts(cited)))
+        yield Case(
+            "criteria",
+            criterion,
+            kind,
+            "not_satisfied",
+            missing,
+            missing,
+            laid_out(criterion_facts(cited)),
+        )
 
 
 def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
@@ -126,7 +176,9 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
         stopped = outcome.stop_reason == reason and (amount >= limit or not is_budget)
         used = f"{_number(amount)} of {_number(limit)}"
         kind: CaseKind = "failure" if stopped else ""
-        yield Case("limits", name, kind, reason, f"the limit was reached: {used}", output=used)
+        yield Case(
+            "limits", name, kind, reason, f"the limit was reached: {used}", output=used
+        )
 
 
 def _number(value: float) -> str:

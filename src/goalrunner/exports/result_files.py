@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from goalrunner.core.run_state import RunState
     from goalrunner.records.run_folder import RunFolder
 
-_STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")  # in a step of GitHub Actions: for annotations and a summary
+_STEP = (
+    "GITHUB_ACTIONS",
+    "GITHUB_STEP_SUMMARY",
+)  # in a step of GitHub Actions: for annotations and a summary
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,9 @@ class ResultFiles:
     copies: Mapping[str, output.ResultFile]  # by option: "--junit"
     environ: Mapping[str, str]
 
-    def write(self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None) -> None:
+    def write(
+        self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None
+    ) -> None:
         """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
 
         If the log cannot be read, the files have only the `known` outcome.
@@ -80,7 +85,9 @@ class ResultFiles:
             with Path(path).open("a", encoding="utf-8", errors="replace") as file:
                 file.write(summary)
         except OSError as error:
-            output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}")
+            output.complain(
+                f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}"
+            )
 
 
 def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
@@ -94,7 +101,11 @@ def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
 
 
 def open_files(
-    junit: Path | None, summary: Path | None, gitlab: Path | None, *, asked_only: bool = False
+    junit: Path | None,
+    summary: Path | None,
+    gitlab: Path | None,
+    *,
+    asked_only: bool = False,
 ) -> ResultFiles:
     """Return the files of these options. Raise UsageError if one cannot be written.
 
@@ -109,5 +120,9 @@ def open_files(
     for name in _STEP if asked_only else ():
         environ.pop(name, None)
     given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
-    copies = {option: output.ResultFile(path, option=option) for option, path in given.items() if path is not None}
+    copies = {
+        option: output.ResultFile(path, option=option)
+        for option, path in given.items()
+        if path is not None
+    }
     return ResultFiles(copies, environ)

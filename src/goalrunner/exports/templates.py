@@ -16,7 +16,12 @@ from goalrunner.reports.layout import cut, model_name, printable, printable_line
 from goalrunner.reports.status import label_lines
 
 
-def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = None, /, **values: Any) -> str:
+def rendered(
+    template: Path,
+    filters: Mapping[str, Callable[..., Any]] | None = None,
+    /,
+    **values: Any,
+) -> str:
     """Return a filled-in template. A page has one stylesheet and no script; all values are escaped."""
     environment = Environment(
         loader=FileSystemLoader(template.parent),
@@ -51,4 +56,8 @@ def rendered(template: Path, filters: Mapping[str, Callable[..., Any]] | None = 
 
 def _text(value: Any) -> Any:
     """Return a value of a template without control and direction characters, which a text of an agent may have."""
-    return printable(value) if type(value) is str and not (value.isascii() and value.isprintable()) else value
+    return (
+        printable(value)
+        if type(value) is str and not (value.isascii() and value.isprintable())
+        else value
+    )

@@ -11,9 +11,22 @@ from typing import Any, get_args, get_origin, get_type_hints
 from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 
-from goalrunner.core.errors import GoalFileError, Problem, kind, nearest, quoted, toml_value
+from goalrunner.core.errors import (
+    GoalFileError,
+    Problem,
+    kind,
+    nearest,
+    quoted,
+    toml_value,
+)
 from goalrunner.core.field_types import SCRIPTED, InnerError
-from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal, short_form_conflicts, validator_tables
+from goalrunner.core.goal import (
+    SHORT_KEYS,
+    SHORT_TABLES,
+    Goal,
+    short_form_conflicts,
+    validator_tables,
+)
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.goalfile.toml_text import NO_POSITIONS, NOWHERE, Key, Place, Positions
 
@@ -27,16 +40,25 @@ class Problems:
 
     def add(self, message: str, key: str = "", place: Place = NOWHERE) -> None:
         """Add a problem, unless it is already known."""
-        self.found[Problem(message=message, key=key, line=place[0], column=place[1])] = None
+        self.found[
+            Problem(message=message, key=key, line=place[0], column=place[1])
+        ] = None
 
     def excuses(self, *paths: Key) -> bool:
         """Return whether a problem is already known at, above or below one of these keys."""
-        return any(known[: len(path)] == path[: len(known)] for known in self.excused for path in paths)
+        return any(
+            known[: len(path)] == path[: len(known)]
+            for known in self.excused
+            for path in paths
+        )
 
     def raise_any(self, path: str) -> None:
         """Raise all problems at once, in the order of the file, those without a line last. Do nothing if there are none."""
         if self.found:
-            ordered = sorted(self.found, key=lambda problem: (problem.line or float("inf"), problem.column))
+            ordered = sorted(
+                self.found,
+                key=lambda problem: (problem.line or float("inf"), problem.column),
+            )
             raise GoalFileError(path, tuple(ordered))
 
 
@@ -72,7 +94,11 @@ class Spot:
     @property
     def header(self) -> str:
         """The name of the table as its header is written."""
-        return f"[[{self.label}]]" if self.path and isinstance(self.path[-1], int) else f"[{self.label}]"
+        return (
+            f"[[{self.label}]]"
+            if self.path and isinstance(self.path[-1], int)
+            else f"[{self.label}]"
+        )
 
     def item(self, step: str | int) -> Spot:
         """Return the spot of a value inside this one."""
@@ -102,10 +128,14 @@ SECTIONS: dict[str, type[BaseModel]] = {
 def written_keys(model: type[BaseModel]) -> list[str]:
     """Return the fields of a table that a goal file can contain."""
     fields = model.model_fields.items()
-    return [name for name, info in fields if SkipJsonSchema not in map(type, info.metadata)]
+    return [
+        name for name, info in fields if SkipJsonSchema not in map(type, info.metadata)
+    ]
 
 
-_DOTTED = [f"{table}.{key}" for table, model in SECTIONS.items() for key in written_keys(model)]
+_DOTTED = [
+    f"{table}.{key}" for table, model in SECTIONS.items() for key in written_keys(model)
+]
 
 
 @dataclass
@@ -117,7 +147,9 @@ class GoalLayer:
 
     def put(self, key: Key, value: object, spot: Spot) -> None:
         """Add a value, also in its short form. A relative path becomes absolute, from the folder of its source."""
-        is_short = isinstance(value, str) or (key == ("agent",) and isinstance(value, list))
+        is_short = isinstance(value, str) or (
+            key == ("agent",) and isinstance(value, list)
+        )
         if key[0] in SHORT_TABLES and len(key) == 1 and is_short:
             key = (key[0], SHORT_TABLES[str(key[0])])
         elif key == ("validator",):
@@ -125,7 +157,9 @@ class GoalLayer:
         elif key == ("model",):
             key = SHORT_KEYS["model"]
         if isinstance(value, str):
-            with suppress(OSError, RuntimeError, ValueError):  # the check of the value reports it
+            with suppress(
+                OSError, RuntimeError, ValueError
+            ):  # the check of the value reports it
                 value = _absolute(key, value, spot.source.base)
         self.values[key] = value
         self.spots[key] = spot
@@ -138,16 +172,22 @@ class GoalLayer:
             for key in ("use", "model")
             if (table, "use") in self.values or (table, "model") in self.values
         }
-        values = {key: value for key, value in lower.values.items() if key not in replaced}
+        values = {
+            key: value for key, value in lower.values.items() if key not in replaced
+        }
         spots = {key: spot for key, spot in lower.spots.items() if key not in replaced}
-        return GoalLayer(values={**values, **self.values}, spots={**spots, **self.spots})
+        return GoalLayer(
+            values={**values, **self.values}, spots={**spots, **self.spots}
+        )
 
     @property
     def is_chat(self) -> bool:
         return bool(self.values.get(("agent", "use"), BUILTIN) == BUILTIN)
 
     def table(self) -> dict[str, Any]:
-        table: dict[str, Any] = {str(key[0]): value for key, value in self.values.items() if len(key) == 1}
+        table: dict[str, Any] = {
+            str(key[0]): value for key, value in self.values.items() if len(key) == 1
+        }
         for key, value in self.values.items():
             if len(key) == 2 and (key[0],) not in self.values:
                 table.setdefault(str(key[0]), {})[key[1]] = value
@@ -158,7 +198,9 @@ class GoalLayer:
         for length in (2, 1):
             if path[:length] in self.spots:
                 spot = self.spots[path[:length]]
-                is_short = path[0] == "validators" and (spot.path[0] != "validators" or spot.source.textual)
+                is_short = path[0] == "validators" and (
+                    spot.path[0] != "validators" or spot.source.textual
+                )
                 for step in path[length:]:
                     if not (is_short and isinstance(step, str)):
                         spot = spot.item(step)
@@ -184,7 +226,9 @@ def file_layer(table: Mapping[str, Any], source: ValueSource) -> GoalLayer:
             layer.spots[key,] = spot
             for name, item in value.items():
                 layer.put((key, name), item, spot.item(name))
-        elif key == "validators" and not (isinstance(value, list) and all(isinstance(item, Mapping) for item in value)):
+        elif key == "validators" and not (
+            isinstance(value, list) and all(isinstance(item, Mapping) for item in value)
+        ):
             ways = 'write [[validators]] with run = "...", or validator = "...", or validator = ["a", "b"]'
             spot.wrong_key(f"validators are tables; {ways}")
         else:
@@ -194,7 +238,9 @@ def file_layer(table: Mapping[str, Any], source: ValueSource) -> GoalLayer:
     return layer
 
 
-def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems) -> GoalLayer:
+def named_layer(
+    entries: Iterable[tuple[str, str, Any]], base: Path, problems: Problems
+) -> GoalLayer:
     """Return the values of options or variables. An entry is a dotted key ("agent.model"), a name, and a value."""
     layer, given = GoalLayer(), list(entries)
     names: dict[Key, str] = {tuple(key.split(".")): name for key, name, _ in given}
@@ -203,10 +249,16 @@ def named_layer(entries: Iterable[tuple[str, str, Any]], base: Path, problems: P
         path = tuple(key.split("."))
         spot = Spot(source, path)
         if key in SHORT_KEYS or key in Goal.model_fields or key in _DOTTED:
-            layer.put(("validator",) if key == "validators" else path, _spelled(path, value), spot)
+            layer.put(
+                ("validator",) if key == "validators" else path,
+                _spelled(path, value),
+                spot,
+            )
         else:
             near = nearest(key, [*Goal.model_fields, *_DOTTED])
-            spot.wrong_key(f"unknown key {quoted(key)}{f'; did you mean {quoted(near)}?' if near else ''}")
+            spot.wrong_key(
+                f"unknown key {quoted(key)}{f'; did you mean {quoted(near)}?' if near else ''}"
+            )
     return layer
 
 
@@ -218,7 +270,9 @@ def _spelled(path: tuple[str, ...], value: object) -> object:
     if path == ("agent", "use") and isinstance(value, str) and "," in value:
         return [name.strip() for name in value.split(",")]
     hint = get_type_hints(SECTIONS[path[0]] if len(path) == 2 else Goal).get(path[-1])
-    if not isinstance(value, str) or {int, float, bool}.isdisjoint((hint, *get_args(hint))):
+    if not isinstance(value, str) or {int, float, bool}.isdisjoint(
+        (hint, *get_args(hint))
+    ):
         return value
     if value in {"true", "false"}:
         return value == "true"
@@ -230,7 +284,9 @@ def _spelled(path: tuple[str, ...], value: object) -> object:
     return value
 
 
-def report_invalid(error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]) -> None:
+def report_invalid(
+    error: ValidationError, model: type[BaseModel], spot_of: Callable[[Key], Spot]
+) -> None:
     """Report all problems of a validation except a missing objective; `spot_of` returns the spot of a model's path."""
     for detail in error.errors(include_url=False):
         path, reason = detail["loc"], detail.get("ctx", {}).get("error")
@@ -241,7 +297,11 @@ def report_invalid(error: ValidationError, model: type[BaseModel], spot_of: Call
         if isinstance(reason, InnerError):
             spot = spot_of((*path, *reason.path))
             if reason.key:
-                spot.wrong_key(reason.reason if reason.whole else f"{spot.label} {reason.reason}".lstrip())
+                spot.wrong_key(
+                    reason.reason
+                    if reason.whole
+                    else f"{spot.label} {reason.reason}".lstrip()
+                )
             else:
                 spot.wrong(reason.reason)
         elif is_key and reason is not None:
@@ -250,7 +310,11 @@ def report_invalid(error: ValidationError, model: type[BaseModel], spot_of: Call
         elif is_key or detail["type"] == "extra_forbidden":
             _report_unknown(spot, spot_of(path[:-2] if is_key else path[:-1]), model)
         else:
-            spot.wrong(str(reason) if detail["type"] == "value_error" else _reason(detail, spot.path))
+            spot.wrong(
+                str(reason)
+                if detail["type"] == "value_error"
+                else _reason(detail, spot.path)
+            )
 
 
 _KINDS = {
@@ -271,15 +335,26 @@ def _reason(detail: Any, path: Key) -> str:
     given, top = detail["input"], str(path[0])
     wanted = _KINDS.get(detail["type"].partition("_")[0])
     if wanted and not detail["type"].endswith("_too_short"):
-        remedy = "; write inf without the quotes" if given == "inf" and path[-1] in _LIMITS else ""
+        remedy = (
+            "; write inf without the quotes"
+            if given == "inf" and path[-1] in _LIMITS
+            else ""
+        )
         if path in (("validator",), ("agent", "command")):
             wanted = "a string or a list of strings"
         if path[0] == "validator" and isinstance(given, dict):
             remedy = "; write [[validators]]"
         elif wanted == "a table" and len(path) == 1:
-            wanted, remedy = f"{'a string or ' if top in SHORT_TABLES else ''}a table", f"; write [{top}]"
+            wanted, remedy = (
+                f"{'a string or ' if top in SHORT_TABLES else ''}a table",
+                f"; write [{top}]",
+            )
         return f"must be {wanted}, not {kind(given)}{remedy}"
-    lifted = "; write inf to lift the limit" if detail["type"].startswith("greater_") and path[-1] in _LIMITS else ""
+    lifted = (
+        "; write inf to lift the limit"
+        if detail["type"].startswith("greater_") and path[-1] in _LIMITS
+        else ""
+    )
     return f"{detail['msg'].removeprefix('Input ').replace('should', 'must', 1)}, not {toml_value(given)}{lifted}"
 
 
@@ -308,7 +383,11 @@ def _report_unknown(spot: Spot, table: Spot, model: type[BaseModel]) -> None:
         remedy = f"did you mean {quoted(near)}?"
         spot.source.problems.excused.add((*table.path, near))
     else:
-        remedy = f"valid: {', '.join(sorted(valid))}" if valid else "its keys are whole numbers"
+        remedy = (
+            f"valid: {', '.join(sorted(valid))}"
+            if valid
+            else "its keys are whole numbers"
+        )
     where = f" in {table.header}" if table.path else ""
     spot.wrong_key(f"unknown key {quoted(key)}{where}; {remedy}")
 
@@ -330,7 +409,11 @@ def _keys(model: type[BaseModel], path: Key) -> set[str]:
             node = field.annotation if field else None
         else:  # an element of a list, or a value of a table with free keys
             arguments = [one for one in get_args(node) if one is not ...]
-            node = arguments[-1] if arguments and isinstance(step, int) == (get_origin(node) is tuple) else None
+            node = (
+                arguments[-1]
+                if arguments and isinstance(step, int) == (get_origin(node) is tuple)
+                else None
+            )
     if isinstance(node, type) and issubclass(node, BaseModel):
         return {*written_keys(node), *(SHORT_KEYS if node is Goal else ())}
     choices = get_args(get_args(node)[0]) if get_origin(node) is dict else ()

@@ -12,14 +12,41 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import LONGEST_PATH, GoalFileError, Problem, UsageError, nearest, quoted, quoted_list
+from goalrunner.core.errors import (
+    LONGEST_PATH,
+    GoalFileError,
+    Problem,
+    UsageError,
+    nearest,
+    quoted,
+    quoted_list,
+)
 from goalrunner.core.field_types import FROM_FILE, Unlimited
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import at
-from goalrunner.goalfile.agents import CHAT_KEYS, PROGRAM_KEYS, check_agent, check_programs
-from goalrunner.goalfile.layers import GoalLayer, Problems, ValueSource, file_layer, named_layer, report_invalid
+from goalrunner.goalfile.agents import (
+    CHAT_KEYS,
+    PROGRAM_KEYS,
+    check_agent,
+    check_programs,
+)
+from goalrunner.goalfile.layers import (
+    GoalLayer,
+    Problems,
+    ValueSource,
+    file_layer,
+    named_layer,
+    report_invalid,
+)
 from goalrunner.goalfile.place import PYPROJECT, goal_file_above, project_of
-from goalrunner.goalfile.toml_text import NO_POSITIONS, Key, Positions, file_refusal, parse, read_text
+from goalrunner.goalfile.toml_text import (
+    NO_POSITIONS,
+    Key,
+    Positions,
+    file_refusal,
+    parse,
+    read_text,
+)
 
 PLACEHOLDER = "Describe the work here, and how one sees that it is done."
 """The objective that `goal init` writes where nothing says what the work is. No goal has it."""
@@ -49,7 +76,9 @@ def resolve_goal(
     here = resolved_current_folder()
     problems = Problems()
     file = file_layer(table, ValueSource(problems, base or here, positions))
-    layer = _with_environment(_options(overrides, here, problems), file, environ, here, problems)
+    layer = _with_environment(
+        _options(overrides, here, problems), file, environ, here, problems
+    )
     layer.values.setdefault(("workspace", "path"), str(workspace or here))
     goal = _validated(layer.table(), layer, problems)
     _check_workspace(layer, problems)
@@ -62,7 +91,9 @@ def resolve_goal(
     return goal
 
 
-def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, ...] | None]:
+def resolve_limits(
+    options: Mapping[str, Any],
+) -> dict[str, float | tuple[str, ...] | None]:
     """Return new limits of a run by name (`tokens`), from options by dotted key (`budget.tokens`). None lifts a limit.
 
     Raise GoalFileError with all problems at once.
@@ -71,10 +102,14 @@ def resolve_limits(options: Mapping[str, Any]) -> dict[str, float | tuple[str, .
     layer = _options(options, resolved_current_folder(), problems)
     goal = _validated({"objective": "limits", **layer.table()}, layer, problems)
     problems.raise_any("")
-    return {str(key[-1]): attrgetter(".".join(map(str, key)))(goal) for key in layer.values}
+    return {
+        str(key[-1]): attrgetter(".".join(map(str, key)))(goal) for key in layer.values
+    }
 
 
-def _validated(table: Mapping[str, Any], layer: GoalLayer, problems: Problems) -> Goal | None:
+def _validated(
+    table: Mapping[str, Any], layer: GoalLayer, problems: Problems
+) -> Goal | None:
     """Return the goal of a table. If it is invalid, report the problems and return None."""
     try:
         return Goal.model_validate(table, context=FROM_FILE)
@@ -104,34 +139,55 @@ def option_of(key: str) -> str:
 
 
 def _options(given: Mapping[str, Any], base: Path, problems: Problems) -> GoalLayer:
-    entries = [(key, option_of(key), value) for key, value in given.items() if value is not None]
+    entries = [
+        (key, option_of(key), value)
+        for key, value in given.items()
+        if value is not None
+    ]
     return named_layer(entries, base, problems)
 
 
 def _with_environment(
-    options: GoalLayer, file: GoalLayer, environ: Mapping[str, str], base: Path, problems: Problems
+    options: GoalLayer,
+    file: GoalLayer,
+    environ: Mapping[str, str],
+    base: Path,
+    problems: Problems,
 ) -> GoalLayer:
     """Return options over environment over file. GOAL_MODEL and LLM_MODEL apply only to the built-in agent."""
 
     def variables(**names: str) -> GoalLayer:
-        given = [(key, name, environ[name]) for name, key in names.items() if environ.get(name, "").strip()]
+        given = [
+            (key, name, environ[name])
+            for name, key in names.items()
+            if environ.get(name, "").strip()
+        ]
         return named_layer(given, base, problems)
 
     upper = options.over(variables(GOAL_AGENT="agent.use", GOAL_JUDGE="judge.model"))
     if not upper.over(file).is_chat:
         return upper.over(file)
     layer = upper.over(variables(GOAL_MODEL="agent.model")).over(file)
-    return layer if ("agent", "model") in layer.values else layer.over(variables(LLM_MODEL="agent.model"))
+    return (
+        layer
+        if ("agent", "model") in layer.values
+        else layer.over(variables(LLM_MODEL="agent.model"))
+    )
 
 
 def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> None:
     """Check that the goal has an objective and, to be `runnable`, a model, and a validator or a judge."""
 
     def lacks(*paths: Key) -> bool:
-        return not any(layer.values.get(path) is not None for path in paths) and not problems.excuses(*paths)
+        return not any(
+            layer.values.get(path) is not None for path in paths
+        ) and not problems.excuses(*paths)
 
     if lacks(("objective",)):
-        problems.add('objective is missing; write objective = "...", or give --objective', "objective")
+        problems.add(
+            'objective is missing; write objective = "...", or give --objective',
+            "objective",
+        )
     if layer.values.get(("objective",)) == PLACEHOLDER:
         message = "is the placeholder that goal init wrote; say what the agent is to do, or give --objective"
         layer.spot(("objective",), problems).wrong(message)
@@ -148,16 +204,29 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
     if ("judge",) in layer.spots or any(key[0] == "judge" for key in layer.values):
         message = '[judge] has no model; write model = "provider/name" or "agent", give --judge, or set GOAL_JUDGE'
         layer.spot(("judge",), problems).wrong_key(message)
-    elif not layer.values.get(("validators",)) and not problems.excuses(("validators",), ("validator",)):
-        example = "agent" if layer.is_chat else "openai/gpt-5-mini"  # an external agent does not share its model
+    elif not layer.values.get(("validators",)) and not problems.excuses(
+        ("validators",), ("validator",)
+    ):
+        example = (
+            "agent" if layer.is_chat else "openai/gpt-5-mini"
+        )  # an external agent does not share its model
         ways = f'write validator = "pytest -q" (or give --validator), or judge = "{example}" (or give --judge)'
-        problems.add(f"the goal has neither a validator nor a judge; {ways}", "validator")
+        problems.add(
+            f"the goal has neither a validator nor a judge; {ways}", "validator"
+        )
 
 
 def _check_workspace(layer: GoalLayer, problems: Problems) -> None:
     """Check that the folder to work in exists."""
-    path, spot = layer.values["workspace", "path"], layer.spots.get(("workspace", "path"))
-    if spot is None or not isinstance(path, str) or problems.excuses(("workspace", "path")):
+    path, spot = (
+        layer.values["workspace", "path"],
+        layer.spots.get(("workspace", "path")),
+    )
+    if (
+        spot is None
+        or not isinstance(path, str)
+        or problems.excuses(("workspace", "path"))
+    ):
         return
     shown = quoted(path, LONGEST_PATH)
     if not os.path.exists(path):  # noqa: PTH110 - never raises
@@ -173,7 +242,9 @@ def resolved_current_folder() -> Path:
     try:
         return Path.cwd().resolve()
     except OSError as error:
-        raise UsageError("the current folder does not exist any more", "change to another folder") from error
+        raise UsageError(
+            "the current folder does not exist any more", "change to another folder"
+        ) from error
 
 
 def load_goal(
@@ -193,7 +264,15 @@ def load_goal(
     path, name = Path(path), str(path)
     text = read_text(path, missing=lambda: _near_files(path))
     base, workspace = path.absolute().parent, workspace or project_of(path)
-    return load_goal_text(text, name, overrides, environ, base=base, runnable=runnable, workspace=workspace)
+    return load_goal_text(
+        text,
+        name,
+        overrides,
+        environ,
+        base=base,
+        runnable=runnable,
+        workspace=workspace,
+    )
 
 
 def load_goal_text(
@@ -211,27 +290,48 @@ def load_goal_text(
     if Path(name).name == PYPROJECT:
         table, positions = at(table, "tool", "goal"), positions.below(("tool", "goal"))
         if not isinstance(table, dict):
-            raise file_refusal(name, 'has no table [tool.goal]; write one with objective = "...", or name another file')
+            raise file_refusal(
+                name,
+                'has no table [tool.goal]; write one with objective = "...", or name another file',
+            )
     return resolve_goal(
-        table, overrides, environ, base, positions=positions, name=name, runnable=runnable, workspace=workspace
+        table,
+        overrides,
+        environ,
+        base,
+        positions=positions,
+        name=name,
+        runnable=runnable,
+        workspace=workspace,
     )
 
 
 def error_at(path: Path, key: Key, message: str) -> GoalFileError:
     """Return the error that a value of a goal file, which was loaded before, turned out to be wrong."""
     line, column = parse(read_text(path), str(path))[1].value(key)
-    return GoalFileError(str(path), (Problem(message=message, key=str(key[-1]), line=line, column=column),))
+    return GoalFileError(
+        str(path),
+        (Problem(message=message, key=str(key[-1]), line=line, column=column),),
+    )
 
 
 def _near_files(path: Path) -> str:
     """Return a hint for a missing file: the goal file with the nearest name beside it or above it, else all beside it."""
-    names = sorted(entry.name for entry in path.parent.glob("*.toml")) if path.parent.is_dir() else []
+    names = (
+        sorted(entry.name for entry in path.parent.glob("*.toml"))
+        if path.parent.is_dir()
+        else []
+    )
     if near := nearest(path.name, names):
         return f"; did you mean {quoted(str(path.parent / near), LONGEST_PATH)}?"
     above = goal_file_above(path.absolute().parent.resolve())
     if above is not None and nearest(path.name, [above.name]):
         return f"; did you mean {quoted(os.path.relpath(above), LONGEST_PATH)}?"
-    return f"; goal files may be {quoted_list(names[:5])}" if names else '; write one, or give --objective "..."'
+    return (
+        f"; goal files may be {quoted_list(names[:5])}"
+        if names
+        else '; write one, or give --objective "..."'
+    )
 
 
 def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
@@ -251,7 +351,9 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     if table["agent"].pop("fallbacks", None):
         table["agent"]["use"] = list(goal.agent.names)
     unfit = CHAT_KEYS if goal.agent.external else PROGRAM_KEYS
-    table["agent"] = {key: value for key, value in table["agent"].items() if key not in unfit}
+    table["agent"] = {
+        key: value for key, value in table["agent"].items() if key not in unfit
+    }
     if len(goal.agent.command) == 1:
         table["agent"]["command"] = goal.agent.command[0]
     for validator in table.get("validators", ()):
@@ -261,7 +363,8 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
         return tomli_w.dumps(table)
     except (TypeError, ValueError, RecursionError) as error:
         raise UsageError(
-            f"the goal cannot be written as TOML: {error}", "params may contain only JSON values"
+            f"the goal cannot be written as TOML: {error}",
+            "params may contain only JSON values",
         ) from error
 
 
@@ -283,7 +386,11 @@ def _plain(value: Any, redact: Callable[[str], str]) -> Any:
         case BaseModel():
             return _table(value, redact)
         case Mapping():
-            return {str(key): _plain(item, redact) for key, item in value.items() if item is not None}
+            return {
+                str(key): _plain(item, redact)
+                for key, item in value.items()
+                if item is not None
+            }
         case list() | tuple():
             return [_plain(item, redact) for item in value]
         case str():

@@ -14,7 +14,9 @@ _GIT = ".git"
 
 def repository_root(folder: Path) -> Path | None:
     """Return the nearest folder at or above this absolute one that holds `.git`; None outside of a repository."""
-    return next((place for place in (folder, *folder.parents) if _holds(place, _GIT)), None)
+    return next(
+        (place for place in (folder, *folder.parents) if _holds(place, _GIT)), None
+    )
 
 
 def goal_file_above(folder: Path) -> Path | None:
@@ -44,7 +46,14 @@ def project_of(goal_file: Path) -> Path | None:
     The folder is absolute and without links. Return None if there is no such folder.
     """
     folder = goal_file.absolute().parent.resolve()
-    return next((place for place in _folders_of_project(folder) if _holds(place, _GIT, *PROJECT_FILES)), None)
+    return next(
+        (
+            place
+            for place in _folders_of_project(folder)
+            if _holds(place, _GIT, *PROJECT_FILES)
+        ),
+        None,
+    )
 
 
 def _folders_of_project(folder: Path) -> tuple[Path, ...]:
@@ -52,7 +61,9 @@ def _folders_of_project(folder: Path) -> tuple[Path, ...]:
     root = repository_root(folder)
     if root is None:
         return (folder,)
-    return tuple(place for place in (folder, *folder.parents) if place.is_relative_to(root))
+    return tuple(
+        place for place in (folder, *folder.parents) if place.is_relative_to(root)
+    )
 
 
 def _holds(folder: Path, *names: str) -> bool:

@@ -42,7 +42,11 @@ class Positions:
 
     def below(self, table: Key) -> Positions:
         """Return the positions in a table, relative to it."""
-        inner = {key[len(table) :]: at for key, at in self.offsets.items() if key[: len(table)] == table}
+        inner = {
+            key[len(table) :]: at
+            for key, at in self.offsets.items()
+            if key[: len(table)] == table
+        }
         return Positions(inner, self.text)
 
     def _nearest(self, path: Key, which: int) -> Place:
@@ -73,7 +77,8 @@ _STATEMENT = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _TOKEN = re.compile(
-    rf"{_STRING} | \#[^\n]* | [ \t\r]+ | [\[\]{{}},\n] | [^\[\]{{}},\n\"'\#]+ | .", re.DOTALL | re.VERBOSE
+    rf"{_STRING} | \#[^\n]* | [ \t\r]+ | [\[\]{{}},\n] | [^\[\]{{}},\n\"'\#]+ | .",
+    re.DOTALL | re.VERBOSE,
 )
 
 
@@ -88,13 +93,18 @@ def locate(text: str) -> Positions:
         if statement is None:  # an empty line or a comment
             at = _end_of_value(found, (), at)
             continue
-        opening, group = statement["opening"], "table" if statement["opening"] else "key"
+        opening, group = (
+            statement["opening"],
+            "table" if statement["opening"] else "key",
+        )
         path: Key = () if opening else table
         parts = list(_PART.finditer(statement[group]))
         for number, part in enumerate(parts, 1):
             path = (*path, _unquoted(part[0]))
             begin = statement.start(group) + part.start()
-            found.offsets.setdefault(path, (begin, begin if opening else statement.end()))
+            found.offsets.setdefault(
+                path, (begin, begin if opening else statement.end())
+            )
             if opening == "[[" and number == len(parts):
                 counts[path] = counts.get(path, -1) + 1
             if opening and path in counts:
@@ -135,7 +145,11 @@ def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
     except tomllib.TOMLDecodeError as error:
         raise _bad_toml(error, text, name) from error
     except (ValueError, RecursionError) as error:
-        why = "nested too deep" if isinstance(error, RecursionError) else "a number has too many digits"
+        why = (
+            "nested too deep"
+            if isinstance(error, RecursionError)
+            else "a number has too many digits"
+        )
         raise file_refusal(name, f"is not valid TOML: {why}") from error
 
 
@@ -161,7 +175,9 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
-            raise file_refusal(name, "is larger than 1 MB; a goal file is a few lines of TOML")
+            raise file_refusal(
+                name, "is larger than 1 MB; a goal file is a few lines of TOML"
+            )
         return data.decode("utf-8").removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise file_refusal(name, f"no such file{missing()}") from error
@@ -176,4 +192,6 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
 
 def file_refusal(name: str, message: str, place: Place = NOWHERE) -> GoalFileError:
     """Return the error of a file as a whole."""
-    return GoalFileError(name, (Problem(message=message, line=place[0], column=place[1]),))
+    return GoalFileError(
+        name, (Problem(message=message, line=place[0], column=place[1]),)
+    )

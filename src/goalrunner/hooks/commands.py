@@ -25,10 +25,16 @@ _TIMEOUT = 3_600  # seconds that Claude Code waits for a check; its default is 6
 
 
 def hook(
-    action: Annotated[str, argument("install|uninstall", "Write or remove the hook in the settings.")],
+    action: Annotated[
+        str, argument("install|uninstall", "Write or remove the hook in the settings.")
+    ],
     agent: Annotated[str, argument("claude", "The agent.")] = "",
-    goal: Annotated[File, option("FILE", "The goal; default: that of the project.", "--goal")] = None,
-    local: Annotated[bool, flag("--local", "Use .claude/settings.local.json of this folder.")] = False,
+    goal: Annotated[
+        File, option("FILE", "The goal; default: that of the project.", "--goal")
+    ] = None,
+    local: Annotated[
+        bool, flag("--local", "Use .claude/settings.local.json of this folder.")
+    ] = False,
     yes: options.Yes = False,
 ) -> int:
     """Check the sessions of Claude Code before they stop.
@@ -43,9 +49,14 @@ def hook(
         return _answer(goal)
     if action not in ("install", "uninstall") or agent != "claude":
         words = " ".join(filter(None, (action, agent)))
-        raise UsageError(f"goal hook {words}: unknown", "goal hook install claude, or goal hook uninstall claude")
+        raise UsageError(
+            f"goal hook {words}: unknown",
+            "goal hook install claude, or goal hook uninstall claude",
+        )
     if action == "install" and goal is not None and not runs.is_file(goal):
-        raise UsageError(f"--goal {goal}: there is no such file", "goal init writes a goal file")
+        raise UsageError(
+            f"--goal {goal}: there is no such file", "goal init writes a goal file"
+        )
     path = Path(".claude", "settings.local.json" if local else "settings.json")
     text, table = _read(path)
     new = _changed(table, _command(goal) if action == "install" else "")
@@ -53,10 +64,19 @@ def hook(
         output.say(f"{path}: nothing to change\n")
         return 0
     indent = re.search(r"\n([ \t]+)\S", text)
-    written = dumps(new, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n" if new else ""
-    diff = difflib.unified_diff(text.splitlines(), written.splitlines(), str(path), str(path), lineterm="")
+    written = (
+        dumps(new, indent=indent[1] if indent else 2, ensure_ascii=False) + "\n"
+        if new
+        else ""
+    )
+    diff = difflib.unified_diff(
+        text.splitlines(), written.splitlines(), str(path), str(path), lineterm=""
+    )
     output.say(printable("".join(f"{line}\n" for line in diff)))
-    if not (yes or output.confirmed(f"Write {path}? [y/N]", "goal hook asks before it writes")):
+    if not (
+        yes
+        or output.confirmed(f"Write {path}? [y/N]", "goal hook asks before it writes")
+    ):
         return 1
     _write(path.resolve(), written)
     return 0
@@ -65,8 +85,12 @@ def hook(
 def _command(goal: Path | None) -> str:
     """Return the command that Claude Code calls."""
     called = str(Path(sys.argv[0]).absolute())
-    program = "goal" if shutil.which("goal") or not os.access(called, os.X_OK) else called
-    return shlex.join([program, "hook", "claude", *(["--goal", str(goal.absolute())] if goal else [])])
+    program = (
+        "goal" if shutil.which("goal") or not os.access(called, os.X_OK) else called
+    )
+    return shlex.join(
+        [program, "hook", "claude", *(["--goal", str(goal.absolute())] if goal else [])]
+    )
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
@@ -76,10 +100,16 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         text = path.read_text("utf-8") if path.exists() else ""
         table = loads(text.strip() or "{}")
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} is not changed, because it cannot be read as JSON: {error}", hint) from None
+        raise UsageError(
+            f"{path} is not changed, because it cannot be read as JSON: {error}", hint
+        ) from None
     hooks = table.get("hooks", {}) if isinstance(table, dict) else None
-    if not isinstance(hooks, dict) or any(not isinstance(entries, list) for entries in hooks.values()):
-        raise UsageError(f'{path} is not changed: "hooks" is not an object of lists in it', hint)
+    if not isinstance(hooks, dict) or any(
+        not isinstance(entries, list) for entries in hooks.values()
+    ):
+        raise UsageError(
+            f'{path} is not changed: "hooks" is not an object of lists in it', hint
+        )
     return text, table
 
 
@@ -91,7 +121,9 @@ def _changed(table: dict[str, Any], command: str) -> dict[str, Any]:
         if others:
             hooks[event] = others
     if command:
-        entry = {"hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT}]}
+        entry = {
+            "hooks": [{"type": "command", "command": command, "timeout": _TIMEOUT}]
+        }
         for event in _EVENTS:
             hooks.setdefault(event, []).append(entry)
     changed = {**table, "hooks": hooks}
@@ -105,7 +137,9 @@ def _is_ours(entry: Any) -> bool:
     if not isinstance(hooks, list):
         return False
     commands = [hook.get("command") for hook in hooks if isinstance(hook, dict)]
-    return bool(commands) and all(isinstance(command, str) and _OURS.search(command) for command in commands)
+    return bool(commands) and all(
+        isinstance(command, str) and _OURS.search(command) for command in commands
+    )
 
 
 def _write(path: Path, text: str) -> None:
@@ -122,7 +156,10 @@ def _answer(goal: Path | None) -> int:
     """Answer the event on stdin. The code is always 0: with 2, Claude Code would block the stop for ever."""
     if sys.stdin.isatty():
         hint = 'goal hook install claude; to try it: echo \'{"session_id": "1"}\' | goal hook claude'
-        raise UsageError("goal hook claude reads the event of a hook on stdin, which is a terminal", hint)
+        raise UsageError(
+            "goal hook claude reads the event of a hook on stdin, which is a terminal",
+            hint,
+        )
     from goalrunner.hooks.stop_hook import HookEvent, answer_hook
     from goalrunner.system.processes import VARIABLE
 

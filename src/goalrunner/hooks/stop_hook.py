@@ -23,7 +23,14 @@ from goalrunner.app.library import run_blocking
 from goalrunner.app.previous_run import file_hash, load_state
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, one_line, record_errors, shortened
+from goalrunner.core.errors import (
+    GoalError,
+    UsageError,
+    WorkspaceBusy,
+    one_line,
+    record_errors,
+    shortened,
+)
 from goalrunner.core.field_types import first_problem
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
@@ -61,14 +68,20 @@ class HookEvent(BaseModel):
         """Read the JSON of a hook. Raise UsageError if it is invalid."""
         # Half of a surrogate pair, where a text was cut, is replaced.
         with contextlib.suppress(ValueError, RecursionError):
-            data = json.dumps(json.loads(data), ensure_ascii=False).encode(errors="replace")
+            data = json.dumps(json.loads(data), ensure_ascii=False).encode(
+                errors="replace"
+            )
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
-            raise UsageError(f"the JSON on stdin is no event of a hook: {first_problem(error)}") from None
+            raise UsageError(
+                f"the JSON on stdin is no event of a hook: {first_problem(error)}"
+            ) from None
 
 
-def answer_hook(event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> HookReply:
+def answer_hook(
+    event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]
+) -> HookReply:
     """Answer an event: at a prompt record the start, at a stop check and block it, or say why it is not blocked.
 
     The workspace is the project of the goal file if the current folder is in it, else the current folder, unless the goal
@@ -101,7 +114,9 @@ def _turn(home: Path, until: float) -> Iterator[None]:
     A check that finds the workspace busy in its middle would end the run of its session.
     """
     name = hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:32]
-    with record_errors(f"{home} cannot be written", "set GOAL_HOME to a folder of yours"):
+    with record_errors(
+        f"{home} cannot be written", "set GOAL_HOME to a folder of yours"
+    ):
         (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = (home / "hooks" / f"{name}.lock").open("w")
     with lock:
@@ -120,16 +135,22 @@ class _SessionController(GoalController):
     live = True
 
     @classmethod
-    def of(cls, goal: Goal, home: Path, goal_file: Path, labels: tuple[str, ...]) -> Self:
+    def of(
+        cls, goal: Goal, home: Path, goal_file: Path, labels: tuple[str, ...]
+    ) -> Self:
         self = cls(goal, home=home)
         self._options = replace(self._options, goal_file=goal_file, labels=labels)
         return self
 
-    async def check(self, messages: Sequence[Message], worked: float) -> GoalContinue | GoalDone:
+    async def check(
+        self, messages: Sequence[Message], worked: float
+    ) -> GoalContinue | GoalDone:
         """Check the turn that has ended; `worked` are its seconds. The controller must be one of `resume`."""
         assert self._earlier is not None, "it was resumed"
         end = self._earlier.loaded.end
-        timed = replace(self._earlier.loaded, end=replace(end, elapsed=end.elapsed + worked))
+        timed = replace(
+            self._earlier.loaded, end=replace(end, elapsed=end.elapsed + worked)
+        )
         prepared = await replace(self._earlier, loaded=timed).resume()
         self._host = HostedRun(prepared, prepared.run.state.round, records=True)
         if prepared.run.state.phase is Phase.WORKING:
@@ -146,10 +167,25 @@ class _Kept(BaseModel, allow_inf_nan=False):
 
 
 class _Session:
-    def __init__(self, event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]) -> None:
-        self._event, self._goal_file, self._home, self._environ = event, goal_file, home, environ
+    def __init__(
+        self,
+        event: HookEvent,
+        goal_file: Path | None,
+        home: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._event, self._goal_file, self._home, self._environ = (
+            event,
+            goal_file,
+            home,
+            environ,
+        )
         name = f"{event.session_id}\0{Path.cwd()}"
-        self._file = home / "hooks" / f"{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}.json"
+        self._file = (
+            home
+            / "hooks"
+            / f"{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}.json"
+        )
         self._arrived = time.time()
         self.kept = _Kept(since=self._arrived)
         with contextlib.suppress(OSError, ValidationError):
@@ -174,9 +210,13 @@ class _Session:
             self._begin(Label.START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
-        messages = self._messages(judged=state.plan.has_judge and state.plan.deliverable == "workspace")
+        messages = self._messages(
+            judged=state.plan.has_judge and state.plan.deliverable == "workspace"
+        )
         worked = max(0.0, self._arrived - self.kept.since)
-        with contextlib.closing(_SessionController.resume(self.kept.run, home=self._home)) as controller:
+        with contextlib.closing(
+            _SessionController.resume(self.kept.run, home=self._home)
+        ) as controller:
             step = run_blocking(controller.check(messages, worked), "goal hook", "")
         if isinstance(step, GoalDone):
             return _allowed(_ending(step.outcome))
@@ -191,15 +231,29 @@ class _Session:
     def _begin(self, *labels: str) -> None:
         if self._goal_file is None:
             raise UsageError("the folder has no goal any more")
-        goal = load_goal(self._goal_file, {}, self._environ, runnable=False, workspace=_workspace(self._goal_file))
-        budget = goal.budget.model_copy(update={"allow_unenforced": goal.budget.limited})  # a session reports no usage
-        limits = {"max_iterations": _MOST_ROUNDS} if goal.max_iterations is goal.timeout is None else {}
+        goal = load_goal(
+            self._goal_file,
+            {},
+            self._environ,
+            runnable=False,
+            workspace=_workspace(self._goal_file),
+        )
+        budget = goal.budget.model_copy(
+            update={"allow_unenforced": goal.budget.limited}
+        )  # a session reports no usage
+        limits = (
+            {"max_iterations": _MOST_ROUNDS}
+            if goal.max_iterations is goal.timeout is None
+            else {}
+        )
         goal = goal.model_copy(update={"budget": budget, **limits})
         digest = file_hash(self._goal_file)
         self.kept.goal = self.kept.goal or digest
         if digest != self.kept.goal:  # by the user or by the agent
             labels = (*labels, Label.GOAL_CHANGED)
-        with contextlib.closing(_SessionController.of(goal, self._home, self._goal_file, labels)) as controller:
+        with contextlib.closing(
+            _SessionController.of(goal, self._home, self._goal_file, labels)
+        ) as controller:
             controller.start()
             self.kept.run = Path(controller.run_path).name
         self._keep()
@@ -207,7 +261,9 @@ class _Session:
     def _keep(self) -> None:
         """Note the run, and that the agent works from now on."""
         self.kept.since = time.time()
-        with record_errors(f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"):
+        with record_errors(
+            f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"
+        ):
             write_whole(self._file, self.kept.model_dump_json().encode())
 
     def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
@@ -215,10 +271,14 @@ class _Session:
         if judged:
             with contextlib.suppress(UsageError, ValueError):  # a NUL in the path
                 path = Path(self._event.transcript_path or "")
-                messages = list(_transcript(path)) if path.is_file() else []  # reading a pipe could block
+                messages = (
+                    list(_transcript(path)) if path.is_file() else []
+                )  # reading a pipe could block
                 refuse_no_chat(messages)
                 return messages
-        return [{"role": "assistant", "content": self._event.last_assistant_message or ""}]
+        return [
+            {"role": "assistant", "content": self._event.last_assistant_message or ""}
+        ]
 
 
 def _workspace(goal_file: Path) -> Path:
@@ -232,9 +292,15 @@ def _transcript(path: Path) -> Iterator[Any]:
     for record in TranscriptSource(path).records():
         row = record.value
         is_message = isinstance(row, dict) and row.get("type") in ("user", "assistant")
-        if is_message and not any(map(row.get, ("isSidechain", "isMeta", "isCompactSummary"))):
+        if is_message and not any(
+            map(row.get, ("isSidechain", "isMeta", "isCompactSummary"))
+        ):
             message = row.get("message")
-            yield {**message, TIMESTAMP: row.get(TIMESTAMP)} if isinstance(message, dict) else message
+            yield (
+                {**message, TIMESTAMP: row.get(TIMESTAMP)}
+                if isinstance(message, dict)
+                else message
+            )
 
 
 def _allowed(text: str) -> HookReply:
@@ -246,5 +312,9 @@ def _ending(outcome: GoalOutcome) -> str:
     labels = f" [{', '.join(outcome.labels)}]" if outcome.labels else ""
     if outcome.passed:
         return f"complete, verified in round {outcome.iterations}{labels} (goal show {outcome.run_id})"
-    said = one_line(outcome.message or (outcome.verdict.missing if outcome.verdict else ""))
-    return f"not verified: {outcome.status}, {said}{labels} (goal status {outcome.run_id})"
+    said = one_line(
+        outcome.message or (outcome.verdict.missing if outcome.verdict else "")
+    )
+    return (
+        f"not verified: {outcome.status}, {said}{labels} (goal status {outcome.run_id})"
+    )

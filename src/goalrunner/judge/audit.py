@@ -9,19 +9,40 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
 
-from goalrunner.core.errors import AuthenticationFailed, BudgetExhausted, ModelError, shortened
-from goalrunner.core.events import Account, ChecksReviewed, ConfirmationRecorded, VerdictRecorded
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    BudgetExhausted,
+    ModelError,
+    shortened,
+)
+from goalrunner.core.events import (
+    Account,
+    ChecksReviewed,
+    ConfirmationRecorded,
+    VerdictRecorded,
+)
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest, ChecksReviewRequest
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer
 from goalrunner.judge import prompt_builder
-from goalrunner.judge.check_review import REVIEW, REVIEW_SCHEMA, CheckReview, parse_review, quotes_correction
+from goalrunner.judge.check_review import (
+    REVIEW,
+    REVIEW_SCHEMA,
+    CheckReview,
+    parse_review,
+    quotes_correction,
+)
 from goalrunner.judge.citations import CheckedVerdict, check_verdict, matched
 from goalrunner.judge.excerpt import SECOND_LOOK
 from goalrunner.judge.json_reader import UnreadableReplyError
-from goalrunner.judge.prompt_builder import Events, audit_request, least_tokens, plain_goal
+from goalrunner.judge.prompt_builder import (
+    Events,
+    audit_request,
+    least_tokens,
+    plain_goal,
+)
 from goalrunner.judge.prompt_text import (
     JUDGE_OUTCOME_SCHEMA,
     OPINION_SCHEMA,
@@ -56,7 +77,10 @@ class AuditRecorder(Protocol):
     def usage(self, account: Account, usage: Usage) -> None: ...
 
     def audit_failed(
-        self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = ""
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
     ) -> None: ...
 
     def check_budget(self) -> None: ...
@@ -75,7 +99,12 @@ class JudgeSession:
         account: Account = "judge",
     ) -> None:
         """`answer` is the name of an answer and its JSON Schema. Without a recorder, only the model counts its usage."""
-        self._llm, self._recorder, self._form, self._redact = llm, recorder, form, redact
+        self._llm, self._recorder, self._form, self._redact = (
+            llm,
+            recorder,
+            form,
+            redact,
+        )
         self._account: Account = account
         self._answer_name, self._schema = answer
         self._messages: list[dict[str, Any]] = []
@@ -91,14 +120,23 @@ class JudgeSession:
             most = min(most, max(window // 2, least_tokens(request, self._form)))
         # In a thread: outputs may be large, and the deadline must not wait for them.
         prompt = await in_thread(
-            partial(prompt_builder.audit_prompt, request, nonce=nonce, max_tokens=most, form=self._form)
+            partial(
+                prompt_builder.audit_prompt,
+                request,
+                nonce=nonce,
+                max_tokens=most,
+                form=self._form,
+            )
         )
         self.open(prompt)
         return most
 
     def open(self, prompt: str) -> None:
         """Add the rules and a prompt."""
-        self._messages = [{"role": "system", "content": self._form.rules}, {"role": "user", "content": prompt}]
+        self._messages = [
+            {"role": "system", "content": self._form.rules},
+            {"role": "user", "content": prompt},
+        ]
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
@@ -107,7 +145,10 @@ class JudgeSession:
         before = self._llm.usage
         try:
             reply = await self._llm.complete(
-                [{**message, "content": self._redact(message["content"])} for message in self._messages],
+                [
+                    {**message, "content": self._redact(message["content"])}
+                    for message in self._messages
+                ],
                 schema=self._schema,
                 schema_name=self._answer_name,
                 temperature=0.0,
@@ -118,11 +159,16 @@ class JudgeSession:
                 self._count(self._llm.usage.since(before))
             if isinstance(error, ModelError):
                 self._failed(
-                    "authentication" if isinstance(error, AuthenticationFailed) else "transport", error.message
+                    "authentication"
+                    if isinstance(error, AuthenticationFailed)
+                    else "transport",
+                    error.message,
                 )
             raise
         self._count(reply.usage)
-        self._messages.append({"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"})
+        self._messages.append(
+            {"role": "assistant", "content": reply.text[:_ECHO] or "(no answer)"}
+        )
         self._finish_reason, self._text = reply.finish_reason, reply.text
         return reply.text
 
@@ -155,7 +201,12 @@ class JudgeSession:
         if self._recorder:
             self._recorder.usage(self._account, usage)
 
-    def _failed(self, kind: Literal["parse", "transport", "authentication"], detail: str, answer: str = "") -> None:
+    def _failed(
+        self,
+        kind: Literal["parse", "transport", "authentication"],
+        detail: str,
+        answer: str = "",
+    ) -> None:
         if self._recorder and self._account == "judge":
             self._recorder.audit_failed(kind, detail, answer)
 
@@ -175,17 +226,26 @@ class LLMJudge:
         self._llm, self._config, self._redact = llm, config or JudgeConfig(), redact
         self._check = check
 
-    async def audit(self, request: AuditRequest, recorder: AuditRecorder | None = None) -> VerdictRecorded:
+    async def audit(
+        self, request: AuditRequest, recorder: AuditRecorder | None = None
+    ) -> VerdictRecorded:
         """Ask the judge. Once, show the observations that it asks for; once, report citations that do not hold.
 
         Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too long for the prompt.
         """
-        request = replace(request, minimum_score=max(request.minimum_score, self._config.minimum_score))
+        request = replace(
+            request,
+            minimum_score=max(request.minimum_score, self._config.minimum_score),
+        )
         if self._config.require == "runner":
             request = replace(request, require="runner")
         nonce = secrets.token_hex(4)
-        form = prompt_builder.audit_form(self._config.system_prompt, request.unread, nonce)
-        session = JudgeSession(self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact)
+        form = prompt_builder.audit_form(
+            self._config.system_prompt, request.unread, nonce
+        )
+        session = JudgeSession(
+            self._llm, recorder, form, ("verdict", JUDGE_OUTCOME_SCHEMA), self._redact
+        )
         most = await session.begin(request, nonce, self._config.max_tokens)
         expanded = False
         first: VerdictRecorded | None = None
@@ -198,13 +258,23 @@ class LLMJudge:
                 return first  # the verdict before this question counts
             try:
                 outcome = await in_thread(parse_reply, text)
-                requested = [] if expanded else prompt_builder.requested_observations(outcome.need, request)
+                requested = (
+                    []
+                    if expanded
+                    else prompt_builder.requested_observations(outcome.need, request)
+                )
                 if requested:
                     expanded = True
                     # A quarter of the context window stays free.
                     window = self._llm.context_window() or SECOND_LOOK * 4 * most
                     room = min(SECOND_LOOK * most, window * 3 // 4 - most)
-                    look = partial(prompt_builder.look_prompt, request, requested, nonce=nonce, max_tokens=room)
+                    look = partial(
+                        prompt_builder.look_prompt,
+                        request,
+                        requested,
+                        nonce=nonce,
+                        max_tokens=room,
+                    )
                     session.add(await in_thread(look))
                     continue
                 outcome = matched(settled_outcome(outcome), request)
@@ -222,10 +292,14 @@ class LLMJudge:
         if first is not None:
             return first  # an earlier verdict counts; it is not complete either
         missing = str(session.unread or "")
-        unreadable = GoalVerdict(score=0.0, complete=False, missing=missing, source="fallback")
+        unreadable = GoalVerdict(
+            score=0.0, complete=False, missing=missing, source="fallback"
+        )
         return VerdictRecorded(round=request.round, verdict=unreadable)
 
-    async def review(self, request: ChecksReviewRequest, recorder: AuditRecorder) -> ChecksReviewed:
+    async def review(
+        self, request: ChecksReviewRequest, recorder: AuditRecorder
+    ) -> ChecksReviewed:
         """Ask in a new conversation which changes of the checks the goal asks for; report quotes that do not hold once.
 
         An unreadable answer leaves the decision to a person. Raise ModelError and BudgetExhausted.
@@ -237,8 +311,12 @@ class LLMJudge:
         if window is not None:
             room = min(room, window * 3 // 4)
         if not await in_thread(review.fits, room):
-            return review.undecided("the diff is too long for the judge to see it whole")
-        session = JudgeSession(self._llm, recorder, REVIEW, ("review", REVIEW_SCHEMA), self._redact)
+            return review.undecided(
+                "the diff is too long for the judge to see it whole"
+            )
+        session = JudgeSession(
+            self._llm, recorder, REVIEW, ("review", REVIEW_SCHEMA), self._redact
+        )
         session.open(review.prompt)
         try:
             reviewed, faults = review.decide(await session.answer(parse_review))
@@ -246,17 +324,23 @@ class LLMJudge:
                 session.add(quotes_correction(faults))
                 reviewed, _ = review.decide(await session.answer(parse_review))
         except UnreadableReplyError as error:
-            return review.undecided(f"its answer could not be read. {error}", asked=True)
+            return review.undecided(
+                f"its answer could not be read. {error}", asked=True
+            )
         return reviewed
 
-    async def confirm(self, request: AuditRequest, claim: str, recorder: AuditRecorder) -> ConfirmationRecorded:
+    async def confirm(
+        self, request: AuditRequest, claim: str, recorder: AuditRecorder
+    ) -> ConfirmationRecorded:
         """Ask in a new conversation whether the goal is blocked as claimed. An unreadable answer means no.
 
         Raise the same errors as `audit`.
         """
         nonce = secrets.token_hex(4)
         form = prompt_builder.opinion_form(claim, nonce)
-        session = JudgeSession(self._llm, recorder, form, ("opinion", OPINION_SCHEMA), self._redact)
+        session = JudgeSession(
+            self._llm, recorder, form, ("opinion", OPINION_SCHEMA), self._redact
+        )
         await session.begin(request, nonce, self._config.max_tokens)
         try:
             confirmed, reason = await session.answer(parse_confirmation)

@@ -59,18 +59,28 @@ Each hunk and each numbered test belongs to one entry. What is in none, or has n
 REVIEW = AuditForm(REVIEW_SYSTEM_PROMPT, REVIEW_FORMAT)
 """Asks which changes of the checks the goal asks for."""
 
-_ITEMS = {"type": "array", "items": {"type": "string"}, "description": 'names such as "hunk-1" and "test-2"'}
+_ITEMS = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": 'names such as "hunk-1" and "test-2"',
+}
 REVIEW_SCHEMA = object_schema(
     accepted={
         "type": "array",
         "items": object_schema(
             items=_ITEMS,
-            quote={"type": "string", "description": "words copied verbatim from the objective or a success criterion"},
+            quote={
+                "type": "string",
+                "description": "words copied verbatim from the objective or a success criterion",
+            },
         ),
     },
     refused={
         "type": "array",
-        "items": object_schema(items=_ITEMS, why={"type": "string", "description": "why the goal does not ask for it"}),
+        "items": object_schema(
+            items=_ITEMS,
+            why={"type": "string", "description": "why the goal does not ask for it"},
+        ),
     },
 )
 """The JSON Schema of an answer, for models with structured output."""
@@ -100,12 +110,22 @@ class DiffHunk:
 
 _FILE = "diff --git "
 _RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
-_ABOUT_FILE = re.compile(r"(?:index |--- |\+\+\+ |new file mode |deleted file mode |old mode |new mode )")
+_ABOUT_FILE = re.compile(
+    r"(?:index |--- |\+\+\+ |new file mode |deleted file mode |old mode |new mode )"
+)
 _MODES = ("old mode ", "new mode ")
 _CONTEXT = 3
 """Unchanged lines that are shown before and after a change."""
 _OCTAL = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
-_ESCAPES = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_ESCAPES = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"t": b"\t",
+    b"n": b"\n",
+    b"v": b"\v",
+    b"f": b"\f",
+    b"r": b"\r",
+}
 
 
 def hunks_of(diff: str) -> list[DiffHunk] | None:
@@ -126,7 +146,13 @@ def hunks_of(diff: str) -> list[DiffHunk] | None:
         has_lines = position < len(lines) and _RANGE.match(lines[position]) is not None
         modes = [line for line in about if line.startswith(_MODES)]
         if modes or not has_lines:
-            found.append(DiffHunk(path, " · ".join(modes or about), "\n".join([f"{_FILE}{path}", *about])))
+            found.append(
+                DiffHunk(
+                    path,
+                    " · ".join(modes or about),
+                    "\n".join([f"{_FILE}{path}", *about]),
+                )
+            )
         names = [line for line in about if not line.startswith(("index ", *_MODES))]
         while position < len(lines) and (heading := _RANGE.match(lines[position])):
             end = _end_of_hunk(lines, position, heading)
@@ -137,18 +163,29 @@ def hunks_of(diff: str) -> list[DiffHunk] | None:
     return found
 
 
-def _changes_of(path: str, names: Sequence[str], heading: re.Match[str], body: Sequence[str]) -> Iterator[DiffHunk]:
+def _changes_of(
+    path: str, names: Sequence[str], heading: re.Match[str], body: Sequence[str]
+) -> Iterator[DiffHunk]:
     """Yield the changes in one hunk of git, which unchanged lines separate."""
     blocks = _blocks(body)
     number_of_changes = sum(is_change for is_change, _ in blocks)
     old, new = int(heading[1]), int(heading[3])
     for number, (is_change, block) in enumerate(blocks):
         if is_change:
-            header = heading[0] if number_of_changes == 1 else f"@@ -{old} +{new} @@{heading[5]}"
+            header = (
+                heading[0]
+                if number_of_changes == 1
+                else f"@@ -{old} +{new} @@{heading[5]}"
+            )
             before = blocks[number - 1][1][-_CONTEXT:] if number else []
             after = blocks[number + 1][1][:_CONTEXT] if number + 1 < len(blocks) else []
             changed = tuple(line for line in block if line[:1] in ("-", "+"))
-            yield DiffHunk(path, header, "\n".join((*names, header, *before, *block, *after)), changed)
+            yield DiffHunk(
+                path,
+                header,
+                "\n".join((*names, header, *before, *block, *after)),
+                changed,
+            )
         old += sum(line[:1] in (" ", "-") for line in block)
         new += sum(line[:1] in (" ", "+") for line in block)
 
@@ -166,9 +203,13 @@ def _blocks(body: Sequence[str]) -> list[tuple[bool, list[str]]]:
     return blocks
 
 
-def _end_of_hunk(lines: Sequence[str], start: int, heading: re.Match[str]) -> int | None:
+def _end_of_hunk(
+    lines: Sequence[str], start: int, heading: re.Match[str]
+) -> int | None:
     """Return the index after the last line of a hunk; None if it has other lines than its heading says."""
-    old, new = (int(number) if number is not None else 1 for number in (heading[2], heading[4]))
+    old, new = (
+        int(number) if number is not None else 1 for number in (heading[2], heading[4])
+    )
     position = start + 1
     while old or new:
         sign = lines[position][:1] if position < len(lines) else "end"
@@ -207,14 +248,18 @@ class ReviewAnswer:
 def parse_review(text: str) -> ReviewAnswer:
     """Return the judge's answer in `text`. Raise UnreadableReplyError with the reason in one sentence."""
     keys = re.compile(r'"(?:accepted|refused)"\s*:')
-    answer = only_object(text, "a review", keys, lambda value: "accepted" in value or "refused" in value)
+    answer = only_object(
+        text, "a review", keys, lambda value: "accepted" in value or "refused" in value
+    )
     quotes: dict[str, tuple[str, ...]] = {}
     for item, quote in _entries(answer, "accepted", "quote"):
         quotes[item] = (*quotes.get(item, ()), quote)
     return ReviewAnswer(quotes, dict(_entries(answer, "refused", "why")))
 
 
-def _entries(answer: Mapping[str, Any], name: str, about: str) -> Iterator[tuple[str, str]]:
+def _entries(
+    answer: Mapping[str, Any], name: str, about: str
+) -> Iterator[tuple[str, str]]:
     """Yield the items of one list of the answer, each with its quote or reason."""
     groups = answer.get(name) or []
     if not isinstance(groups, list):
@@ -227,7 +272,9 @@ def _entries(answer: Mapping[str, Any], name: str, about: str) -> Iterator[tuple
             or not all(isinstance(item, str) for item in items)
             or not isinstance(words, str)
         ):
-            raise UnreadableReplyError(f'Each entry of "{name}" needs "items", a list of names, and "{about}", a text.')
+            raise UnreadableReplyError(
+                f'Each entry of "{name}" needs "items", a list of names, and "{about}", a text.'
+            )
         for item in items:
             yield item.strip(" []").lower(), words.strip()
 
@@ -239,18 +286,26 @@ class CheckReview:
         self._request, self._nonce = request, nonce
         self._hunks = hunks_of(request.diff)
         tests = request.changed.tests
-        self._needed = [test for test in tests if test.change in ("lost", "skipped", "red")]
-        self._others = [test for test in tests if test.change not in ("lost", "skipped", "red")]
+        self._needed = [
+            test for test in tests if test.change in ("lost", "skipped", "red")
+        ]
+        self._others = [
+            test for test in tests if test.change not in ("lost", "skipped", "red")
+        ]
 
     @cached_property
     def _changes(self) -> dict[str, ReviewedChange]:
         """What needs a quote, by its name in the prompt."""
         hunks = {
-            f"hunk-{number}": ReviewedChange(path=hunk.path, change=hunk.header, hunk=hunk.identity)
+            f"hunk-{number}": ReviewedChange(
+                path=hunk.path, change=hunk.header, hunk=hunk.identity
+            )
             for number, hunk in enumerate(self._hunks or (), 1)
         }
         tests = {
-            f"test-{number}": ReviewedChange(path=test.test.partition("::")[0], change=test.happened)
+            f"test-{number}": ReviewedChange(
+                path=test.test.partition("::")[0], change=test.happened
+            )
             for number, test in enumerate(self._needed, 1)
         }
         return {**hunks, **tests}
@@ -261,19 +316,29 @@ class CheckReview:
         if any(change.hunk in refused for change in self._changes.values()):
             problem = "it was refused before"
             changes = (
-                change.model_copy(update={"problem": problem if change.hunk in refused else ""})
+                change.model_copy(
+                    update={"problem": problem if change.hunk in refused else ""}
+                )
                 for change in self._changes.values()
             )
             return self._reviewed("refused", changes, asked=False)
         if self._hunks is None:
-            return self.undecided("the diff does not show every change: a file is binary or too large")
+            return self.undecided(
+                "the diff does not show every change: a file is binary or too large"
+            )
         paths = {hunk.path for hunk in self._hunks}
-        if missing := [path for path in self._request.changed.paths if path not in paths]:
-            return self.undecided(f"the diff does not show the change of {some(missing, 3)}")
+        if missing := [
+            path for path in self._request.changed.paths if path not in paths
+        ]:
+            return self.undecided(
+                f"the diff does not show the change of {some(missing, 3)}"
+            )
         if not self._changes:
             return self.undecided("there is no diff to review")
         if len(self._needed) >= MOST_TESTS:
-            return self.undecided(f"{len(self._needed)} tests were removed or skipped, or are red")
+            return self.undecided(
+                f"{len(self._needed)} tests were removed or skipped, or are red"
+            )
         if self._request.reviews >= REVIEWS:
             return self.undecided(f"the judge has made {REVIEWS} reviews in this run")
         return None
@@ -284,7 +349,12 @@ class CheckReview:
 
     def fits(self, tokens: int) -> bool:
         """Return whether the whole prompt, with its rules, takes at most `tokens`, by our estimate."""
-        return price_in_bytes(self.prompt) + price_in_bytes(REVIEW.rules) + OVERHEAD * TOKEN <= tokens * TOKEN
+        return (
+            price_in_bytes(self.prompt)
+            + price_in_bytes(REVIEW.rules)
+            + OVERHEAD * TOKEN
+            <= tokens * TOKEN
+        )
 
     @cached_property
     def prompt(self) -> str:
@@ -296,22 +366,35 @@ class CheckReview:
         ]
         for title, name, texts in (
             ("The success criteria:", "criteria", request.success_criteria),
-            ("The constraints, which forbid and never ask for a change:", "constraints", request.constraints),
+            (
+                "The constraints, which forbid and never ask for a change:",
+                "constraints",
+                request.constraints,
+            ),
         ):
             if texts:
                 listed = "\n".join(f"- {text}" for text in texts)
                 parts.append(f"{title}\n{fence(name, listed, nonce)}")
         if request.changed.why:
-            parts.append(f"Why the changes are reviewed:\n{self._fenced('reason', request.changed.why)}")
+            parts.append(
+                f"Why the changes are reviewed:\n{self._fenced('reason', request.changed.why)}"
+            )
         parts.append("The changes of the checks, hunk by hunk:")
-        parts += [self._fenced(f"hunk-{number}", hunk.text) for number, hunk in enumerate(self._hunks or (), 1)]
+        parts += [
+            self._fenced(f"hunk-{number}", hunk.text)
+            for number, hunk in enumerate(self._hunks or (), 1)
+        ]
         return "\n\n".join([*parts, *self._tests(), REVIEW.question])
 
     def _tests(self) -> Iterator[str]:
         """Yield the parts about tests."""
-        needed = [f"test-{number} {test.text}" for number, test in enumerate(self._needed, 1)]
+        needed = [
+            f"test-{number} {test.text}" for number, test in enumerate(self._needed, 1)
+        ]
         if needed:
-            title = "Tests that the changes remove, skip, or make pass; each needs a quote:"
+            title = (
+                "Tests that the changes remove, skip, or make pass; each needs a quote:"
+            )
             yield f"{title}\n{self._fenced('tests', *needed)}"
         shown = [test.text for test in self._others[:_SHOWN_TESTS]]
         if left := len(self._others) - len(shown):
@@ -336,17 +419,26 @@ class CheckReview:
                 problem = ""
             elif wrong := next(filter(None, quotes), ""):
                 problem = f"the goal does not say {quoted(wrong)}"
-                faults.append(f"{name}: neither the objective nor a success criterion has the words {quoted(wrong)}")
+                faults.append(
+                    f"{name}: neither the objective nor a success criterion has the words {quoted(wrong)}"
+                )
             else:
                 problem = "no words of the goal were quoted for it"
                 faults.append(f"{name}: it is in no entry, or has no quote")
-            changes.append(change.model_copy(update={"problem": problem, "quote": "" if problem else held}))
+            changes.append(
+                change.model_copy(
+                    update={"problem": problem, "quote": "" if problem else held}
+                )
+            )
         is_refused = any(change.problem for change in changes)
         return self._reviewed("refused" if is_refused else "accepted", changes), faults
 
     @cached_property
     def _texts(self) -> list[OutputText]:
-        return [OutputText(text) for text in (self._request.objective, *self._request.success_criteria)]
+        return [
+            OutputText(text)
+            for text in (self._request.objective, *self._request.success_criteria)
+        ]
 
     def _says(self, quote: str) -> bool:
         """Return whether the objective or a criterion contains the words."""
@@ -372,7 +464,9 @@ class CheckReview:
 
 def _visible(text: str) -> str:
     """Return the text with escapes for characters that cannot be seen: a control code could hide a part of a change."""
-    return "".join(one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text)
+    return "".join(
+        one if one.isprintable() or one in "\n\t" else repr(one)[1:-1] for one in text
+    )
 
 
 def quotes_correction(faults: Sequence[str]) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
-from goalrunner.judge.excerpt import TOKEN, beginning, excerpt, fence, fenced, inert, price_in_bytes
+from goalrunner.judge.excerpt import (
+    TOKEN,
+    beginning,
+    excerpt,
+    fence,
+    fenced,
+    inert,
+    price_in_bytes,
+)
 from goalrunner.judge.text_matching import LEFT_OUT, folded
 
 Item = Observation | Claim
@@ -50,20 +58,39 @@ def without_brackets(text: str) -> str:
 def shortened_line(text: str, room: int) -> str:
     """Return a text on one line at a price of at most `room`."""
     line = folded(text).encode("utf-8", "replace").decode()
-    return line if price_in_bytes(line) <= room else beginning(line, room - price_in_bytes("…")) + "…"
+    return (
+        line
+        if price_in_bytes(line) <= room
+        else beginning(line, room - price_in_bytes("…")) + "…"
+    )
 
 
-def deliverable_response(trail: Trail, deliverable: Literal["workspace", "response"]) -> Observation | None:
+def deliverable_response(
+    trail: Trail, deliverable: Literal["workspace", "response"]
+) -> Observation | None:
     """Return the last response if the response is the deliverable, else None."""
-    responses = (item for item in reversed(trail.items) if isinstance(item, Observation) and item.source == RESPONSE)
+    responses = (
+        item
+        for item in reversed(trail.items)
+        if isinstance(item, Observation) and item.source == RESPONSE
+    )
     return next(responses, None) if deliverable == "response" else None
 
 
-def observation_block(item: Observation, text: str, room: int, nonce: str, stale: Stale) -> str:
+def observation_block(
+    item: Observation, text: str, room: int, nonce: str, stale: Stale
+) -> str:
     """Return an observation with its output `text`, at a price of at most `room`, or of LEAST."""
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
-        parts.append(fenced("command", item.command, min(_COMMAND, (room - price_in_bytes(parts[0])) // 3), nonce))
+        parts.append(
+            fenced(
+                "command",
+                item.command,
+                min(_COMMAND, (room - price_in_bytes(parts[0])) // 3),
+                nonce,
+            )
+        )
     left = room - price_in_bytes("\n".join([*parts, fence("output", "", nonce)]))
     output = excerpt(text.strip("\r\n"), left, nonce)
     parts.append(fence("output", output, nonce) if output.strip() else "(no output)")
@@ -78,7 +105,9 @@ def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
 
 def heading(item: Observation, stale: Stale) -> str:
     """Return the observation's heading on one line. Brackets in names are removed: they could look like facts."""
-    parts = [f"[{item.id}] {_named(item.source, _REPORTED_SOURCE if item.reported_by else _SOURCE)}"]
+    parts = [
+        f"[{item.id}] {_named(item.source, _REPORTED_SOURCE if item.reported_by else _SOURCE)}"
+    ]
     if item.reported_by:
         parts.append(f", reported by {_named(item.reported_by, _REPORTER)}")
     if item.facts:
@@ -89,7 +118,9 @@ def heading(item: Observation, stale: Stale) -> str:
         parts.append(f" {shortened_line(' '.join(item.names), _NAMES)}")
     if item.id in stale:
         # A reason may name files, and the agent chooses their names.
-        parts.append(f" - stale: {_named(stale[item.id], _REASON) or 'something changed after it'}")
+        parts.append(
+            f" - stale: {_named(stale[item.id], _REASON) or 'something changed after it'}"
+        )
     return "".join(parts)
 
 
@@ -130,7 +161,12 @@ def render_trail(
         for at in view.newest(kind):
             if at not in view.placed and not view.place(at, min(most, view.room // 8)):
                 break
-    left_out = _left_out([item for at, item in enumerate(items) if at not in view.placed], index, nonce, view.stale)
+    left_out = _left_out(
+        [item for at, item in enumerate(items) if at not in view.placed],
+        index,
+        nonce,
+        view.stale,
+    )
     view.room += index - sum(price_in_bytes(block) + _BETWEEN for block in left_out)
     view.grow()
     return "\n\n".join([*left_out, *(view.placed[at] for at in sorted(view.placed))])
@@ -138,9 +174,17 @@ def render_trail(
 
 def _shown(trail: Trail, response: Observation | None) -> list[Item]:
     """Return the items without earlier responses and without the claim that repeats the response."""
-    items = [item for item in trail.items if item is response or isinstance(item, Claim) or item.source != RESPONSE]
+    items = [
+        item
+        for item in trail.items
+        if item is response or isinstance(item, Claim) or item.source != RESPONSE
+    ]
     before = items.index(response) - 1 if response is not None else -1
-    return [item for at, item in enumerate(items) if at != before or not isinstance(item, Claim)]
+    return [
+        item
+        for at, item in enumerate(items)
+        if at != before or not isinstance(item, Claim)
+    ]
 
 
 def _important(items: Sequence[Item], response: Observation | None) -> list[int]:
@@ -156,14 +200,21 @@ def _important(items: Sequence[Item], response: Observation | None) -> list[int]
             results[item.source] = at
         elif item.source in _EDITS or item.command.lstrip().startswith(_DIFFS):
             last["change"] = at
-    found = [last.get("response"), *results.values(), last.get("change"), last.get("claim")]
+    found = [
+        last.get("response"),
+        *results.values(),
+        last.get("change"),
+        last.get("claim"),
+    ]
     return [at for at in found if at is not None]
 
 
 class _View:
     """The blocks that are shown, by their position in the trail, and the room that is left."""
 
-    def __init__(self, trail: Trail, items: Sequence[Item], nonce: str, stale: Stale, room: int) -> None:
+    def __init__(
+        self, trail: Trail, items: Sequence[Item], nonce: str, stale: Stale, room: int
+    ) -> None:
         self._trail = trail
         self._items = items
         self._nonce = nonce
@@ -173,7 +224,11 @@ class _View:
 
     def newest(self, kind: type[Item]) -> list[int]:
         """Return the positions of all observations, or of all claims, newest first."""
-        return [at for at in reversed(range(len(self._items))) if isinstance(self._items[at], kind)]
+        return [
+            at
+            for at in reversed(range(len(self._items)))
+            if isinstance(self._items[at], kind)
+        ]
 
     def place(self, at: int, allowance: int) -> bool:
         """Place an item at a price of at most `allowance`, if it fits. Return whether it does."""
@@ -207,7 +262,9 @@ def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> lis
     counts = []
     if observations:
         ids = dict.fromkeys([observations[0].id, observations[-1].id])
-        counts.append(f"{_counted(len(observations), 'observation')} ({' to '.join(ids)})")
+        counts.append(
+            f"{_counted(len(observations), 'observation')} ({' to '.join(ids)})"
+        )
     if len(items) > len(observations):
         counts.append(_counted(len(items) - len(observations), "claim"))
     if not counts:

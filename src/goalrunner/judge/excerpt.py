@@ -29,14 +29,18 @@ def price_in_bytes(text: str) -> int:
 def beginning(text: str, room: int) -> str:
     """Return the longest beginning that costs at most `room`."""
     room = max(0, room)
-    return text[: len(text[:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))]
+    return text[
+        : len(text[:room].encode("utf-8", "replace")[:room].decode("utf-8", "ignore"))
+    ]
 
 
 def ending(text: str, room: int) -> str:
     """Return the longest ending that costs at most `room`."""
     room = max(0, room)
     data = text[max(0, len(text) - room) :].encode("utf-8", "replace")
-    return text[len(text) - len(data[max(0, len(data) - room) :].decode("utf-8", "ignore")) :]
+    return text[
+        len(text) - len(data[max(0, len(data) - room) :].decode("utf-8", "ignore")) :
+    ]
 
 
 LONGEST = 240
@@ -85,7 +89,10 @@ def decisive(text: str) -> list[tuple[int, int]]:
             end = min(end, start + LONGEST)
         spans[start] = end
     found = list(spans.items())
-    order = sorted(range(len(found)), key=lambda index: (min(index, len(found) - 1 - index), -index))
+    order = sorted(
+        range(len(found)),
+        key=lambda index: (min(index, len(found) - 1 - index), -index),
+    )
     return [found[index] for index in order]
 
 
@@ -94,9 +101,15 @@ def excerpt(text: str, room: int, nonce: str) -> str:
     hidden = max(0, len(text) - 2 * _SEARCHED)
     ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
     # No provider takes half of a surrogate pair.
-    shown = [inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends]
+    shown = [
+        inert(readable(end), nonce).encode("utf-8", "replace").decode() for end in ends
+    ]
     whole = "\n".join(shown)
-    return whole if not hidden and price_in_bytes(whole) <= room else _shortened(whole, room, len(shown[0]), hidden)
+    return (
+        whole
+        if not hidden and price_in_bytes(whole) <= room
+        else _shortened(whole, room, len(shown[0]), hidden)
+    )
 
 
 def mark(size: int) -> str:
@@ -122,7 +135,9 @@ def _shortened(text: str, room: int, cut: int, hidden: int) -> str:
     pieces, position = [""], 0
     for start, end in sorted(kept):
         omitted = start - position + (hidden if position <= cut <= start else 0)
-        if omitted <= gap and price_in_bytes(text[position:start]) <= gap:  # a mark would be as long as the omission
+        if (
+            omitted <= gap and price_in_bytes(text[position:start]) <= gap
+        ):  # a mark would be as long as the omission
             pieces[-1] += text[position:end]
         elif end > position:
             forged = is_forged(text[start:end].split("\n", 1)[0])
@@ -142,7 +157,11 @@ def _tail(text: str, room: int) -> int:
     """Return the start of the ending that fits, at the start of a line if that costs little."""
     start = len(text) - len(ending(text, room))
     line_end = text.find("\n", start)
-    return line_end + 1 if line_end >= 0 and (line_end - start) * 3 <= len(text) - start else start
+    return (
+        line_end + 1
+        if line_end >= 0 and (line_end - start) * 3 <= len(text) - start
+        else start
+    )
 
 
 INERT = "| "
@@ -161,13 +180,17 @@ def fence(name: str, text: str, nonce: str) -> str:
 
 def fenced(name: str, text: str, room: int, nonce: str) -> str:
     """Return an excerpt of a text between fences, at a price of at most `room`, but at least that of the smallest one."""
-    return fence(name, excerpt(text, room - price_in_bytes(fence(name, "", nonce)), nonce), nonce)
+    return fence(
+        name, excerpt(text, room - price_in_bytes(fence(name, "", nonce)), nonce), nonce
+    )
 
 
 def inert(text: str, nonce: str) -> str:
     """Return the text on plain lines, without the nonce, with `| ` before each line that looks like a heading or a fence."""
     text = _BREAKS.sub("\n", text.replace(nonce, "[fence]"))
-    return "\n".join(INERT + line if is_forged(line) else line for line in text.split("\n"))
+    return "\n".join(
+        INERT + line if is_forged(line) else line for line in text.split("\n")
+    )
 
 
 def is_forged(line: str) -> bool:
@@ -176,4 +199,6 @@ def is_forged(line: str) -> bool:
         # Invisible characters are removed first: many of them could hide a heading behind the limit.
         plain = without_invisible(line).strip()[:_LOOKED_AT]
         line = unicodedata.normalize("NFKC", plain).casefold()
-    return ("[" in line or "<" in line) and _FORGED.match(line.strip()[:_LOOKED_AT]) is not None
+    return ("[" in line or "<" in line) and _FORGED.match(
+        line.strip()[:_LOOKED_AT]
+    ) is not None

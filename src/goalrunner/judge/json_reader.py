@@ -33,7 +33,12 @@ class UnreadableReplyError(Exception):
     """A model's answer cannot be read, or lacks a criterion. The message is one sentence with the reason."""
 
 
-def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[[dict[str, Any]], bool]) -> Any:
+def only_object(
+    text: str,
+    noun: str,
+    keys: re.Pattern[str],
+    is_meant: Callable[[dict[str, Any]], bool],
+) -> Any:
     """Return the only outermost object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
 
     Raise UnreadableReplyError if there is none, if there is a different second one or a piece of one (a match of
@@ -42,9 +47,13 @@ def only_object(text: str, noun: str, keys: re.Pattern[str], is_meant: Callable[
     objects, rest = _objects(text)
     meant = [value for value in objects if is_meant(value)]
     if not meant:
-        raise UnreadableReplyError(f"The answer holds no whole and valid JSON object with {noun}.")
+        raise UnreadableReplyError(
+            f"The answer holds no whole and valid JSON object with {noun}."
+        )
     if any(value != meant[0] for value in meant) or keys.search(rest):
-        raise UnreadableReplyError(f"Beside {noun} the answer holds another one, or pieces of it.")
+        raise UnreadableReplyError(
+            f"Beside {noun} the answer holds another one, or pieces of it."
+        )
     return meant[0]
 
 
@@ -75,7 +84,9 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
         objects.append(value)
         between.append(text[position:start])
         position, start = end, text.find("{", end)
-    raise UnreadableReplyError("The answer holds too many braces to be one JSON object.")
+    raise UnreadableReplyError(
+        "The answer holds too many braces to be one JSON object."
+    )
 
 
 def _strict_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
@@ -114,7 +125,11 @@ class _LenientReader:
             tokens.append(_PYTHON_WORDS.get(words, words))
             if depth == 0:
                 read = _as_object(" ".join(tokens))
-                return None if read is None or self._is_closed_again(position) else (read, position)
+                return (
+                    None
+                    if read is None or self._is_closed_again(position)
+                    else (read, position)
+                )
         return None
 
     def _is_closed_again(self, end: int) -> bool:
@@ -144,4 +159,6 @@ def _constant(name: str) -> float:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
-_DECODER_WITH_RAW_BREAKS = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, strict=False)
+_DECODER_WITH_RAW_BREAKS = json.JSONDecoder(
+    object_pairs_hook=_pairs, parse_constant=_constant, strict=False
+)

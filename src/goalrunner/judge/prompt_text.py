@@ -88,7 +88,9 @@ UNREAD = (
 
 HAPPENED = "What happened, oldest first:"
 
-STALE = "An observation marked stale no longer counts: what it depends on changed after it."
+STALE = (
+    "An observation marked stale no longer counts: what it depends on changed after it."
+)
 
 REPORTED = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not see it run, and its command, exit '
@@ -144,16 +146,29 @@ def second_look_prompt(blocks: str) -> str:
 
 
 def _text(description: str = "") -> dict[str, Any]:
-    return {"type": "string", "description": description} if description else {"type": "string"}
+    return (
+        {"type": "string", "description": description}
+        if description
+        else {"type": "string"}
+    )
 
 
 def _list(element: Mapping[str, Any], description: str = "") -> dict[str, Any]:
-    return {"type": "array", "items": element, **({"description": description} if description else {})}
+    return {
+        "type": "array",
+        "items": element,
+        **({"description": description} if description else {}),
+    }
 
 
 def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object for OpenAI's strict mode: all keys are required, and there are no others."""
-    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 _OBSERVATION = _text('the id of an observation, such as "o12"')
@@ -165,9 +180,13 @@ JUDGE_OUTCOME_SCHEMA = object_schema(
             evidence=_list(
                 {
                     "anyOf": [
-                        object_schema(observation=_OBSERVATION, quote=_text("words copied verbatim from its output")),
                         object_schema(
-                            observation=_OBSERVATION, fact=_text('a fact from its heading, such as "exit 0"')
+                            observation=_OBSERVATION,
+                            quote=_text("words copied verbatim from its output"),
+                        ),
+                        object_schema(
+                            observation=_OBSERVATION,
+                            fact=_text('a fact from its heading, such as "exit 0"'),
                         ),
                     ]
                 }
@@ -175,13 +194,26 @@ JUDGE_OUTCOME_SCHEMA = object_schema(
             missing=_text("what evidence is missing; empty where satisfied"),
         )
     ),
-    score={"type": "number", "description": "from 0 to 1: probability that the whole objective is provably done"},
+    score={
+        "type": "number",
+        "description": "from 0 to 1: probability that the whole objective is provably done",
+    },
     complete={"type": "boolean"},
     missing=_text("what remains; empty when complete"),
-    need=_list(_text(), "ids of observations that must be read whole before a verdict; empty when none"),
-    blocked=_text("why the goal cannot be reached, or needs a person; empty when it can go on"),
-    questions=_list(_text(), "facts that are needed and that only a person can give, as questions; empty when none"),
+    need=_list(
+        _text(),
+        "ids of observations that must be read whole before a verdict; empty when none",
+    ),
+    blocked=_text(
+        "why the goal cannot be reached, or needs a person; empty when it can go on"
+    ),
+    questions=_list(
+        _text(),
+        "facts that are needed and that only a person can give, as questions; empty when none",
+    ),
 )
 """The JSON Schema of a JudgeOutcome, for models with structured output."""
 
-OPINION_SCHEMA = object_schema(confirmed={"type": "boolean"}, reason=_text("why or why not, in a sentence or two"))
+OPINION_SCHEMA = object_schema(
+    confirmed={"type": "boolean"}, reason=_text("why or why not, in a sentence or two")
+)

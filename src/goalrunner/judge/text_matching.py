@@ -10,7 +10,9 @@ import string
 import unicodedata
 from collections.abc import Iterator
 
-_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])")
+_ESCAPES = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+)
 """Escape sequences: colours and cursor movements, titles and links, and others."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 _INVISIBLE = re.compile(
@@ -18,16 +20,22 @@ _INVISIBLE = re.compile(
     "\U000e0000-\U000e0fff]"
 )
 _PLAIN = str.maketrans(
-    dict.fromkeys("‘’‚‛′‵", "'") | dict.fromkeys("“”„‟″‶«»", '"') | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
+    dict.fromkeys("‘’‚‛′‵", "'")
+    | dict.fromkeys("“”„‟″‶«»", '"')
+    | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
 )
-_LINE_NUMBERS = re.compile(r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE)
+_LINE_NUMBERS = re.compile(
+    r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE
+)
 
 
 def readable(text: str) -> str:
     """Return the text as a terminal shows it: without control codes, and with the last state of a rewritten line."""
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     if "\r" in text:
-        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+        text = "\n".join(
+            line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")
+        )
     return _CONTROLS.sub("", text)
 
 
@@ -39,7 +47,11 @@ def folded(text: str) -> str:
 def _plain(text: str) -> str:
     text = readable(text)
     # Invisible characters go first: one between a letter and its accent would keep them apart.
-    return text if text.isascii() else unicodedata.normalize("NFKC", without_invisible(text)).translate(_PLAIN)
+    return (
+        text
+        if text.isascii()
+        else unicodedata.normalize("NFKC", without_invisible(text)).translate(_PLAIN)
+    )
 
 
 def without_invisible(text: str) -> str:
@@ -96,16 +108,29 @@ class OutputText:
         if len(output) > 2 * SEARCHED:
             output = f"{output[:SEARCHED]}\n[…]\n{output[-SEARCHED:]}"
         shown = readable(output)
-        self._lines = [_lines_of(text) for text in dict.fromkeys([shown, without_line_numbers(shown)])]
+        self._lines = [
+            _lines_of(text)
+            for text in dict.fromkeys([shown, without_line_numbers(shown)])
+        ]
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
         """Return whether the output contains a form of a quote: whole or, if it has ellipses, its parts in order.
 
         With `anywhere`, a short form need not be a whole line.
         """
-        rows = [row for row in map(folded, _LINE_OF_DOTS.split(_plain(LEFT_OUT.sub("...", form)))) if row]
+        rows = [
+            row
+            for row in map(
+                folded, _LINE_OF_DOTS.split(_plain(LEFT_OUT.sub("...", form)))
+            )
+            if row
+        ]
         forms = ([folded(form)], _parts_of(form), rows)
-        return any(_in_order(lines, found, anywhere) for lines in self._lines for found in forms)
+        return any(
+            _in_order(lines, found, anywhere)
+            for lines in self._lines
+            for found in forms
+        )
 
 
 def forms_of(quote: str) -> list[str]:
@@ -186,9 +211,17 @@ class CommandText:
     def says(self, form: str) -> bool:
         """Return whether each line and part of a quote has only words that follow one another in the command."""
         parts = [part for line in form.split("\n") for part in _parts_of(line)]
-        return self._words != " " and all(_words_of(part) in self._words for part in parts)
+        return self._words != " " and all(
+            _words_of(part) in self._words for part in parts
+        )
 
 
 def _words_of(text: str) -> str:
     """Return the words of a text between spaces."""
-    return " ".join(["", *_WORDS.findall(_plain(_ESCAPED_BREAK.sub(" ", text).translate(_QUOTING))), ""])
+    return " ".join(
+        [
+            "",
+            *_WORDS.findall(_plain(_ESCAPED_BREAK.sub(" ", text).translate(_QUOTING))),
+            "",
+        ]
+    )

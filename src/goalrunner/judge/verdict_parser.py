@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from goalrunner.core.verdict import (
     CriterionVerdict,
@@ -28,7 +36,9 @@ def _entry(value: object) -> object:
     entry = {key: value.get(key) for key in CriterionVerdict.model_fields}
     entry["satisfied"] = boolean_of(entry["satisfied"])
     if isinstance(entry["evidence"], list):
-        entry["evidence"] = [citation for item in entry["evidence"] for citation in _citations(item)]
+        entry["evidence"] = [
+            citation for item in entry["evidence"] for citation in _citations(item)
+        ]
     return entry
 
 
@@ -36,14 +46,20 @@ def _citations(item: object) -> list[object]:
     if not isinstance(item, dict):
         return [item]
     # Models that must fill in every key write the unused one as null or "".
-    given = [key for key in ("quote", "fact") if item.get(key)] or ["fact" if item.get("fact") == "" else "quote"]
-    return [{"observation": item.get("observation"), key: item.get(key)} for key in given]
+    given = [key for key in ("quote", "fact") if item.get(key)] or [
+        "fact" if item.get("fact") == "" else "quote"
+    ]
+    return [
+        {"observation": item.get("observation"), key: item.get(key)} for key in given
+    ]
 
 
 class JudgeOutcome(BaseModel):
     """The judge's answer, not yet checked."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True
+    )
 
     criteria: list[Annotated[CriterionVerdict, BeforeValidator(_entry)]]
     score: float = Field(ge=0, le=1)
@@ -73,7 +89,9 @@ class JudgeOutcome(BaseModel):
     @property
     def all_satisfied(self) -> bool:
         """Whether there is at least one criterion, and all are satisfied."""
-        return bool(self.criteria) and all(criterion.satisfied for criterion in self.criteria)
+        return bool(self.criteria) and all(
+            criterion.satisfied for criterion in self.criteria
+        )
 
     @property
     def feedback(self) -> str | None:
@@ -85,13 +103,27 @@ def missing_of(outcome: JudgeOutcome) -> str:
     """Return what is missing: the judge's own summary, else a list by criterion."""
     if outcome.missing.strip():
         return outcome.missing.strip()
-    unsatisfied = (criterion for criterion in outcome.criteria if not criterion.satisfied)
-    return "\n".join(f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied)
+    unsatisfied = (
+        criterion for criterion in outcome.criteria if not criterion.satisfied
+    )
+    return "\n".join(
+        f"{one.criterion}: {one.missing.strip() or 'not shown'}" for one in unsatisfied
+    )
 
 
 _DECORATION = string.punctuation + string.whitespace
 _NOTHING = frozenset(
-    {"", "none", "n/a", "na", "null", "nothing", "nothing missing", "nothing is missing", "nothing remains"}
+    {
+        "",
+        "none",
+        "n/a",
+        "na",
+        "null",
+        "nothing",
+        "nothing missing",
+        "nothing is missing",
+        "nothing remains",
+    }
 )
 _NOT_BLOCKED = _NOTHING | {"no", "false", "not blocked"}
 _OF_VERDICT = re.compile(r'"(?:criteria|complete|score|missing|blocked)"\s*:')
@@ -105,12 +137,20 @@ def parse_reply(text: str) -> JudgeOutcome:
 
     def is_meant(value: dict[str, Any]) -> bool:
         # An object with "properties" is a schema.
-        is_verdict = "properties" not in value and any(key in value for key in ("criteria", "complete", "score"))
+        is_verdict = "properties" not in value and any(
+            key in value for key in ("criteria", "complete", "score")
+        )
         return is_verdict or (set(value) == {"need"} and bool(value["need"]))
 
     answer = only_object(text, "a verdict", _OF_VERDICT, is_meant)
     if set(answer) == {"need"}:  # a request alone is never complete
-        answer = {"criteria": [], "score": 0.0, "complete": False, "missing": "", **answer}
+        answer = {
+            "criteria": [],
+            "score": 0.0,
+            "complete": False,
+            "missing": "",
+            **answer,
+        }
     try:
         outcome = JudgeOutcome.model_validate(answer)
     except ValidationError as error:
@@ -130,12 +170,20 @@ def _plain(text: str) -> str:
 def settled_outcome(outcome: JudgeOutcome) -> JudgeOutcome:
     """Return the answer as a verdict without its requests. Raise UnreadableReplyError if it contradicts itself."""
     if outcome.need and not (outcome.criteria or outcome.missing or outcome.blocked):
-        raise UnreadableReplyError("The answer asks for observations and gives no verdict.")
+        raise UnreadableReplyError(
+            "The answer asks for observations and gives no verdict."
+        )
     if outcome.complete and outcome.blocked:
-        raise UnreadableReplyError('"complete" is true although "blocked" says that the goal cannot be reached.')
+        raise UnreadableReplyError(
+            '"complete" is true although "blocked" says that the goal cannot be reached.'
+        )
     if outcome.passed and outcome.missing:
-        raise UnreadableReplyError('"complete" is true although "missing" says that something remains.')
-    if outcome.all_satisfied and not (outcome.complete or outcome.missing or outcome.blocked):
+        raise UnreadableReplyError(
+            '"complete" is true although "missing" says that something remains.'
+        )
+    if outcome.all_satisfied and not (
+        outcome.complete or outcome.missing or outcome.blocked
+    ):
         raise UnreadableReplyError(
             '"complete" is false although every criterion is satisfied, and "missing" does not say what remains.'
         )
@@ -151,13 +199,18 @@ def parse_confirmation(text: str) -> tuple[bool, str]:
     opinion = only_object(text, "an opinion", keys, lambda value: "confirmed" in value)
     confirmed, reason = boolean_of(opinion["confirmed"]), opinion.get("reason")
     if not isinstance(confirmed, bool) or not isinstance(reason, str) or not reason:
-        raise UnreadableReplyError('"confirmed" must be true or false, and "reason" a text that is not empty.')
+        raise UnreadableReplyError(
+            '"confirmed" must be true or false, and "reason" a text that is not empty.'
+        )
     return confirmed, reason.strip()
 
 
-_LABEL = re.compile(r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE)
+_LABEL = re.compile(
+    r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE
+)
 _NUMBERING = re.compile(
-    r"(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|(?P<number>\d+)[.):]|[-*•]) ", re.IGNORECASE
+    r"(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|(?P<number>\d+)[.):]|[-*•]) ",
+    re.IGNORECASE,
 )
 
 
@@ -173,17 +226,26 @@ class Requirement:
         return f"{self.label}: {self.text}"
 
 
-def requirements_of(criteria: Sequence[str], constraints: Sequence[str]) -> tuple[Requirement, ...]:
+def requirements_of(
+    criteria: Sequence[str], constraints: Sequence[str]
+) -> tuple[Requirement, ...]:
     """Return the criteria, then the constraints. Equal texts count once; a text that is both is a criterion."""
     own = dict.fromkeys(map(str.strip, criteria))
-    bounds = [text for text in dict.fromkeys(map(str.strip, constraints)) if text not in own]
+    bounds = [
+        text for text in dict.fromkeys(map(str.strip, constraints)) if text not in own
+    ]
     return (
         *(Requirement(f"c{number}", text) for number, text in enumerate(own, 1)),
-        *(Requirement(f"k{number}", text, constraint=True) for number, text in enumerate(bounds, 1)),
+        *(
+            Requirement(f"k{number}", text, constraint=True)
+            for number, text in enumerate(bounds, 1)
+        ),
     )
 
 
-def requirement_of(entry: str, requirements: Sequence[Requirement]) -> Requirement | None:
+def requirement_of(
+    entry: str, requirements: Sequence[Requirement]
+) -> Requirement | None:
     """Return the requirement that an entry of the verdict is about. The text of the entry precedes its label.
 
     The label decides between requirements that differ in details which copying changes.
@@ -193,7 +255,9 @@ def requirement_of(entry: str, requirements: Sequence[Requirement]) -> Requireme
     if as_shown:
         return as_shown[0]
     label = _LABEL.match(entry)
-    labelled = next((one for one in requirements if label and one.label == label[1].lower()), None)
+    labelled = next(
+        (one for one in requirements if label and one.label == label[1].lower()), None
+    )
     for text in [entry, entry[label.end() :]] if label else [entry]:
         found = [one for one in requirements if _is_same(one.text, text)]
         if found:

@@ -12,7 +12,13 @@ from contextlib import suppress
 
 from goalrunner.llm import library
 from goalrunner.llm.client import LLM, Reply, Tape, ToolCall, ToolSpec
-from goalrunner.llm.outside import ScriptedModel, as_model, is_custom, is_scripted, new_tape
+from goalrunner.llm.outside import (
+    ScriptedModel,
+    as_model,
+    is_custom,
+    is_scripted,
+    new_tape,
+)
 from goalrunner.llm.provider import ProviderModel
 
 __all__ = [

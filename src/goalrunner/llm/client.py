@@ -51,7 +51,11 @@ class ToolSpec:
 
     def offer(self) -> dict[str, Any]:
         """Return the tool as a request offers it, in OpenAI's format."""
-        function = {"name": self.name, "description": self.description, "parameters": self.parameters}
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
         return {"type": "function", "function": function}
 
 
@@ -86,7 +90,8 @@ class Reply:
                     "id": call.id,
                     "type": "function",
                     "function": {
-                        "name": re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64] or "unknown",
+                        "name": re.sub(r"[^A-Za-z0-9_-]", "_", call.name)[:64]
+                        or "unknown",
                         "arguments": object_arguments(call.arguments),
                     },
                 }
@@ -123,7 +128,9 @@ class Draft:
     on_text: Callable[[str], None] | None = None
     text: str = ""
     calls: dict[int, ToolCall] = field(default_factory=dict)
-    report: Usage | None = None  # the tokens that the provider counted, and the dollars where the source knows them
+    report: Usage | None = (
+        None  # the tokens that the provider counted, and the dollars where the source knows them
+    )
     detail: Any = None  # the report as LiteLLM gives it, for its prices
     finish_reason: str = ""
 
@@ -139,15 +146,27 @@ class Draft:
             if self.on_text is not None:
                 self.on_text(text)
 
-    def add_call(self, index: int, id: str = "", name: str = "", arguments: str = "") -> None:  # noqa: A002
+    def add_call(
+        self,
+        index: int,
+        id: str = "",  # noqa: A002
+        name: str = "",
+        arguments: str = "",
+    ) -> None:
         """Append a piece of the tool call with this number; id and name come once, the arguments in parts."""
         begun = self.calls.get(index, ToolCall("", "", ""))
-        self.calls[index] = ToolCall(begun.id or id, begun.name or name, begun.arguments + arguments)
+        self.calls[index] = ToolCall(
+            begun.id or id, begun.name or name, begun.arguments + arguments
+        )
 
     def reply(self, usage: Usage) -> Reply:
         """Return the answer, without lone surrogates. A call without an id gets a random one, new after a resume too."""
         calls = [
-            ToolCall(call.id or f"call_{secrets.token_hex(6)}", clean(call.name), clean(call.arguments))
+            ToolCall(
+                call.id or f"call_{secrets.token_hex(6)}",
+                clean(call.name),
+                clean(call.arguments),
+            )
             for call in self.calls.values()
         ]
         return Reply(clean(self.text), tuple(calls), usage, self.finish_reason)
@@ -192,7 +211,9 @@ class LLM:
         self._timeout = self.params.pop("timeout", DEFAULT_TIMEOUT)
         if not (isinstance(self._timeout, int | float) and self._timeout > 0):
             hint = "Write the seconds that one call may take: timeout = 600"
-            raise UsageError(f"timeout in [{account}.params] is {self._timeout!r}", hint)
+            raise UsageError(
+                f"timeout in [{account}.params] is {self._timeout!r}", hint
+            )
 
     @property
     def address(self) -> tuple[str | None, ...]:
@@ -217,7 +238,9 @@ class LLM:
         last retry.
         """
         await self.prepare()
-        request = Request(messages, tools, schema, schema_name, temperature, on_text, self._timeout)
+        request = Request(
+            messages, tools, schema, schema_name, temperature, on_text, self._timeout
+        )
         try:
             reply = await self._persist(request)
         except ProviderFailure as failure:
@@ -238,7 +261,11 @@ class LLM:
                 if failure.kind not in TRANSIENT or retry > RETRIES or failure.is_long:
                     raise
                 pause = pause_before(retry, failure.retry_after)
-                reason = f"{failure.status} {failure.kind}" if failure.status else str(failure.kind)
+                reason = (
+                    f"{failure.status} {failure.kind}"
+                    if failure.status
+                    else str(failure.kind)
+                )
             request.spent = request.spent + Usage(retries=1)
             report_activity(RetryScheduled(reason, pause, retry, RETRIES))
             await sleep(pause)
@@ -252,11 +279,16 @@ class LLM:
                 await self.send(request, draft)
         except (ProviderFailure, TimeoutError, asyncio.CancelledError) as error:
             # Providers charge for an interrupted answer, even if no part of it arrived.
-            is_abandoned = not request.is_streamed and not isinstance(error, ProviderFailure)
+            is_abandoned = not request.is_streamed and not isinstance(
+                error, ProviderFailure
+            )
             if draft.started or is_abandoned:
                 request.spent = request.spent + self.used(request, draft)
             if isinstance(error, TimeoutError) and deadline.expired():
-                late = ProviderFailure(f"no complete answer within {request.timeout:g} s", kind=FailureKind.TIMEOUT)
+                late = ProviderFailure(
+                    f"no complete answer within {request.timeout:g} s",
+                    kind=FailureKind.TIMEOUT,
+                )
                 raise late from error
             raise
         request.spent = request.spent + self.used(request, draft) + Usage(calls=1)
@@ -296,7 +328,9 @@ class LLM:
         """
         other = copy.copy(self)
         other.account, other.usage = account, Usage()
-        other.params = {name: value for name, value in self.params.items() if name != "temperature"}
+        other.params = {
+            name: value for name, value in self.params.items() if name != "temperature"
+        }
         return other
 
     def check(self) -> None:

@@ -26,13 +26,24 @@ FALLBACK_BASE = "LLM_BASE_URL"
 PLACEHOLDER = "none"
 
 _WITHOUT_API_KEY = frozenset(
-    {"bedrock", "bedrock_converse", "chatgpt", "github_copilot", "oci", "ollama", "ollama_chat", "sagemaker"}
+    {
+        "bedrock",
+        "bedrock_converse",
+        "chatgpt",
+        "github_copilot",
+        "oci",
+        "ollama",
+        "ollama_chat",
+        "sagemaker",
+    }
     | {"sagemaker_chat", "vertex_ai", "vertex_ai_beta"}
 )
 """Providers with other credentials, or none. LLM_API_KEY alone is not sent to them."""
 
 
-def refuse_empty_key(variable: str, account: Account, environ: Mapping[str, str]) -> None:
+def refuse_empty_key(
+    variable: str, account: Account, environ: Mapping[str, str]
+) -> None:
     """Raise AuthenticationFailed if the variable that the goal names for the key is not set or empty."""
     if environ.get(variable, "").strip():
         return
@@ -44,7 +55,11 @@ def refuse_empty_key(variable: str, account: Account, environ: Mapping[str, str]
 
 
 def find_endpoint(
-    library: Any, model: str, api_base: str | None, variable: str | None, environ: Mapping[str, str]
+    library: Any,
+    model: str,
+    api_base: str | None,
+    variable: str | None,
+    environ: Mapping[str, str],
 ) -> Endpoint:
     """Return the address and key for a model; `variable` is the goal's `api_key_env`."""
     base = api_base or environ.get(FALLBACK_BASE, "").strip() or None
@@ -68,7 +83,9 @@ def find_endpoint(
     # Addresses and versions, which LiteLLM lists too, are left out.
     missing = [name for name in names if name.endswith(("API_KEY", "_TOKEN"))]
     variable = own if own in missing or not missing else missing[-1]
-    return Endpoint(base, PLACEHOLDER if base and missing else None, variable, key_known=not missing)
+    return Endpoint(
+        base, PLACEHOLDER if base and missing else None, variable, key_known=not missing
+    )
 
 
 @cache
@@ -87,7 +104,9 @@ def provider_names() -> frozenset[str]:
     """Return the providers that LiteLLM's source names; empty if it cannot be read."""
     try:
         source = (_folder() / "types" / "utils.py").read_text(encoding="utf-8")
-        more = json.loads((_folder() / "llms" / "openai_like" / "providers.json").read_bytes())
+        more = json.loads(
+            (_folder() / "llms" / "openai_like" / "providers.json").read_bytes()
+        )
     except (OSError, ValueError):
         return frozenset()
     members = source.partition("\nclass LlmProviders(")[2].partition("\nclass ")[0]
@@ -99,10 +118,14 @@ def provider_names() -> frozenset[str]:
 def _providers_of_models() -> Mapping[str, str]:
     """Return the provider of each model in LiteLLM's table; empty if it cannot be read."""
     try:
-        table = json.loads((_folder() / "model_prices_and_context_window_backup.json").read_bytes())
+        table = json.loads(
+            (_folder() / "model_prices_and_context_window_backup.json").read_bytes()
+        )
     except (OSError, ValueError):
         return {}
-    return {name: str(entry.get("litellm_provider", "")) for name, entry in table.items()}
+    return {
+        name: str(entry.get("litellm_provider", "")) for name, entry in table.items()
+    }
 
 
 _OWN_VARIABLES = {
@@ -116,28 +139,49 @@ _OWN_VARIABLES = {
 """Providers that take only an API key, with the prefixes of their variables, any of which may be a key."""
 
 _STEERING = frozenset(
-    {"api_key", "api_base", "base_url", "client", "custom_llm_provider", "deployment_id", "extra_headers", "headers"}
+    {
+        "api_key",
+        "api_base",
+        "base_url",
+        "client",
+        "custom_llm_provider",
+        "deployment_id",
+        "extra_headers",
+        "headers",
+    }
     | {"fallbacks", "mock_response", "model_list", "litellm_credential_name"}
 )
 """Parameters that choose another provider, address or key."""
 
 
-def refuse_missing_key(model: str, params: Mapping[str, Any], account: Account, environ: Mapping[str, str]) -> None:
+def refuse_missing_key(
+    model: str, params: Mapping[str, Any], account: Account, environ: Mapping[str, str]
+) -> None:
     """Raise AuthenticationFailed if a model of a provider with a known variable has no key.
 
     `params`, and settings of a LiteLLM that the calling program has imported, may hold a key or an address.
     """
-    provider = model.partition("/")[0] if "/" in model else _providers_of_models().get(model, "")
+    provider = (
+        model.partition("/")[0]
+        if "/" in model
+        else _providers_of_models().get(model, "")
+    )
     prefixes = _OWN_VARIABLES.get(provider, ())
     settings = _settings()
-    is_set = any(settings.get(name) for name in ("api_key", f"{provider}_key", "api_base"))
+    is_set = any(
+        settings.get(name) for name in ("api_key", f"{provider}_key", "api_base")
+    )
     if not prefixes or params.keys() & _STEERING or is_set:
         return
     prefixes = (*prefixes, FALLBACK_KEY, FALLBACK_BASE)
-    if not any(value.strip() and name.startswith(prefixes) for name, value in environ.items()):
+    if not any(
+        value.strip() and name.startswith(prefixes) for name, value in environ.items()
+    ):
         variable = f"{provider.upper()}_API_KEY"
         hint = f"export {variable}=...   (or name another variable with api_key_env in [{account}])"
-        raise AuthenticationFailed(f"the key for {model} is missing: {variable} is not set", hint)
+        raise AuthenticationFailed(
+            f"the key for {model} is missing: {variable} is not set", hint
+        )
 
 
 def refuse_unknown_provider(model: str, params: Mapping[str, Any]) -> None:
@@ -147,7 +191,9 @@ def refuse_unknown_provider(model: str, params: Mapping[str, Any]) -> None:
     `params`, and settings of a LiteLLM that the calling program has imported, may select another provider.
     """
     settings = _settings()
-    is_mapped = model in (settings.get("model_alias_map") or {}) or bool(settings.get("custom_provider_map"))
+    is_mapped = model in (settings.get("model_alias_map") or {}) or bool(
+        settings.get("custom_provider_map")
+    )
     if params.keys() & _STEERING or is_mapped or not provider_names():
         return
     name, slash, rest = model.partition("/")
@@ -156,9 +202,13 @@ def refuse_unknown_provider(model: str, params: Mapping[str, Any]) -> None:
         return
     if slash:
         near = difflib.get_close_matches(name.lower(), provider_names(), n=1)
-        message = f'unknown provider "{name}"' + (f"; did you mean {near[0]}/{rest}?" if near else "")
+        message = f'unknown provider "{name}"' + (
+            f"; did you mean {near[0]}/{rest}?" if near else ""
+        )
     else:
-        message = f"it names no provider; write provider/model, for example openai/{model}"
+        message = (
+            f"it names no provider; write provider/model, for example openai/{model}"
+        )
     raise ProviderFailure(message, kind=FailureKind.MODEL)
 
 

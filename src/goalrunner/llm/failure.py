@@ -82,14 +82,18 @@ _KEY = _words(
     r"(invalid|incorrect|missing|no|wrong|not valid).{0,30}(api[_ -]?key|credentials|token provided)",
     r"api[_ -]?key.{0,40}(must be set|is required|not valid|invalid|missing|not found)",
 )
-_QUOTA = _words(r"insufficient|exceeded your current quota|credit balance|billing|payment required|out of credits")
+_QUOTA = _words(
+    r"insufficient|exceeded your current quota|credit balance|billing|payment required|out of credits"
+)
 _SOON = _words(r"(re)?try (again )?(in|after)|retryDelay|per[ _-]?(second|minute)")
 """Words of a rate limit that passes by itself; some providers call that a quota too."""
 _MODEL = _words(
     r"LLM Provider NOT provided|model.{0,80}(not found|(does not|doesn't|not) exist|unknown)|(no such|unknown|invalid) model",
     r"model_not_found|not a valid model",
 )
-_NO_CONNECTION = _words(r"connect|disconnected|incomplete chunked|name or service not known")
+_NO_CONNECTION = _words(
+    r"connect|disconnected|incomplete chunked|name or service not known"
+)
 _BY_WORDS = {
     _CONTEXT: FailureKind.CONTEXT,
     _KEY: FailureKind.AUTHENTICATION,
@@ -117,8 +121,15 @@ def classify(status: int | None, message: str) -> FailureKind:
         spent = _QUOTA.search(message) and not _SOON.search(message)
         return FailureKind.QUOTA if spent else FailureKind.RATE_LIMIT
     if 400 <= status < 500:
-        return next((kind for words, kind in _BY_WORDS.items() if words.search(message)), FailureKind.REJECTED)
-    return FailureKind.CONTEXT if status == 500 and _CONTEXT.search(message) else FailureKind.SERVER
+        return next(
+            (kind for words, kind in _BY_WORDS.items() if words.search(message)),
+            FailureKind.REJECTED,
+        )
+    return (
+        FailureKind.CONTEXT
+        if status == 500 and _CONTEXT.search(message)
+        else FailureKind.SERVER
+    )
 
 
 @dataclass(frozen=True)
@@ -170,22 +181,40 @@ TRANSIENT = {
 """The kinds for which a repetition may help, with their hints."""
 
 
-def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
+def explain(
+    failure: ProviderFailure,
+    model: str,
+    account: str,
+    endpoint: Endpoint,
+    retries: int = 0,
+) -> ModelError:
     """Return the error for users: one line with the failure and its cause, one line with the fix."""
     from goalrunner.records.redaction import Redactor
 
     kind, variable = failure.kind, endpoint.variable
-    words = shorten_failure(Redactor(os.environ, names=(variable,)).text(failure.message))
-    if kind is FailureKind.AUTHENTICATION and not endpoint.key_known and not failure.status:
+    words = shorten_failure(
+        Redactor(os.environ, names=(variable,)).text(failure.message)
+    )
+    if (
+        kind is FailureKind.AUTHENTICATION
+        and not endpoint.key_known
+        and not failure.status
+    ):
         # No request was sent: LiteLLM's message is about its own parameters.
         words = f"{variable} is not set"
     status = f" ({failure.status})" if failure.status else ""
     why = f"{status}: {words}" if words else status
     if kind in TRANSIENT:
         where = f" at {endpoint.api_base}" if endpoint.api_base else ""
-        after = f" after {retries} {'retry' if retries == 1 else 'retries'}" if retries else ""
+        after = (
+            f" after {retries} {'retry' if retries == 1 else 'retries'}"
+            if retries
+            else ""
+        )
         message = f"{model}{where} did not answer{after}: {kind}{why}"
-        return ProviderUnavailable(message, TRANSIENT[kind].format(account=account), outage=_outage(failure))
+        return ProviderUnavailable(
+            message, TRANSIENT[kind].format(account=account), outage=_outage(failure)
+        )
     error, message, hint = _ERRORS[kind]
     state = "was not accepted" if endpoint.key_known else "is missing"
     return error(
@@ -197,14 +226,25 @@ def explain(failure: ProviderFailure, model: str, account: str, endpoint: Endpoi
 def _outage(failure: ProviderFailure) -> Outage:
     """Return the outage of a failure for which a repetition may help. The call was repeated already."""
     wait = failure.retry_after
-    resets_at = datetime.now(UTC) + timedelta(seconds=wait) if wait is not None and wait < _LONGEST_WAIT else None
+    resets_at = (
+        datetime.now(UTC) + timedelta(seconds=wait)
+        if wait is not None and wait < _LONGEST_WAIT
+        else None
+    )
     known = outage_of(failure.status, resets_at)
     if known is not None and known.kind == "limit":
         return Outage("limit", known.reason, resets_at, was_retried=True)
-    return Outage("overload", known.reason if known else str(failure.kind), resets_at, was_retried=True)
+    return Outage(
+        "overload",
+        known.reason if known else str(failure.kind),
+        resets_at,
+        was_retried=True,
+    )
 
 
-_WRAPPING = re.compile(r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+")
+_WRAPPING = re.compile(
+    r"^(?:litellm\.\w+: *|\w+(?:Exception|Error) *[-:] *|Error code: \d+ *-? *)+"
+)
 _NOISE = re.compile(
     r"\.? *(Traceback \(most recent call last\)|To drop (unsupported|these)|Pass in the LLM provider|Learn more:).*"
 )
@@ -221,10 +261,14 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
     cause = getattr(error, "original_exception", None)
     if isinstance(cause, Exception) and cause is not error:
         return failure_from(cause, begun=True)
-    message = own_words(str(getattr(error, "message", None) or error)) or type(error).__name__
+    message = (
+        own_words(str(getattr(error, "message", None) or error)) or type(error).__name__
+    )
     status = getattr(error, "status_code", None)
     # Without a response, the status is LiteLLM's own too.
-    answered = getattr(error, "litellm_response_headers", None) and isinstance(status, int)
+    answered = getattr(error, "litellm_response_headers", None) and isinstance(
+        status, int
+    )
     return ProviderFailure(
         message,
         status=status if answered else None,
@@ -233,7 +277,9 @@ def failure_from(error: Exception, *, begun: bool) -> ProviderFailure:
     )
 
 
-def _kind(error: Exception, status: object, message: str, *, begun: bool) -> FailureKind:
+def _kind(
+    error: Exception, status: object, message: str, *, begun: bool
+) -> FailureKind:
     names = {cls.__name__ for cls in type(error).__mro__}
     is_own = status in (None, 500)  # LiteLLM also sets 500 if no server answered
     if is_own and _KEY.search(message):
@@ -242,10 +288,14 @@ def _kind(error: Exception, status: object, message: str, *, begun: bool) -> Fai
         return FailureKind.TIMEOUT
     if "ContextWindowExceededError" in names:
         return FailureKind.CONTEXT
-    if names & {"APIConnectionError", "TransportError", "OSError"} or (is_own and _NO_CONNECTION.search(message)):
+    if names & {"APIConnectionError", "TransportError", "OSError"} or (
+        is_own and _NO_CONNECTION.search(message)
+    ):
         return FailureKind.CUT if begun else FailureKind.CONNECTION
     # Without a status it is a bug in a library: a retry would only hide it.
-    return classify(status, message) if isinstance(status, int) else FailureKind.REJECTED
+    return (
+        classify(status, message) if isinstance(status, int) else FailureKind.REJECTED
+    )
 
 
 _SENTENCE = re.compile(r'"(?:message|error|detail)" *: *"((?:[^"\\]|\\.)+)"')
@@ -257,7 +307,9 @@ def own_words(text: str) -> str:
     return re.sub(r"\\+n", " ", found[1]).replace("\\", "") if found else text
 
 
-_WAIT = re.compile(r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.IGNORECASE)
+_WAIT = re.compile(
+    r"try (?:again )?(?:in|after) (\d+(?:\.\d+)?) ?(ms|m|s)", re.IGNORECASE
+)
 
 
 def retry_after(error: Exception, message: str = "") -> float | None:
@@ -266,13 +318,23 @@ def retry_after(error: Exception, message: str = "") -> float | None:
     A message never asks for more than `LONGEST_RETRY_AFTER`.
     """
     headers = getattr(error, "litellm_response_headers", None)
-    values = {str(name): str(value) for name, value in headers.items()} if isinstance(headers, Mapping) else {}
+    values = (
+        {str(name): str(value) for name, value in headers.items()}
+        if isinstance(headers, Mapping)
+        else {}
+    )
     now = datetime.now(UTC)
-    resets_at = reset_time(values, now, limited=getattr(error, "status_code", None) == RATE_LIMIT)
+    resets_at = reset_time(
+        values, now, limited=getattr(error, "status_code", None) == RATE_LIMIT
+    )
     if resets_at is not None:
         return (resets_at - now).total_seconds()
     words = _WAIT.search(message)
-    seconds = float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()] if words else None
+    seconds = (
+        float(words[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0}[words[2].lower()]
+        if words
+        else None
+    )
     return None if seconds is None else min(seconds, LONGEST_RETRY_AFTER)
 
 

@@ -27,7 +27,14 @@ ENVIRONMENT = {
 """Set during the import; existing values are replaced. In a process of its own, `goal` leaves them set."""
 
 _FILTERED_LOGGERS = (
-    *("apscheduler.executors.default", "apscheduler.scheduler", "asyncio", "backoff", "httpx", "uvicorn.access"),
+    *(
+        "apscheduler.executors.default",
+        "apscheduler.scheduler",
+        "asyncio",
+        "backoff",
+        "httpx",
+        "uvicorn.access",
+    ),
     "uvicorn.error",
 )
 """Loggers of other packages to which LiteLLM adds filters early in its import; the filters import the rest of LiteLLM.
@@ -35,7 +42,17 @@ _FILTERED_LOGGERS = (
 They are disabled during the import, because a record that another thread logs meanwhile would make both imports fail.
 """
 
-_OWN_PROTOCOL = frozenset({"anthropic", "bedrock", "gemini", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
+_OWN_PROTOCOL = frozenset(
+    {
+        "anthropic",
+        "bedrock",
+        "gemini",
+        "ollama",
+        "ollama_chat",
+        "sagemaker",
+        "vertex_ai",
+    }
+)
 """Providers for which LiteLLM translates messages; the others take OpenAI's format."""
 
 _WARNINGS = (
@@ -101,7 +118,9 @@ def _import() -> Any:
             importlib.import_module("httpcore")
     except BaseException:
         # Python keeps the submodules that were imported, and with them a later import would fail.
-        for name in [name for name in sys.modules if name.partition(".")[0] == "litellm"]:
+        for name in [
+            name for name in sys.modules if name.partition(".")[0] == "litellm"
+        ]:
             del sys.modules[name]
         raise
     return library
@@ -143,7 +162,11 @@ def _configure(library: Any) -> None:
 def _quick_import() -> Iterator[None]:
     """Import without garbage collection, which takes a third of the import, and without warnings."""
     enabled = gc.isenabled()
-    loggers = [logger for name in _FILTERED_LOGGERS if not (logger := logging.getLogger(name)).disabled]
+    loggers = [
+        logger
+        for name in _FILTERED_LOGGERS
+        if not (logger := logging.getLogger(name)).disabled
+    ]
     gc.disable()
     for logger in loggers:
         logger.disabled = True
@@ -170,7 +193,9 @@ def _deferred_models() -> Iterator[None]:
     defaults: dict[str, Any] = {}
     if owns_process():
         with suppress(ImportError, AttributeError):
-            defaults = importlib.import_module("pydantic._internal._config").config_defaults
+            defaults = importlib.import_module(
+                "pydantic._internal._config"
+            ).config_defaults
     before = defaults.get("defer_build")
     defaults["defer_build"] = True
     try:
@@ -185,19 +210,34 @@ PRICE_PARAMS = ("input_cost_per_token", "output_cost_per_token")
 Prices = tuple[float, float]
 
 
-def measure(library: Any, model: str, prices: Prices | None, request: Request, draft: Draft) -> Usage:
+def measure(
+    library: Any, model: str, prices: Prices | None, request: Request, draft: Draft
+) -> Usage:
     """Return the usage of an answer, as the provider reports it or estimated from the length of the texts."""
     used, detail = draft.report, draft.detail
     if used is None or not used.tokens:
-        sent = json.dumps([*request.messages, *(tool.offer() for tool in request.tools)], default=str)
-        received = draft.text + "".join(call.name + call.arguments for call in draft.calls.values())
+        sent = json.dumps(
+            [*request.messages, *(tool.offer() for tool in request.tools)], default=str
+        )
+        received = draft.text + "".join(
+            call.name + call.arguments for call in draft.calls.values()
+        )
         # A token has about four characters.
-        used, detail = Usage(input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)), None
+        used, detail = (
+            Usage(
+                input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)
+            ),
+            None,
+        )
     cost = price_of(library, model, prices, used, detail)
-    return Usage(input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost)
+    return Usage(
+        input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost
+    )
 
 
-def price_of(library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None) -> float | None:
+def price_of(
+    library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None
+) -> float | None:
     """Return US dollars by the given prices or LiteLLM's local table; None without either, or for unknown tokens.
 
     With the provider's report as `detail`, cached and reasoning tokens are counted at their own prices.
@@ -211,7 +251,10 @@ def price_of(library: Any, model: str, prices: Prices | None, used: Usage, detai
     more = {} if detail is None else {"usage_object": detail}
     try:
         cost = library.cost_per_token(
-            model=model, prompt_tokens=used.input_tokens, completion_tokens=used.output_tokens, **more
+            model=model,
+            prompt_tokens=used.input_tokens,
+            completion_tokens=used.output_tokens,
+            **more,
         )
         return max(0.0, float(sum(cost)))
     except Exception:  # LiteLLM raises various errors for what it does not know

@@ -56,7 +56,11 @@ class ScriptedCall(Frozen):
     @property
     def text(self) -> str:
         """The arguments as the model wrote them."""
-        return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments, ensure_ascii=False)
+        return (
+            self.arguments
+            if isinstance(self.arguments, str)
+            else json.dumps(self.arguments, ensure_ascii=False)
+        )
 
 
 class ScriptedError(Frozen):
@@ -71,10 +75,16 @@ class ScriptedError(Frozen):
     def failure(self) -> ProviderFailure:
         """Return the failure that a provider would cause."""
         if self.cut:
-            return ProviderFailure(self.message or "the answer ended early", kind=FailureKind.CUT)
+            return ProviderFailure(
+                self.message or "the answer ended early", kind=FailureKind.CUT
+            )
         if self.timeout:
-            return ProviderFailure(self.message or "no answer in time", kind=FailureKind.TIMEOUT)
-        return ProviderFailure(self.message, status=self.status, retry_after=self.retry_after)
+            return ProviderFailure(
+                self.message or "no answer in time", kind=FailureKind.TIMEOUT
+            )
+        return ProviderFailure(
+            self.message, status=self.status, retry_after=self.retry_after
+        )
 
 
 class ScriptedReply(Frozen):
@@ -85,7 +95,9 @@ class ScriptedReply(Frozen):
     tool_calls: tuple[ScriptedCall, ...] = ()
     usage: Usage = Field(default_factory=Usage)
     finish_reason: str = ""
-    delay: float = Field(default=0.0, ge=0, description="seconds before the answer begins")
+    delay: float = Field(
+        default=0.0, ge=0, description="seconds before the answer begins"
+    )
     error: ScriptedError | None = None
 
 
@@ -95,7 +107,9 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
         hint = f'A model "{PREFIX}<file>" replays the replies in that file; check the path.'
-        raise UsageError(f"the recording {path} cannot be read: {error.strerror or error}", hint) from error
+        raise UsageError(
+            f"the recording {path} cannot be read: {error.strerror or error}", hint
+        ) from error
     replies = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -104,7 +118,9 @@ def read_script(path: Path) -> tuple[ScriptedReply, ...]:
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"]))
             hint = f"Each line is one JSON object; its keys: {', '.join(ScriptedReply.model_fields)}."
-            raise UsageError(f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint) from error
+            raise UsageError(
+                f"{path}:{number}: {where and f'{where}: '}{first['msg']}", hint
+            ) from error
     return tuple(replies)
 
 
@@ -116,22 +132,33 @@ def new_tape(path: Path | str, *, redact: Callable[[str], str] = str) -> Tape:
     """
     target = Path(path).resolve()  # a link that the user gave is followed
     if os.path.exists(target) and not (target.is_file() and target.stat().st_size == 0):  # noqa: PTH110 - never raises
-        raise UsageError(f"{path} exists and is not an empty file", "Name another file for the recording.")
+        raise UsageError(
+            f"{path} exists and is not an empty file",
+            "Name another file for the recording.",
+        )
     try:
         file = AppendFile(target)
     except RecordError as error:
         hint = "Name a file in a folder that exists and is writable."
-        raise UsageError(f"the recording cannot be written: {error.message}", hint) from error
+        raise UsageError(
+            f"the recording cannot be written: {error.message}", hint
+        ) from error
     lock = threading.Lock()
 
     def record(account: Account, reply: Reply) -> None:
         line: dict[str, Any] = {"account": account, "text": clean(redact(reply.text))}
         if reply.tool_calls:
             line["tool_calls"] = [
-                {"id": call.id, "name": clean(redact(call.name)), "arguments": clean(redact(call.arguments))}
+                {
+                    "id": call.id,
+                    "name": clean(redact(call.name)),
+                    "arguments": clean(redact(call.arguments)),
+                }
                 for call in reply.tool_calls
             ]
-        line["usage"] = reply.usage.model_dump(include={"input_tokens", "output_tokens", "cost_usd"})
+        line["usage"] = reply.usage.model_dump(
+            include={"input_tokens", "output_tokens", "cost_usd"}
+        )
         line["finish_reason"] = reply.finish_reason
         with lock:
             file.append(json.dumps(line, allow_nan=False).encode())
@@ -146,7 +173,11 @@ class ScriptedModel(LLM):
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
         self._path = Path(model.removeprefix(PREFIX))
-        self._lines = [line for line in read_script(self._path) if line.account in (None, self.account)]
+        self._lines = [
+            line
+            for line in read_script(self._path)
+            if line.account in (None, self.account)
+        ]
         self._next = 0
         self._calls = 0
 
@@ -162,11 +193,15 @@ class ScriptedModel(LLM):
             draft.add_text(line.text[start : start + size])
         for index, call in enumerate(line.tool_calls):
             self._calls += 1
-            draft.add_call(index, call.id or f"call_{self._calls}", call.name, call.text)
+            draft.add_call(
+                index, call.id or f"call_{self._calls}", call.name, call.text
+            )
         if line.error is not None:
             raise line.error.failure()
         draft.report = line.usage
-        draft.finish_reason = line.finish_reason or ("tool_calls" if line.tool_calls else "stop")
+        draft.finish_reason = line.finish_reason or (
+            "tool_calls" if line.tool_calls else "stop"
+        )
 
     def separate(self, account: Account) -> LLM:
         return ScriptedModel(self.model, account=account, tape=self._tape)
@@ -236,7 +271,11 @@ class CustomModel(OutsideModel):
 
         async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
             asked = [dict(message) for message in messages]
-            answer = function(asked) if inspect.iscoroutinefunction(function) else await in_thread(function, asked)
+            answer = (
+                function(asked)
+                if inspect.iscoroutinefunction(function)
+                else await in_thread(function, asked)
+            )
             answer = await answer if inspect.isawaitable(answer) else answer
             if not isinstance(answer, str):
                 said = f"{self.model} returned {kind_of(answer)}, not a text"
@@ -250,7 +289,9 @@ def as_model(value: object) -> LLM | None:
     """Return a function, or an object with `complete`, as a model; an LLM as it is; None for anything else."""
     if isinstance(value, LLM):
         return value
-    if isinstance(value, type) or not (callable(value) or callable(getattr(value, "complete", None))):
+    if isinstance(value, type) or not (
+        callable(value) or callable(getattr(value, "complete", None))
+    ):
         return None
     return CustomModel(value)
 
@@ -258,15 +299,33 @@ def as_model(value: object) -> LLM | None:
 def goal_error_of(error: BaseException, model: str = "") -> GoalError:
     """Return an exception of other code as a GoalError. `model` is the model that failed; empty if an agent failed."""
     chain = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
+    while (
+        cause := chain[-1].__cause__ or chain[-1].__context__
+    ) and cause not in chain:
         chain.append(cause)
     for item in chain:
         if isinstance(item, GoalError):
             return item
-    status = next((code for item in chain if isinstance(code := getattr(item, "status_code", None), int)), None)
+    status = next(
+        (
+            code
+            for item in chain
+            if isinstance(code := getattr(item, "status_code", None), int)
+        ),
+        None,
+    )
     text = one_line(f"{type(error).__name__}: {error}", 500)
     if status in (401, 403):
-        return AuthenticationFailed(f"the provider refused the key ({status}): {text}", "set the key of the model")
+        return AuthenticationFailed(
+            f"the provider refused the key ({status}): {text}",
+            "set the key of the model",
+        )
     if status == 404:
-        return ModelNotFound(f"the model was not found: {text}", "correct the name of the model")
-    return ProviderUnavailable(f"{model} did not answer: {text}") if model else AgentError(f"the agent failed: {text}")
+        return ModelNotFound(
+            f"the model was not found: {text}", "correct the name of the model"
+        )
+    return (
+        ProviderUnavailable(f"{model} did not answer: {text}")
+        if model
+        else AgentError(f"the agent failed: {text}")
+    )

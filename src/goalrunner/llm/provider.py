@@ -23,9 +23,18 @@ from goalrunner.llm.endpoints import (
     refuse_unknown_provider,
 )
 from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
-from goalrunner.llm.library import PRICE_PARAMS, context_window, is_priced, measure, own_prices, price_of
+from goalrunner.llm.library import (
+    PRICE_PARAMS,
+    context_window,
+    is_priced,
+    measure,
+    own_prices,
+    price_of,
+)
 
-_closers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = weakref.WeakKeyDictionary()
+_closers: weakref.WeakKeyDictionary[
+    asyncio.AbstractEventLoop, AsyncGenerator[None, None]
+] = weakref.WeakKeyDictionary()
 
 
 async def close_with_loop(library: Any) -> None:
@@ -46,7 +55,9 @@ async def _closer(library: Any) -> AsyncGenerator[None, None]:
             cache = library.in_memory_llm_clients_cache
             # The key of a client ends with the number of its loop.
             ending = cache.update_cache_key_with_event_loop("")
-            keys = [key for key in cache.cache_dict if ending and str(key).endswith(ending)]
+            keys = [
+                key for key in cache.cache_dict if ending and str(key).endswith(ending)
+            ]
             clients = [cache.cache_dict.pop(key) for key in keys]
             if vars(library).get("module_level_aclient") in clients:
                 # Streams of some providers use it in all loops, so the next loop must make its own.
@@ -58,7 +69,9 @@ async def _closer(library: Any) -> AsyncGenerator[None, None]:
                     await closing
 
 
-def sendable(messages: Sequence[Message], *, keep_empty: bool = True) -> list[dict[str, Any]]:
+def sendable(
+    messages: Sequence[Message], *, keep_empty: bool = True
+) -> list[dict[str, Any]]:
     """Return the messages with content that providers take: never None, and a text if there are no tool calls.
 
     Without `keep_empty`, empty content beside tool calls is left out: for providers that refuse it, LiteLLM would
@@ -103,11 +116,18 @@ class RequestForm:
         if self.is_streamed(request):
             fields["stream_options"] = {"include_usage": True}
         if request.schema is not None and self.schema == "json_schema":
-            wanted = {"name": request.schema_name, "schema": request.schema, "strict": True}
+            wanted = {
+                "name": request.schema_name,
+                "schema": request.schema,
+                "strict": True,
+            }
             fields["response_format"] = {"type": "json_schema", "json_schema": wanted}
         elif request.schema is not None and self.schema == "json_object":
             # llama.cpp reads the schema beside it; other servers take this as JSON mode.
-            fields["response_format"] = {"type": "json_object", "schema": request.schema}
+            fields["response_format"] = {
+                "type": "json_object",
+                "schema": request.schema,
+            }
         if request.temperature is not None and self.temperature:
             fields["temperature"] = request.temperature
         return fields
@@ -115,20 +135,37 @@ class RequestForm:
     def after(self, failure: ProviderFailure, request: Request) -> RequestForm | None:
         """Return another form to try at once; None if the failure is not about the form."""
         sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
-        if refused and "temperature" in sent and "temperature" in failure.message.lower():
+        if (
+            refused
+            and "temperature" in sent
+            and "temperature" in failure.message.lower()
+        ):
             return replace(self, temperature=False)
         late = failure.status in _GATEWAY_TIMEOUTS and not request.is_streamed
-        if self.streamed is None and (late or (refused and "stream" in failure.message.lower())):
+        if self.streamed is None and (
+            late or (refused and "stream" in failure.message.lower())
+        ):
             return replace(self, streamed=not request.is_streamed)
-        broken = failure.kind is FailureKind.SERVER and failure.status in _BROKEN and not self.schema_proved
+        broken = (
+            failure.kind is FailureKind.SERVER
+            and failure.status in _BROKEN
+            and not self.schema_proved
+        )
         if "response_format" in sent and (refused or broken):
-            return replace(self, schema="json_object" if self.schema == "json_schema" else "none")
+            return replace(
+                self, schema="json_object" if self.schema == "json_schema" else "none"
+            )
         return None
 
 
 _PROBE_TIMEOUT = 30.0
 _DECISIVE = (FailureKind.AUTHENTICATION, FailureKind.MODEL, FailureKind.QUOTA)
-_UNANSWERED = (FailureKind.RATE_LIMIT, FailureKind.SERVER, FailureKind.TIMEOUT, FailureKind.CONNECTION)
+_UNANSWERED = (
+    FailureKind.RATE_LIMIT,
+    FailureKind.SERVER,
+    FailureKind.TIMEOUT,
+    FailureKind.CONNECTION,
+)
 
 
 class ProviderModel(LLM):
@@ -154,14 +191,18 @@ class ProviderModel(LLM):
     async def probe(self) -> str:
         await self.prepare()
         question = {"role": "user", "content": "Answer with one word: ready?"}
-        request = Request([question], timeout=min(_PROBE_TIMEOUT, self._timeout), most_tokens=1)
+        request = Request(
+            [question], timeout=min(_PROBE_TIMEOUT, self._timeout), most_tokens=1
+        )
         try:
             await super().attempt(request)
         except ProviderFailure as failure:
             if failure.kind in _DECISIVE:
                 raise self.explained(failure) from failure
             # A refusal of the request's form, as by models that think before they answer, shows that the key is valid.
-            return self.explained(failure).message if failure.kind in _UNANSWERED else ""
+            return (
+                self.explained(failure).message if failure.kind in _UNANSWERED else ""
+            )
         finally:
             self.usage = self.usage + request.spent
         return ""
@@ -170,7 +211,9 @@ class ProviderModel(LLM):
         if not self._is_ready:
             self.check()
             # The thread also looks up the context window, which is cached: for some models LiteLLM asks a server.
-            await asyncio.to_thread(lambda: context_window(lazy.prepare_for(self.model), self.model))
+            await asyncio.to_thread(
+                lambda: context_window(lazy.prepare_for(self.model), self.model)
+            )
             self._find(lazy.litellm())
             self._is_ready = True
 
@@ -186,12 +229,19 @@ class ProviderModel(LLM):
                 if other is None:
                     raise
             else:
-                proved = self._form.schema_proved or "response_format" in self._form.fields(request)
+                proved = (
+                    self._form.schema_proved
+                    or "response_format" in self._form.fields(request)
+                )
                 self._form = replace(self._form, schema_proved=proved)
                 return reply
 
     async def send(self, request: Request, draft: Draft) -> None:
-        library, response, is_streamed = lazy.litellm(), None, self._form.is_streamed(request)
+        library, response, is_streamed = (
+            lazy.litellm(),
+            None,
+            self._form.is_streamed(request),
+        )
         lazy.silence_warnings()
         await close_with_loop(library)
         try:
@@ -201,10 +251,19 @@ class ProviderModel(LLM):
                     _add(chunk, draft)
                 # LiteLLM's own last chunk always says "stop".
                 names = ("received_finish_reason", "intermittent_finish_reason")
-                draft.finish_reason = str(next(filter(None, (getattr(response, name, None) for name in names)), ""))
+                draft.finish_reason = str(
+                    next(
+                        filter(None, (getattr(response, name, None) for name in names)),
+                        "",
+                    )
+                )
             else:
                 _add(response, draft)
-                draft.finish_reason = str(response.choices[0].finish_reason or "") if response.choices else ""
+                draft.finish_reason = (
+                    str(response.choices[0].finish_reason or "")
+                    if response.choices
+                    else ""
+                )
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
         finally:
@@ -230,7 +289,9 @@ class ProviderModel(LLM):
         return price_of(lazy.litellm(), self.model, self._prices, usage)
 
     def _find(self, library: Any) -> Endpoint:
-        self.endpoint = find_endpoint(library, self.model, self._api_base, self.api_key_env, os.environ)
+        self.endpoint = find_endpoint(
+            library, self.model, self._api_base, self.api_key_env, os.environ
+        )
         return self.endpoint
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -240,7 +301,11 @@ class ProviderModel(LLM):
             "tools": [tool.offer() for tool in request.tools] or None,
         }
         # LiteLLM would keep the prices for all later calls of this model, also those of other accounts.
-        params = {name: value for name, value in self.params.items() if name not in PRICE_PARAMS}
+        params = {
+            name: value
+            for name, value in self.params.items()
+            if name not in PRICE_PARAMS
+        }
         if request.most_tokens is not None:
             params.pop("max_completion_tokens", None)
             params["max_tokens"] = request.most_tokens
@@ -249,7 +314,9 @@ class ProviderModel(LLM):
             **self._form.fields(request),
             **params,
             "model": self.model,
-            "messages": sendable(request.messages, keep_empty=not lazy.has_own_protocol(self.model)),
+            "messages": sendable(
+                request.messages, keep_empty=not lazy.has_own_protocol(self.model)
+            ),
             "timeout": request.timeout,
             # LiteLLM's own retries are not counted, and they hide errors.
             "max_retries": 0,
@@ -263,9 +330,22 @@ def _add(answer: Any, draft: Draft) -> None:
         draft.add_text(getattr(content, "content", None) or "")
         for number, call in enumerate(getattr(content, "tool_calls", None) or ()):
             index = getattr(call, "index", None)
-            name, arguments = (getattr(call.function, key, None) or "" for key in ("name", "arguments"))
-            draft.add_call(index if isinstance(index, int) else number, call.id or "", name, arguments)
+            name, arguments = (
+                getattr(call.function, key, None) or "" for key in ("name", "arguments")
+            )
+            draft.add_call(
+                index if isinstance(index, int) else number,
+                call.id or "",
+                name,
+                arguments,
+            )
     usage = getattr(answer, "usage", None)
     if usage is not None:
-        counts = (max(0, usage.prompt_tokens or 0), max(0, usage.completion_tokens or 0))
-        draft.report, draft.detail = Usage(input_tokens=counts[0], output_tokens=counts[1]), usage
+        counts = (
+            max(0, usage.prompt_tokens or 0),
+            max(0, usage.completion_tokens or 0),
+        )
+        draft.report, draft.detail = (
+            Usage(input_tokens=counts[0], output_tokens=counts[1]),
+            usage,
+        )

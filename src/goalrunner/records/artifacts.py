@@ -28,7 +28,9 @@ _MOST_SYNCS = 8  # files and folders that are flushed at the same time
 class ArtifactStore:
     """The port `Artifacts` over a folder: `<folder>/<first two of the hash>/<hash>`, mode 0600."""
 
-    def __init__(self, folder: Path, redactor: Redactor, log: EventLog | None = None) -> None:
+    def __init__(
+        self, folder: Path, redactor: Redactor, log: EventLog | None = None
+    ) -> None:
         """With a `log`, what is kept becomes durable before the next event that waits for the disk; else at once."""
         self._folder = folder
         self._redactor = redactor
@@ -47,9 +49,15 @@ class ArtifactStore:
         folders = {self._folder, *(folder for _, folder in pending)}
         try:
             # All at once: the disk does it in one go, which is several times faster.
-            with record_errors(f"cannot write {self._folder}"), ThreadPoolExecutor(_MOST_SYNCS) as threads:
+            with (
+                record_errors(f"cannot write {self._folder}"),
+                ThreadPoolExecutor(_MOST_SYNCS) as threads,
+            ):
                 done = [threads.submit(os.fsync, handle) for handle, _ in pending]
-                for one in (*done, *(threads.submit(sync_folder, folder) for folder in folders)):
+                for one in (
+                    *done,
+                    *(threads.submit(sync_folder, folder) for folder in folders),
+                ):
                     one.result()
         finally:
             for handle, _ in pending:
@@ -60,16 +68,22 @@ class ArtifactStore:
         pieces = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
         return self._keep(self._redactor.chunks(pieces))
 
-    def adopt(self, path: Path, hurried: Callable[[], bool] = lambda: False) -> ArtifactRef:
+    def adopt(
+        self, path: Path, hurried: Callable[[], bool] = lambda: False
+    ) -> ArtifactRef:
         """Store a file's content, secrets replaced, and remove the file. Memory is bounded. Raise RecordError.
 
         As soon as `hurried()` is true, the remaining content is left out, with the omission marked.
         """
         with record_errors(f"cannot take over {path}"):
             # A link or a pipe in its place is refused.
-            with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123
+            with open(  # noqa: PTH123
+                os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb"
+            ) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise RecordError(f"cannot take over {path}: it is not a regular file")
+                    raise RecordError(
+                        f"cannot take over {path}: it is not a regular file"
+                    )
                 ref = self._keep(self._content(file, hurried))
             path.unlink()
         return ref
@@ -79,14 +93,19 @@ class ArtifactStore:
         with record_errors(f"artifact {path} cannot be read", ""):
             data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != ref.sha256:
-            raise RecordError(f"artifact {path} is damaged: its content does not match its name")
+            raise RecordError(
+                f"artifact {path} is damaged: its content does not match its name"
+            )
         return data
 
     def ends(self, ref: ArtifactRef, each: int) -> tuple[bytes, bytes]:
         if ref.size <= 2 * each:
             return self.read(ref), b""
         path = self.path(ref)
-        with record_errors(f"artifact {path} cannot be read", ""), path.open("rb") as file:
+        with (
+            record_errors(f"artifact {path} cannot be read", ""),
+            path.open("rb") as file,
+        ):
             head = file.read(each)
             file.seek(-each, os.SEEK_END)
             return head, file.read(each)
@@ -113,7 +132,10 @@ class ArtifactStore:
 
     def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
         digest, size = hashlib.sha256(), 0
-        with record_errors(f"cannot keep an output in {self._folder}"), contextlib.ExitStack() as stack:
+        with (
+            record_errors(f"cannot keep an output in {self._folder}"),
+            contextlib.ExitStack() as stack,
+        ):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(prefix=".new-", dir=self._folder)
             new = Path(name)
@@ -128,9 +150,13 @@ class ArtifactStore:
             ref = ArtifactRef(sha256=digest.hexdigest(), size=size)
             path = self.path(ref)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            new.replace(path)  # a file that has the name already may be one that a power cut has damaged
+            new.replace(
+                path
+            )  # a file that has the name already may be one that a power cut has damaged
             with self._lock:
-                self._pending.append((os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent))
+                self._pending.append(
+                    (os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent)
+                )
             if self._waits:
                 self.sync()
         return ref
@@ -139,7 +165,9 @@ class ArtifactStore:
 class TranscriptFile:
     """The port `Transcript` over a file, secrets replaced. The lock of the run's log covers it. Raise RecordError."""
 
-    def __init__(self, path: Path, redactor: Redactor, log: EventLog | None = None) -> None:
+    def __init__(
+        self, path: Path, redactor: Redactor, log: EventLog | None = None
+    ) -> None:
         """With a `log`, messages become durable before the next event that waits for the disk; else at once."""
         self._redactor = redactor
         self._file = AppendFile(path)
@@ -150,7 +178,9 @@ class TranscriptFile:
     def append(self, message: Message) -> TranscriptRef:
         line = encode(self._redactor.json(dict(message)))
         offset = self._file.append(line, wait=self._waits)
-        return TranscriptRef(offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest())
+        return TranscriptRef(
+            offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest()
+        )
 
     def read(self, ref: TranscriptRef) -> Message:
         return read_message(self._file.path, ref)
@@ -166,6 +196,8 @@ def read_message(path: Path, ref: TranscriptRef) -> Message:
         file.seek(ref.offset)
         line = file.read(ref.length)
     if len(line) != ref.length or hashlib.sha256(line).hexdigest() != ref.sha256:
-        raise RecordError(f"{path}: the message at byte {ref.offset} differs from what was recorded")
+        raise RecordError(
+            f"{path}: the message at byte {ref.offset} differs from what was recorded"
+        )
     message: Message = json.loads(line)
     return message

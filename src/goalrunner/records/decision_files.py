@@ -54,7 +54,9 @@ class GivenNote(Frozen):
 
 
 GivenDecision = GivenApproval | GivenAnswer | GivenNote
-_GIVEN: TypeAdapter[GivenDecision] = TypeAdapter(Annotated[GivenDecision, Field(discriminator="kind")])
+_GIVEN: TypeAdapter[GivenDecision] = TypeAdapter(
+    Annotated[GivenDecision, Field(discriminator="kind")]
+)
 
 
 class DecisionFiles:
@@ -77,12 +79,16 @@ class DecisionFiles:
     def given(self) -> Iterator[tuple[Path, GivenDecision]]:
         """Yield each decision with its file, the oldest first. A file that holds none is removed."""
         try:
-            paths = sorted(path for path in self._folder.iterdir() if path.suffix == _SUFFIX)
+            paths = sorted(
+                path for path in self._folder.iterdir() if path.suffix == _SUFFIX
+            )
         except OSError:
             return
         for path in paths:
             try:
-                with open(open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:  # noqa: PTH123
+                with open(  # noqa: PTH123
+                    open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb"
+                ) as file:
                     decision = _GIVEN.validate_json(file.read(_LARGEST))
             except FileNotFoundError:
                 continue

@@ -30,7 +30,13 @@ from goalrunner.core.events import (
     ToolResultRecorded,
     UsageRecorded,
 )
-from goalrunner.records.files import AppendFile, SystemClock, WriterLock, lock_of, open_regular
+from goalrunner.records.files import (
+    AppendFile,
+    SystemClock,
+    WriterLock,
+    lock_of,
+    open_regular,
+)
 from goalrunner.records.redaction import Redactor
 
 
@@ -42,8 +48,12 @@ def encode(value: Any) -> bytes:
     try:
         line = json.dumps(value, allow_nan=False, separators=(",", ":"))
         if "\\ud" in line:  # a pair of surrogates, or a lone one, which readers refuse
-            text = json.dumps(value, ensure_ascii=False).encode("utf-16-le", "surrogatepass")
-            line = json.dumps(json.loads(text.decode("utf-16-le", "replace")), separators=(",", ":"))
+            text = json.dumps(value, ensure_ascii=False).encode(
+                "utf-16-le", "surrogatepass"
+            )
+            line = json.dumps(
+                json.loads(text.decode("utf-16-le", "replace")), separators=(",", ":")
+            )
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"cannot write a record: {error}") from error
     return line.encode("ascii")
@@ -61,7 +71,13 @@ _LOGGER = logging.getLogger("goalrunner")
 class LogDamage(RecordError):
     """A line of a log is not what was written; `offset` is the byte at which it begins."""
 
-    def __init__(self, path: Path, offset: int, what: str, hint: str = "start a new run: goal run GOAL_FILE") -> None:
+    def __init__(
+        self,
+        path: Path,
+        offset: int,
+        what: str,
+        hint: str = "start a new run: goal run GOAL_FILE",
+    ) -> None:
         self.path = path
         self.offset = offset
         super().__init__(f"{path}: {what}", hint)
@@ -81,7 +97,9 @@ class LogEnd:
     start: int = 0
 
 
-def read_records(path: Path, wait: Callable[[], bool] | None = None) -> Iterator[Record]:
+def read_records(
+    path: Path, wait: Callable[[], bool] | None = None
+) -> Iterator[Record]:
     """Yield the records of a log in order, with bounded memory. Raise RecordError for damage.
 
     A last line that was never finished is left out. If the log is still written, `wait()` is called at the end of the
@@ -99,19 +117,32 @@ def read_end(path: Path) -> LogEnd:
     return end
 
 
-def read_lines(path: Path, wait: Callable[[], bool] | None = None) -> Iterator[tuple[Record, LogEnd]]:
+def read_lines(
+    path: Path, wait: Callable[[], bool] | None = None
+) -> Iterator[tuple[Record, LogEnd]]:
     """Yield each record with the end of the log up to it. Raise RecordError for damage."""
     end = LogEnd()
-    with record_errors(f"cannot read {path}", ""), open(open_regular(path, os.O_RDONLY), "rb") as file:  # noqa: PTH123
+    with (
+        record_errors(f"cannot read {path}", ""),
+        open(open_regular(path, os.O_RDONLY), "rb") as file,  # noqa: PTH123
+    ):
         while True:
             line = file.readline()
             if line.endswith(b"\n"):
                 offset, record = end.size, _parse(line, path, end.size)
                 if (record.seq, record.p) != (end.seq + 1, end.link):
                     before = f"the one at byte {end.start}: one of them differs from what was recorded"
-                    problem = f"does not follow {before}" if end.seq else "is not the first one of its log"
-                    raise LogDamage(path, offset, f"the record at byte {offset} {problem}")
-                end = LogEnd(record.seq, record.elapsed, file.tell(), link(line[:-1]), offset)
+                    problem = (
+                        f"does not follow {before}"
+                        if end.seq
+                        else "is not the first one of its log"
+                    )
+                    raise LogDamage(
+                        path, offset, f"the record at byte {offset} {problem}"
+                    )
+                end = LogEnd(
+                    record.seq, record.elapsed, file.tell(), link(line[:-1]), offset
+                )
                 yield record, end
             elif wait is not None and wait():
                 file.seek(end.size)
@@ -128,15 +159,26 @@ def _parse(line: bytes, path: Path, offset: int) -> Record:
             version, why = str(json.loads(line)["v"]), error.errors()[0]["msg"]
         except (ValueError, KeyError, TypeError, RecursionError):
             version, why = SCHEMA_VERSION, "it is not a record"
-    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0] or (why and version != SCHEMA_VERSION):
+    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0] or (
+        why and version != SCHEMA_VERSION
+    ):
         problem = f"the record at byte {offset} has schema version {version}; this program reads {SCHEMA_VERSION}"
-        raise LogDamage(path, offset, problem, "install the version of goalrunner that wrote it")
+        raise LogDamage(
+            path, offset, problem, "install the version of goalrunner that wrote it"
+        )
     if why:
         raise LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")
     return record
 
 
-_NO_WAIT = (MessageRecorded, RoundFinished, SecretsReplaced, SnapshotTaken, ToolResultRecorded, UsageRecorded)
+_NO_WAIT = (
+    MessageRecorded,
+    RoundFinished,
+    SecretsReplaced,
+    SnapshotTaken,
+    ToolResultRecorded,
+    UsageRecorded,
+)
 """Events after which the runner only records, until a `sync` or an event that waits for the disk: no effect lies between."""
 
 
@@ -150,7 +192,13 @@ class EventLog:
     unfinished is cut, with a warning. Raise RecordError if the log is damaged, in use, or cannot be written.
     """
 
-    def __init__(self, path: Path, clock: SystemClock, redactor: Redactor, start: LogEnd | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: SystemClock,
+        redactor: Redactor,
+        start: LogEnd | None = None,
+    ) -> None:
         self._clock = clock
         self._redactor = redactor
         self._lock = WriterLock(lock_of(path))
@@ -164,7 +212,11 @@ class EventLog:
                 raise RecordError(f"{path}: {what}", "try again")
             undo.pop_all()
         if self._file.torn:
-            _LOGGER.warning("%s: the last %d bytes were an incomplete record and are removed", path, self._file.torn)
+            _LOGGER.warning(
+                "%s: the last %d bytes were an incomplete record and are removed",
+                path,
+                self._file.torn,
+            )
         self._parts: list[Callable[[], None]] = []
         self._seq = end.seq
         self._link = end.link
@@ -189,9 +241,17 @@ class EventLog:
     def append(self, event: Event) -> Record:
         """Write one event, secrets replaced, and return its record. Raise RecordError if it cannot be written whole."""
         at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
-        record = Record(seq=self._seq + 1, at=at, elapsed=round(self.elapsed, 6), p=self._link, event=event)
+        record = Record(
+            seq=self._seq + 1,
+            at=at,
+            elapsed=round(self.elapsed, 6),
+            p=self._link,
+            event=event,
+        )
         data = record.model_dump(mode="python")
-        line = encode({**data, "event": self._redactor.json(data["event"], keep=_vocabulary())})
+        line = encode(
+            {**data, "event": self._redactor.json(data["event"], keep=_vocabulary())}
+        )
         written = RECORD.validate_json(line)
         wait = not isinstance(event, _NO_WAIT)
         if wait:
@@ -231,12 +291,21 @@ class EventLog:
 def _vocabulary() -> frozenset[str]:
     """Return every word of the schema (field names, tags, enumerations), without which no record could be read back."""
     words: set[str] = set()
-    waiting: list[Any] = [dict(RECORD.core_schema)]  # the JSON Schema, with the same words, takes twenty times as long
+    waiting: list[Any] = [
+        dict(RECORD.core_schema)
+    ]  # the JSON Schema, with the same words, takes twenty times as long
     while waiting:
         node = waiting.pop()
         if isinstance(node, dict):
-            values = (getattr(word, "value", word) for word in (*node.get("expected", ()), *node.get("members", ())))
-            words.update(word for word in (*node.get("fields", ()), *values) if isinstance(word, str))
+            values = (
+                getattr(word, "value", word)
+                for word in (*node.get("expected", ()), *node.get("members", ()))
+            )
+            words.update(
+                word
+                for word in (*node.get("fields", ()), *values)
+                if isinstance(word, str)
+            )
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node

@@ -21,7 +21,9 @@ from goalrunner.core.errors import RecordError, record_errors
 UNFINISHED = ".new"  # suffix of the file that a killed writer may leave behind
 
 
-def write_whole(path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = True) -> None:
+def write_whole(
+    path: Path, data: bytes, *, mode: int = 0o600, lasting: bool = True
+) -> None:
     """Replace the file at `path` by one that holds `data`, which is durable before it gets that name. Raise OSError.
 
     One that is not `lasting` may be damaged by a power cut. With `mode` 0o666 the umask decides who may read it. A link
@@ -81,7 +83,9 @@ class AppendFile:
             contextlib.ExitStack() as undo,
         ):
             new = not path.exists()
-            self._handle = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW)
+            self._handle = open_regular(
+                path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+            )
             undo.callback(self.close)
             before = os.fstat(self._handle).st_size
             self.size = self._whole(before)
@@ -103,10 +107,15 @@ class AppendFile:
         self._check()
         offset = self.size
         data = memoryview(line + b"\n")
-        with record_errors(f"cannot write {self.path} at byte {offset}", "free some space; earlier records are intact"):
+        with record_errors(
+            f"cannot write {self.path} at byte {offset}",
+            "free some space; earlier records are intact",
+        ):
             try:
                 while data:
-                    data = data[os.write(self._handle, data) :]  # a full disk writes less, and fails only the next time
+                    data = data[
+                        os.write(self._handle, data) :
+                    ]  # a full disk writes less, and fails only the next time
                 if wait:
                     _flush(self._handle)
             except OSError:
@@ -168,14 +177,19 @@ class LogInUse(RecordError):
 
     def __init__(self, folder: Path, owner: str) -> None:
         self.owner = owner
-        super().__init__(f"run {folder.name} is active ({owner})", f"goal watch {folder.name} follows it")
+        super().__init__(
+            f"run {folder.name} is active ({owner})",
+            f"goal watch {folder.name} follows it",
+        )
 
 
 class WriterLock:
     """Held from creation to `close`. Raise LogInUse, with its owner, if another writer holds it, and RecordError."""
 
     def __init__(self, path: Path) -> None:
-        with record_errors(f"cannot open {path}", "check GOAL_HOME and its permissions"):
+        with record_errors(
+            f"cannot open {path}", "check GOAL_HOME and its permissions"
+        ):
             self._handle = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -187,9 +201,15 @@ class WriterLock:
                 owner = "another process"
             os.close(self._handle)
             raise LogInUse(path.parent, owner) from error
-        with contextlib.suppress(OSError):  # the name is for people; the lock holds without it
+        with contextlib.suppress(
+            OSError
+        ):  # the name is for people; the lock holds without it
             os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, json.dumps({"pid": os.getpid(), "host": os.uname().nodename}).encode(), 0)
+            os.pwrite(
+                self._handle,
+                json.dumps({"pid": os.getpid(), "host": os.uname().nodename}).encode(),
+                0,
+            )
 
     def close(self) -> None:
         """Release the lock; closing twice does nothing."""
@@ -274,7 +294,11 @@ def unfinished(folder: Path) -> list[Path]:
     """Return what interrupted removals left in a folder."""
     found = folder.iterdir() if folder.is_dir() else ()
     name = re.compile(r"\..+-[0-9a-f]{8}")
-    return sorted(path for path in found if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink())
+    return sorted(
+        path
+        for path in found
+        if name.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+    )
 
 
 def finish_removals(folder: Path) -> int:

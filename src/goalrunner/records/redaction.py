@@ -20,7 +20,9 @@ LONGEST_LINE = 1 << 16
 across two such pieces."""
 
 _BLOCK = 1 << 20  # bytes of a stream that are searched at once, at least
-_HASH = re.compile("[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # or a UUID
+_HASH = re.compile(
+    "[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)  # or a UUID
 _BY_CHANCE = 16  # characters; a hash contains no secret of this length by chance
 _CODED = 4  # how many times longer control codes may make a secret in a stream
 
@@ -37,7 +39,7 @@ _CHAT_WORDS = frozenset(
     """
     role content tool_calls tool_call_id function arguments name id type system user assistant tool text thinking
     reasoning_content thinking_blocks signature
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Keys and fixed values of chat messages, which are never replaced: no message could be read back without them."""
 
@@ -60,20 +62,28 @@ class Redactor:
     ) -> None:
         entries = tuple(extra)
         self._allow = frozenset(allow)
-        self._allowed_tokens = {text.encode("utf-8", "surrogateescape") for text in self._allow}
+        self._allowed_tokens = {
+            text.encode("utf-8", "surrogateescape") for text in self._allow
+        }
         secrets = formats.secrets_among(environ, frozenset(names), entries, self._allow)
         self.names = tuple(sorted(secrets))
         """The variables whose values are replaced."""
-        self._patterns = [pattern for pattern in map(secret_pattern, entries) if pattern is not None]
+        self._patterns = [
+            pattern for pattern in map(secret_pattern, entries) if pattern is not None
+        ]
         self._forms = formats.spellings(secrets, self._allow)
         self._formats: dict[bytes, list[TokenFormat]] = {}
         for rule in formats.FORMATS:
             for begin in rule.begins:
                 self._formats.setdefault(begin, []).append(rule)
-        kinds = dict.fromkeys((*secrets, *(rule.name for rule in formats.FORMATS), KIND))
+        kinds = dict.fromkeys(
+            (*secrets, *(rule.name for rule in formats.FORMATS), KIND)
+        )
         markers = [formats.marker_of(kind) for kind in kinds]
         self._markers = b"|".join(map(re.escape, markers))
-        self._margin = _CODED * (max(map(len, (*self._forms, *markers))) + formats.LONGEST)
+        self._margin = _CODED * (
+            max(map(len, (*self._forms, *markers))) + formats.LONGEST
+        )
         """Bytes that a secret in a stream has at most."""
         self._counts: Counter[str] = Counter()
         self._lock = Lock()
@@ -85,7 +95,9 @@ class Redactor:
         return dict(sorted(counts.items()))
 
     def text(self, text: str) -> str:
-        return self.data(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+        return self.data(text.encode("utf-8", "surrogatepass")).decode(
+            "utf-8", "surrogatepass"
+        )
 
     def data(self, data: bytes) -> bytes:
         """Return bytes without secrets; valid UTF-8 stays valid."""
@@ -99,9 +111,14 @@ class Redactor:
         """
         match value:
             case str():
-                return value if value in keep or self._is_hash(value) else self.text(value)
+                return (
+                    value if value in keep or self._is_hash(value) else self.text(value)
+                )
             case Mapping():
-                return {self.json(key, keep): self.json(item, keep) for key, item in value.items()}
+                return {
+                    self.json(key, keep): self.json(item, keep)
+                    for key, item in value.items()
+                }
             case list() | tuple():
                 return [self.json(item, keep) for item in value]
             case _:
@@ -113,7 +130,9 @@ class Redactor:
             span.end - span.start < _BY_CHANCE for span in self._spans(text.encode())
         )
 
-    def chunks(self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False) -> Iterator[bytes]:
+    def chunks(
+        self, chunks: Iterable[bytes], *, is_cut: Callable[[], bool] = lambda: False
+    ) -> Iterator[bytes]:
         """Yield a stream without secrets, also those that lie across two chunks. Hold a few megabytes at most.
 
         If `is_cut()` is true at its end, the last bytes, which may be a part of a secret, are left out.
@@ -143,14 +162,18 @@ class Redactor:
         Those that begin in the last `margin` bytes are left alone: what follows may belong to them.
         """
         while True:
-            spans = [span for span in self._spans(data) if span.start < len(data) - margin]
+            spans = [
+                span for span in self._spans(data) if span.start < len(data) - margin
+            ]
             if not any(span.kind for span in spans):
                 return data, spans
             parts, place = [], 0
             for span in spans:
                 parts += [
                     data[place : span.start],
-                    formats.marker_of(span.kind) if span.kind else data[span.start : span.end],
+                    formats.marker_of(span.kind)
+                    if span.kind
+                    else data[span.start : span.end],
                 ]
                 place = span.end
             data = b"".join((*parts, data[place:]))
@@ -159,7 +182,9 @@ class Redactor:
 
     def _spans(self, data: bytes) -> list[Span]:
         """Return the secrets and earlier replacements in order, also secrets that control codes split."""
-        if b"\x1b" not in data and data.count(b"\r") == data.count(b"\r\n"):  # a known spelling of a line end
+        if b"\x1b" not in data and data.count(b"\r") == data.count(
+            b"\r\n"
+        ):  # a known spelling of a line end
             return self._spans_in(data)
         # Where something was left out of the text that is searched, and how many bytes up to there.
         places: list[int] = []
@@ -173,7 +198,8 @@ class Redactor:
 
         text = formats.CONTROL_SEQUENCE.sub(b"", data)
         found = [
-            Span(raw(start), raw(end - 1) + 1, kind) for start, end, kind in self._spans_in(text, frozenset(places))
+            Span(raw(start), raw(end - 1) + 1, kind)
+            for start, end, kind in self._spans_in(text, frozenset(places))
         ]
         # The text that a sequence carries, such as the address of a link, was left out.
         return _merged([*found, *self._spans_in(data)]) if b"\x1b]" in data else found
@@ -184,8 +210,21 @@ class Redactor:
         found = _merged([*known, *self._tokens(data, known, breaks)])
         if not self._patterns:
             return found
-        gaps = zip([0, *(span.end for span in found)], [*(span.start for span in found), len(data)], strict=True)
-        return sorted([*found, *(match for start, end in gaps for match in self._matches(data, start, end))])
+        gaps = zip(
+            [0, *(span.end for span in found)],
+            [*(span.start for span in found), len(data)],
+            strict=True,
+        )
+        return sorted(
+            [
+                *found,
+                *(
+                    match
+                    for start, end in gaps
+                    for match in self._matches(data, start, end)
+                ),
+            ]
+        )
 
     def _known(self, data: bytes) -> Iterator[Span]:
         """Yield values and replacements. A plain search comes first: it is a hundred times faster than a pattern of all forms."""
@@ -193,10 +232,16 @@ class Redactor:
         if not needles and formats.MARKER.encode() not in data:
             return
         values = b"|".join(map(re.escape, needles)) or b"(?!)"
-        for match in re.compile(b"(?:%s)|(%s)" % (self._markers, values)).finditer(data):
-            yield Span(*match.span(), self._forms[match[1]] if match[1] is not None else "")
+        for match in re.compile(b"(?:%s)|(%s)" % (self._markers, values)).finditer(
+            data
+        ):
+            yield Span(
+                *match.span(), self._forms[match[1]] if match[1] is not None else ""
+            )
 
-    def _tokens(self, data: bytes, known: Sequence[Span], breaks: Collection[int]) -> list[Span]:
+    def _tokens(
+        self, data: bytes, known: Sequence[Span], breaks: Collection[int]
+    ) -> list[Span]:
         """Return the tokens between the known spans, in no order, without those that are allowed."""
         starts = [*(span.start for span in known), len(data)]
         found: list[Span] = []
@@ -207,7 +252,11 @@ class Redactor:
                 is_free = not after or known[after - 1].end <= place
                 begins = place in breaks or not formats.WORD_BEFORE.match(data, place)
                 for rule in rules if is_free else ():
-                    token = rule.find(data, place, starts[after]) if begins or rule.inside_words else None
+                    token = (
+                        rule.find(data, place, starts[after])
+                        if begins or rule.inside_words
+                        else None
+                    )
                     if token and data[slice(*token)] not in self._allowed_tokens:
                         found.append(Span(*token, rule.name))
                 place = data.find(literal, place + 1)
@@ -220,7 +269,9 @@ class Redactor:
             for piece in range(0, len(text), LONGEST_LINE):
                 for first, last in self._cut(text[piece : piece + LONGEST_LINE]):
                     start, stop = (
-                        place + len(text[: piece + at].encode("utf-8", "surrogateescape")) for at in (first, last)
+                        place
+                        + len(text[: piece + at].encode("utf-8", "surrogateescape"))
+                        for at in (first, last)
                     )
                     yield Span(start, stop, KIND)
             place += len(line) + 1
@@ -230,10 +281,22 @@ class Redactor:
         rest = [(0, text)]
         while rest:
             place, part = rest.pop()
-            matches = (match for pattern in self._patterns for match in pattern.finditer(part))
-            if match := next((match for match in matches if match[0] and match[0] not in self._allow), None):
+            matches = (
+                match for pattern in self._patterns for match in pattern.finditer(part)
+            )
+            if match := next(
+                (
+                    match
+                    for match in matches
+                    if match[0] and match[0] not in self._allow
+                ),
+                None,
+            ):
                 yield place + match.start(), place + match.end()
-                rest += [(place, part[: match.start()]), (place + match.end(), part[match.end() :])]
+                rest += [
+                    (place, part[: match.start()]),
+                    (place + match.end(), part[match.end() :]),
+                ]
 
 
 def _merged(spans: Iterable[Span]) -> list[Span]:
@@ -244,5 +307,7 @@ def _merged(spans: Iterable[Span]) -> list[Span]:
         if last is None or span.start >= last.end:
             merged.append(span)
         else:
-            merged[-1] = Span(last.start, max(last.end, span.end), last.kind or span.kind)
+            merged[-1] = Span(
+                last.start, max(last.end, span.end), last.kind or span.kind
+            )
     return merged

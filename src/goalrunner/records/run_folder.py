@@ -44,8 +44,15 @@ def goal_home(environ: Mapping[str, str]) -> Path:
             return Path(state) / "goal"
         return Path(environ.get("HOME") or Path.home()) / ".local" / "state" / "goal"
     except (OSError, RuntimeError) as error:
-        why = "the current folder does not exist any more" if isinstance(error, OSError) else "you have no home folder"
-        raise UsageError(f"{why}, so there is no folder for runs", "export GOAL_HOME=/a/folder/of/yours") from error
+        why = (
+            "the current folder does not exist any more"
+            if isinstance(error, OSError)
+            else "you have no home folder"
+        )
+        raise UsageError(
+            f"{why}, so there is no folder for runs",
+            "export GOAL_HOME=/a/folder/of/yours",
+        ) from error
 
 
 RUNS = "runs"  # the folder in GOAL_HOME of the runs
@@ -79,7 +86,9 @@ class RunFolder:
         try:
             for folder in (home, path.parent):
                 if not folder.exists():
-                    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir sets the mode of the last folder only
+                    folder.mkdir(
+                        mode=0o700, parents=True, exist_ok=True
+                    )  # mkdir sets the mode of the last folder only
             path.mkdir(mode=0o700)
             (path / "scratch").mkdir(mode=0o700)
             sync_folder(path.parent)
@@ -87,7 +96,9 @@ class RunFolder:
             raise UsageError(f"{error.filename} exists already") from error
         except OSError as error:
             why = f"cannot make the run's folder {path}: {error.strerror}"
-            raise UsageError(why, "set GOAL_HOME to a folder that can be written") from error
+            raise UsageError(
+                why, "set GOAL_HOME to a folder that can be written"
+            ) from error
         return cls(path)
 
     events = _File("events.jsonl")
@@ -96,11 +107,19 @@ class RunFolder:
     goal_file = _File("goal.toml")  # the goal as it was at the start
     start = _File("start")  # the folder with the state at the start of the run
     summary = _File("summary.json")  # what `list` and `status` read
-    outcome = _File("outcome.json")  # how the run ended; missing while it runs, also again
-    earlier_outcome = _File("outcome.earlier.json")  # that of a resumed run before, until a new one is written
-    cancellation = _File("cancel.json")  # the request to cancel a running process; usually missing
+    outcome = _File(
+        "outcome.json"
+    )  # how the run ended; missing while it runs, also again
+    earlier_outcome = _File(
+        "outcome.earlier.json"
+    )  # that of a resumed run before, until a new one is written
+    cancellation = _File(
+        "cancel.json"
+    )  # the request to cancel a running process; usually missing
     output = _File("output.log")  # what a run in the background prints
-    decisions = _File("decisions")  # decisions from other terminals that the log does not have yet
+    decisions = _File(
+        "decisions"
+    )  # decisions from other terminals that the log does not have yet
     scratch = _File("scratch")  # the folder of temporary files
 
     @property
@@ -119,7 +138,11 @@ class RunFolder:
 
     def remove(self) -> None:
         """Remove the folder as a whole. Raise UsageError if it cannot be removed."""
-        with os_errors(f"{self.path} cannot be removed", "check its owner and permissions", UsageError):
+        with os_errors(
+            f"{self.path} cannot be removed",
+            "check its owner and permissions",
+            UsageError,
+        ):
             remove_whole(self.path)
 
     def scratch_file(self, suffix: str = "") -> Path:
@@ -140,7 +163,9 @@ class RunFolder:
         with contextlib.suppress(OSError):
             for path in self.scratch.iterdir():
                 if not path.name.endswith(TRACEBACK):
-                    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                    shutil.rmtree(
+                        path
+                    ) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def write_outcome(self, outcome: dict[str, Any]) -> None:
         """Write outcome.json, and remove the earlier one. Raise RecordError."""
@@ -150,7 +175,11 @@ class RunFolder:
 
     def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
         """Write a JSON file of this run, whole or not at all. Raise RecordError."""
-        self.write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n", lasting=lasting)
+        self.write_text(
+            path,
+            json.dumps(value, indent=2, ensure_ascii=False) + "\n",
+            lasting=lasting,
+        )
 
     def write_text(self, path: Path, text: str, *, lasting: bool = True) -> None:
         """Write a text file of this run, whole or not at all, UTF-8, mode 0600. Raise RecordError.
@@ -184,14 +213,20 @@ def read_json(path: Path, kind: Any) -> Any:
 
 def damaged(path: Path, why: str) -> RecordError:
     """Return the error for a file of a run that does not hold what this program writes."""
-    message = f"the run was made by another version of goal, or {path} is damaged: {why}"
+    message = (
+        f"the run was made by another version of goal, or {path} is damaged: {why}"
+    )
     return RecordError(message, "start a new run: goal run GOAL_FILE")
 
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"
-_SIGNS = "0123456789" + _LETTERS  # base 32 after Crockford: no i, l, o, u, which are misread or spell words
+_SIGNS = (
+    "0123456789" + _LETTERS
+)  # base 32 after Crockford: no i, l, o, u, which are misread or spell words
 
-_FILLERS = frozenset("a an the to of and or in on for with that this is are be please".split())  # noqa: SIM905
+_FILLERS = frozenset(
+    "a an the to of and or in on for with that this is are be please".split()
+)
 
 
 def new_run_id(home: Path, objective: str, source: random.Random | None = None) -> str:
@@ -203,16 +238,26 @@ def new_run_id(home: Path, objective: str, source: random.Random | None = None) 
     from random import SystemRandom
 
     source = source or SystemRandom()
-    plain = unicodedata.normalize("NFKD", objective[:1000].casefold()).encode("ascii", "ignore").decode()
-    chosen = [word[:12] for word in re.findall(r"[a-z0-9]+", plain) if word not in _FILLERS][:3]
+    plain = (
+        unicodedata.normalize("NFKD", objective[:1000].casefold())
+        .encode("ascii", "ignore")
+        .decode()
+    )
+    chosen = [
+        word[:12] for word in re.findall(r"[a-z0-9]+", plain) if word not in _FILLERS
+    ][:3]
     while len("-".join(chosen[:-1])) >= 10:
         chosen.pop()
     try:
         taken = {path.name[:4] for path in (home / RUNS).iterdir()}
-    except OSError:  # there is none yet, or making the run's folder will say what is wrong
+    except (
+        OSError
+    ):  # there is none yet, or making the run's folder will say what is wrong
         taken = set()
     while True:
-        signs = source.choice(_LETTERS) + "".join(source.choice(_SIGNS) for _ in range(3))
+        signs = source.choice(_LETTERS) + "".join(
+            source.choice(_SIGNS) for _ in range(3)
+        )
         if signs not in taken:
             return "-".join((signs, *chosen))
 
@@ -222,21 +267,32 @@ def find_run(home: Path, reference: str) -> RunFolder:
 
     Raise RunNotFound, and UsageError if the runs cannot be listed.
     """
-    with contextlib.suppress(OSError, ValueError):  # the current folder is gone, or the name can be none
+    with contextlib.suppress(
+        OSError, ValueError
+    ):  # the current folder is gone, or the name can be none
         path = Path(os.path.realpath(reference)) if reference else None
-        if path and any((path / name).is_file() for name in ("events.jsonl", "summary.json")):
+        if path and any(
+            (path / name).is_file() for name in ("events.jsonl", "summary.json")
+        ):
             return RunFolder(path)
     names = _names(home)
     if not names:
         raise _no_run_at_all(home)
-    matching = sorted(name for name in names if reference and name.startswith(reference))
+    matching = sorted(
+        name for name in names if reference and name.startswith(reference)
+    )
     if reference in names:
         return RunFolder(home / RUNS / reference)
     if len(matching) == 1:
         return RunFolder(home / RUNS / matching[0])
     if matching:
-        raise RunNotFound(f"{quoted(reference)} matches {len(matching)} runs: {some(matching)}", "type more of the id")
-    raise RunNotFound(f"no run {quoted(reference)} in {home}", "goal list --all shows the runs")
+        raise RunNotFound(
+            f"{quoted(reference)} matches {len(matching)} runs: {some(matching)}",
+            "type more of the id",
+        )
+    raise RunNotFound(
+        f"no run {quoted(reference)} in {home}", "goal list --all shows the runs"
+    )
 
 
 def newest_run(home: Path, folder: Path) -> RunFolder:
@@ -292,7 +348,11 @@ def run_summaries(home: Path) -> list[dict[str, Any]]:
     `message`, the `workspace` that its log names, and nothing else. Raise UsageError if the runs cannot be listed.
     """
     found = [read_summary(RunFolder(home / RUNS / name)) for name in _names(home)]
-    return sorted(found, key=lambda summary: (summary["started_at"], summary["run_id"]), reverse=True)
+    return sorted(
+        found,
+        key=lambda summary: (summary["started_at"], summary["run_id"]),
+        reverse=True,
+    )
 
 
 def _names(home: Path) -> list[str]:
@@ -300,12 +360,18 @@ def _names(home: Path) -> list[str]:
     runs = home / RUNS
     try:
         with os.scandir(runs) as entries:
-            return [one.name for one in entries if not one.name.startswith(".") and one.is_dir()]
+            return [
+                one.name
+                for one in entries
+                if not one.name.startswith(".") and one.is_dir()
+            ]
     except FileNotFoundError:
         return []
     except OSError as error:
         why = f"{runs} cannot be read: {(error.strerror or str(error)).lower()}"
-        raise UsageError(why, "set GOAL_HOME to the folder that holds the runs") from None
+        raise UsageError(
+            why, "set GOAL_HOME to the folder that holds the runs"
+        ) from None
 
 
 def read_summary(folder: RunFolder) -> dict[str, Any]:
@@ -330,9 +396,16 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
         pass
     from datetime import UTC, datetime  # not at the top: few runs need it
 
-    started = datetime.fromtimestamp(folder.path.stat().st_mtime if folder.path.exists() else 0, UTC)
+    started = datetime.fromtimestamp(
+        folder.path.stat().st_mtime if folder.path.exists() else 0, UTC
+    )
     at = started.isoformat(timespec="milliseconds")
-    summary = {"run_id": folder.run_id, "status": "unreadable", "started_at": at, "message": message}
+    summary = {
+        "run_id": folder.run_id,
+        "status": "unreadable",
+        "started_at": at,
+        "message": message,
+    }
     if workspace := _recorded_workspace(folder):
         summary["workspace"] = workspace
     return summary
@@ -342,7 +415,10 @@ def _has_times(summary: Mapping[str, Any]) -> bool:
     """Return whether a summary has the time of its start, and all its times name their distance from UTC."""
     from datetime import datetime  # not at the top: `goal run` reads no summary
 
-    texts = [summary["started_at"], *filter(None, (summary.get("updated_at"), summary.get("finished_at")))]
+    texts = [
+        summary["started_at"],
+        *filter(None, (summary.get("updated_at"), summary.get("finished_at"))),
+    ]
     return all(datetime.fromisoformat(text).tzinfo is not None for text in texts)
 
 
@@ -365,7 +441,12 @@ def _lost(summary: dict[str, Any]) -> dict[str, Any]:
         return {"status": "lost"}
     counted, tokens = summary.get("uncounted_calls"), summary.get("tokens")
     uncounted = counted + 1 if isinstance(counted, int) else 1
-    return {"status": "lost", "uncounted_calls": uncounted, "tokens": tokens or None, "cost_usd": None}
+    return {
+        "status": "lost",
+        "uncounted_calls": uncounted,
+        "tokens": tokens or None,
+        "cost_usd": None,
+    }
 
 
 @dataclass(frozen=True)
@@ -376,7 +457,9 @@ class RunPlace:
     goal_file: str
 
 
-def write_first_summary(folder: RunFolder, place: RunPlace, objective: str, now: datetime) -> None:
+def write_first_summary(
+    folder: RunFolder, place: RunPlace, objective: str, now: datetime
+) -> None:
     """Write the summary of a run that has no events yet, so that a run that is killed then still has its workspace."""
     summary = RunSummary(
         run_id=folder.run_id,
@@ -391,7 +474,9 @@ def write_first_summary(folder: RunFolder, place: RunPlace, objective: str, now:
     folder.write_json(folder.summary, summary.values(), lasting=False)
 
 
-def summary_writer(folder: RunFolder, place: RunPlace | None = None) -> Callable[[RunState], None]:
+def summary_writer(
+    folder: RunFolder, place: RunPlace | None = None
+) -> Callable[[RunState], None]:
     """Return what rewrites summary.json from a state; it raises RecordError if the file cannot be written.
 
     `place` is used for the events before the one that names it.
@@ -403,6 +488,8 @@ def summary_writer(folder: RunFolder, place: RunPlace | None = None) -> Callable
         if place is not None and not summary.workspace:
             summary.workspace, summary.goal_file = place.workspace, place.goal_file
         # The log contains everything, and during the run the next summary follows soon.
-        folder.write_json(folder.summary, summary.values(), lasting=summary.status != RUNNING)
+        folder.write_json(
+            folder.summary, summary.values(), lasting=summary.status != RUNNING
+        )
 
     return save

@@ -16,7 +16,9 @@ from urllib.parse import quote, quote_plus
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import secret_variable
 
-MARKER = "[redacted:"  # the beginning of every replacement; the kind and a bracket follow
+MARKER = (
+    "[redacted:"  # the beginning of every replacement; the kind and a bracket follow
+)
 
 
 def marker_of(kind: str) -> bytes:
@@ -50,13 +52,16 @@ _PLAIN_WORDS = frozenset(
     """
     password passwort changeme postgres postgresql disabled required optional localhost undefined interactive keychain
     keyring kerberos negotiate workspace assistant function arguments tool_calls tool_call_id reasoning_content
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Values that are names, not secrets, and the keys of chat messages."""
 
 
 def secrets_among(
-    environ: Mapping[str, str], names: Collection[str], extra: Iterable[str], allow: Collection[str]
+    environ: Mapping[str, str],
+    names: Collection[str],
+    extra: Iterable[str],
+    allow: Collection[str],
 ) -> dict[str, str]:
     """Return the secrets of an environment by variable. Raise UsageError if a `$NAME` in `extra` is not set.
 
@@ -86,7 +91,9 @@ def _looks_secret(name: str, value: str) -> bool:
     return bool(is_name) and not is_number and value.lower() not in _PLAIN_WORDS
 
 
-def spellings(secrets: Mapping[str, str], allow: Collection[str] = ()) -> dict[bytes, str]:
+def spellings(
+    secrets: Mapping[str, str], allow: Collection[str] = ()
+) -> dict[bytes, str]:
     """Return every spelling of every secret, and of the parts of those of several lines, with its variable.
 
     The longest comes first. None of them can include the beginning of a replacement, so that redacting twice changes
@@ -108,7 +115,8 @@ _SHORTEST_RUN = 16
 _RUN_SIGNS = re.compile(r"[+/_=-]+")
 _WORD = re.compile(r"(?:[A-Z]?[a-z]{0,20}(?:[A-Z][a-z]{2,20})*|[A-Z]{0,20})[0-9]{0,4}")
 _MEMBER = re.compile(
-    r"^[\s{,]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*[:=][ \t]*(?P<value>\S.*?)[ \t]*,?[ \t]*}?$", re.MULTILINE
+    r"^[\s{,]*[\"']?(?P<name>[\w.-]+)[\"']?[ \t]*[:=][ \t]*(?P<value>\S.*?)[ \t]*,?[ \t]*}?$",
+    re.MULTILINE,
 )
 _NO_SECRET = re.compile(r"[a-z+]+://|-----")
 
@@ -124,32 +132,55 @@ def _parts(value: str) -> Iterator[str]:
         value = json.dumps(json.loads(value), indent=0, ensure_ascii=False)
     except (ValueError, RecursionError):
         pass  # of several lines, but not JSON
-    text = re.sub(r"\\[nrt]|[\ud800-\udfff]", "\n", value)  # a key in JSON has escaped newlines
+    text = re.sub(
+        r"\\[nrt]|[\ud800-\udfff]", "\n", value
+    )  # a key in JSON has escaped newlines
     for run in _RUN.findall(text):
-        if len(run) >= _SHORTEST_RUN and not all(map(_WORD.fullmatch, _RUN_SIGNS.split(run))):
+        if len(run) >= _SHORTEST_RUN and not all(
+            map(_WORD.fullmatch, _RUN_SIGNS.split(run))
+        ):
             yield run
     for member in _MEMBER.finditer(text):
         secret = member["value"].strip("\"'")
-        is_secret = _looks_secret(member["name"], secret) and not _NO_SECRET.match(secret)
+        is_secret = _looks_secret(member["name"], secret) and not _NO_SECRET.match(
+            secret
+        )
         if is_secret and len(secret) >= SHORTEST:
             yield secret
 
 
-_MARKER_BEGINS = b"(?:%s)" % b"|".join(re.escape(MARKER[:end].encode()) for end in range(len(MARKER) - 1, 0, -1))
+_MARKER_BEGINS = b"(?:%s)" % b"|".join(
+    re.escape(MARKER[:end].encode()) for end in range(len(MARKER) - 1, 0, -1)
+)
 
 
 def _forms(value: str) -> Iterator[bytes]:
     raw = value.encode("utf-8", "surrogateescape")
-    yield from (raw, quote(raw, safe="").encode(), quote_plus(raw).encode(), quote(raw).encode())
+    yield from (
+        raw,
+        quote(raw, safe="").encode(),
+        quote_plus(raw).encode(),
+        quote(raw).encode(),
+    )
     yield repr(raw)[2:-1].encode()
     if _is_utf8(raw):
-        yield from (json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode() for ascii_only in (True, False))
-        yield from (form.encode() for form in (*_quoted_forms(value), *_html_forms(value)))
+        yield from (
+            json.dumps(value, ensure_ascii=ascii_only)[1:-1].encode()
+            for ascii_only in (True, False)
+        )
+        yield from (
+            form.encode() for form in (*_quoted_forms(value), *_html_forms(value))
+        )
     lines = CONTROL_SEQUENCE.sub(b"", raw)
     if len(lines) >= min(len(raw), SHORTEST):
         yield from (lines, lines.replace(b"\n", b"\r\n"))
     # Base64, and the part of a longer base64 text that only the value decides, at each of three offsets.
-    inside = [b64encode(bytes(before) + raw)[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6] for before in range(3)]
+    inside = [
+        b64encode(bytes(before) + raw)[
+            -(-before * 8 // 6) : (before + len(raw)) * 8 // 6
+        ]
+        for before in range(3)
+    ]
     for form in (b64encode(raw), *inside):
         if len(form) >= SHORTEST:
             yield from (form, form.translate(bytes.maketrans(b"+/", b"-_")))
@@ -170,7 +201,9 @@ def _quoted_forms(value: str) -> Iterator[str]:
 def _html_forms(value: str) -> Iterator[str]:
     """Yield the spellings of HTML and XML, in which each of the two quotes may be escaped in several ways."""
     text = html.escape(value, quote=False)
-    for double, single in product(('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&apos;")):
+    for double, single in product(
+        ('"', "&quot;", "&#34;"), ("'", "&#x27;", "&#39;", "&apos;")
+    ):
         escaped = text.replace('"', double).replace("'", single)
         yield from (escaped, escaped.replace("\n", "&#10;"))
 

@@ -17,13 +17,25 @@ from typing import get_args
 from goalrunner.core import events
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import REPLAY
-from goalrunner.core.ports import Activity, AgentSilent, CommandEnded, CommandStarted, RetryScheduled
+from goalrunner.core.ports import (
+    Activity,
+    AgentSilent,
+    CommandEnded,
+    CommandStarted,
+    RetryScheduled,
+)
 from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.steps import call_step, person_step, short_name, used_text, wait_step
+from goalrunner.reports.steps import (
+    call_step,
+    person_step,
+    short_name,
+    used_text,
+    wait_step,
+)
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -65,7 +77,9 @@ def _is_continuing(step: StepLine | None) -> bool:
     return step is not None and step.subject.startswith(_CONTINUING)
 
 
-def _step_after(event: events.Event, before: StepLine | None, workspace: str) -> StepLine | None:
+def _step_after(
+    event: events.Event, before: StepLine | None, workspace: str
+) -> StepLine | None:
     """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
     match event:
         case events.RunStarted() | events.RunResumed():
@@ -74,7 +88,11 @@ def _step_after(event: events.Event, before: StepLine | None, workspace: str) ->
             return call_step(event.tool, event.summary, workspace)
         case events.ToolResultRecorded() if event.observation.source == REPLAY:
             return before  # a part of the audit
-        case events.RoundStarted() | events.ToolResultRecorded() | events.RefinementStarted():
+        case (
+            events.RoundStarted()
+            | events.ToolResultRecorded()
+            | events.RefinementStarted()
+        ):
             return _AGENT
         case events.MessageRecorded() if event.role == "user" or _is_continuing(before):
             return _AGENT
@@ -84,9 +102,19 @@ def _step_after(event: events.Event, before: StepLine | None, workspace: str) ->
             return StepLine(event.account, subject="scoring the round")
         case events.AuditStarted() | events.ChecksReviewStarted():
             return StepLine("judge", subject="reviewing evidence")
-        case events.RoundFinished() | events.CritiqueFinished() | events.ValidatorsFinished() | events.BaselineTaken():
+        case (
+            events.RoundFinished()
+            | events.CritiqueFinished()
+            | events.ValidatorsFinished()
+            | events.BaselineTaken()
+        ):
             return None
-        case events.ConfirmationRecorded() | events.VerdictRecorded() | events.ChecksReviewed() | events.RunEnded():
+        case (
+            events.ConfirmationRecorded()
+            | events.VerdictRecorded()
+            | events.ChecksReviewed()
+            | events.RunEnded()
+        ):
             return None
         case _:
             return before
@@ -104,7 +132,9 @@ class Running:
 class Current:
     """The current activity of a run, from its records and activities. Drawing may happen in another thread."""
 
-    def __init__(self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         """`narrative` gets each record before `follow` does."""
         self._narrative, self._monotonic = narrative, monotonic
         self._lock = threading.Lock()
@@ -129,11 +159,18 @@ class Current:
         """Process a record."""
         now, event, state = self._monotonic(), record.event, self._narrative.state
         with self._lock:
-            step = _step_after(event, self._step, state.workspace if state is not None else "")
+            step = _step_after(
+                event, self._step, state.workspace if state is not None else ""
+            )
             is_working = state is not None and state.phase is Phase.WORKING
             if isinstance(event, events.WaitEnded):
                 step = _AGENT if is_working else None
-            if isinstance(event, events.RunResumed) and state is not None and is_working and state.prompted:
+            if (
+                isinstance(event, events.RunResumed)
+                and state is not None
+                and is_working
+                and state.prompted
+            ):
                 step = StepLine("agent", subject=f"{_CONTINUING} round {state.round}")
             if step is not self._step or isinstance(event, _AFTER_A_WAIT):
                 self._step, self._since, self._retry = step, now, None
@@ -169,15 +206,26 @@ class Current:
 
     def follow_files(self, scratch: Path, records: Path) -> None:
         """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
-        with contextlib.suppress(OSError), self._lock:  # a file may be removed meanwhile
+        with (
+            contextlib.suppress(OSError),
+            self._lock,
+        ):  # a file may be removed meanwhile
             if not self._has_caught_up:
-                self._since = self._at = self._monotonic() - max(time.time() - records.stat().st_mtime, 0.0)
+                self._since = self._at = self._monotonic() - max(
+                    time.time() - records.stat().st_mtime, 0.0
+                )
                 self._has_caught_up = True
-            newest = max(scratch.glob(_OUTPUT), key=lambda path: path.stat().st_mtime, default=None)
+            newest = max(
+                scratch.glob(_OUTPUT),
+                key=lambda path: path.stat().st_mtime,
+                default=None,
+            )
             if newest not in [started.output for started in self._commands]:
                 self._commands.clear()
                 if newest and self._step:
-                    started = CommandStarted(self._step.name, self._step.subject, newest)
+                    started = CommandStarted(
+                        self._step.name, self._step.subject, newest
+                    )
                     self._commands[started] = self._since
 
     def on_text(self, delta: str) -> None:
@@ -205,20 +253,34 @@ class Current:
             if (wait := self._wait()) is not None:
                 return [Running(wait_step(wait, datetime.now(UTC)), 0.0, [])]
             if (step := self._person()) is not None:
-                return [Running(replace(step, time=figures.elapsed(now - self._at)), 0.0, [])]
+                return [
+                    Running(
+                        replace(step, time=figures.elapsed(now - self._at)), 0.0, []
+                    )
+                ]
             if self._commands:
-                return [self._command(started, now - since) for started, since in self._commands.items()]
+                return [
+                    self._command(started, now - since)
+                    for started, since in self._commands.items()
+                ]
             if self._step is None:
                 return []
             subject, remark = self._model_state(self._step, now)
             seconds = now - self._since
-            step = replace(self._step, subject=subject, remark=remark, time=figures.elapsed(seconds))
+            step = replace(
+                self._step,
+                subject=subject,
+                remark=remark,
+                time=figures.elapsed(seconds),
+            )
             return [Running(step, seconds, self._text.splitlines())]
 
     def _wait(self) -> Waiting | None:
         """Return the wait at hand; None if the run does not wait."""
         state = self._narrative.state
-        return state.wait if state is not None and state.phase is not Phase.ENDED else None
+        return (
+            state.wait if state is not None and state.phase is not Phase.ENDED else None
+        )
 
     def _person(self) -> StepLine | None:
         """Return what the run waits for a person with; None if it does not wait."""
@@ -231,7 +293,13 @@ class Current:
         last = self._durations.get(started.name, 0.0)
         if last >= WORTH_AN_ESTIMATE:
             remarks.append(f"last run {figures.elapsed(last)}")
-        step = StepLine(short_name(started.name), "·", started.command, figures.elapsed(seconds), ", ".join(remarks))
+        step = StepLine(
+            short_name(started.name),
+            "·",
+            started.command,
+            figures.elapsed(seconds),
+            ", ".join(remarks),
+        )
         return Running(step, seconds, lines)
 
     def _model_state(self, step: StepLine, now: float) -> tuple[str, str]:
@@ -250,7 +318,10 @@ class Current:
             return step.subject, "waiting for the model"
         if self._silence is not None:
             limit = figures.span(self._silence.limit)
-            return f"no output for {figures.elapsed(self._silence.seconds)}", f"the turn ends after {limit}"
+            return (
+                f"no output for {figures.elapsed(self._silence.seconds)}",
+                f"the turn ends after {limit}",
+            )
         if state and state.external:
             messages = [figures.count(self._calls, "message")] if self._calls else []
             return "working", ", ".join(messages + remarks)
@@ -263,18 +334,27 @@ class Current:
         if state is None:
             return ""
         wait = self._wait()
-        if (wait is not None and wait.kind == "limit") or self._person() is not None:  # that is no active time
+        if (
+            wait is not None and wait.kind == "limit"
+        ) or self._person() is not None:  # that is no active time
             return used_text(state, state.elapsed)
         return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
 
     def beats(self) -> Iterator[ReportLine]:
         """Yield a line for each running step soon after its start, and every 30 seconds."""
-        if self._wait() is not None or self._person() is not None:  # its beginning and its end have lines of their own
+        if (
+            self._wait() is not None or self._person() is not None
+        ):  # its beginning and its end have lines of their own
             return
-        running = {(one.step.name, "" if one.step.name in _MODELS else one.step.subject): one for one in self.running()}
+        running = {
+            (one.step.name, "" if one.step.name in _MODELS else one.step.subject): one
+            for one in self.running()
+        }
         self._due = {key: at for key, at in self._due.items() if key in running}
         for key, one in running.items():
             if one.seconds >= self._due.get(key, STARTED_AFTER):
                 said = "still running" if key in self._due else "running"
                 self._due[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
-                yield replace(one.step, remark=", ".join(filter(None, (said, one.step.remark))))
+                yield replace(
+                    one.step, remark=", ".join(filter(None, (said, one.step.remark)))
+                )

@@ -76,8 +76,12 @@ def diff_stat(stat: DiffStat | None) -> list[str]:
     """Return what changed: "2 files changed, +9 −2"; empty if it is not known, or nothing changed."""
     if stat is None or not stat.files:
         return []
-    lines = ", ".join([f"{count(stat.files, 'file')} changed", f"+{stat.added:,} −{stat.removed:,}"])
-    return [lines if stat.added or stat.removed else f"{count(stat.files, 'file')} changed"]
+    lines = ", ".join(
+        [f"{count(stat.files, 'file')} changed", f"+{stat.added:,} −{stat.removed:,}"]
+    )
+    return [
+        lines if stat.added or stat.removed else f"{count(stat.files, 'file')} changed"
+    ]
 
 
 def score(value: float) -> str:
@@ -107,7 +111,11 @@ def age(then: str, now: datetime) -> str:
         return ""
     if seconds < 1:
         return "now"
-    for size, unit, limit in ((1, "s", _MINUTE), (_MINUTE, "min", _HOUR), (_HOUR, "h", _DAY)):
+    for size, unit, limit in (
+        (1, "s", _MINUTE),
+        (_MINUTE, "min", _HOUR),
+        (_HOUR, "h", _DAY),
+    ):
         if seconds < limit:
             return f"{seconds // size:.0f} {unit} ago"
     return f"{count(int(seconds // _DAY), 'day')} ago"
@@ -119,10 +127,15 @@ def time_ahead(when: str, now: datetime) -> str:
     The date is shown if it is another day. Return the time unchanged if it is invalid.
     """
     try:
-        local, today = datetime.fromisoformat(when).astimezone(), now.astimezone().date()
+        local, today = (
+            datetime.fromisoformat(when).astimezone(),
+            now.astimezone().date(),
+        )
     except (ValueError, OverflowError):
         return when
-    shown = f"{local:%H:%M %Z}" if local.date() == today else f"{local:%Y-%m-%d %H:%M %Z}"
+    shown = (
+        f"{local:%H:%M %Z}" if local.date() == today else f"{local:%Y-%m-%d %H:%M %Z}"
+    )
     seconds = math.ceil((local - now).total_seconds())
     return f"{shown} (in {span(seconds)})" if seconds > 0 else shown
 
@@ -132,7 +145,9 @@ def limits(values: Mapping[str, float | None], about_timeout: str = "") -> str:
 
     `about_timeout` follows the timeout in brackets.
     """
-    rounds, timeout, tokens, cost = (values.get(name) for name in ("max_iterations", "timeout", "tokens", "cost_usd"))
+    rounds, timeout, tokens, cost = (
+        values.get(name) for name in ("max_iterations", "timeout", "tokens", "cost_usd")
+    )
     remark = f" ({about_timeout})" if about_timeout else ""
     parts = [
         count(int(rounds), "round") if rounds is not None else "no round limit",

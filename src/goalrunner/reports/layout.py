@@ -41,13 +41,19 @@ def _visible(character: str) -> str:
         return " "
     if character in _JOINERS or character == "\n":
         return character
-    shown = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(unicodedata.category(character), character)
+    shown = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(
+        unicodedata.category(character), character
+    )
     return "" if shown in _NOT_IN_XML else shown
 
 
 def printable(text: str) -> str:
     """Return the text without escape sequences, control and direction characters; newlines stay, a tab is a space."""
-    return text if _PLAIN.fullmatch(text) else "".join(map(_visible, _ESCAPES.sub("", text)))
+    return (
+        text
+        if _PLAIN.fullmatch(text)
+        else "".join(map(_visible, _ESCAPES.sub("", text)))
+    )
 
 
 def printable_line(text: str) -> str:
@@ -72,7 +78,14 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
     columns, rest = max(columns, 1), text.strip()
     lines: list[str] = []
     while len(lines) < rows - 1 and width(rest) > columns:
-        end = next(index for index in range(columns, -1, -1) if width(rest[:index]) <= columns) or 1
+        end = (
+            next(
+                index
+                for index in range(columns, -1, -1)
+                if width(rest[:index]) <= columns
+            )
+            or 1
+        )
         space = rest.rfind(" ", 1, end + 1)
         end = space if space > 0 else end
         lines.append(rest[:end].rstrip())
@@ -86,7 +99,11 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
 def hanging(line: str, columns: int, rows: int) -> list[str]:
     """Return a printable line of output on at most so many rows; rows after the first are indented by two more columns."""
     lead = line[: min(len(line) - len(line.lstrip()), columns // 2)]
-    first, *more = wrap(line, columns - len(lead) - 2, rows) if width(line) > columns else [line.strip()]
+    first, *more = (
+        wrap(line, columns - len(lead) - 2, rows)
+        if width(line) > columns
+        else [line.strip()]
+    )
     return [lead + first, *(f"{lead}  {part}" for part in more)]
 
 
@@ -101,15 +118,27 @@ def home_path(path: str) -> str:
 def model_name(model: str) -> str:
     """Return the name of a model; of a recording, the file name without folders."""
     provider, slash, path = model.partition("/")
-    return f"{provider}{slash}{path.rpartition('/')[2]}" if provider == "scripted" else model
+    return (
+        f"{provider}{slash}{path.rpartition('/')[2]}"
+        if provider == "scripted"
+        else model
+    )
 
 
-def table(rows: Sequence[Sequence[str]], columns: int | None = None, least: int = 0) -> list[str]:
+def table(
+    rows: Sequence[Sequence[str]], columns: int | None = None, least: int = 0
+) -> list[str]:
     """Return rows with aligned cells. The last column is cut to a terminal's width, but not below `least` columns."""
     widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
     room = widths[-1] if columns is None else max(table_room(rows, columns), least)
-    padded = [[pad(cell, wide) for cell, wide in zip(row[:-1], widths, strict=False)] for row in rows]
-    return ["  ".join([*cells, cut(row[-1], room)]).rstrip() for cells, row in zip(padded, rows, strict=True)]
+    padded = [
+        [pad(cell, wide) for cell, wide in zip(row[:-1], widths, strict=False)]
+        for row in rows
+    ]
+    return [
+        "  ".join([*cells, cut(row[-1], room)]).rstrip()
+        for cells, row in zip(padded, rows, strict=True)
+    ]
 
 
 def table_room(rows: Sequence[Sequence[str]], columns: int) -> int:
@@ -120,7 +149,13 @@ def table_room(rows: Sequence[Sequence[str]], columns: int) -> int:
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""
-_CODES: dict[Tone, str] = {"dim": "2", "good": "32", "bad": "31", "warn": "33", "bold": "1"}
+_CODES: dict[Tone, str] = {
+    "dim": "2",
+    "good": "32",
+    "bad": "31",
+    "warn": "33",
+    "bold": "1",
+}
 
 LABEL_COLUMNS, INDENT = 11, 13
 """Columns of a label, and the indentation of rows below a step."""
@@ -130,7 +165,9 @@ _TIME_END = 9
 """Columns between the end of the subject's column and the end of a time."""
 _STEP_ROWS, _MOST_ROWS = 4, 12
 """Most rows of a terminal for the subject or remark of a step, and for any other text."""
-_TAP_FAILURE = re.compile(r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE)
+_TAP_FAILURE = re.compile(
+    r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE
+)
 """A failed test in the output of node:test, for example, up to the end of its error. Below it are stacks and counts."""
 _TAP_DETAIL = re.compile(r" *(?:$|---|duration_ms:|failureType:|type:)")
 TAIL = 10
@@ -189,7 +226,9 @@ class Quoted:
 ReportLine = StepLine | Fact | Quoted
 
 
-def laid_out(lines: Iterable[ReportLine], columns: int | None = None, *, colours: bool = False) -> str:
+def laid_out(
+    lines: Iterable[ReportLine], columns: int | None = None, *, colours: bool = False
+) -> str:
     """Return lines as text without control characters, each row ended by a newline.
 
     `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut.
@@ -222,11 +261,19 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     subject = cut(printable_line(step.subject), _LONGEST)
     remark = cut(printable_line(step.remark), _LONGEST)
     tone: Tone = "plain" if step.tone == "dim" else step.tone
-    head = [Piece(pad(step.label, LABEL_COLUMNS), "bold"), Piece(f"{step.mark} ", step.tone), Piece(f"{name} ")]
+    head = [
+        Piece(pad(step.label, LABEL_COLUMNS), "bold"),
+        Piece(f"{step.mark} ", step.tone),
+        Piece(f"{name} "),
+    ]
 
     more = max((columns or 0) - _DESIGN_WIDTH, 0) // 2
-    subject_columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (width(name) - _NAME_COLUMNS)
-    time_columns = max(subject_columns + _TIME_END - width(subject), width(step.time) + 3)
+    subject_columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (
+        width(name) - _NAME_COLUMNS
+    )
+    time_columns = max(
+        subject_columns + _TIME_END - width(subject), width(step.time) + 3
+    )
     time = pad("", time_columns - width(step.time)) + step.time
     body = subject + time if step.time else pad(subject, subject_columns + 1)
     row = [*head, Piece(body, "dim")]
@@ -241,15 +288,28 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     first, *others = wrap(subject or after, columns - indent, most)
     rows = [[*head, Piece(first, "dim" if subject else tone)]]
     rows += [[Piece(" " * indent + part, "dim")] for part in others]
-    subject_end = INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS)
+    subject_end = (
+        INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS)
+    )
     place = subject_end + (_TIME_END if step.time else 1)
-    if subject and after and place + 3 + width(remark) <= columns and width(step.time) < _TIME_END:
+    if (
+        subject
+        and after
+        and place + 3 + width(remark) <= columns
+        and width(step.time) < _TIME_END
+    ):
         if _width(rows[-1]) > subject_end:
             rows.append([Piece("")])
         gap = place - _width(rows[-1]) - width(step.time)
-        rows[-1] += [Piece(" " * gap + step.time, "dim"), Piece(f"   {remark}" if remark else "", tone)]
+        rows[-1] += [
+            Piece(" " * gap + step.time, "dim"),
+            Piece(f"   {remark}" if remark else "", tone),
+        ]
     elif subject and after:
-        rows += [[Piece(" " * INDENT + part, tone)] for part in wrap(after, columns - INDENT, most)]
+        rows += [
+            [Piece(" " * INDENT + part, tone)]
+            for part in wrap(after, columns - INDENT, most)
+        ]
     return rows
 
 
@@ -260,7 +320,10 @@ def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
     if columns is not None and not fact.whole:
         parts = wrap(text, columns - width(name), _MOST_ROWS)
     label = Piece(name, fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
-    return [[label, Piece(parts[0])], *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:])]
+    return [
+        [label, Piece(parts[0])],
+        *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:]),
+    ]
 
 
 def _quoted_rows(line: Quoted, columns: int | None) -> list[Row]:
@@ -281,17 +344,28 @@ def lines_text(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def facts(label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
+def facts(
+    label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False
+) -> Iterator[Fact]:
     """Yield a line for each text; the first one has the label."""
-    yield from (Fact("" if index else label, text, tone, whole=whole) for index, text in enumerate(texts))
+    yield from (
+        Fact("" if index else label, text, tone, whole=whole)
+        for index, text in enumerate(texts)
+    )
 
 
-def known(texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False) -> Iterator[Fact]:
+def known(
+    texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False
+) -> Iterator[Fact]:
     """Yield a line for each text that is not empty, by label."""
-    yield from (Fact(label, text, tone, whole=whole) for label, text in texts.items() if text)
+    yield from (
+        Fact(label, text, tone, whole=whole) for label, text in texts.items() if text
+    )
 
 
-def output_lines(label: str, text: str, most: int = TAIL, tone: Tone = "plain") -> Iterator[ReportLine]:
+def output_lines(
+    label: str, text: str, most: int = TAIL, tone: Tone = "plain"
+) -> Iterator[ReportLine]:
     """Yield the first line of a text under a label, then its last lines, or of a TAP report the first failed test."""
     first, *more = text.strip("\n").splitlines() or [""]
     if failure := _TAP_FAILURE.search(text):

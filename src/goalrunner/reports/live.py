@@ -17,7 +17,15 @@ from rich.text import Text
 from goalrunner.core.ports import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
 from goalrunner.reports.current import Running
-from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, ReportLine, hanging, laid_out, printable
+from goalrunner.reports.layout import (
+    INDENT,
+    LABEL_COLUMNS,
+    Fact,
+    ReportLine,
+    hanging,
+    laid_out,
+    printable,
+)
 from goalrunner.reports.narrative import MessageReader
 from goalrunner.reports.progress import Progress
 
@@ -44,11 +52,15 @@ class LiveProgress(Progress):
     ) -> None:
         super().__init__(stream, place, said=said, verbose=verbose, monotonic=monotonic)
         lasting = cast("TextIO", self._stream)
-        self._console = Console(file=lasting, highlight=False, markup=False, emoji=False, _environ=environ)
+        self._console = Console(
+            file=lasting, highlight=False, markup=False, emoji=False, _environ=environ
+        )
         self._monotonic = monotonic
         self._redact = Redactor(environ).text  # output is drawn before it is recorded
         self._signals = not environ.get(_NO_BELL)
-        self._spinner = Spinner("dots" if self._console.encoding.startswith("utf") else "line")
+        self._spinner = Spinner(
+            "dots" if self._console.encoding.startswith("utf") else "line"
+        )
         # Rich would redirect the outcome's JSON on stdout to this console.
         self._live = Live(
             console=self._console,
@@ -62,7 +74,9 @@ class LiveProgress(Progress):
     def __enter__(self) -> Self:
         self._over.clear()
         self._live.start()
-        self._console.show_cursor(True)  # Rich hides it, and a process that is killed cannot show it again
+        self._console.show_cursor(
+            True
+        )  # Rich hides it, and a process that is killed cannot show it again
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -104,7 +118,9 @@ class LiveProgress(Progress):
         super().close(lines)
 
     def _text(self, lines: Iterable[ReportLine]) -> Text:
-        return Text.from_ansi(laid_out(lines, self._console.width, colours=True).rstrip("\n"))
+        return Text.from_ansi(
+            laid_out(lines, self._console.width, colours=True).rstrip("\n")
+        )
 
     def _print(self, lines: Iterable[ReportLine]) -> None:
         text = self._text(lines)
@@ -131,10 +147,24 @@ class LiveProgress(Progress):
     def _drawn(self, item: Running, tail: int, label: str) -> list[Text]:
         """Return a running step with the last rows of its output."""
         subject = self._redact(item.step.subject)
-        first, *rows = self._text([replace(item.step, subject=subject, label=label, mark=" ")]).split()
+        first, *rows = self._text(
+            [replace(item.step, subject=subject, label=label, mark=" ")]
+        ).split()
         frame = self._spinner.render(self._monotonic())
-        first.plain = first.plain[:LABEL_COLUMNS] + str(frame) + first.plain[LABEL_COLUMNS + 1 :]
+        first.plain = (
+            first.plain[:LABEL_COLUMNS] + str(frame) + first.plain[LABEL_COLUMNS + 1 :]
+        )
         room = max(self._console.width - INDENT, 10)
-        whole = printable(self._redact("\n".join(item.lines[-tail:]))).expandtabs(4).splitlines()
-        below = [row for line in whole if line.strip() for row in hanging(line, room, _WIDE)]
-        return [first, *rows, *(Text(" " * INDENT + row, style="dim") for row in below[-tail:])]
+        whole = (
+            printable(self._redact("\n".join(item.lines[-tail:])))
+            .expandtabs(4)
+            .splitlines()
+        )
+        below = [
+            row for line in whole if line.strip() for row in hanging(line, room, _WIDE)
+        ]
+        return [
+            first,
+            *rows,
+            *(Text(" " * INDENT + row, style="dim") for row in below[-tail:]),
+        ]

@@ -11,38 +11,75 @@ from goalrunner.core import events
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, BUILTIN, DEFAULT_EXTERNAL_TIMEOUT, Approvals, ValidatorSpec
+from goalrunner.core.goal_tables import (
+    AGENT_MODEL,
+    BUILTIN,
+    DEFAULT_EXTERNAL_TIMEOUT,
+    Approvals,
+    ValidatorSpec,
+)
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.waiting import seconds_between
 from goalrunner.reports import figures
-from goalrunner.reports.layout import WARNED, Fact, ReportLine, StepLine, facts, home_path, known, model_name
+from goalrunner.reports.layout import (
+    WARNED,
+    Fact,
+    ReportLine,
+    StepLine,
+    facts,
+    home_path,
+    known,
+    model_name,
+)
 from goalrunner.reports.status import gone_text, restoring_command
-from goalrunner.reports.steps import event_lines, message_step, near_limits, said_lines, used_text, wait_step
+from goalrunner.reports.steps import (
+    event_lines,
+    message_step,
+    near_limits,
+    said_lines,
+    used_text,
+    wait_step,
+)
 
 MessageReader = Callable[[str, TranscriptRef], str]
 """Returns the text of a message of the run with that id."""
-UNLIMITED = Fact("warning", "no limit stops this run: no round limit, no timeout, no budget", tone="warn")
+UNLIMITED = Fact(
+    "warning",
+    "no limit stops this run: no round limit, no timeout, no budget",
+    tone="warn",
+)
 """The warning at the start of a run without any limit."""
 _NO_JUDGE = "none; the validators decide"
 
 
-def start_lines(state: RunState, place: str, started: events.RunStarted | None = None) -> Iterator[ReportLine]:
+def start_lines(
+    state: RunState, place: str, started: events.RunStarted | None = None
+) -> Iterator[ReportLine]:
     """Yield workspace, run and models, and at the start of a run its limits and warnings; `place` is "git, clean"."""
-    agent = state.agent_command or model_name(state.models.get("agent", "")) or "a conversation that was passed in"
+    agent = (
+        state.agent_command
+        or model_name(state.models.get("agent", ""))
+        or "a conversation that was passed in"
+    )
     judge = model_name(state.models.get("judge", "")) or _NO_JUDGE
-    yield from known({"run": state.goal.run_id, "workspace": _workspace(state.workspace, place)})
+    yield from known(
+        {"run": state.goal.run_id, "workspace": _workspace(state.workspace, place)}
+    )
     yield from known({"agent": agent, "judge": judge})
     if started is not None:
         plan = state.plan
         yield from known(
             {
-                "critic": _with_minimum(plan.critic.name, plan.critic.threshold) if plan.critic else "",
+                "critic": _with_minimum(plan.critic.name, plan.critic.threshold)
+                if plan.critic
+                else "",
                 "limits": _limits(vars(plan), is_external=state.external),
                 "checks": started.checks,
                 "approvals": waits_for(plan.approvals, state.goal.risk_class),
-                "continues": started.continues and f"the conversation of {started.continues}",
+                "continues": started.continues
+                and f"the conversation of {started.continues}",
             }
         )
         if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
@@ -54,8 +91,12 @@ def start_lines(state: RunState, place: str, started: events.RunStarted | None =
 def _limits(values: Mapping[str, Any], *, is_external: bool) -> str:
     """Return the limits, and how to lift a timeout that is the default of external agents."""
     has_budget = any(values[name] is not None for name in ("tokens", "cost_usd"))
-    is_default = is_external and not has_budget and values["timeout"] == DEFAULT_EXTERNAL_TIMEOUT
-    return figures.limits(values, "default; --timeout inf lifts it" if is_default else "")
+    is_default = (
+        is_external and not has_budget and values["timeout"] == DEFAULT_EXTERNAL_TIMEOUT
+    )
+    return figures.limits(
+        values, "default; --timeout inf lifts it" if is_default else ""
+    )
 
 
 def _workspace(path: str, place: str) -> str:
@@ -74,27 +115,47 @@ def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
         kinds = ["complete", "every command and write"]
     elif risk == "high" and "complete" not in kinds:
         kinds = ["complete", *kinds]
-    within = f" · within {figures.elapsed(approvals.expires)}" if approvals.expires is not None else ""
+    within = (
+        f" · within {figures.elapsed(approvals.expires)}"
+        if approvals.expires is not None
+        else ""
+    )
     return f"a person decides on {', '.join(kinds)}{within}" if kinds else ""
 
 
 def _recorded_lines(models: Mapping[str, str]) -> Iterator[ReportLine]:
     """Yield a line if replies are played from a recording."""
-    recorded = " and ".join(role for role, model in models.items() if model.startswith(SCRIPTED))
+    recorded = " and ".join(
+        role for role, model in models.items() if model.startswith(SCRIPTED)
+    )
     if recorded:
-        yield Fact("recorded", f"replies of {recorded} are played from a recording; tools and checks run for real")
+        yield Fact(
+            "recorded",
+            f"replies of {recorded} are played from a recording; tools and checks run for real",
+        )
 
 
 def resolved_lines(
-    goal: Goal, agent: str = "", place: str = "", checked: Sequence[tuple[str, str]] = ()
+    goal: Goal,
+    agent: str = "",
+    place: str = "",
+    checked: Sequence[tuple[str, str]] = (),
 ) -> Iterator[ReportLine]:
     """Yield objective, workspace, models, limits and checks.
 
     `agent` is an external one with its command, `place` more about the workspace: "git, clean". `checked` are labels and
     texts about the check environment.
     """
-    config = goal.agent if (goal.judge.use, goal.judge.model) == ("", AGENT_MODEL) else goal.judge
-    judge = config.model if config.use in ("", BUILTIN) else f"{config.use} {config.model}".strip()
+    config = (
+        goal.agent
+        if (goal.judge.use, goal.judge.model) == ("", AGENT_MODEL)
+        else goal.judge
+    )
+    judge = (
+        config.model
+        if config.use in ("", BUILTIN)
+        else f"{config.use} {config.model}".strip()
+    )
     yield Fact("goal", goal.objective)
     yield from facts("criteria", goal.success_criteria, whole=True)
     yield from facts("keeps", goal.constraints, whole=True)
@@ -102,9 +163,15 @@ def resolved_lines(
     rows = {
         "workspace": _workspace(goal.workspace.path, place),
         "agent": agent or goal.agent.model,
-        "judge": _with_minimum(judge, goal.judge.minimum_score) if goal.has_judge else _NO_JUDGE,
-        "critic": _with_minimum(critic.command, critic.threshold) if critic.command else "",
-        "limits": _limits({**vars(goal), **vars(goal.budget)}, is_external=goal.agent.external),
+        "judge": _with_minimum(judge, goal.judge.minimum_score)
+        if goal.has_judge
+        else _NO_JUDGE,
+        "critic": _with_minimum(critic.command, critic.threshold)
+        if critic.command
+        else "",
+        "limits": _limits(
+            {**vars(goal), **vars(goal.budget)}, is_external=goal.agent.external
+        ),
     }
     yield from known(rows, whole=True)
     yield from facts("checks", map(_validator, goal.validators), whole=True)
@@ -118,16 +185,26 @@ def resolved_lines(
 def _validator(spec: ValidatorSpec) -> str:
     limit = figures.span(spec.timeout) if spec.timeout is not None else "no timeout"
     command = spec.run or f"python {spec.python}"
-    return f"{command} · {limit}" if spec.name in ("", command) else f"{spec.name}: {command} · {limit}"
+    return (
+        f"{command} · {limit}"
+        if spec.name in ("", command)
+        else f"{spec.name}: {command} · {limit}"
+    )
 
 
-def _wait_lines(record: events.Record, before: RunState | None, state: RunState) -> Iterator[StepLine]:
+def _wait_lines(
+    record: events.Record, before: RunState | None, state: RunState
+) -> Iterator[StepLine]:
     """Yield a line at the beginning and at the end of a wait, and when a run that waits is resumed."""
     is_begin = isinstance(record.event, events.WaitStarted | events.RunResumed)
     if is_begin and state.wait is not None:
         yield wait_step(state.wait, datetime.fromisoformat(record.at))
     wait = before.wait if before is not None else None
-    if isinstance(record.event, events.WaitEnded) and wait is not None and wait.kind == "limit":
+    if (
+        isinstance(record.event, events.WaitEnded)
+        and wait is not None
+        and wait.kind == "limit"
+    ):
         waited = figures.elapsed(seconds_between(wait.began, record.at))
         yield StepLine("waiting", remark=f"over after {waited}; the work goes on")
 
@@ -171,7 +248,10 @@ class Narrative:
         self._begin_round(state, is_resumed=True)
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
-        goal, so_far = Fact("goal", state.goal.description), Fact("so far", used_text(state, state.elapsed))
+        goal, so_far = (
+            Fact("goal", state.goal.description),
+            Fact("so far", used_text(state, state.elapsed)),
+        )
         return [goal, *start_lines(state, self._place(state.workspace)), so_far]
 
     def lines_of(self, record: events.Record) -> list[ReportLine]:
@@ -188,7 +268,11 @@ class Narrative:
                 self.label = "baseline"
             case events.RoundStarted():
                 lines += self._round_end(state)
-                self.label, self.message, self._finished = f"round {event.round}", None, None
+                self.label, self.message, self._finished = (
+                    f"round {event.round}",
+                    None,
+                    None,
+                )
                 self._begin_round(state)
             case events.MessageRecorded(role="assistant", has_text=True):
                 self.message = event.text
@@ -198,12 +282,20 @@ class Narrative:
                 if self._words and self.message:
                     lines += map(self.labelled, message_step(self._words(self.message)))
                 if paths := event.gone_or_reverted:
-                    step = StepLine("files", WARNED, remark=gone_text(paths), tone="warn")
+                    step = StepLine(
+                        "files", WARNED, remark=gone_text(paths), tone="warn"
+                    )
                     lines.append(self.labelled(step))
-                    lines.append(Fact("", restoring_command(state.goal.run_id, paths), whole=True))
+                    lines.append(
+                        Fact(
+                            "", restoring_command(state.goal.run_id, paths), whole=True
+                        )
+                    )
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
-            case events.RunEnded() if state.round > 1:  # of an only round, the run's last line shows the same
+            case events.RunEnded() if (
+                state.round > 1
+            ):  # of an only round, the run's last line shows the same
                 lines += self._round_end(state)
         lines += map(self.labelled, self._session_lines(event))
         lines += map(self.labelled, event_lines(event, state))
@@ -212,7 +304,9 @@ class Narrative:
             lines += self._warnings(state)
         return lines
 
-    def _message_lines(self, state: RunState, message: TranscriptRef) -> Iterator[ReportLine]:
+    def _message_lines(
+        self, state: RunState, message: TranscriptRef
+    ) -> Iterator[ReportLine]:
         """Yield what an external agent says, if its messages can be read."""
         if self._said is not None and state.external:
             text = self._said(state.goal.run_id, message)
@@ -220,9 +314,14 @@ class Narrative:
 
     def _session_lines(self, event: events.Event) -> Iterator[StepLine]:
         """Yield a line with the model and the version of an external agent when it begins a session."""
-        if isinstance(event, events.SessionOpened) and event.session.id not in ("", self._session):
+        if isinstance(event, events.SessionOpened) and event.session.id not in (
+            "",
+            self._session,
+        ):
             self._session = event.session.id
-            if about := " · ".join(filter(None, (event.session.model, event.session.version))):
+            if about := " · ".join(
+                filter(None, (event.session.model, event.session.version))
+            ):
                 yield StepLine("agent", subject=about)
 
     def _begin_round(self, state: RunState, *, is_resumed: bool = False) -> None:
@@ -235,12 +334,17 @@ class Narrative:
             return
         used = state.total.since(self.usage_before)
         duration = figures.elapsed(state.elapsed - self._elapsed_before)
-        parts = [duration + " since it was resumed" * self._is_resumed, *figures.diff_stat(self._finished.changes)]
+        parts = [
+            duration + " since it was resumed" * self._is_resumed,
+            *figures.diff_stat(self._finished.changes),
+        ]
         if used.tokens or used.known_cost_usd:
             parts += figures.spent(used)
         yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
         if self._finished.changes is not None and self._finished.changes.files:
-            yield Fact("", f"goal diff {state.goal.run_id} {self._finished.round}", whole=True)
+            yield Fact(
+                "", f"goal diff {state.goal.run_id} {self._finished.round}", whole=True
+            )
 
     def _warnings(self, state: RunState) -> Iterator[ReportLine]:
         """Yield a warning for each limit that is nearly used up, once."""

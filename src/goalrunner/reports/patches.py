@@ -10,7 +10,15 @@ from typing import Any
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ELLIPSIS, SHORT_ID, Fact, home_path, lines_text, printable, table
+from goalrunner.reports.layout import (
+    ELLIPSIS,
+    SHORT_ID,
+    Fact,
+    home_path,
+    lines_text,
+    printable,
+    table,
+)
 from goalrunner.snapshots.objects import printable_path
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -72,8 +80,12 @@ def files_of(text: str, most: int | None = None) -> tuple[list[FileDiff], int]:
         found[-1].removed += kind == "-"
         number += 1
         if most is None or number <= most:
-            code = printable((line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4))
-            found[-1].lines.append((kind, code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS))
+            code = printable(
+                (line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4)
+            )
+            found[-1].lines.append(
+                (kind, code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS)
+            )
     return found, max(number - most, 0) if most is not None else 0
 
 
@@ -82,7 +94,9 @@ def _path_of(pair: str) -> str:
     name = pair[: (len(pair) - 1) // 2]
     raw = name.encode(errors="surrogateescape")
     if name.startswith('"'):
-        raw = raw[1:-1].decode("unicode_escape").encode("latin-1")  # bytes without an escape stay as they are
+        raw = (
+            raw[1:-1].decode("unicode_escape").encode("latin-1")
+        )  # bytes without an escape stay as they are
     return printable_path(raw.removeprefix(b"a/"))
 
 
@@ -90,7 +104,10 @@ def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
     """Return the patch for a terminal, without the escape sequences that files contain."""
     lines = []
     for kind, line in patch_lines(patch.text):
-        text, colour = printable(line.expandtabs()), _COLOURS.get(kind, "") if colours else ""
+        text, colour = (
+            printable(line.expandtabs()),
+            _COLOURS.get(kind, "") if colours else "",
+        )
         lines.append(f"{colour}{text}\x1b[m\n" if colour else f"{text}\n")
     return "".join(lines)
 
@@ -112,10 +129,19 @@ def stat_text(patch: RoundPatch) -> str:
     if not patch.changes:
         return ""
     counted = {file.path: file for file in files_of(patch.text)[0]}
-    rows = [(change.path, _size(change, counted.get(change.path))) for change in patch.changes]
-    total = FileDiff("", sum(one.added for one in counted.values()), sum(one.removed for one in counted.values()))
+    rows = [
+        (change.path, _size(change, counted.get(change.path)))
+        for change in patch.changes
+    ]
+    total = FileDiff(
+        "",
+        sum(one.added for one in counted.values()),
+        sum(one.removed for one in counted.values()),
+    )
     part = "the run" if patch.round is None else f"round {patch.round}"
-    return lines_text([*table(rows), f"{figures.count(len(rows), 'path')} in {part}, {total.size}"])
+    return lines_text(
+        [*table(rows), f"{figures.count(len(rows), 'path')} in {part}, {total.size}"]
+    )
 
 
 def _size(change: Change, file: FileDiff | None) -> str:
@@ -126,16 +152,30 @@ def _size(change: Change, file: FileDiff | None) -> str:
     return file.size if change.kind == "modified" else f"{file.size}  {change.kind}"
 
 
-def plan_lines(label: str, workspace: str, moment: str, changes: Sequence[Change]) -> Iterator[Fact]:
+def plan_lines(
+    label: str, workspace: str, moment: str, changes: Sequence[Change]
+) -> Iterator[Fact]:
     """Yield the changes of `goal restore`."""
     yield Fact(label, f"{home_path(workspace)} {moment}", whole=True)
-    yield from (Fact(change.kind, change.path, whole=True) for change in changes[:_MOST])
+    yield from (
+        Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]
+    )
     if len(changes) > _MOST:
         yield Fact("", f"and {len(changes) - _MOST:,} more")
 
 
-def done_lines(run_id: str, workspace: str, moment: str, changes: Sequence[Change], before: Snapshot) -> Iterator[Fact]:
+def done_lines(
+    run_id: str,
+    workspace: str,
+    moment: str,
+    changes: Sequence[Change],
+    before: Snapshot,
+) -> Iterator[Fact]:
     """Yield the changes that were made, and the command that undoes them."""
     yield from plan_lines("restored", workspace, moment, changes)
-    yield Fact("before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:")
-    yield Fact("", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True)
+    yield Fact(
+        "before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"
+    )
+    yield Fact(
+        "", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True
+    )

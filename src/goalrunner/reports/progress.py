@@ -79,7 +79,9 @@ class Progress:
     def __enter__(self) -> Self:
         self._over.clear()
         if not self._quiet:
-            threading.Thread(target=self._beat, name="goal-heartbeat", daemon=True).start()
+            threading.Thread(
+                target=self._beat, name="goal-heartbeat", daemon=True
+            ).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -149,7 +151,9 @@ class Progress:
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines. `copy` is the path of a copy of the outcome."""
-        self.close(closing_lines(outcome, self.narrative.state, copy, self.narrative.missing))
+        self.close(
+            closing_lines(outcome, self.narrative.state, copy, self.narrative.missing)
+        )
 
     def close(self, lines: Iterable[ReportLine]) -> None:
         """Print the last lines, after which nothing runs."""

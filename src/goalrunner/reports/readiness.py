@@ -20,7 +20,16 @@ _STANDINGS = {
     "differs": "not valid: the check environment gives another result",
     "cannot_run": "not valid: a validator cannot run",
 }
-_RESULT = {"name", "passed", "reason", "command", "exit_code", "duration", "summary", "feedback"}
+_RESULT = {
+    "name",
+    "passed",
+    "reason",
+    "command",
+    "exit_code",
+    "duration",
+    "summary",
+    "feedback",
+}
 
 
 def readiness_value(goal: Goal, readiness: Readiness) -> dict[str, Any]:
@@ -28,34 +37,63 @@ def readiness_value(goal: Goal, readiness: Readiness) -> dict[str, Any]:
     baseline = None
     if readiness.baseline and readiness.baseline.event:
         event = readiness.baseline.event
-        results = [result.model_dump(mode="json", include=_RESULT) for result in event.results]
-        about = {"standing": event.standing, "reason": event.reason, "notes": list(event.notes)}
+        results = [
+            result.model_dump(mode="json", include=_RESULT) for result in event.results
+        ]
+        about = {
+            "standing": event.standing,
+            "reason": event.reason,
+            "notes": list(event.notes),
+        }
         baseline = {**about, "results": results}
     return {
         "ready": not readiness.problems,
         "problems": list(readiness.problems),
         "goal": goal.model_dump(mode="json"),
         "checks": [finding.value() for finding in readiness.findings],
-        "environment": [{"label": label, "text": text} for label, text in readiness.lines],
+        "environment": [
+            {"label": label, "text": text} for label, text in readiness.lines
+        ],
         "baseline": baseline,
     }
 
 
-def readiness_lines(goal: Goal, readiness: Readiness, command: str) -> Iterator[ReportLine]:
+def readiness_lines(
+    goal: Goal, readiness: Readiness, command: str
+) -> Iterator[ReportLine]:
     """Yield the lines of `goal check`; `command` starts the run."""
     yield Fact("goal", goal.objective)
     yield Fact("workspace", home_path(goal.workspace.path))
     yield from check_lines(readiness.findings)
-    yield from (Fact(label, text, tone="warn" if label == "warning" else "plain") for label, text in readiness.lines)
+    yield from (
+        Fact(label, text, tone="warn" if label == "warning" else "plain")
+        for label, text in readiness.lines
+    )
     if readiness.baseline is None:
-        why = "" if readiness.problems else ": hidden validators and those in Python run only after a round"
-        yield Fact("baseline", f"not run{why}" if goal.validators else "none: the goal has no validator")
+        why = (
+            ""
+            if readiness.problems
+            else ": hidden validators and those in Python run only after a round"
+        )
+        yield Fact(
+            "baseline",
+            f"not run{why}" if goal.validators else "none: the goal has no validator",
+        )
     else:
         yield from baseline_lines(readiness.baseline)
     if readiness.problems:
-        yield Fact("result", f"a run cannot start: {count(len(readiness.problems), 'problem')} found", tone="bad")
+        yield Fact(
+            "result",
+            f"a run cannot start: {count(len(readiness.problems), 'problem')} found",
+            tone="bad",
+        )
         return
-    if readiness.baseline and readiness.baseline.is_green and not goal.has_judge and goal.baseline != "red":
+    if (
+        readiness.baseline
+        and readiness.baseline.is_green
+        and not goal.has_judge
+        and goal.baseline != "red"
+    ):
         if goal.baseline == "complete":
             note = 'a run would be complete at once: the validators pass, and the goal has baseline = "complete"'
         else:
@@ -67,8 +105,12 @@ def readiness_lines(goal: Goal, readiness: Readiness, command: str) -> Iterator[
 def baseline_lines(baseline: BaselineResult) -> Iterator[ReportLine]:
     """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
     if baseline.event is not None:
-        yield Fact("baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing))
-        yield from event_lines(baseline.event.model_copy(update={"reason": "", "standing": "red"}))
+        yield Fact(
+            "baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing)
+        )
+        yield from event_lines(
+            baseline.event.model_copy(update={"reason": "", "standing": "red"})
+        )
         for result in baseline.event.results:
             if not result.passed and result.feedback.strip():
                 yield from output_lines("output", result.feedback, tone="bad")

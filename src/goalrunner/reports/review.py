@@ -11,7 +11,15 @@ from goalrunner.core.errors import some
 from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
-from goalrunner.reports.layout import SHORT_ID, Fact, Quoted, ReportLine, known, laid_out, printable
+from goalrunner.reports.layout import (
+    SHORT_ID,
+    Fact,
+    Quoted,
+    ReportLine,
+    known,
+    laid_out,
+    printable,
+)
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -25,7 +33,9 @@ _ASKS = {
     "complete": "All checks passed. Accept the result?",
     "checks": "The agent changed what the validators check. Accept the changes below?",
 }
-_ASKS_FOR_LABEL = "All checks passed, and the goal lets this label be reviewed. Accept the result?"
+_ASKS_FOR_LABEL = (
+    "All checks passed, and the goal lets this label be reviewed. Accept the result?"
+)
 ANSWER = "Your answer (Ctrl-D leaves the question open): "
 _CHOICES = (
     "Type y to accept, n to refuse, or n and a reason. Ctrl-D leaves the question open: the run ends, and"
@@ -49,7 +59,9 @@ def read_typed(line: str) -> tuple[Literal["approved", "denied", "all", ""], str
             return "", ""
 
 
-def approval_text(request: ApprovalRequest, *, most: int = LINES, columns: int | None = None) -> str:
+def approval_text(
+    request: ApprovalRequest, *, most: int = LINES, columns: int | None = None
+) -> str:
     """Return the question with the command, diff or evidence that it is about. `columns` is the width of the terminal."""
     return "\n" + laid_out(_approval_lines(request, most), columns)
 
@@ -71,15 +83,25 @@ def question_text(question: str, columns: int | None = None) -> str:
 def prompt_text(request: ApprovalRequest) -> str:
     """Return the prompt of an approval; it offers to show every line if lines are left out at first."""
     tests = request.checks.tests if request.checks is not None else ()
-    parts = (request.approval.action.splitlines(), request.preview.splitlines(), request.evidence, tests)
-    is_shortened = any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
+    parts = (
+        request.approval.action.splitlines(),
+        request.preview.splitlines(),
+        request.evidence,
+        tests,
+    )
+    is_shortened = (
+        any(len(part) > LINES for part in parts) or len(request.changed) > _PATHS
+    )
     return f"[y]es / [n]o REASON{' / [a]ll: show every line' if is_shortened else ''}: "
 
 
 def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
     approval = request.approval
     is_label = request.checks is not None and bool(request.checks.labels)
-    yield Fact("approval", f"{approval.id}: {_ASKS_FOR_LABEL if is_label else _ASKS[approval.kind]}")
+    yield Fact(
+        "approval",
+        f"{approval.id}: {_ASKS_FOR_LABEL if is_label else _ASKS[approval.kind]}",
+    )
     yield from _quoted(approval.action.splitlines(), most)
     paths = list(request.changed)
     names = some(paths, _PATHS if most == LINES else len(paths))
@@ -99,7 +121,10 @@ def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]
     if approval.kind != "checks":
         yield Fact("", f"asked because of: {approval.rule}")
     elif request.checks is not None and request.checks.hint:
-        yield Fact("", f"to allow such changes in later runs, write under [workspace]: {request.checks.hint}")
+        yield Fact(
+            "",
+            f"to allow such changes in later runs, write under [workspace]: {request.checks.hint}",
+        )
     if approval.expires_at:
         yield Fact("", f"open until {figures.moment(approval.expires_at)}")
 
@@ -122,13 +147,19 @@ def result_text(verdict: GoalVerdict) -> str:
     return f"{'complete' if verdict.complete else 'not complete'} · {figures.score(verdict.score)}"
 
 
-def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
+def evidence_facts(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]
+) -> Iterator[Fact]:
     """Yield a block for each criterion and validator."""
     yield Fact("run", run_id)
     if verdict is None:
         yield Fact("verdict", "none yet")
     else:
-        by = "the judge's answer could not be read" if verdict.source == "fallback" else f"by the {verdict.source}"
+        by = (
+            "the judge's answer could not be read"
+            if verdict.source == "fallback"
+            else f"by the {verdict.source}"
+        )
         yield Fact("verdict", f"{result_text(verdict)} · {by}")
         if not rows:
             yield Fact("", "It names no criterion and cites no evidence.")
@@ -139,7 +170,11 @@ def evidence_facts(run_id: str, verdict: GoalVerdict | None, rows: Sequence[Evid
 def criterion_facts(rows: Sequence[EvidenceRow]) -> Iterator[Fact]:
     """Yield the block of one criterion or validator, from all of its rows."""
     first = rows[0]
-    yield Fact("✓" if first.satisfied else "✗", first.criterion, "good" if first.satisfied else "bad")
+    yield Fact(
+        "✓" if first.satisfied else "✗",
+        first.criterion,
+        "good" if first.satisfied else "bad",
+    )
     if first.missing:
         yield Fact("", f"missing: {first.missing}")
     for row in rows:
@@ -154,25 +189,43 @@ def _citation(row: EvidenceRow) -> Iterator[Fact]:
     if not row.known:
         yield Fact(label, "no such observation")
         return
-    yield Fact(label, ": ".join(filter(None, (" ".join((row.source, *row.names)), row.command))))
+    yield Fact(
+        label,
+        ": ".join(filter(None, (" ".join((row.source, *row.names)), row.command))),
+    )
     if row.quote is not None:
         yield Fact("", f"says “{row.quote}”")
     elif row.fact is not None and row.fact not in row.facts:
         yield Fact("", row.fact)
     snapshot = f"snapshot {row.snapshot[:SHORT_ID]}" if row.snapshot else "no snapshot"
-    seen_by = f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+    seen_by = (
+        f"reported by {row.reported_by}" if row.reported_by else "seen by the runner"
+    )
     fresh = f"stale: {row.stale}" if row.stale else "fresh" if row.snapshot else ""
-    yield Fact("", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh))))
+    yield Fact(
+        "", " · ".join(filter(None, (", ".join(row.facts), seen_by, snapshot, fresh)))
+    )
 
 
-def evidence_value(run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]) -> dict[str, Any]:
+def evidence_value(
+    run_id: str, verdict: GoalVerdict | None, rows: Sequence[EvidenceRow]
+) -> dict[str, Any]:
     """Return the verdict's figures and the rows as a JSON value."""
-    given = {"complete": verdict.complete, "score": verdict.score, "source": verdict.source} if verdict else None
-    evidence = [{**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by} for row in rows]
+    given = (
+        {"complete": verdict.complete, "score": verdict.score, "source": verdict.source}
+        if verdict
+        else None
+    )
+    evidence = [
+        {**row.model_dump(mode="json"), "fresh": row.fresh, "seen_by": row.seen_by}
+        for row in rows
+    ]
     return {"run_id": run_id, "verdict": given, "evidence": evidence}
 
 
-def observation_text(item: Observation, output: str, stale: str = "", columns: int | None = None) -> str:
+def observation_text(
+    item: Observation, output: str, stale: str = "", columns: int | None = None
+) -> str:
     """Return an observation with its whole output. `stale` is why it no longer counted at the last verdict."""
     is_long = len(item.command) > _LONGEST_COMMAND or "\n" in item.command.strip()
     before, after = ((name or "none")[:SHORT_ID] for name in (item.before, item.after))
@@ -184,10 +237,14 @@ def observation_text(item: Observation, output: str, stale: str = "", columns: i
         label: "below" if is_long else item.command,
         "facts": ", ".join(item.facts),
         "names": ", ".join(item.names),
-        "seen by": f"{item.reported_by}, which reported it" if item.reported_by else "the runner",
+        "seen by": f"{item.reported_by}, which reported it"
+        if item.reported_by
+        else "the runner",
         "snapshot": before if before == after else f"{before} before, {after} after",
         "stale": stale,
-        "output": f"{item.output.size:,} bytes" if item.output and item.output.size else "none",
+        "output": f"{item.output.size:,} bytes"
+        if item.output and item.output.size
+        else "none",
     }
     parts = [laid_out(known(rows, whole=True), columns)]
     for text in (item.command if is_long else "", output):
@@ -197,6 +254,13 @@ def observation_text(item: Observation, output: str, stale: str = "", columns: i
     return "\n".join(parts)
 
 
-def observation_value(run_id: str, item: Observation, output: str, stale: str) -> dict[str, Any]:
+def observation_value(
+    run_id: str, item: Observation, output: str, stale: str
+) -> dict[str, Any]:
     """Return an observation and its whole output as a JSON value."""
-    return {"run_id": run_id, **item.model_dump(mode="json"), "stale": stale, "text": output}
+    return {
+        "run_id": run_id,
+        **item.model_dump(mode="json"),
+        "stale": stale,
+        "text": output,
+    }

@@ -27,9 +27,24 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.summary import outcome_of
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Quoted, ReportLine, cut, facts, home_path, known, laid_out, printable_line
+from goalrunner.reports.layout import (
+    Fact,
+    Quoted,
+    ReportLine,
+    cut,
+    facts,
+    home_path,
+    known,
+    laid_out,
+    printable_line,
+)
 from goalrunner.reports.narrative import Narrative
-from goalrunner.reports.status import closing_lines, next_steps, progress_lines, status_text
+from goalrunner.reports.status import (
+    closing_lines,
+    next_steps,
+    progress_lines,
+    status_text,
+)
 from goalrunner.reports.steps import LONGEST_WORDS
 
 if TYPE_CHECKING:
@@ -69,22 +84,34 @@ def show_text(
         yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
-    if "\n" in answer.strip("\n") or len(answer) > LONGEST_WORDS:  # else its step has shown it whole
+    if (
+        "\n" in answer.strip("\n") or len(answer) > LONGEST_WORDS
+    ):  # else its step has shown it whole
         first, *more = answer.strip("\n").splitlines()
         # Code, or a list within a list, keeps its indentation.
-        others = (Quoted(line) if line[:1].isspace() else Fact("", line) for line in more)
+        others = (
+            Quoted(line) if line[:1].isspace() else Fact("", line) for line in more
+        )
         yield laid_out([Fact("answer", first), *others], columns)
     yield laid_out(_end(narrative, folder, lost), columns)
 
 
-def show_live(records: Iterable[Record], progress: Progress, *, folder: str, lost: Callable[[], bool]) -> None:
+def show_live(
+    records: Iterable[Record],
+    progress: Progress,
+    *,
+    folder: str,
+    lost: Callable[[], bool],
+) -> None:
     """Show the records of a run as the run itself does; `lost` as in `show_text`."""
     for record in records:
         progress.on_record(record)
     progress.close(_end(progress.narrative, folder, lost))
 
 
-def _end(narrative: Narrative, folder: str, lost: Callable[[], bool]) -> Iterator[ReportLine]:
+def _end(
+    narrative: Narrative, folder: str, lost: Callable[[], bool]
+) -> Iterator[ReportLine]:
     state = narrative.state
     if state is None:
         yield Fact("empty", "The log of this run has no events.")
@@ -113,7 +140,11 @@ def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterato
 
 def _relative(run_id: str, runs: Mapping[str, RunSummary]) -> str:
     summary = runs.get(run_id)
-    return f"{run_id} · {summary.status} · {summary.objective}" if summary else f"{run_id} · not found"
+    return (
+        f"{run_id} · {summary.status} · {summary.objective}"
+        if summary
+        else f"{run_id} · not found"
+    )
 
 
 def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
@@ -121,10 +152,16 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
     for record in records:
         values = []
         for name, value in record.event:
-            if name != "type" and isinstance(value, str | int | float) and value not in ("", 0):
+            if (
+                name != "type"
+                and isinstance(value, str | int | float)
+                and value not in ("", 0)
+            ):
                 values.append(f"{name} {value}")
         head = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {record.event.type:<21}"
-        line = cut(f"{head}  {printable_line(' · '.join(values))}", columns or _LONGEST_EVENT)
+        line = cut(
+            f"{head}  {printable_line(' · '.join(values))}", columns or _LONGEST_EVENT
+        )
         yield f"{line.rstrip()}\n"
 
 
@@ -133,11 +170,21 @@ def state_lines(state: RunState) -> Iterator[ReportLine]:
     memory, evidence = state.memory, state.memory.step_evidence
     summary = RunSummary.of(state)
     yield from known(
-        {"run": state.goal.run_id, "goal": state.goal.description, "status": status_text(summary, datetime.now(UTC))}
+        {
+            "run": state.goal.run_id,
+            "goal": state.goal.description,
+            "status": status_text(summary, datetime.now(UTC)),
+        }
     )
-    yield Fact("event", f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time")
+    yield Fact(
+        "event",
+        f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time",
+    )
     yield from progress_lines(summary)
-    done = [f"{step} ({evidence[step]})" if evidence.get(step) else step for step in memory.completed_steps]
+    done = [
+        f"{step} ({evidence[step]})" if evidence.get(step) else step
+        for step in memory.completed_steps
+    ]
     lists: dict[str, Sequence[str]] = {
         "done": done,
         "pending": memory.pending_steps,
@@ -168,7 +215,9 @@ def why(state: RunState) -> str:
     """Return the next step for this state in words: why the run continues, or why it stopped."""
     step = decide(state)
     if isinstance(step, RunEnded):
-        return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(": ")
+        return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(
+            ": "
+        )
     return _NEXT[type(step)]
 
 
@@ -176,7 +225,11 @@ def verification_text(done: Verification) -> str:
     """Return what was checked, or the first damage; then what could not be checked."""
     notes = "".join(f"note: {printable_line(note)}\n" for note in done.notes)
     if done.broken is not None:
-        place = done.broken.file if done.broken.byte is None else f"{done.broken.file}, byte {done.broken.byte}"
+        place = (
+            done.broken.file
+            if done.broken.byte is None
+            else f"{done.broken.file}, byte {done.broken.byte}"
+        )
         return f"not intact: {printable_line(place)}: {printable_line(done.broken.what)}\n{notes}"
     counted = {
         "event": done.events,

@@ -60,7 +60,9 @@ _CURED = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 
 
 def label_lines(
-    labels: Sequence[str], approvals: Sequence[ApprovalRow] = (), cured: Sequence[Label] = ()
+    labels: Sequence[str],
+    approvals: Sequence[ApprovalRow] = (),
+    cured: Sequence[Label] = (),
 ) -> Iterator[Fact]:
     """Yield each label, its meaning, the cure of those in `cured`, and who approved it and when."""
     for text in sorted(labels, key=lambda text: label_in(text) in _RESTORABLE):
@@ -72,7 +74,9 @@ def label_lines(
         for one in approvals:
             if one.action == text and one.decision == "approved":
                 said = figures.decision_text(one.decision, one.by, guarded=one.guarded)
-                yield Fact("", f"{one.id} was {said} at {figures.moment(one.decided_at)}.")
+                yield Fact(
+                    "", f"{one.id} was {said} at {figures.moment(one.decided_at)}."
+                )
 
 
 def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
@@ -81,9 +85,17 @@ def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
     yield from known({"workspace": home_path(summary.workspace)}, whole=True)
 
 
-def status_lines(summary: RunSummary, now: datetime, folder: str = "") -> Iterator[ReportLine]:
+def status_lines(
+    summary: RunSummary, now: datetime, folder: str = ""
+) -> Iterator[ReportLine]:
     """Yield state, rounds, verdict, limits and spend of a run."""
-    yield from known({"run": summary.run_id, "goal": summary.objective, "status": status_text(summary, now)})
+    yield from known(
+        {
+            "run": summary.run_id,
+            "goal": summary.objective,
+            "status": status_text(summary, now),
+        }
+    )
     if summary.status != "complete":
         yield from message_lines(summary.message)
     if summary.status != UNREADABLE:
@@ -111,11 +123,16 @@ def status_text(summary: RunSummary, now: datetime) -> str:
 def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
     """Yield how far a run is: rounds, verdict, checks, and what waits for a person."""
     limit = summary.max_iterations
-    yield Fact("rounds", f"{summary.checked_rounds}{', no limit' if limit is None else f' of {limit}'}")
+    yield Fact(
+        "rounds",
+        f"{summary.checked_rounds}{', no limit' if limit is None else f' of {limit}'}",
+    )
     yield Fact("verdict", _verdict(summary))
     if summary.derived_criteria:
         first, *others = summary.derived_criteria
-        yield from facts("criteria", [f"{first} (derived by the judge)", *others], whole=True)
+        yield from facts(
+            "criteria", [f"{first} (derived by the judge)", *others], whole=True
+        )
     if summary.missing:
         yield from output_lines("missing", summary.missing, _MISSING_LINES)
     checks = []
@@ -125,7 +142,11 @@ def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
     yield from facts("checks", checks)
     yield from gone_lines(summary.run_id, summary.gone_or_reverted)
     for identifier, action in summary.waiting.items():
-        yield Fact("waits", f"{identifier} {cut(printable_line(action), _LONGEST_ACTION)}", tone="warn")
+        yield Fact(
+            "waits",
+            f"{identifier} {cut(printable_line(action), _LONGEST_ACTION)}",
+            tone="warn",
+        )
     for question in summary.open_questions:
         yield Fact("question", question, tone="warn")
 
@@ -133,9 +154,14 @@ def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
 def _verdict(summary: RunSummary) -> str:
     if summary.score is None:
         return "none yet" if summary.status == RUNNING else "none"
-    parts = [figures.score(summary.score), "complete" if summary.complete else "not complete"]
+    parts = [
+        figures.score(summary.score),
+        "complete" if summary.complete else "not complete",
+    ]
     if total := summary.criteria_total:
-        parts.append(f"{summary.criteria_satisfied} of {figures.count(total, 'criterion', 'criteria')}")
+        parts.append(
+            f"{summary.criteria_satisfied} of {figures.count(total, 'criterion', 'criteria')}"
+        )
     return " · ".join(parts)
 
 
@@ -151,7 +177,9 @@ def _setting(summary: RunSummary, now: datetime) -> Iterator[ReportLine]:
             "redacted": redacted_line(summary.redacted),
             "workspace": home_path(summary.workspace),
             "started": _when(summary.started_at, now),
-            "updated" if is_open else "ended": _when(summary.updated_at if is_open else summary.finished_at, now),
+            "updated" if is_open else "ended": _when(
+                summary.updated_at if is_open else summary.finished_at, now
+            ),
         }
     )
 
@@ -168,13 +196,24 @@ def closing_lines(
     `state` is that of the run, if it is known; `copy` is the path of a copy of the outcome, if there is one; `shown` is
     what the last line about the judge says is missing.
     """
-    yield Fact(outcome.status.value, figures_text(outcome, state), _TONES.get(outcome.status.value, "plain"))
-    by_agent = [f"{name} · {' · '.join(figures.spent(usage))}" for name, usage in outcome.agent_usage.items()]
+    yield Fact(
+        outcome.status.value,
+        figures_text(outcome, state),
+        _TONES.get(outcome.status.value, "plain"),
+    )
+    by_agent = [
+        f"{name} · {' · '.join(figures.spent(usage))}"
+        for name, usage in outcome.agent_usage.items()
+    ]
     yield from facts("agents", by_agent)
     if not outcome.passed:
         yield from message_lines(outcome.message)
         yield from _missing_lines(outcome, state, shown)
-        unmatched = [note for note in state.notes if note.startswith(_UNMATCHED)] if state else []
+        unmatched = (
+            [note for note in state.notes if note.startswith(_UNMATCHED)]
+            if state
+            else []
+        )
         yield from (Fact("note", note, "warn") for note in unmatched)
     yield from gone_lines(outcome.run_id, outcome.gone_or_reverted)
     yield from label_lines(outcome.labels, outcome.approvals, _CURED)
@@ -191,7 +230,9 @@ def closing_lines(
 def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterator[Fact]:
     """Yield the commands that show the change of a complete run and make a branch of it; without git, a patch."""
     if outcome.passed and outcome.changes is not None and outcome.changes.files:
-        is_in_git = state is not None and state.base is not None and state.base.repository
+        is_in_git = (
+            state is not None and state.base is not None and state.base.repository
+        )
         use = "--branch NAME" if is_in_git else "--patch"
         yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
         yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
@@ -218,12 +259,22 @@ def _changed_check_lines(outcome: GoalOutcome) -> Iterator[Fact]:
         yield Fact("", f"goal diff {outcome.run_id}", whole=True)
 
 
-def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> Iterator[ReportLine]:
+def _missing_lines(
+    outcome: GoalOutcome, state: RunState | None, shown: str
+) -> Iterator[ReportLine]:
     """Yield what the last verdict misses, unless it is shown already, and the output of the validators that failed."""
     has_ended = state is not None and state.round > 0 and outcome.status != RUNNING
-    failed = [result for result in state.validators if not result.passed] if state and has_ended else []
+    failed = (
+        [result for result in state.validators if not result.passed]
+        if state and has_ended
+        else []
+    )
     verdict = outcome.verdict
-    if verdict is not None and verdict.missing not in ("", shown) and (verdict.source == "judge" or not failed):
+    if (
+        verdict is not None
+        and verdict.missing not in ("", shown)
+        and (verdict.source == "judge" or not failed)
+    ):
         yield from output_lines("missing", verdict.missing)
     for result in failed:
         yield from output_lines("validator", _failure_text(result), TAIL, "bad")
@@ -232,7 +283,9 @@ def _missing_lines(outcome: GoalOutcome, state: RunState | None, shown: str) -> 
 def _failure_text(result: ValidatorResult) -> str:
     """Return the remark on a failed validator, and its output unless the remark contains all of it."""
     head, feedback = f"{result.name}: {result.remark}", result.feedback.strip("\n")
-    is_contained = "\n" not in feedback and printable_line(feedback) in printable_line(result.remark)
+    is_contained = "\n" not in feedback and printable_line(feedback) in printable_line(
+        result.remark
+    )
     return head if is_contained else f"{head}\n{feedback}"
 
 
@@ -240,7 +293,9 @@ def figures_text(outcome: GoalOutcome, state: RunState | None = None) -> str:
     """Return rounds, time, tokens, dollars and changes: "2 rounds · 3 min 12 s · 41,210 tokens · $0.21"."""
     summary = summary_of(outcome, state)
     rounds = figures.count(summary.checked_rounds, "round")
-    return " · ".join([rounds, figures.spend(summary), *figures.diff_stat(outcome.changes)])
+    return " · ".join(
+        [rounds, figures.spend(summary), *figures.diff_stat(outcome.changes)]
+    )
 
 
 def summary_of(outcome: GoalOutcome, state: RunState | None = None) -> RunSummary:
@@ -262,7 +317,9 @@ def next_steps(summary: RunSummary) -> Iterator[Fact]:
         can_resume = summary.status != RUNNING and summary.stop_reason != "cancelled"
         if can_resume and _is_ahead(summary.resume_at, now):
             yield Fact("try again", f"at {figures.time_ahead(summary.resume_at, now)}")
-        for label, command in list(_commands(summary)) or [("details", f"goal show {summary.run_id}")]:
+        for label, command in list(_commands(summary)) or [
+            ("details", f"goal show {summary.run_id}")
+        ]:
             yield Fact(label, command, whole=True)
 
 
@@ -299,7 +356,11 @@ def message_lines(message: str) -> Iterator[Fact]:
     The first is a sentence; later ones are mostly commands, and are not wrapped.
     """
     lines = [line for line in message.splitlines() if line.strip()]
-    yield from (Fact("", line, whole=index > 0) for index, line in enumerate(lines) if not line.startswith(_REPLACED))
+    yield from (
+        Fact("", line, whole=index > 0)
+        for index, line in enumerate(lines)
+        if not line.startswith(_REPLACED)
+    )
 
 
 def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
@@ -313,14 +374,23 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield "start over", f"goal run {file}" if summary.goal_file else "goal run"
         return
     needs_other_goal = _needs_other_goal(summary)
-    if summary.stop_reason != "cancelled" and not needs_other_goal and not summary.handed:
+    if (
+        summary.stop_reason != "cancelled"
+        and not needs_other_goal
+        and not summary.handed
+    ):
         yield from _ways_on(summary)
     # The goal of a run is fixed, so a wider `editable` needs a new run.
     changes = summary.protected_changes
-    if paths := [line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)]:
+    if paths := [
+        line.rpartition(" (")[0] for line in changes if line.endswith(_NOT_EDITABLE)
+    ]:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         start = f", then: goal run {file}" if summary.goal_file else ""
-        yield "or allow", f"editable = [..., {quoted_list(paths[:_NAMED])}]{more} in [workspace]{start}"
+        yield (
+            "or allow",
+            f"editable = [..., {quoted_list(paths[:_NAMED])}]{more} in [workspace]{start}",
+        )
     if needs_other_goal:
         yield "correct", f"the goal in {file}"
     if needs_other_goal or _failed_early(summary):
@@ -334,11 +404,19 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
 def never_began(summary: RunSummary) -> bool:
     """Return whether the process was killed before the run began. Its summary is the first one, or has no workspace."""
     worked = bool(summary.round or summary.round_ended or summary.iterations)
-    return summary.status == LOST and not worked and not (summary.workspace and summary.updated_at)
+    return (
+        summary.status == LOST
+        and not worked
+        and not (summary.workspace and summary.updated_at)
+    )
 
 
 def _failed_early(summary: RunSummary) -> bool:
-    return bool(summary.goal_file) and summary.status == "failed" and not summary.iterations
+    return (
+        bool(summary.goal_file)
+        and summary.status == "failed"
+        and not summary.iterations
+    )
 
 
 def _needs_other_goal(summary: RunSummary) -> bool:
@@ -383,4 +461,7 @@ def resuming(summary: RunSummary) -> list[str]:
     }
     note = '--note "..."' if reason in ("stalled", "impossible", "denied") else ""
     ways = ways_on(summary.limits, used, reason, unknown) or [""]
-    return [" ".join(filter(None, ("goal resume", summary.run_id, way, note))) for way in ways]
+    return [
+        " ".join(filter(None, ("goal resume", summary.run_id, way, note)))
+        for way in ways
+    ]

@@ -29,8 +29,13 @@ from goalrunner.reports.layout import (
 )
 
 _SHORT_NAMES = {
-    **dict.fromkeys(("bash", "execute", "command_execution", "run_shell_command", "execute_bash"), "shell"),
-    **dict.fromkeys(("edit_file", "edit", "multiedit", "replace", "file_change"), "edit"),
+    **dict.fromkeys(
+        ("bash", "execute", "command_execution", "run_shell_command", "execute_bash"),
+        "shell",
+    ),
+    **dict.fromkeys(
+        ("edit_file", "edit", "multiedit", "replace", "file_change"), "edit"
+    ),
     **dict.fromkeys(("read_file", "read"), "read"),
     **dict.fromkeys(("write_file", "write"), "write"),
 }
@@ -62,7 +67,9 @@ def call_step(tool: str, command: str, workspace: str = "") -> StepLine:
     prefix, _, name = tool.partition("__")
     server, _, own_name = name.partition("__")
     if prefix == "mcp" and own_name:
-        return StepLine("mcp", subject=" ".join(filter(None, (server, own_name, subject))))
+        return StepLine(
+            "mcp", subject=" ".join(filter(None, (server, own_name, subject)))
+        )
     return StepLine(short_name(tool), subject=subject)
 
 
@@ -99,21 +106,34 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
     """Return why the run waits, and until when."""
     until = figures.time_ahead(wait.until, now)
     if wait.kind == "limit":
-        return StepLine("waiting", WARNED, remark=f"{wait.reason}, until {until}", tone="warn")
+        return StepLine(
+            "waiting", WARNED, remark=f"{wait.reason}, until {until}", tone="warn"
+        )
     pause = (datetime.fromisoformat(wait.until) - now).total_seconds()
-    return _warning(wait.account, f"retry {wait.number} after {figures.span(max(round(pause), 1))} ({wait.reason})")
+    return _warning(
+        wait.account,
+        f"retry {wait.number} after {figures.span(max(round(pause), 1))} ({wait.reason})",
+    )
 
 
 def person_step(state: RunState) -> StepLine | None:
     """Return what a running run waits for a person with, and the command that decides; None if it does not wait."""
-    if state.status is not GoalStatus.RUNNING or not (state.waiting or state.asks_person):
+    if state.status is not GoalStatus.RUNNING or not (
+        state.waiting or state.asks_person
+    ):
         return None
     run = state.goal.run_id
-    command = f"goal approve {run} {state.waiting[-1].id}" if state.waiting else f'goal answer {run} "..."'
+    command = (
+        f"goal approve {run} {state.waiting[-1].id}"
+        if state.waiting
+        else f'goal answer {run} "..."'
+    )
     return StepLine("waiting", ASKED, subject="for you", remark=command, tone="warn")
 
 
-def event_lines(event: events.Event, state: RunState | None = None) -> Iterator[ReportLine]:
+def event_lines(
+    event: events.Event, state: RunState | None = None
+) -> Iterator[ReportLine]:
     """Yield the lines of an event; most events have none. `state` is that of its run."""
     yield from _work_lines(event, state.workspace if state else "")
     yield from _check_lines(event, wants_red=state is not None and state.plan.wants_red)
@@ -136,33 +156,54 @@ def _passed(name: str, remark: str, subject: str = "") -> StepLine:
 def _work_lines(event: events.Event, workspace: str) -> Iterator[ReportLine]:
     match event:
         case events.ToolResultRecorded(observation=seen):
-            timed = (seen.source == "shell" and not seen.reported_by) or event.duration >= _WORTH_A_TIME
-            remarks = (event.summary or ", ".join(seen.facts), "reported" if seen.reported_by else "")
+            timed = (
+                seen.source == "shell" and not seen.reported_by
+            ) or event.duration >= _WORTH_A_TIME
+            remarks = (
+                event.summary or ", ".join(seen.facts),
+                "reported" if seen.reported_by else "",
+            )
             time = figures.elapsed(event.duration) if timed else ""
             step = call_step(seen.source, seen.command, workspace)
             yield replace(step, time=time, remark=", ".join(filter(None, remarks)))
         case events.RoundFinished():
             if event.reason == "max_steps":
                 calls = figures.count(event.steps, "model call")
-                yield _warning("agent", f"turn ended after {calls}; the limit is [agent] max_steps")
+                yield _warning(
+                    "agent", f"turn ended after {calls}; the limit is [agent] max_steps"
+                )
             elif event.ending:
                 yield _warning("agent", f"turn ended: {event.ending}")
             if event.left:
-                names = some([cut(printable_line(name), _LONGEST_NAME) for name in event.left], _NAMED)
-                yield _warning("agent", f"processes that it left running were ended: {names}")
+                names = some(
+                    [cut(printable_line(name), _LONGEST_NAME) for name in event.left],
+                    _NAMED,
+                )
+                yield _warning(
+                    "agent", f"processes that it left running were ended: {names}"
+                )
         case events.UsageRecorded(usage=usage) if usage.retries:
             times = figures.count(usage.retries, "time")
-            yield _warning(event.account, f"model calls were retried {times} (rate limit or network)")
+            yield _warning(
+                event.account,
+                f"model calls were retried {times} (rate limit or network)",
+            )
         case events.AgentRan() if event.note:
             yield _warning("agent", event.note)
         case events.AgentSwitched():
-            yield _warning("agent", f"{event.agent} takes over ({event.before}: {event.reason})")
+            yield _warning(
+                "agent", f"{event.agent} takes over ({event.before}: {event.reason})"
+            )
         case events.BlockReported():
             yield _warning("agent", f"reports that it is blocked: {event.reason}")
         case events.NoteAdded():
             yield Fact("note", event.note, tone="warn")
         case events.MemoryPromoted():
-            yield StepLine("memory", subject=event.memory_id, remark=f"{event.kind} from {event.source_ref}")
+            yield StepLine(
+                "memory",
+                subject=event.memory_id,
+                remark=f"{event.kind} from {event.source_ref}",
+            )
 
 
 def _validator(result: ValidatorResult) -> StepLine:
@@ -185,19 +226,32 @@ def _check_lines(event: events.Event, *, wants_red: bool) -> Iterator[ReportLine
             yield from map(_validator, event.results)
             if event.protected_changes:
                 changes = some(event.protected_changes, _NAMED)
-                yield _warning("files", f"checked without the agent's changes to: {changes}")
+                yield _warning(
+                    "files", f"checked without the agent's changes to: {changes}"
+                )
             if event.refusal:
-                yield _failed("checks", "; ".join(filter(None, (event.refusal, event.hint))))
+                yield _failed(
+                    "checks", "; ".join(filter(None, (event.refusal, event.hint)))
+                )
             if event.leaked:
-                yield _failed("checks", f"the workspace changed while it was checked: {some(event.leaked, _NAMED)}")
+                yield _failed(
+                    "checks",
+                    f"the workspace changed while it was checked: {some(event.leaked, _NAMED)}",
+                )
             if event.left:
-                yield _warning("files", f"validators made {some(event.left, _NAMED)} in the workspace")
+                yield _warning(
+                    "files",
+                    f"validators made {some(event.left, _NAMED)} in the workspace",
+                )
             if event.changed_checks:
                 yield _warning("checks", _changed_text(event.changed_checks))
             yield from (_warning("note", label) for label in event.labels)
         case events.WorkspaceChanged():
             paths = some(event.paths, _NAMED)
-            yield _warning("checks", f"the workspace changed after the check ({paths}); validators run again")
+            yield _warning(
+                "checks",
+                f"the workspace changed after the check ({paths}); validators run again",
+            )
 
 
 def _changed_text(changed: events.ChangedChecks) -> str:
@@ -215,40 +269,68 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
         case events.VerdictRecorded():
             yield from _verdict_lines(event.verdict, event)
         case events.CritiqueFinished(score=None):
-            yield _warning(event.account, f"gave no usable score, and the round is checked as it is: {event.problem}")
+            yield _warning(
+                event.account,
+                f"gave no usable score, and the round is checked as it is: {event.problem}",
+            )
         case events.CritiqueFinished(score=float() as score):
-            yield StepLine(event.account, subject=figures.score(score), remark=event.feedback)
+            yield StepLine(
+                event.account, subject=figures.score(score), remark=event.feedback
+            )
         case events.AuditFailed():
             said = f" It said: {quoted(one_line(event.answer))}" if event.answer else ""
-            yield _warning("judge", ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail))) + said)
+            yield _warning(
+                "judge",
+                ": ".join(filter(None, (_AUDIT_FAILURES[event.kind], event.detail)))
+                + said,
+            )
         case events.ChecksReviewed():
             yield from _review_lines(event)
         case events.ConfirmationRecorded(confirmed=True):
             reason = event.reason or event.claim
-            yield _failed("judge", f"a second opinion confirms that the goal is blocked: {reason}")
+            yield _failed(
+                "judge", f"a second opinion confirms that the goal is blocked: {reason}"
+            )
         case events.ConfirmationRecorded():
-            yield StepLine("judge", remark=f"a second opinion: not blocked: {event.reason or event.claim}")
+            yield StepLine(
+                "judge",
+                remark=f"a second opinion: not blocked: {event.reason or event.claim}",
+            )
 
 
 def _review_lines(event: events.ChecksReviewed) -> Iterator[ReportLine]:
     match event.decision:
         case "accepted":
-            quotes = list(dict.fromkeys(item.quote for item in event.changes if item.quote))
-            asked_for = f"; the goal says: {some([quoted(quote) for quote in quotes], _NAMED)}" if quotes else ""
+            quotes = list(
+                dict.fromkeys(item.quote for item in event.changes if item.quote)
+            )
+            asked_for = (
+                f"; the goal says: {some([quoted(quote) for quote in quotes], _NAMED)}"
+                if quotes
+                else ""
+            )
             changes = figures.count(len(event.changes), "change")
             yield _passed("review", f"{changes} of the checks accepted{asked_for}")
         case "refused":
             refused = [item for item in event.changes if item.problem]
             paths = some(list(dict.fromkeys(item.path for item in refused)), _NAMED)
-            yield _failed("review", f"nothing in the goal asks for the changes in {paths}")
+            yield _failed(
+                "review", f"nothing in the goal asks for the changes in {paths}"
+            )
         case "undecided":
             yield _warning("review", f"a person has to decide: {event.reason}")
 
 
-def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Iterator[ReportLine]:
+def _verdict_lines(
+    verdict: GoalVerdict, event: events.VerdictRecorded
+) -> Iterator[ReportLine]:
     score = figures.score(verdict.score)
     if verdict.source == "fallback":
-        yield _failed("judge", "not complete: the judge's answers could not be read", figures.score(0))
+        yield _failed(
+            "judge",
+            "not complete: the judge's answers could not be read",
+            figures.score(0),
+        )
     elif verdict.source == "judge" and verdict.complete:
         satisfied = sum(criterion.satisfied for criterion in verdict.criteria)
         criteria = f"{satisfied} of {figures.count(len(verdict.criteria), 'criterion', 'criteria')}"
@@ -257,7 +339,9 @@ def _verdict_lines(verdict: GoalVerdict, event: events.VerdictRecorded) -> Itera
     elif verdict.source == "judge":
         # The judge may give a high score while its citations fail the check.
         subject = f"{score}, citation invalid" if event.refusals else score
-        yield _failed("judge", f"missing: {verdict.missing or 'not named by the judge'}", subject)
+        yield _failed(
+            "judge", f"missing: {verdict.missing or 'not named by the judge'}", subject
+        )
 
 
 def _person_lines(event: events.Event) -> Iterator[ReportLine]:
@@ -268,9 +352,15 @@ def _person_lines(event: events.Event) -> Iterator[ReportLine]:
         case events.ApprovalRecorded():
             make = _passed if event.decision == "approved" else _failed
             said = figures.decision_text(
-                event.decision, event.by, guarded=event.guarded or event.decision != "approved"
+                event.decision,
+                event.by,
+                guarded=event.guarded or event.decision != "approved",
             )
-            yield make("approval", ": ".join(filter(None, (said, event.reason))), event.approval_id)
+            yield make(
+                "approval",
+                ": ".join(filter(None, (said, event.reason))),
+                event.approval_id,
+            )
         case events.QuestionOpened():
             yield StepLine("question", ASKED, remark=event.question, tone="warn")
         case events.QuestionAnswered():
@@ -294,7 +384,10 @@ def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
             yield f"{account}: the usage of the interrupted turn is unknown", "warn"
         elif usage.tokens:
             cost = f" and {figures.dollars(usage.cost_usd)}" if usage.cost_usd else ""
-            yield f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{cost}", "warn"
+            yield (
+                f"{account}: the interrupted call is estimated at {usage.tokens:,} tokens{cost}",
+                "warn",
+            )
 
 
 NEARLY = 0.8
@@ -330,7 +423,14 @@ def near_limits(state: RunState) -> Iterator[tuple[tuple[str, float], Fact]]:
         ("tokens", plan.tokens, state.total.tokens),
         ("cost_usd", plan.cost_usd, state.total.known_cost_usd),
     )
-    for (name, limit, number), text in zip(used, spent_parts(state, state.elapsed), strict=True):
+    for (name, limit, number), text in zip(
+        used, spent_parts(state, state.elapsed), strict=True
+    ):
         if limit and number >= NEARLY * limit:
             share = figures.share(number, limit)
-            yield (name, limit), Fact("warning", f"{text} are spent ({share} of the limit)", tone="warn")
+            yield (
+                (name, limit),
+                Fact(
+                    "warning", f"{text} are spent ({share} of the limit)", tone="warn"
+                ),
+            )

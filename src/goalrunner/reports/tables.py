@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     from goalrunner.app.memory import MemoryItem
     from goalrunner.app.run_snapshots import OldRun
 
-_AGENT_HEADINGS = ("AGENT", "VERSION", "DRIVEN BY", "RESUME", "USAGE", "COST", "CANCEL", "ASKS", "SANDBOX", "FROM")
+_AGENT_HEADINGS = (
+    "AGENT",
+    "VERSION",
+    "DRIVEN BY",
+    "RESUME",
+    "USAGE",
+    "COST",
+    "CANCEL",
+    "ASKS",
+    "SANDBOX",
+    "FROM",
+)
 _ABILITIES = ("resume", "usage", "cost", "cancel", "permission", "sandbox")
 _OTHERS = 'Any other program can be an agent: [agent] use = "command" or "acp".'
 _MARKS = {"good": "✓", "bad": "✗", "note": "·"}
@@ -53,7 +64,11 @@ def agents_text(found: Sequence[AgentFacts], columns: int | None = None) -> str:
     rows = table([row[:last] for row in (_AGENT_HEADINGS, *map(_agent_cells, found))])
     if columns is not None:
         rows = [cut(row, columns) for row in rows]
-    if missing := [(one.name, printable_line(one.install)) for one in found if not one.installed and one.install]:
+    if missing := [
+        (one.name, printable_line(one.install))
+        for one in found
+        if not one.installed and one.install
+    ]:
         rows += ["", "not installed:", *table(missing)]
     return lines_text([*rows, "", *wrap(_OTHERS, columns or len(_OTHERS), _ROWS)])
 
@@ -66,7 +81,13 @@ def _agent_cells(one: AgentFacts) -> tuple[str, ...]:
     for name in _ABILITIES:  # whether the agent can do it when driven in the usual way, else the way in which it can
         other = next((way.by for way in others if getattr(way.can, name)), "no")
         abilities.append("yes" if getattr(usual.can, name) else other)
-    return (printable_line(one.name), version, "+".join(way.by for way in found), *abilities, one.origin)
+    return (
+        printable_line(one.name),
+        version,
+        "+".join(way.by for way in found),
+        *abilities,
+        one.origin,
+    )
 
 
 def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[ReportLine]:
@@ -75,25 +96,39 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[ReportLine]:
     yield from check_lines(diagnosis.checks)
     if diagnosis.used is not None:
         yield Fact("used", " · ".join(figures.spent(diagnosis.used)))
-    problems = figures.count(sum(check.state == "bad" for check in diagnosis.checks), "problem")
-    yield Fact("", f"{diagnosis.agent} {'can be used' if diagnosis.usable else f'cannot be used: {problems} found'}")
+    problems = figures.count(
+        sum(check.state == "bad" for check in diagnosis.checks), "problem"
+    )
+    yield Fact(
+        "",
+        f"{diagnosis.agent} {'can be used' if diagnosis.usable else f'cannot be used: {problems} found'}",
+    )
 
 
 def diagnosis_value(diagnosis: Diagnosis) -> dict[str, Any]:
     """Return a diagnosis as a JSON value."""
     used = diagnosis.used.model_dump(mode="json") if diagnosis.used else None
     checks = [check.value() for check in diagnosis.checks]
-    return {"agent": diagnosis.agent, "usable": diagnosis.usable, "checks": checks, "usage": used}
+    return {
+        "agent": diagnosis.agent,
+        "usable": diagnosis.usable,
+        "checks": checks,
+        "usage": used,
+    }
 
 
 def check_lines(checks: Sequence[Finding]) -> Iterator[ReportLine]:
     """Yield a line for each check, and the command that repairs it."""
     for check in checks:
         yield Fact(check.name, f"{_MARKS[check.state]} {check.message}")
-        yield from (Fact("", f"  {line}", whole=True) for line in check.hint.splitlines())
+        yield from (
+            Fact("", f"  {line}", whole=True) for line in check.hint.splitlines()
+        )
 
 
-def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | None = None) -> str:
+def memory_text(
+    items: Sequence[MemoryItem], *, now: datetime, columns: int | None = None
+) -> str:
     """Return a row for each item, oldest first; empty for none. `columns` is the width of a terminal."""
     rows: list[tuple[str, ...]] = [_MEMORY_HEADINGS]
     for item in items:
@@ -101,14 +136,24 @@ def memory_text(items: Sequence[MemoryItem], *, now: datetime, columns: int | No
         if item.is_expired(now):
             until = "expired"
         source = f"{item.source_ref} of {item.run_id}"
-        cells = (item.memory_id, item.kind, item.owner, source, item.sensitivity, until, item.text)
+        cells = (
+            item.memory_id,
+            item.kind,
+            item.owner,
+            source,
+            item.sensitivity,
+            until,
+            item.text,
+        )
         rows.append(tuple(map(printable_line, cells)))
     return lines_text(table(rows, columns, _MIN_TEXT)) if items else ""
 
 
 def forgotten_text(items: Sequence[MemoryItem]) -> str:
     """Return the text about items that were removed."""
-    return lines_text([f"forgotten  {item.memory_id}  {printable_line(item.text)}" for item in items])
+    return lines_text(
+        [f"forgotten  {item.memory_id}  {printable_line(item.text)}" for item in items]
+    )
 
 
 def listing_text(
@@ -125,7 +170,9 @@ def listing_text(
     """
     if not summaries:
         return ""
-    rows = [_run_row(summary, now, with_workspace=with_workspaces) for summary in summaries]
+    rows = [
+        _run_row(summary, now, with_workspace=with_workspaces) for summary in summaries
+    ]
     cells = [list(rows[0]), *(list(row.values()) for row in rows)]
     if columns is not None and table_room(cells, columns) < _MIN_GOAL:
         cells = [[row[0], row[1], row[-1]] for row in cells]
@@ -138,7 +185,9 @@ def listing_text(
     return lines_text(lines)
 
 
-def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dict[str, str]:
+def _run_row(
+    summary: RunSummary, now: datetime, *, with_workspace: bool
+) -> dict[str, str]:
     """Return the cells of a run by their headings."""
     limit, names = summary.max_iterations, _label_names(summary)
     tokens = cost = "-"
@@ -151,7 +200,9 @@ def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dic
     row = {
         "RUN": printable_line(summary.run_id),
         "STATUS": "waiting" if _waits(summary) else printable_line(summary.status),
-        "ROUNDS": str(summary.checked_rounds) if limit is None else f"{summary.checked_rounds}/{limit}",
+        "ROUNDS": str(summary.checked_rounds)
+        if limit is None
+        else f"{summary.checked_rounds}/{limit}",
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
         "TOKENS": tokens,
         "COST": cost,
@@ -159,7 +210,9 @@ def _run_row(summary: RunSummary, now: datetime, *, with_workspace: bool) -> dic
     }
     if with_workspace:
         row["WORKSPACE"] = home_path(summary.workspace) or "-"
-    row["GOAL"] = printable_line(f"[{names}] {summary.objective}" if names else summary.objective)
+    row["GOAL"] = printable_line(
+        f"[{names}] {summary.objective}" if names else summary.objective
+    )
     return row
 
 
@@ -172,7 +225,12 @@ def _label_names(summary: RunSummary) -> str:
 def old_run_line(run: OldRun) -> str:
     """Return a line about a run that could be removed: its id, how it ended, its workspace and its goal."""
     summary = RunSummary.read(run.summary)
-    parts = [run.folder.run_id, run.why, home_path(summary.workspace), printable_line(summary.objective)]
+    parts = [
+        run.folder.run_id,
+        run.why,
+        home_path(summary.workspace),
+        printable_line(summary.objective),
+    ]
     return "  ".join(filter(None, parts))
 
 
@@ -188,6 +246,8 @@ def waiting_line(summary: RunSummary, now: datetime) -> str:
         return f"{run} {printable_line(status_text(summary, now))}"
     if summary.status == RUNNING and not (summary.waiting or summary.asks):
         return ""
-    if summary.waiting or (summary.stop_reason == "question_open" and summary.open_questions):
+    if summary.waiting or (
+        summary.stop_reason == "question_open" and summary.open_questions
+    ):
         return f"{run} waits for you: goal status {run}"
     return ""

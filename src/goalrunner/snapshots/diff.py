@@ -15,15 +15,36 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, EntryPair, object_id, printable_path, raw
+from goalrunner.snapshots.objects import (
+    Entry,
+    EntryPair,
+    object_id,
+    printable_path,
+    raw,
+)
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
 
 _PATCH = (
-    *("-c", "core.bigFileThreshold=1m", "diff-tree", "--stdin", "-r", "-p", "--no-renames", "--no-ext-diff"),
-    *("--no-textconv", "--no-color", "--relative=content/", "--src-prefix=a/", "--dst-prefix=b/"),
+    *(
+        "-c",
+        "core.bigFileThreshold=1m",
+        "diff-tree",
+        "--stdin",
+        "-r",
+        "-p",
+        "--no-renames",
+        "--no-ext-diff",
+    ),
+    *(
+        "--no-textconv",
+        "--no-color",
+        "--relative=content/",
+        "--src-prefix=a/",
+        "--dst-prefix=b/",
+    ),
 )
 """The git command of patches. Larger files are not shown line by line."""
 _BEGINNING = re.compile(rb"^[0-9a-f]{40,64} [0-9a-f]{40,64}\n", re.MULTILINE)
@@ -60,25 +81,40 @@ class SnapshotReader:
     async def entries(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the entry of every path of a snapshot. Raise WorkspaceError if it is not in the store."""
         rows = await self._rows_of(snapshot)
-        kept = {printable_path(path): Entry(mode.decode(), blob.decode()) for mode, blob, path in rows}
+        kept = {
+            printable_path(path): Entry(mode.decode(), blob.decode())
+            for mode, blob, path in rows
+        }
         return {**kept, **await self.unstored(snapshot)}
 
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the paths of a snapshot whose content is not kept."""
-        row = (await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, "unstored")).split()
-        return read_manifest((await self._lists([row[2].decode()]))[row[2].decode()]) if row else {}
+        row = (
+            await self.git.ask(
+                "ls-tree", "-z", "--full-tree", snapshot.tree, "unstored"
+            )
+        ).split()
+        return (
+            read_manifest((await self._lists([row[2].decode()]))[row[2].decode()])
+            if row
+            else {}
+        )
 
     async def read(self, snapshot: Snapshot, path: str) -> bytes | None:
         """Return the content of a file, or the target of a link; None if the path does not exist.
 
         Raise WorkspaceError if the content was not kept, or is not what the snapshot recorded.
         """
-        listed = await self.git.ask("ls-tree", "-z", "--full-tree", snapshot.tree, b"content/" + raw(path))
+        listed = await self.git.ask(
+            "ls-tree", "-z", "--full-tree", snapshot.tree, b"content/" + raw(path)
+        )
         for _, blob, name in _LISTED.findall(listed):
             if printable_path(name) == path:
                 return (await self.contents({blob.decode(): path}))[blob.decode()]
         if path in await self.unstored(snapshot):
-            raise WorkspaceError(f"{path} is in the snapshot only as a hash; its content was not stored")
+            raise WorkspaceError(
+                f"{path} is in the snapshot only as a hash; its content was not stored"
+            )
         return None
 
     def changed(self, what: str) -> WorkspaceError:
@@ -96,14 +132,22 @@ class SnapshotReader:
             paths = [printable_path(name) for _, _, name in rows]
         else:
             paths = text.split("\0") if rows else []
-        links = {printable_path(name): blob.decode() for mode, blob, name in rows if mode == b"120000"}
+        links = {
+            printable_path(name): blob.decode()
+            for mode, blob, name in rows
+            if mode == b"120000"
+        }
         targets = await self.contents({blob: path for path, blob in links.items()})
         unstored = await self.unstored(snapshot)
-        return [*paths, *unstored], {path: os.fsdecode(targets[blob]) for path, blob in links.items()}
+        return [*paths, *unstored], {
+            path: os.fsdecode(targets[blob]) for path, blob in links.items()
+        }
 
     async def _rows_of(self, snapshot: Snapshot) -> list[tuple[bytes, bytes, bytes]]:
         """Return mode, blob and path of all kept files, in bytes."""
-        return _LISTED.findall(await self.git.ask("ls-tree", "-r", "-z", "--full-tree", snapshot.tree))
+        return _LISTED.findall(
+            await self.git.ask("ls-tree", "-r", "-z", "--full-tree", snapshot.tree)
+        )
 
     async def contents(self, paths: Mapping[str, str]) -> dict[str, bytes]:
         """Return the content of kept files by its id; `paths` has the path of each id, for errors.
@@ -112,14 +156,18 @@ class SnapshotReader:
         """
         if not paths:
             return {}
-        output = await self.git.ask("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in paths).encode())
+        output = await self.git.ask(
+            "cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in paths).encode()
+        )
         contents = {}
         place = 0
         for blob, path in paths.items():
             heading_end = output.index(b"\n", place)
             heading = output[place:heading_end].split(b" ")
             if heading[1:2] != [b"blob"]:
-                raise GitFailed(f"a snapshot cannot be read: {path} ({blob}) is not in {self.git.store}")
+                raise GitFailed(
+                    f"a snapshot cannot be read: {path} ({blob}) is not in {self.git.store}"
+                )
             place = heading_end + 1 + int(heading[2])
             contents[blob] = output[heading_end + 1 : place]
             if object_id("blob", contents[blob]) != blob:
@@ -127,23 +175,36 @@ class SnapshotReader:
             place += 1
         return contents
 
-    async def changed_entries(self, old: Snapshot, new: Snapshot) -> dict[str, EntryPair]:
+    async def changed_entries(
+        self, old: Snapshot, new: Snapshot
+    ) -> dict[str, EntryPair]:
         """Return the paths that differ, with their entries, without the data of repositories."""
         [step] = await self._steps([(old, new)])
-        files = {path: pair for path, pair in step.items() if path.rpartition("/")[2] != ".git"}
-        files = {path: pair for path, pair in files.items() if not self._is_left(path, pair)}
+        files = {
+            path: pair
+            for path, pair in step.items()
+            if path.rpartition("/")[2] != ".git"
+        }
+        files = {
+            path: pair for path, pair in files.items() if not self._is_left(path, pair)
+        }
         return {path: (_entry(was), _entry(now)) for path, (was, now) in files.items()}
 
     async def changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return what differs, sorted by path, without caches and the goal's `outputs`."""
         [step] = await self._steps([(old, new)])
-        rows = sorted((path, pair) for path, pair in step.items() if self._counts(path, pair))
+        rows = sorted(
+            (path, pair) for path, pair in step.items() if self._counts(path, pair)
+        )
         return tuple(Change(path=path, kind=_kind(path, *pair)) for path, pair in rows)
 
     async def all_changes(self, old: Snapshot, new: Snapshot) -> tuple[Change, ...]:
         """Return everything that differs, sorted by path; repositories as `.git` or `vendor/lib/.git`."""
         [step] = await self._steps([(old, new)])
-        return tuple(Change(path=path, kind=_kind(path, *pair)) for path, pair in sorted(step.items()))
+        return tuple(
+            Change(path=path, kind=_kind(path, *pair))
+            for path, pair in sorted(step.items())
+        )
 
     async def differences(self, snapshots: Sequence[Snapshot]) -> list[Step]:
         """Compare each of these with the next one. Caches and the goal's `outputs` are left out.
@@ -151,7 +212,10 @@ class SnapshotReader:
         At most two git processes run, however many snapshots there are.
         """
         steps = await self._steps(list(pairwise(snapshots)))
-        return [{path: pair for path, pair in step.items() if self._counts(path, pair)} for step in steps]
+        return [
+            {path: pair for path, pair in step.items() if self._counts(path, pair)}
+            for step in steps
+        ]
 
     def _counts(self, path: str, sides: tuple[str, str]) -> bool:
         return not self._passing.match(path) and not self._is_left(path, sides)
@@ -164,7 +228,11 @@ class SnapshotReader:
     async def left_in(self, snapshot: Snapshot) -> set[str]:
         """Return the files of checks that have the content which the last check gave them."""
         entries = await self.entries(snapshot)
-        return {path for path, own in self.left.items() if path in entries and _side(entries[path]) == own[-1]}
+        return {
+            path
+            for path, own in self.left.items()
+            if path in entries and _side(entries[path]) == own[-1]
+        }
 
     async def note_left(self, before: Snapshot, after: Snapshot) -> list[str]:
         """Note the files that a check made, made again or, as a repository, changed; return the new ones."""
@@ -179,19 +247,35 @@ class SnapshotReader:
     async def diff_stat(self, old: Snapshot, new: Snapshot) -> DiffStat:
         """Count the files and lines that differ, without caches and the goal's `outputs`."""
         trees = (f"{old.tree}:content", f"{new.tree}:content")
-        output = await self.git.ask("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", *trees)
+        output = await self.git.ask(
+            "diff-tree",
+            "-r",
+            "-z",
+            "--numstat",
+            "--no-renames",
+            "--no-textconv",
+            *trees,
+        )
         rows = [row.split(b"\t", 2) for row in output.split(b"\0")[:-1]]
         counted = (await self.differences((old, new)))[0].keys() if self.left else None
         names = [printable_path(row[2]) for row in rows]
         kept = [
             (row[0], row[1])
             for row, name in zip(rows, names, strict=True)
-            if (name in counted if counted is not None else not self._passing.match(name))
+            if (
+                name in counted
+                if counted is not None
+                else not self._passing.match(name)
+            )
         ]
-        added, removed = ([int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1))
+        added, removed = (
+            [int(row[side]) for row in kept if row[side].isdigit()] for side in (0, 1)
+        )
         return DiffStat(files=len(kept), added=sum(added), removed=sum(removed))
 
-    async def diff(self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()) -> str:
+    async def diff(
+        self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()
+    ) -> str:
         """Return a unified patch from one to the other, of these paths or folders, or of all.
 
         Large and binary files are only named. Bytes that are not UTF-8 are replaced.
@@ -202,26 +286,62 @@ class SnapshotReader:
 
     async def patches(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[str]:
         """Return a unified patch for each pair, without caches and `outputs`. Bytes that are not UTF-8 are surrogates."""
-        compared = [(*pair, step) for pair, step in zip(pairs, await self._steps(pairs), strict=True)]
-        kept = [[path for path, pair in step.items() if self._counts(path, pair)] for _, _, step in compared]
-        whole = [len(paths) == len(item[2]) for item, paths in zip(compared, kept, strict=True)]
-        texts = iter(await self._texts([item for item, is_whole in zip(compared, whole, strict=True) if is_whole]))
+        compared = [
+            (*pair, step)
+            for pair, step in zip(pairs, await self._steps(pairs), strict=True)
+        ]
+        kept = [
+            [path for path, pair in step.items() if self._counts(path, pair)]
+            for _, _, step in compared
+        ]
+        whole = [
+            len(paths) == len(item[2])
+            for item, paths in zip(compared, kept, strict=True)
+        ]
+        texts = iter(
+            await self._texts(
+                [
+                    item
+                    for item, is_whole in zip(compared, whole, strict=True)
+                    if is_whole
+                ]
+            )
+        )
         found = []
         for item, paths, is_whole in zip(compared, kept, whole, strict=True):
-            found += [next(texts)] if is_whole else await self._texts([item], paths) if paths else [""]
+            found += (
+                [next(texts)]
+                if is_whole
+                else await self._texts([item], paths)
+                if paths
+                else [""]
+            )
         return found
 
-    async def _texts(self, compared: Sequence[tuple[Snapshot, Snapshot, Step]], paths: Sequence[str] = ()) -> list[str]:
+    async def _texts(
+        self,
+        compared: Sequence[tuple[Snapshot, Snapshot, Step]],
+        paths: Sequence[str] = (),
+    ) -> list[str]:
         """Return a unified patch of these paths, or of all, for each pair with its differences; one git process makes them."""
         stdin = "".join(f"{old.tree} {new.tree}\n" for old, new, _ in compared).encode()
-        output = await self.git.ask(*_PATCH, "--", *(b"content/" + raw(path) for path in paths), stdin=stdin)
+        output = await self.git.ask(
+            *_PATCH, "--", *(b"content/" + raw(path) for path in paths), stdin=stdin
+        )
         found = []
-        for (_, _, step), patch in zip(compared, _BEGINNING.split(output)[1:], strict=True):
+        for (_, _, step), patch in zip(
+            compared, _BEGINNING.split(output)[1:], strict=True
+        ):
             lines = [
                 f"{path}: {_described(was)} -> {_described(now)}\n"
                 for path, (was, now) in sorted(step.items())
                 if (was.endswith(_NOT_KEPT) or now.endswith(_NOT_KEPT))
-                and (not paths or any(f"{path}/".startswith(one.rstrip("/") + "/") for one in paths))
+                and (
+                    not paths
+                    or any(
+                        f"{path}/".startswith(one.rstrip("/") + "/") for one in paths
+                    )
+                )
             ]
             found.append(patch.decode("utf-8", "surrogateescape") + "".join(lines))
         return found
@@ -230,8 +350,13 @@ class SnapshotReader:
         """Return for each pair what differs, repositories included."""
         steps = await self._rows(pairs)
         # By step: the lists of unstored content before and after, as ids of blobs; empty if they are the same.
-        lists = [tuple(side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", ""))) for step in steps]
-        names = {snapshot.repository for pair in pairs for snapshot in pair}.union(*lists)
+        lists = [
+            tuple(side.partition(" ")[2] for side in step.pop(_MANIFEST, ("", "")))
+            for step in steps
+        ]
+        names = {snapshot.repository for pair in pairs for snapshot in pair}.union(
+            *lists
+        )
         blobs = {"": b"{}", **await self._lists(names - {""})}
         for step, (old, new), (before, after) in zip(steps, pairs, lists, strict=True):
             was = _beside_the_tree(blobs[before], blobs[old.repository])
@@ -246,7 +371,9 @@ class SnapshotReader:
     async def _rows(self, pairs: Sequence[tuple[Snapshot, Snapshot]]) -> list[Step]:
         """Return for each pair what differs in their trees."""
         stdin = "".join(f"{old.tree} {new.tree}\n" for old, new in pairs).encode()
-        output = await self.git.ask("diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin)
+        output = await self.git.ask(
+            "diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin
+        )
         steps: list[Step] = []
         for row in _ROW.finditer(output):
             if row[5] is None:
@@ -254,12 +381,21 @@ class SnapshotReader:
                 continue
             # An absent path has an id of zeros.
             sides = [
-                f"{row[one].decode()} {row[one + 2].decode()}" if row[one + 2].strip(b"0") else "" for one in (1, 2)
+                f"{row[one].decode()} {row[one + 2].decode()}"
+                if row[one + 2].strip(b"0")
+                else ""
+                for one in (1, 2)
             ]
-            path = _MANIFEST if row[5] == b"unstored" else printable_path(row[5].removeprefix(b"content/"))
+            path = (
+                _MANIFEST
+                if row[5] == b"unstored"
+                else printable_path(row[5].removeprefix(b"content/"))
+            )
             steps[-1][path] = (sides[0], sides[1])
         if len(steps) != len(pairs):
-            raise GitFailed(f"a snapshot cannot be read: a tree is not in {self.git.store}")
+            raise GitFailed(
+                f"a snapshot cannot be read: a tree is not in {self.git.store}"
+            )
         return steps
 
     async def _lists(self, names: Iterable[str]) -> dict[str, bytes]:
@@ -268,12 +404,17 @@ class SnapshotReader:
 
 def _beside_the_tree(unstored: bytes, repositories: bytes) -> dict[str, str]:
     """Return what identifies the content of a snapshot that is not in its tree: unstored files, and repositories."""
-    files = {path: f"{entry.mode} {entry.blob}{_NOT_KEPT}" for path, entry in read_manifest(unstored).items()}
+    files = {
+        path: f"{entry.mode} {entry.blob}{_NOT_KEPT}"
+        for path, entry in read_manifest(unstored).items()
+    }
     found: dict[str, str] = json.loads(repositories)
     return files | found
 
 
-def _kind(path: str, was: str, now: str) -> Literal["added", "modified", "deleted", "repository"]:
+def _kind(
+    path: str, was: str, now: str
+) -> Literal["added", "modified", "deleted", "repository"]:
     if path.rpartition("/")[2] == ".git":  # no file of this name is in a snapshot
         return "repository"
     return "modified" if was and now else "added" if now else "deleted"
@@ -319,7 +460,11 @@ class Patterns:
         if not compiled.may_match(path.removeprefix("./").removeprefix("/")):
             return None
         result = compiled.spec.check_file(path)
-        return self.lines[result.index] if result.include and result.index is not None else None
+        return (
+            self.lines[result.index]
+            if result.include and result.index is not None
+            else None
+        )
 
     def match(self, path: str) -> bool:
         """Return whether a pattern matches the path."""
@@ -332,7 +477,10 @@ class Patterns:
         compiled = _compiled(self.lines)
         normal = (path.removeprefix("./").removeprefix("/") for path in paths)
         if compiled.excludes:
-            return (bool(compiled.may_match(path)) and self.rule(path) is not None for path in normal)
+            return (
+                bool(compiled.may_match(path)) and self.rule(path) is not None
+                for path in normal
+            )
         return (compiled.may_match(path) is not None for path in normal)
 
 
@@ -364,13 +512,23 @@ def _compiled(lines: tuple[str, ...]) -> _Compiled:
             message = f"{line!r} is not a valid pattern of paths: {error}"
             raise UsageError(message, "write it as in a .gitignore") from error
     # A group has a name, which can be there only once in one expression.
-    including = [re.sub(r"\(\?P<\w+>", "(?:", one.regex.pattern) for one in patterns if one.include]
-    anywhere = [text.removeprefix(_ANYWHERE) for text in including if text.startswith(_ANYWHERE)]
+    including = [
+        re.sub(r"\(\?P<\w+>", "(?:", one.regex.pattern)
+        for one in patterns
+        if one.include
+    ]
+    anywhere = [
+        text.removeprefix(_ANYWHERE) for text in including if text.startswith(_ANYWHERE)
+    ]
     bound = [text for text in including if not text.startswith(_ANYWHERE)]
     if anywhere:
         bound.append(f"{_ANYWHERE}(?:{'|'.join(anywhere)})")
     combined = re.compile("|".join(bound) if bound else "(?!)")
-    return _Compiled(GitIgnoreSpec(patterns), combined.search, any(one.include is False for one in patterns))
+    return _Compiled(
+        GitIgnoreSpec(patterns),
+        combined.search,
+        any(one.include is False for one in patterns),
+    )
 
 
 CACHES: tuple[str, ...] = (

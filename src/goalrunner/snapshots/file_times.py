@@ -17,13 +17,19 @@ def is_overlay(place: Path) -> bool:
     """Return whether a folder is on an overlay, where opening a file for writing changes its ctime."""
     found, longest = "", -1
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = (
+            Path("/proc/self/mountinfo")
+            .read_text(encoding="utf-8", errors="replace")
+            .splitlines()
+        )
     except OSError:
         return False
     for line in lines:
         fields, _, rest = line.partition(" - ")
         root = fields.split()[4]
-        if len(root) >= longest and (place == Path(root) or Path(root) in place.parents):
+        if len(root) >= longest and (
+            place == Path(root) or Path(root) in place.parents
+        ):
             found, longest = rest.split()[0], len(root)
     return found == "overlay"
 
@@ -34,7 +40,9 @@ class ChangedSince:
     `is_file` says which names are files to look at; other entries of a folder, such as caches, explain why it changed.
     """
 
-    def __init__(self, root: bytes, since: int, is_file: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self, root: bytes, since: int, is_file: Callable[[bytes], bool]
+    ) -> None:
         self._root, self._since, self._is_file = root, since, is_file
         self._prefix = os.path.join(root, b"")
         self.times: dict[bytes, int] = {}
@@ -57,7 +65,11 @@ class ChangedSince:
                 self.kept.add(path)
         for folder in folders:
             info = self._stat(folder)
-            if info is not None and stat.S_ISDIR(info.st_mode) and info.st_ctime_ns >= self._since:
+            if (
+                info is not None
+                and stat.S_ISDIR(info.st_mode)
+                and info.st_ctime_ns >= self._since
+            ):
                 self.in_future |= info.st_ctime_ns > latest
                 if not self._is_explained(folder, info.st_ctime_ns):
                     self.times[folder + b"/"] = info.st_ctime_ns
@@ -75,9 +87,14 @@ class ChangedSince:
                 others = [
                     entry
                     for entry in entries
-                    if entry.name != b".git" and not self._is_file(os.path.join(folder, entry.name))
+                    if entry.name != b".git"
+                    and not self._is_file(os.path.join(folder, entry.name))
                 ]
-            return any(changed - UNCERTAIN <= made <= changed + MAKING for entry in others for made in _times(entry))
+            return any(
+                changed - UNCERTAIN <= made <= changed + MAKING
+                for entry in others
+                for made in _times(entry)
+            )
         except OSError:
             return False
 

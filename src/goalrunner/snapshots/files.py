@@ -53,7 +53,9 @@ class Sorter:
                 entry = self._unstored(path, info) if info else None
             except FileNotFoundError:
                 info = entry = None
-            if info is None or not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+            if info is None or not (
+                stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)
+            ):
                 result.gone.append(path)
             elif entry:
                 result.unstored[path] = entry
@@ -67,7 +69,9 @@ class Sorter:
             is_real = False
             if self._is_reached(folder.rpartition(b"/")[0], known):
                 with contextlib.suppress(OSError):
-                    is_real = stat.S_ISDIR(os.lstat(os.path.join(self._root, folder)).st_mode)
+                    is_real = stat.S_ISDIR(
+                        os.lstat(os.path.join(self._root, folder)).st_mode
+                    )
             known[folder] = is_real
         return known[folder]
 
@@ -76,7 +80,11 @@ class Sorter:
         found = set()
         for path in paths:
             with contextlib.suppress(OSError):
-                found |= {path} if os.lstat(os.path.join(self._root, path)).st_ctime >= second else set()
+                found |= (
+                    {path}
+                    if os.lstat(os.path.join(self._root, path)).st_ctime >= second
+                    else set()
+                )
         return found
 
     def is_folder(self, path: bytes) -> bool:
@@ -93,7 +101,9 @@ class Sorter:
         is_reserved = b".git" in parts or (is_link and b".gitmodules" in parts)
         place = os.path.join(self._root, path)
         if is_link and is_reserved:
-            return Entry("120000", content_hash(place, info.st_mode).hex(), stored=False)
+            return Entry(
+                "120000", content_hash(place, info.st_mode).hex(), stored=False
+            )
         if not stat.S_ISREG(info.st_mode):
             return None
         if not os.access(place, os.R_OK, effective_ids=_EFFECTIVE):
@@ -101,12 +111,20 @@ class Sorter:
             return UNREADABLE
         if info.st_size <= self._large and not is_reserved:
             return None
-        mark = (info.st_ino, info.st_size, info.st_mode, info.st_mtime_ns, info.st_ctime_ns)
+        mark = (
+            info.st_ino,
+            info.st_size,
+            info.st_mode,
+            info.st_mtime_ns,
+            info.st_ctime_ns,
+        )
         if path in self._hashes and self._hashes[path][0] == mark:
             return self._hashes[path][1]
         began = time.time_ns()
         digest = content_hash(place, info.st_mode).hex()
-        entry = Entry("100755" if info.st_mode & 0o100 else "100644", digest, stored=False)
+        entry = Entry(
+            "100755" if info.st_mode & 0o100 else "100644", digest, stored=False
+        )
         if info.st_ctime_ns + _TICK < began:
             self._hashes[path] = (mark, entry)
         return entry
@@ -118,19 +136,27 @@ def content_hash(place: bytes, mode: int) -> bytes:
         return hashlib.sha256(os.readlink(place)).digest()
     if not stat.S_ISREG(mode):
         return b""
-    with open(os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+    with open(
+        os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb"
+    ) as file:
         return hashlib.file_digest(file, "sha256").digest()
 
 
 def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
     """Return the entries without content as JSON."""
-    rows = {printable_path(path): [entry.mode, entry.blob] for path, entry in unstored.items()}
+    rows = {
+        printable_path(path): [entry.mode, entry.blob]
+        for path, entry in unstored.items()
+    }
     return json.dumps(rows, sort_keys=True, indent=0).encode()
 
 
 def read_manifest(data: bytes) -> dict[str, Entry]:
     """Return the entries of a manifest. Raise ValueError."""
-    return {path: Entry(mode, blob, stored=False) for path, (mode, blob) in json.loads(data).items()}
+    return {
+        path: Entry(mode, blob, stored=False)
+        for path, (mode, blob) in json.loads(data).items()
+    }
 
 
 MOST_TO_LOOK_AT = 300
@@ -169,7 +195,12 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
     Return None if that is too much, or if a folder cannot be read.
     """
     # A folder with other ignored paths in it is not ignored itself: another file in it may not be ignored.
-    parents = {path[: end + 1] for path in ignored for end in range(len(path) - 1) if path[end] == ord("/")}
+    parents = {
+        path[: end + 1]
+        for path in ignored
+        for end in range(len(path) - 1)
+        if path[end] == ord("/")
+    }
     left_out = set(ignored) - parents
     look, waiting, bytes_left = Look(), [b""], _RACY_BYTES
     now = time.time_ns()
@@ -178,20 +209,36 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
             folder = waiting.pop()
             with os.scandir(os.path.join(root, folder)) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
-            look.names[folder] = [entry.name + b"/" * entry.is_dir(follow_symlinks=False) for entry in found]
+            look.names[folder] = [
+                entry.name + b"/" * entry.is_dir(follow_symlinks=False)
+                for entry in found
+            ]
             for entry in found:
                 path = os.path.join(folder, entry.name)
                 info = entry.stat(follow_symlinks=False)
                 is_folder = stat.S_ISDIR(info.st_mode)
-                if entry.name == b".git" or (path + b"/" if is_folder else path) in left_out:
+                if (
+                    entry.name == b".git"
+                    or (path + b"/" if is_folder else path) in left_out
+                ):
                     continue
                 if is_folder:
                     waiting.append(path)
                     continue
-                look.files[path] = (info.st_mode, info.st_size, info.st_mtime_ns, info.st_ctime_ns, info.st_ino)
+                look.files[path] = (
+                    info.st_mode,
+                    info.st_size,
+                    info.st_mtime_ns,
+                    info.st_ctime_ns,
+                    info.st_ino,
+                )
                 if now - max(info.st_ctime_ns, info.st_mtime_ns) < _COARSE:
                     bytes_left -= info.st_size
-                    look.racy[path] = content_hash(entry.path, info.st_mode) if bytes_left >= 0 else b""
+                    look.racy[path] = (
+                        content_hash(entry.path, info.st_mode)
+                        if bytes_left >= 0
+                        else b""
+                    )
             if len(look.files) + len(look.names) > MOST_TO_LOOK_AT:
                 return None
     except OSError:

@@ -27,7 +27,11 @@ _SAFE = (
 
 def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment without `GIT_*`, keys, global and system configuration, prompts, locks and network."""
-    kept = {name: value for name, value in child_environment(environ).items() if not name.startswith("GIT_")}
+    kept = {
+        name: value
+        for name, value in child_environment(environ).items()
+        if not name.startswith("GIT_")
+    }
     return {
         **kept,
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -46,7 +50,9 @@ def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
     """Return the first git on PATH outside of the workspace. Raise WorkspaceError if there is none."""
     program = program_outside("git", environ, (workspace,))
     if program is None:
-        raise WorkspaceError("git is not on PATH; snapshots of the workspace need it", "install git")
+        raise WorkspaceError(
+            "git is not on PATH; snapshots of the workspace need it", "install git"
+        )
     return str(program)
 
 
@@ -83,23 +89,50 @@ def ask_git(
     return answer.returncode, answer.stdout, answer.stderr
 
 
-def describe(path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0) -> str:
+def describe(
+    path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0
+) -> str:
     """Return "git, clean", "git, uncommitted changes", "git" if git did not answer in time, or "no git".
 
     A goal file that is not in git yet, as `goal init` writes it, is no change. The folder is not changed, and filters of its
     repository do not run.
     """
-    call = partial(ask_git, path, environ=os.environ if environ is None else environ, timeout=timeout)
-    names = call("config", "--name-only", "-z", "--get-regexp", r"^filter\..*\.(clean|process|required)$")[1]
-    off = {name: "false" if name.endswith(".required") else "" for name in os.fsdecode(names).split("\0")[:-1]}
-    status = "status --porcelain -z --untracked-files=normal --ignore-submodules=all -- ."
+    call = partial(
+        ask_git,
+        path,
+        environ=os.environ if environ is None else environ,
+        timeout=timeout,
+    )
+    names = call(
+        "config",
+        "--name-only",
+        "-z",
+        "--get-regexp",
+        r"^filter\..*\.(clean|process|required)$",
+    )[1]
+    off = {
+        name: "false" if name.endswith(".required") else ""
+        for name in os.fsdecode(names).split("\0")[:-1]
+    }
+    status = (
+        "status --porcelain -z --untracked-files=normal --ignore-submodules=all -- ."
+    )
     code, output, _ = call(*status.split(), settings=off)
     if code == 0:
-        changes = [entry for entry in output.split(b"\0") if entry and not _NEW_GOAL_FILE.match(entry)]
+        changes = [
+            entry
+            for entry in output.split(b"\0")
+            if entry and not _NEW_GOAL_FILE.match(entry)
+        ]
         return "git, uncommitted changes" if changes else "git, clean"
     # Git is missing, too slow, or refuses the folder of another user.
     return (
-        "git" if any((parent / ".git").exists() for parent in (path.absolute(), *path.absolute().parents)) else "no git"
+        "git"
+        if any(
+            (parent / ".git").exists()
+            for parent in (path.absolute(), *path.absolute().parents)
+        )
+        else "no git"
     )
 
 
@@ -131,7 +164,9 @@ class GitFailed(WorkspaceError):
 class Git:
     """Calls git with one private store and the work tree of one workspace."""
 
-    def __init__(self, store: Path, workspace: Path, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: Path, workspace: Path, environ: Mapping[str, str]
+    ) -> None:
         self.store = store
         self.workspace = workspace
         self._environ = {**git_environment(environ), "GIT_LITERAL_PATHSPECS": "1"}
@@ -152,7 +187,11 @@ class Git:
         `repository` replace those of the store. `objects` is a folder of objects that are read as well.
         """
         folder = tree or repository or self.store
-        argv: list[str | bytes] = [self._program, *_OPTIONS, f"--git-dir={repository or self.store}"]
+        argv: list[str | bytes] = [
+            self._program,
+            *_OPTIONS,
+            f"--git-dir={repository or self.store}",
+        ]
         argv += [f"--work-tree={tree}"] if tree else []
         environ = {**self._environ, **({"GIT_INDEX_FILE": str(index)} if index else {})}
         if objects:
@@ -175,14 +214,18 @@ class Git:
             )
         except OSError as error:
             if folder.is_dir():
-                raise WorkspaceError(f"cannot run git in {folder}: {error.strerror}") from error
+                raise WorkspaceError(
+                    f"cannot run git in {folder}: {error.strerror}"
+                ) from error
             hint = f"mkdir -p {folder}; then goal restore RUN 0 writes the files of the start"
             raise WorkspaceError(f"{folder} is gone: {error.strerror}", hint) from error
         try:
             async with asyncio.timeout(_TIMEOUT):
                 output, errors = await process.communicate(stdin)
         except TimeoutError as error:
-            raise GitFailed(f"git {arguments[0]!s} took more than {_TIMEOUT:g} s") from error
+            raise GitFailed(
+                f"git {arguments[0]!s} took more than {_TIMEOUT:g} s"
+            ) from error
         finally:
             if process.returncode is None:
                 await asyncio.shield(_end(process))
@@ -193,7 +236,9 @@ class Git:
         answer = await self.run(*arguments, **options)
         if answer.code != 0:
             words = answer.errors.decode("utf-8", "replace").strip()
-            raise GitFailed(f"git {arguments[0]!s} failed in {self.store}: {words or answer.code}")
+            raise GitFailed(
+                f"git {arguments[0]!s} failed in {self.store}: {words or answer.code}"
+            )
         return answer.output
 
 
@@ -207,7 +252,9 @@ async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
         await asyncio.gather(beside, return_exceptions=True)
 
 
-async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) -> asyncio.subprocess.Process:
+async def _started(
+    starting: Coroutine[Any, Any, asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
     """Return the process. If the wait is cancelled, end it: asyncio would leave its pipes open, and report a lost status."""
     task = asyncio.ensure_future(starting)
     try:
@@ -224,7 +271,9 @@ async def _started(starting: Coroutine[Any, Any, asyncio.subprocess.Process]) ->
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Let git remove its lock, then kill it."""
-    send_signal(process.pid, SIGTERM)  # `terminate` would take the exit status, which asyncio waits for
+    send_signal(
+        process.pid, SIGTERM
+    )  # `terminate` would take the exit status, which asyncio waits for
     try:
         await asyncio.wait_for(process.wait(), _GRACE)
     except TimeoutError:
@@ -269,7 +318,9 @@ def repository_at(folder: Path) -> Repository | None:
             return None
         shared = content(place / "commondir").strip()
         common = place / os.fsdecode(shared) if shared else place
-        return Repository(folder, place, common) if (common / "objects").is_dir() else None
+        return (
+            Repository(folder, place, common) if (common / "objects").is_dir() else None
+        )
     except (OSError, ValueError):
         return None
 

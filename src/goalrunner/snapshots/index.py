@@ -27,7 +27,15 @@ _MANY = 1_000
 class Index:
     """The index, and the files that it cannot hold. Used by one task at a time."""
 
-    def __init__(self, git: Git, start: Start, sorter: Sorter, *, packs: bool, known: Collection[bytes] = ()) -> None:
+    def __init__(
+        self,
+        git: Git,
+        start: Start,
+        sorter: Sorter,
+        *,
+        packs: bool,
+        known: Collection[bytes] = (),
+    ) -> None:
         """`known` are paths whose content the store may have already; then reading a file writes nothing."""
         self._git = git
         self._ask = partial(git.ask, tree=git.workspace)
@@ -58,7 +66,9 @@ class Index:
             held = set(await self._listed())
         ignored = set(await self._listed("--ignored", self._rules))
         if tracked_by_user is not None:
-            hidden = ignored.intersection(tracked_by_user) | set(tracked_by_user).difference(held)
+            hidden = ignored.intersection(tracked_by_user) | set(
+                tracked_by_user
+            ).difference(held)
             found = await asyncio.to_thread(self._sorter.sort, hidden)
             self._start.write_tracked(sorted({*found.storable, *found.unstored}))
         self._tracked = self._absent = self._start.tracked()
@@ -71,7 +81,9 @@ class Index:
     async def update(self) -> tuple[str, dict[bytes, Entry]]:
         """Read what changed; return the tree and the entries that are not in it. Raise WorkspaceError."""
         for _ in range(_TRIES - 1):
-            with contextlib.suppress(GitFailed):  # a file was removed, or shrank, while git read it
+            with contextlib.suppress(
+                GitFailed
+            ):  # a file was removed, or shrank, while git read it
                 return await self._update()
         return await self._update()
 
@@ -83,8 +95,14 @@ class Index:
         storable = frozenset(found.storable)
         await self._forget(self._racy | (modified - storable))
         await self._add(found.storable)
-        self._write_racy(frozenset(await asyncio.to_thread(self._sorter.changed_since, storable, began - 1)))
-        self._absent = (self._absent | self._tracked.intersection([*found.gone, *found.unstored])) - storable
+        self._write_racy(
+            frozenset(
+                await asyncio.to_thread(self._sorter.changed_since, storable, began - 1)
+            )
+        )
+        self._absent = (
+            self._absent | self._tracked.intersection([*found.gone, *found.unstored])
+        ) - storable
         self._know(storable)
         if paths or not self._written:
             self._written = ""
@@ -102,7 +120,9 @@ class Index:
 
     async def ignored(self) -> list[bytes]:
         """Return the ignored paths. A folder ends with a slash; if not it but all that it contains is ignored, that follows."""
-        output = await self._ask("ls-files", "--others", "--ignored", "--directory", self._rules, "-z")
+        output = await self._ask(
+            "ls-files", "--others", "--ignored", "--directory", self._rules, "-z"
+        )
         return output.split(b"\0")[:-1]
 
     def doubt(self, paths: Iterable[bytes]) -> None:
@@ -119,14 +139,26 @@ class Index:
     async def _look(self) -> tuple[set[bytes], set[bytes]]:
         """Return what differs from the index: changed paths, and other paths."""
         arguments = ("diff-files", "--name-only", "-z", "--no-renames")
-        changed, found = await both(self._git.run(*arguments, tree=self._git.workspace), self._others())
+        changed, found = await both(
+            self._git.run(*arguments, tree=self._git.workspace), self._others()
+        )
         if changed.code != 0:
-            raise GitFailed(f"the index of {self._git.store} is damaged: {changed.errors.decode('utf-8', 'replace')}")
+            raise GitFailed(
+                f"the index of {self._git.store} is damaged: {changed.errors.decode('utf-8', 'replace')}"
+            )
         for line in os.fsdecode(changed.errors + found.errors).splitlines():
             if line.endswith("Permission denied") and not self._is_foreign(line):
-                hint = "give yourself access to it (chmod u+rwx), or add it to .gitignore"
-                raise WorkspaceError(f"{self._git.workspace} cannot be read: {line.removeprefix('warning: ')}", hint)
-        modified, others = set(changed.output.split(b"\0")[:-1]), set(found.output.split(b"\0")[:-1])
+                hint = (
+                    "give yourself access to it (chmod u+rwx), or add it to .gitignore"
+                )
+                raise WorkspaceError(
+                    f"{self._git.workspace} cannot be read: {line.removeprefix('warning: ')}",
+                    hint,
+                )
+        modified, others = (
+            set(changed.output.split(b"\0")[:-1]),
+            set(found.output.split(b"\0")[:-1]),
+        )
         if nested := {path for path in others if path.endswith(b"/")}:
             others = (others - nested) | await self._inside(nested)
         return modified, others
@@ -135,15 +167,28 @@ class Index:
         """Return whether git warns of a folder of another user, such as a database's volume. The agent cannot have closed it."""
         match = _CLOSED.fullmatch(warning)
         try:
-            return match is not None and os.lstat(self._git.workspace / match[1]).st_uid != os.geteuid()
+            return (
+                match is not None
+                and os.lstat(self._git.workspace / match[1]).st_uid != os.geteuid()
+            )
         except OSError:
             return False
 
     async def _others(self, *paths: bytes) -> Answer:
         """Return what is neither ignored nor in the index; a nested repository ends with a slash."""
-        answer = await self._git.run("ls-files", "--others", self._rules, "-z", "--", *paths, tree=self._git.workspace)
+        answer = await self._git.run(
+            "ls-files",
+            "--others",
+            self._rules,
+            "-z",
+            "--",
+            *paths,
+            tree=self._git.workspace,
+        )
         if answer.code != 0:
-            raise GitFailed(f"{self._git.workspace} cannot be read: {answer.errors.decode('utf-8', 'replace').strip()}")
+            raise GitFailed(
+                f"{self._git.workspace} cannot be read: {answer.errors.decode('utf-8', 'replace').strip()}"
+            )
         return answer
 
     async def _inside(self, nested: set[bytes]) -> set[bytes]:
@@ -151,10 +196,19 @@ class Index:
         waiting, seen, files = set(nested), set(nested), set[bytes]()
         while waiting:
             folders = sorted(waiting)
-            await self._change([b"100644 %b\t%b%b" % (_EMPTY_BLOB, folder, _PLACEHOLDER) for folder in folders])
+            await self._change(
+                [
+                    b"100644 %b\t%b%b" % (_EMPTY_BLOB, folder, _PLACEHOLDER)
+                    for folder in folders
+                ]
+            )
             found = set[bytes]()
             for first in range(0, len(folders), _MANY):
-                found |= set((await self._others(*folders[first : first + _MANY])).output.split(b"\0")[:-1])
+                found |= set(
+                    (await self._others(*folders[first : first + _MANY])).output.split(
+                        b"\0"
+                    )[:-1]
+                )
             waiting = {path for path in found if path.endswith(b"/")}
             files |= found - waiting
             waiting -= seen
@@ -164,19 +218,28 @@ class Index:
         return files
 
     async def _listed(self, *arguments: str | bytes) -> list[bytes]:
-        return (await self._ask("ls-files", "--cached", "-z", *arguments)).split(b"\0")[:-1]
+        return (await self._ask("ls-files", "--cached", "-z", *arguments)).split(b"\0")[
+            :-1
+        ]
 
     async def _forget(self, paths: Iterable[bytes]) -> None:
         await self._change([b"0 %b\t%b" % (b"0" * 40, path) for path in paths])
 
     async def _change(self, lines: list[bytes]) -> None:
         if lines:
-            await self._ask("update-index", "-z", "--index-info", stdin=b"".join(line + b"\0" for line in lines))
+            await self._ask(
+                "update-index",
+                "-z",
+                "--index-info",
+                stdin=b"".join(line + b"\0" for line in lines),
+            )
 
     async def _add(self, paths: list[bytes]) -> None:
         if not paths:
             return
-        self._write_racy(self._racy | frozenset(paths))  # in case this process is killed
+        self._write_racy(
+            self._racy | frozenset(paths)
+        )  # in case this process is killed
         known = [path for path in paths if path in self._known]
         others = [path for path in paths if path not in self._known]
         await self._store(known)
@@ -185,9 +248,22 @@ class Index:
     async def _store(self, paths: list[bytes], *options: str) -> None:
         if paths:
             stdin = b"".join(path + b"\0" for path in paths)
-            await self._ask(*options, "update-index", "--add", "--remove", "--replace", "-z", "--stdin", stdin=stdin)
+            await self._ask(
+                *options,
+                "update-index",
+                "--add",
+                "--remove",
+                "--replace",
+                "-z",
+                "--stdin",
+                stdin=stdin,
+            )
 
     def _write_racy(self, paths: frozenset[bytes]) -> None:
         if paths != self._racy:
-            write_whole(self._git.store / "racy", b"".join(path + b"\0" for path in sorted(paths)), lasting=False)
+            write_whole(
+                self._git.store / "racy",
+                b"".join(path + b"\0" for path in sorted(paths)),
+                lasting=False,
+            )
             self._racy = paths

@@ -42,16 +42,26 @@ def write_blob(store: Path, content: bytes) -> str:
     return _write(store, "blob", content)
 
 
-def write_tree(store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str]) -> str:
+def write_tree(
+    store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str]
+) -> str:
     """Store a tree of named trees and blobs, given by their ids; return its id. Raise OSError."""
     rows = [(f"{name}/", f"40000 {name}", id_) for name, id_ in trees.items()]
     rows += [(name, f"100644 {name}", id_) for name, id_ in blobs.items()]
-    return _write(store, "tree", b"".join(row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows)))
+    return _write(
+        store,
+        "tree",
+        b"".join(
+            row.encode() + b"\0" + bytes.fromhex(id_) for _, row, id_ in sorted(rows)
+        ),
+    )
 
 
 def object_id(kind: str, body: bytes) -> str:
     """Return the id that git gives to this content."""
-    return hashlib.sha1(f"{kind} {len(body)}\0".encode() + body, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(
+        f"{kind} {len(body)}\0".encode() + body, usedforsecurity=False
+    ).hexdigest()
 
 
 def _write(store: Path, kind: str, body: bytes) -> str:
@@ -59,14 +69,20 @@ def _write(store: Path, kind: str, body: bytes) -> str:
     place = store / "objects" / name[:2] / name[2:]
     if not place.exists():
         place.parent.mkdir(exist_ok=True)
-        write_whole(place, zlib.compress(f"{kind} {len(body)}\0".encode() + body, 1), lasting=False)
+        write_whole(
+            place,
+            zlib.compress(f"{kind} {len(body)}\0".encode() + body, 1),
+            lasting=False,
+        )
     return name
 
 
 def keep_snapshot(store: Path, tree: str, state: str) -> Snapshot:
     """Name a tree and the state of the repositories (a blob, or empty) as a snapshot. Raise OSError."""
     identifier = _identifier(tree, state)
-    root = write_tree(store, trees={"tree": tree}, blobs={"repository": state} if state else {})
+    root = write_tree(
+        store, trees={"tree": tree}, blobs={"repository": state} if state else {}
+    )
     write_whole(store / REFS / identifier, f"{root}\n".encode(), lasting=False)
     return Snapshot(id=identifier, tree=tree, repository=state)
 
@@ -112,10 +128,22 @@ def store_name(workspace: Path) -> str:
 
 def make_store(folder: Path) -> None:
     """Create the store, or what is missing of it. Raise OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # mkdir sets the mode of the last folder only
-    for name in ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info"):
+    folder.mkdir(
+        mode=0o700, parents=True, exist_ok=True
+    )  # mkdir sets the mode of the last folder only
+    for name in (
+        "objects/info",
+        "objects/pack",
+        "refs/heads",
+        "refs/snapshots",
+        "info",
+    ):
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name, text in (("config", _CONFIG), ("info/attributes", _ATTRIBUTES), ("HEAD", "ref: refs/heads/none\n")):
+    for name, text in (
+        ("config", _CONFIG),
+        ("info/attributes", _ATTRIBUTES),
+        ("HEAD", "ref: refs/heads/none\n"),
+    ):
         write_whole(folder / name, text.encode(), lasting=False)
 
 
@@ -124,20 +152,35 @@ async def packs_well(git: Git) -> bool:
     found = re.match(rb"git version (\d+)\.(\d+)", await git.ask("version"))
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version < (2, 31):
-        raise WorkspaceError("git is too old for snapshots of the workspace", "install git 2.31 or newer")
+        raise WorkspaceError(
+            "git is too old for snapshots of the workspace", "install git 2.31 or newer"
+        )
     return version >= (2, 38)
 
 
 async def find_snapshot(git: Git, beginning: str) -> Snapshot:
     """Return the only snapshot whose id begins like this. Raise UsageError for none or several, or WorkspaceError."""
-    found = [name for name in await kept_ids(git) if beginning and name.startswith(beginning)]
+    found = [
+        name for name in await kept_ids(git) if beginning and name.startswith(beginning)
+    ]
     if not found:
-        raise UsageError(f'no snapshot "{beginning}" is kept of {git.workspace}', "give the id, or its beginning")
+        raise UsageError(
+            f'no snapshot "{beginning}" is kept of {git.workspace}',
+            "give the id, or its beginning",
+        )
     if len(found) > 1:
-        raise UsageError(f'"{beginning}" matches {len(found)} snapshots of {git.workspace}', "give more of the id")
+        raise UsageError(
+            f'"{beginning}" matches {len(found)} snapshots of {git.workspace}',
+            "give more of the id",
+        )
     rows = (await git.ask("ls-tree", "-z", REFS + found[0])).decode().split("\0")[:-1]
-    parts = {name: meta.split(" ")[2] for meta, _, name in (row.partition("\t") for row in rows)}
-    snapshot = Snapshot(id=found[0], tree=parts["tree"], repository=parts.get("repository", ""))
+    parts = {
+        name: meta.split(" ")[2]
+        for meta, _, name in (row.partition("\t") for row in rows)
+    }
+    snapshot = Snapshot(
+        id=found[0], tree=parts["tree"], repository=parts.get("repository", "")
+    )
     if snapshot.id != _identifier(snapshot.tree, snapshot.repository):
         raise WorkspaceError(f"snapshot {snapshot.id} in {git.store} was changed")
     return snapshot
@@ -151,7 +194,9 @@ async def kept_ids(git: Git) -> list[str]:
 
 async def keeps(git: Git, snapshot: Snapshot) -> bool:
     """Return whether the store has a snapshot. Raise WorkspaceError if the store cannot be read."""
-    return (await git.run("show-ref", "--verify", "--quiet", REFS + snapshot.id)).code == 0
+    return (
+        await git.run("show-ref", "--verify", "--quiet", REFS + snapshot.id)
+    ).code == 0
 
 
 def printable_path(name: bytes) -> str:
@@ -159,11 +204,15 @@ def printable_path(name: bytes) -> str:
     text = name.decode(errors="surrogateescape")
     if text.isprintable() and "\\" not in text:
         return text
-    return "".join(one if one.isprintable() and one != "\\" else _escaped(one) for one in text)
+    return "".join(
+        one if one.isprintable() and one != "\\" else _escaped(one) for one in text
+    )
 
 
 def _escaped(character: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape"))
+    return "".join(
+        f"\\x{byte:02x}" for byte in character.encode(errors="surrogateescape")
+    )
 
 
 def raw(path: str) -> bytes:
@@ -182,9 +231,14 @@ class PathClaim:
     def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
         handles = contextlib.ExitStack()
         self._release = weakref.finalize(self, handles.close)
-        places = [] if workspace is None else [(workspace, os.O_RDONLY | os.O_DIRECTORY)]
+        places = (
+            [] if workspace is None else [(workspace, os.O_RDONLY | os.O_DIRECTORY)]
+        )
         try:
-            for path, flags in (*places, (lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW)):
+            for path, flags in (
+                *places,
+                (lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW),
+            ):
                 handle = os.open(path, flags, 0o600)
                 handles.callback(os.close, handle)
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -208,7 +262,9 @@ def refuse_claimed(workspace: Path, lock: Path) -> None:
 
     With it, a run is refused before its folder is made.
     """
-    with contextlib.suppress(OSError):  # a workspace that cannot be read gives an error of its own later
+    with contextlib.suppress(
+        OSError
+    ):  # a workspace that cannot be read gives an error of its own later
         PathClaim(workspace, lock).close()
 
 
@@ -216,7 +272,9 @@ def _busy(workspace: Path, lock: Path) -> WorkspaceBusy:
     process, run = "", ""
     with contextlib.suppress(OSError), lock.open(errors="replace") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # free: what it says is about an earlier run
+            fcntl.flock(
+                file, fcntl.LOCK_SH | fcntl.LOCK_NB
+            )  # free: what it says is about an earlier run
         except OSError:
             process, _, run = file.read().strip().partition(" ")
     name, watch = (f": {run}", f" (goal watch {run})") if run else ("", "")
@@ -232,7 +290,9 @@ _PUT_ASIDE = "restored"
 
 def put_aside(store: Path, identifier: str) -> None:
     """Note a snapshot taken before a restore, which no log names. Raise OSError."""
-    with open(os.open(store / _PUT_ASIDE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as file:
+    with open(
+        os.open(store / _PUT_ASIDE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a"
+    ) as file:
         file.write(f"{int(time.time())} {identifier}\n")
 
 
@@ -246,7 +306,11 @@ def last_used(store: Path) -> float:
 
 
 def shrink(
-    store: Path, workspace: Path, environ: Mapping[str, str], kept: Callable[[], Collection[str]], since: float
+    store: Path,
+    workspace: Path,
+    environ: Mapping[str, str],
+    kept: Callable[[], Collection[str]],
+    since: float,
 ) -> int:
     """Remove every snapshot that is not `kept`, and its objects; return how many.
 
@@ -258,7 +322,9 @@ def shrink(
         with contextlib.suppress(OSError):
             for line in (store / _PUT_ASIDE).read_text().splitlines():
                 when, _, identifier = line.partition(" ")
-                keep |= {identifier} if when.isdecimal() and float(when) >= since else set()
+                keep |= (
+                    {identifier} if when.isdecimal() and float(when) >= since else set()
+                )
         return asyncio.run(_shrink(Git(store, workspace, environ), keep))
 
 
@@ -290,6 +356,9 @@ def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) ->
 @contextlib.contextmanager
 def _claimed(store: Path, workspace: Path) -> Iterator[None]:
     with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
-        claim = PathClaim(workspace if workspace != store and workspace.is_dir() else None, store / "lock")
+        claim = PathClaim(
+            workspace if workspace != store and workspace.is_dir() else None,
+            store / "lock",
+        )
     with contextlib.closing(claim):
         yield

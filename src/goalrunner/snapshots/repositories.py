@@ -40,9 +40,15 @@ class RepositoryStates:
         if known and mark and known[0] == mark:
             return known[1]
         if mark:
-            answer = await self._git.run("ls-files", "--stage", "-z", index=repository.index)
+            answer = await self._git.run(
+                "ls-files", "--stage", "-z", index=repository.index
+            )
             # An index in another format (split, SHA-256) is hashed as a file.
-            staged = answer.output if answer.code == 0 else await asyncio.to_thread(content, repository.index)
+            staged = (
+                answer.output
+                if answer.code == 0
+                else await asyncio.to_thread(content, repository.index)
+            )
         self._known[repository.index] = mark, hashlib.sha256(staged).digest()
         return self._known[repository.index][1]
 
@@ -58,9 +64,22 @@ def _refs(repository: Repository) -> bytes:
     for place in (repository.common, repository.git_dir):
         for folder, _, files in os.walk(place / "refs"):
             paths = [Path(folder, file) for file in files]
-            refs |= {os.fsencode(path.relative_to(place)): content(path).strip() for path in paths}
-    listed = [name + b" " + value for name, value in sorted(refs.items()) if not name.startswith(b"refs/remotes/")]
-    return b"\n".join([target.strip(), content(repository.common / "reftable" / "tables.list"), *listed])
+            refs |= {
+                os.fsencode(path.relative_to(place)): content(path).strip()
+                for path in paths
+            }
+    listed = [
+        name + b" " + value
+        for name, value in sorted(refs.items())
+        if not name.startswith(b"refs/remotes/")
+    ]
+    return b"\n".join(
+        [
+            target.strip(),
+            content(repository.common / "reftable" / "tables.list"),
+            *listed,
+        ]
+    )
 
 
 def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
@@ -71,7 +90,11 @@ def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
             line = line[:-1]
         pattern = line.removeprefix(b"!")
         if not line.startswith(b"#") and pattern.strip(b"/"):
-            yield line[: len(line) - len(pattern)], pattern, b"/" in pattern.rstrip(b"/")
+            yield (
+                line[: len(line) - len(pattern)],
+                pattern,
+                b"/" in pattern.rstrip(b"/"),
+            )
 
 
 def below(text: bytes, folder: bytes) -> list[bytes]:
@@ -90,7 +113,11 @@ def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
     lines: list[bytes] = []
     for sign, pattern, is_bound in _rules(text):
         rests = _rests(pattern.removeprefix(b"/").split(b"/"), way) if is_bound else []
-        lines += [sign + b"/" + b"/".join(rest) for rest in rests] if is_bound else [sign + pattern]
+        lines += (
+            [sign + b"/" + b"/".join(rest) for rest in rests]
+            if is_bound
+            else [sign + pattern]
+        )
     return lines
 
 
@@ -106,8 +133,16 @@ def _rests(pattern: Sequence[bytes], way: Sequence[bytes]) -> list[Sequence[byte
     if pattern[0] == b"**":
         return [*_rests(pattern[1:], way), *_rests(pattern, way[1:])]
     # With git's `[^a]` and `\x`.
-    text = re.sub(r"\\(.)", lambda found: f"[{found[1]}]", pattern[0].decode("latin-1").replace("[^", "[!"))
-    return _rests(pattern[1:], way[1:]) if re.match(translate(text), way[0].decode("latin-1")) else []
+    text = re.sub(
+        r"\\(.)",
+        lambda found: f"[{found[1]}]",
+        pattern[0].decode("latin-1").replace("[^", "[!"),
+    )
+    return (
+        _rests(pattern[1:], way[1:])
+        if re.match(translate(text), way[0].decode("latin-1"))
+        else []
+    )
 
 
 class Start:
@@ -130,7 +165,11 @@ class Start:
 
     def write_tracked(self, paths: list[bytes]) -> None:
         """Save the ignored paths that the user's repositories track; to be called last. Raise OSError."""
-        write_whole(self.folder / "tracked", b"".join(path + b"\0" for path in paths), lasting=False)
+        write_whole(
+            self.folder / "tracked",
+            b"".join(path + b"\0" for path in paths),
+            lasting=False,
+        )
 
     @property
     def commit(self) -> str | None:
@@ -149,7 +188,9 @@ async def head_of(git: Git) -> str:
     found = enclosing(git.workspace)
     if found is None:
         return ""
-    answer = await git.run("rev-parse", "--verify", "--quiet", "HEAD", repository=found.git_dir)
+    answer = await git.run(
+        "rev-parse", "--verify", "--quiet", "HEAD", repository=found.git_dir
+    )
     return answer.output.decode().strip() if answer.code == 0 else ""
 
 
@@ -165,7 +206,14 @@ async def committed_paths(git: Git, commit: str) -> Mapping[str, str] | None:
         return {}
     inside = os.path.relpath(git.workspace, repository.root)
     folder = b"" if inside == "." else os.fsencode(f"{inside}/")
-    listing = ("ls-tree", "-r", "-z", "--full-tree", commit, *(("--", folder) if folder else ()))
+    listing = (
+        "ls-tree",
+        "-r",
+        "-z",
+        "--full-tree",
+        commit,
+        *(("--", folder) if folder else ()),
+    )
     answer = await git.run(*listing, repository=repository.git_dir)
     rows = answer.output.split(b"\0")[:-1] if answer.code == 0 else []
     paths: dict[str, str] = {}
@@ -182,21 +230,42 @@ async def parent_of(git: Git) -> Repository | None:
     if found is None or found.root == git.workspace:
         return None
     path = b"./" + os.fsencode(git.workspace.relative_to(found.root))
-    answer = await git.run("check-ignore", "-q", "--no-index", "--", path, tree=found.root, repository=found.git_dir)
+    answer = await git.run(
+        "check-ignore",
+        "-q",
+        "--no-index",
+        "--",
+        path,
+        tree=found.root,
+        repository=found.git_dir,
+    )
     return found if answer.code == 1 else None
 
 
-async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple[list[bytes], list[Repository]]:
+async def ignore_rules(
+    git: Git, parent: Repository | None, home: Path
+) -> tuple[list[bytes], list[Repository]]:
     """Return the lines of all current ignore files, the strongest last, and the repositories in the workspace."""
     answer = await git.ask(
-        *("ls-files", "--others", "--ignored", "--directory", "--exclude-per-directory=.gitignore", "-z"),
+        *(
+            "ls-files",
+            "--others",
+            "--ignored",
+            "--directory",
+            "--exclude-per-directory=.gitignore",
+            "-z",
+        ),
         tree=git.workspace,
         index=git.store / "none",
     )
-    closed = frozenset(path.rstrip(b"/") for path in answer.split(b"\0") if path.endswith(b"/"))
+    closed = frozenset(
+        path.rstrip(b"/") for path in answer.split(b"\0") if path.endswith(b"/")
+    )
     lines = _from_above(git.workspace, parent) if parent else []
     repositories: list[Repository] = []
-    for folder, names in await asyncio.to_thread(lambda: list(_folders(git.workspace, closed))):
+    for folder, names in await asyncio.to_thread(
+        lambda: list(_folders(git.workspace, closed))
+    ):
         place = git.workspace / os.fsdecode(folder) if names else git.workspace
         repository = repository_at(place) if b".git" in names else None
         if repository:
@@ -207,7 +276,9 @@ async def ignore_rules(git: Git, parent: Repository | None, home: Path) -> tuple
         if b".gitignore" in names and not (place / ".gitignore").is_symlink():
             lines += below(content(place / ".gitignore"), folder)
     if home.is_relative_to(git.workspace):
-        lines.append(b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/")
+        lines.append(
+            b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/"
+        )
     return lines, repositories
 
 
@@ -220,16 +291,23 @@ async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
         arguments = ("ls-files", "--cached", "-z")
         answer = await git.run(*arguments, index=repository.index)
         if answer.code != 0:  # an index in another format than the store's
-            answer = await git.run(*arguments, index=repository.index, repository=repository.git_dir)
+            answer = await git.run(
+                *arguments, index=repository.index, repository=repository.git_dir
+            )
         if answer.code != 0:
             words = answer.errors.decode("utf-8", "replace").strip()
             hint = f"see what `git -C {repository.root} status` says"
-            raise WorkspaceError(f"the index of {repository.root} cannot be read: {words}", hint)
+            raise WorkspaceError(
+                f"the index of {repository.root} cannot be read: {words}", hint
+            )
         listed = answer.output.split(b"\0")[:-1]
         if repository.root == git.workspace:
             paths.update(listed)
             continue
-        root, outer = os.fsencode(repository.root) + b"/", os.fsencode(git.workspace) + b"/"
+        root, outer = (
+            os.fsencode(repository.root) + b"/",
+            os.fsencode(git.workspace) + b"/",
+        )
         found = (root + path for path in listed)
         paths |= {path.removeprefix(outer) for path in found if path.startswith(outer)}
     return paths
@@ -240,14 +318,18 @@ def _from_above(workspace: Path, parent: Repository) -> list[bytes]:
     names = [os.fsencode(name) for name in way]
     lines = above(content(parent.common / "info" / "exclude"), names)
     for depth in range(len(way)):
-        lines += above(content(parent.root.joinpath(*way[:depth], ".gitignore")), names[depth:])
+        lines += above(
+            content(parent.root.joinpath(*way[:depth], ".gitignore")), names[depth:]
+        )
     return lines
 
 
 _NAMES = frozenset({b".git", b".gitignore"})
 
 
-def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes, frozenset[bytes]]]:
+def _folders(
+    workspace: Path, closed: frozenset[bytes]
+) -> Iterator[tuple[bytes, frozenset[bytes]]]:
     """Yield every folder that is not ignored, outer ones first, and which of `_NAMES` it contains."""
     root = os.fsencode(workspace)
     waiting = [b""]
@@ -259,7 +341,13 @@ def _folders(workspace: Path, closed: frozenset[bytes]) -> Iterator[tuple[bytes,
                 entries += found
         except OSError as error:
             if not folder:
-                raise WorkspaceError(f"{printable_path(root)} cannot be read: {error.strerror}") from error
+                raise WorkspaceError(
+                    f"{printable_path(root)} cannot be read: {error.strerror}"
+                ) from error
         yield folder, _NAMES.intersection(entry.name for entry in entries)
-        inner = [entry.name for entry in entries if entry.name != b".git" and entry.is_dir(follow_symlinks=False)]
+        inner = [
+            entry.name
+            for entry in entries
+            if entry.name != b".git" and entry.is_dir(follow_symlinks=False)
+        ]
         waiting += {os.path.join(folder, name) for name in inner} - closed

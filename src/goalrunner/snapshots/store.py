@@ -22,9 +22,22 @@ from goalrunner.snapshots import objects, user_index
 from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.file_times import ChangedSince, is_overlay
 from goalrunner.snapshots.files import LARGE, Look, Sorter, look_at, manifest
-from goalrunner.snapshots.git import Git, GitFailed, Repository, both, enclosing, repository_at
+from goalrunner.snapshots.git import (
+    Git,
+    GitFailed,
+    Repository,
+    both,
+    enclosing,
+    repository_at,
+)
 from goalrunner.snapshots.index import Index
-from goalrunner.snapshots.objects import Entry, PathClaim, object_id, printable_path, raw
+from goalrunner.snapshots.objects import (
+    Entry,
+    PathClaim,
+    object_id,
+    printable_path,
+    raw,
+)
 from goalrunner.snapshots.repositories import (
     RepositoryStates,
     Start,
@@ -61,7 +74,9 @@ class SnapshotStore(SnapshotReader):
         self._kept = start
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
-        git = Git(self.folder, self.workspace, os.environ if environ is None else environ)
+        git = Git(
+            self.folder, self.workspace, os.environ if environ is None else environ
+        )
         super().__init__(git, Patterns((*CACHES, *outputs), own=not outputs))
         self._states = RepositoryStates(git)
         self._large = large
@@ -97,13 +112,17 @@ class SnapshotStore(SnapshotReader):
             try:
                 try:
                     return await self._take(await self._ready())
-                except GitFailed:  # a power cut damaged the index or an object: create both again
+                except (
+                    GitFailed
+                ):  # a power cut damaged the index or an object: create both again
                     self._index = self._seen = None
                     await asyncio.to_thread(user_index.forget_index, self.folder)
                     return await self._take(await self._ready())
             except OSError as error:
                 hint = "check that the disk has space and that GOAL_HOME is writable"
-                raise WorkspaceError(f"no snapshot of {self.workspace}: {error}", hint) from error
+                raise WorkspaceError(
+                    f"no snapshot of {self.workspace}: {error}", hint
+                ) from error
 
     async def touched(self, since: int) -> dict[str, int] | None:
         """Return when the files of the last snapshot and their folders changed, if not before `since` (nanoseconds, ctime).
@@ -114,26 +133,48 @@ class SnapshotStore(SnapshotReader):
         """
         async with self._turn:
             index = await self._ready()
-            files = self._seen.files.keys() if self._seen else {*await index.paths(), *self._content[1]}
+            files = (
+                self._seen.files.keys()
+                if self._seen
+                else {*await index.paths(), *self._content[1]}
+            )
             repositories = await asyncio.to_thread(self._repositories, index.folders)
-            return await asyncio.to_thread(self._touched, since, set(files), set(index.folders), repositories)
+            return await asyncio.to_thread(
+                self._touched, since, set(files), set(index.folders), repositories
+            )
 
     def _touched(
-        self, since: int, files: set[bytes], folders: set[bytes], repositories: Sequence[Repository]
+        self,
+        since: int,
+        files: set[bytes],
+        folders: set[bytes],
+        repositories: Sequence[Repository],
     ) -> dict[str, int] | None:
         def is_known(path: bytes) -> bool:
-            return (path in files and not self._passes(path)) or (path in folders and not self._passes(path + b"/"))
+            return (path in files and not self._passes(path)) or (
+                path in folders and not self._passes(path + b"/")
+            )
 
         found = ChangedSince(self._root, since, is_known)
         found.look(files, folders)
         if found.in_future:
             return None
         # On an overlay, a file that is only opened for writing is copied up, and has a new ctime.
-        copied = found.kept if found.kept and is_overlay(self.workspace) else frozenset[bytes]()
-        changed = {path: at for path, at in found.times.items() if path not in copied and not self._passes(path)}
+        copied = (
+            found.kept
+            if found.kept and is_overlay(self.workspace)
+            else frozenset[bytes]()
+        )
+        changed = {
+            path: at
+            for path, at in found.times.items()
+            if path not in copied and not self._passes(path)
+        }
         times = {printable_path(path): at for path, at in changed.items()}
         for one in repositories:
-            name = printable_path(os.path.relpath(os.fsencode(one.root / ".git"), self._root))
+            name = printable_path(
+                os.path.relpath(os.fsencode(one.root / ".git"), self._root)
+            )
             if at := one.changed_since(since):
                 times[name] = at
         return times
@@ -151,7 +192,9 @@ class SnapshotStore(SnapshotReader):
         async with self._turn:
             await self._ready()
             if self._committed is None:
-                self._committed = await committed_paths(self.git, self._start.commit or "")
+                self._committed = await committed_paths(
+                    self.git, self._start.commit or ""
+                )
             return self._committed
 
     async def ignored_names(self) -> tuple[str, ...]:
@@ -159,11 +202,21 @@ class SnapshotStore(SnapshotReader):
         async with self._turn:
             index = await self._ready()
             is_known = await self._look(index) is not None and self._ignored
-            found = self._ignored[1] if is_known and self._ignored else await index.ignored()
+            found = (
+                self._ignored[1]
+                if is_known and self._ignored
+                else await index.ignored()
+            )
         home = f"{os.path.relpath(self._home, self.workspace)}/"
-        return tuple(sorted(name for name in map(os.fsdecode, found) if not home.startswith(name)))
+        return tuple(
+            sorted(
+                name for name in map(os.fsdecode, found) if not home.startswith(name)
+            )
+        )
 
-    async def restore(self, snapshot: Snapshot, paths: Sequence[str] = ()) -> tuple[Change, ...]:
+    async def restore(
+        self, snapshot: Snapshot, paths: Sequence[str] = ()
+    ) -> tuple[Change, ...]:
         """Restore the files of the workspace, or only these `paths`, from a snapshot; return what changed.
 
         Ignored files, the data of repositories and empty folders stay as they are. The state before is kept as a
@@ -176,24 +229,47 @@ class SnapshotStore(SnapshotReader):
             (await self._ready()).doubt(map(raw, changes))
             self._seen = None
             there, then = await self.entries(before), await self.entries(snapshot)
-            gone = [path for path in wanted if path in there and path not in then and (paths or not there[path].stored)]
+            gone = [
+                path
+                for path in wanted
+                if path in there
+                and path not in then
+                and (paths or not there[path].stored)
+            ]
             await asyncio.to_thread(self._remove, gone)
             tree = f"{snapshot.tree}:content"
             if not paths:
-                await self.git.ask("read-tree", "--reset", "-u", tree, tree=self.workspace)
+                await self.git.ask(
+                    "read-tree", "--reset", "-u", tree, tree=self.workspace
+                )
             elif back := [raw(path) + b"\0" for path in wanted if path in then]:
-                arguments = ("checkout", tree, "--pathspec-from-file=-", "--pathspec-file-nul")
-                await self._with_new_index(self.workspace, *arguments, stdin=b"".join(back))
+                arguments = (
+                    "checkout",
+                    tree,
+                    "--pathspec-from-file=-",
+                    "--pathspec-file-nul",
+                )
+                await self._with_new_index(
+                    self.workspace, *arguments, stdin=b"".join(back)
+                )
         after = await self.snapshot()
         if left := (set(paths) or changes) & await self._differing(after, snapshot):
             names = ", ".join(sorted(left)[:10])
             hint = "all other paths were restored; these were not stored or cannot be written"
             raise WorkspaceError(f"not restored: {names}", hint)
-        return tuple(change for change in await self.all_changes(before, after) if change.kind != "repository")
+        return tuple(
+            change
+            for change in await self.all_changes(before, after)
+            if change.kind != "repository"
+        )
 
-    async def _with_new_index(self, tree: Path, *arguments: str, stdin: bytes = b"") -> None:
+    async def _with_new_index(
+        self, tree: Path, *arguments: str, stdin: bytes = b""
+    ) -> None:
         with tempfile.TemporaryDirectory(prefix="tmp_", dir=self.folder) as scratch:
-            await self.git.ask(*arguments, stdin=stdin, tree=tree, index=Path(scratch, "index"))
+            await self.git.ask(
+                *arguments, stdin=stdin, tree=tree, index=Path(scratch, "index")
+            )
 
     def _remove(self, paths: list[str]) -> None:
         for path in map(raw, paths):
@@ -202,15 +278,23 @@ class SnapshotStore(SnapshotReader):
                 os.unlink(place)
 
     async def _differing(self, old: Snapshot, new: Snapshot) -> set[str]:
-        return {change.path for change in await self.all_changes(old, new) if change.kind != "repository"}
+        return {
+            change.path
+            for change in await self.all_changes(old, new)
+            if change.kind != "repository"
+        }
 
     async def _ready(self) -> Index:
         if self._index:
             return self._index
         if not self.workspace.is_dir():
-            raise WorkspaceError(f"the workspace {self.workspace} does not exist any more")
+            raise WorkspaceError(
+                f"the workspace {self.workspace} does not exist any more"
+            )
         await asyncio.to_thread(objects.make_store, self.folder)
-        self._claim = self._claim or PathClaim(self.workspace, self.folder / "lock", self._run)
+        self._claim = self._claim or PathClaim(
+            self.workspace, self.folder / "lock", self._run
+        )
         # Left by a process that was killed: this object holds the lock.
         (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(objects.packs_well(self.git), self._begin())
@@ -227,7 +311,9 @@ class SnapshotStore(SnapshotReader):
         if self._tracked is None and not (self._kept and self._start.frozen):
             lines, repositories = await ignore_rules(self.git, self._parent, self._home)
             await asyncio.to_thread(self._start.write, lines, await head_of(self.git))
-            self._tracked = await tracked_paths(self.git, [*repositories, *([self._parent] if self._parent else [])])
+            self._tracked = await tracked_paths(
+                self.git, [*repositories, *([self._parent] if self._parent else [])]
+            )
 
     async def _take_over(self) -> Collection[bytes]:
         """Let a new store begin with what the user's repository knows; return the paths whose content it may have.
@@ -235,13 +321,23 @@ class SnapshotStore(SnapshotReader):
         Not later in a run: the agent can write that repository.
         """
         repository = self._parent or repository_at(self.workspace)
-        is_new = self._is_first and self._tracked is not None and not (self.folder / "index").exists()
+        is_new = (
+            self._is_first
+            and self._tracked is not None
+            and not (self.folder / "index").exists()
+        )
         self._is_first = False
-        if not is_new or repository is None or not await user_index.take_over(self.git, repository, self._large):
+        if (
+            not is_new
+            or repository is None
+            or not await user_index.take_over(self.git, repository, self._large)
+        ):
             return ()
         return self._tracked or ()
 
-    async def verify(self, snapshot: Snapshot, paths: Collection[str] | None = None) -> None:
+    async def verify(
+        self, snapshot: Snapshot, paths: Collection[str] | None = None
+    ) -> None:
         """Compare files with a snapshot if their content was taken over from the index of the user's repository.
 
         `paths` are all by default. To be called before the agent works. Raise WorkspaceError if the index was wrong.
@@ -252,11 +348,17 @@ class SnapshotStore(SnapshotReader):
         if not unread:
             return
         recorded = {
-            printable_path(path): blob.decode() for _, blob, path in await self._rows_of(snapshot) if path in unread
+            printable_path(path): blob.decode()
+            for _, blob, path in await self._rows_of(snapshot)
+            if path in unread
         }
         read = await self._hashed(unread)
-        differing = {path for path, blob in read.items() if recorded.get(path, blob) != blob}
-        if differing and (wrong := differing - await self._differing(snapshot, await self.snapshot())):
+        differing = {
+            path for path, blob in read.items() if recorded.get(path, blob) != blob
+        }
+        if differing and (
+            wrong := differing - await self._differing(snapshot, await self.snapshot())
+        ):
             async with self._turn:
                 (await self._ready()).doubt(map(raw, wrong))
                 self._seen = None
@@ -271,10 +373,20 @@ class SnapshotStore(SnapshotReader):
         """Return the blobs that files and links would have now, by path."""
         present = (await asyncio.to_thread(self._sorter.sort, paths)).storable
         places = [(path, os.path.join(self._root, path)) for path in present]
-        links = {path: object_id("blob", os.readlink(place)) for path, place in places if os.path.islink(place)}
+        links = {
+            path: object_id("blob", os.readlink(place))
+            for path, place in places
+            if os.path.islink(place)
+        }
         files = [path for path in present if path not in links]
         stdin = b"".join(path + b"\n" for path in files)
-        output = await self.git.ask("hash-object", "--no-filters", "--stdin-paths", stdin=stdin, tree=self.workspace)
+        output = await self.git.ask(
+            "hash-object",
+            "--no-filters",
+            "--stdin-paths",
+            stdin=stdin,
+            tree=self.workspace,
+        )
         hashes = links | dict(zip(files, output.decode().split(), strict=True))
         return {printable_path(path): blob for path, blob in hashes.items()}
 
@@ -307,7 +419,11 @@ class SnapshotStore(SnapshotReader):
             return None
         if self._ignored:
             before, ignored = self._ignored
-            look = await asyncio.to_thread(look_at, self._root, ignored) if before else None
+            look = (
+                await asyncio.to_thread(look_at, self._root, ignored)
+                if before
+                else None
+            )
             if look is None or (before and before.names == look.names):
                 return look
         ignored = await index.ignored()
@@ -319,21 +435,44 @@ class SnapshotStore(SnapshotReader):
 
     def _repositories(self, folders: Collection[bytes]) -> list[Repository]:
         """Return the repositories in `folders`, and the one around the workspace."""
-        places = [folder for folder in folders if os.path.lexists(os.path.join(self._root, folder, b".git"))]
-        real = (self.workspace / os.fsdecode(folder) for folder in places if self._sorter.is_folder(folder))
+        places = [
+            folder
+            for folder in folders
+            if os.path.lexists(os.path.join(self._root, folder, b".git"))
+        ]
+        real = (
+            self.workspace / os.fsdecode(folder)
+            for folder in places
+            if self._sorter.is_folder(folder)
+        )
         found = [repository for repository in map(repository_at, real) if repository]
         return found + ([self._parent] if self._parent else [])
 
-    def _keep(self, content: str, unstored: dict[bytes, Entry], states: dict[str, str]) -> Snapshot:
-        blobs = {"unstored": objects.write_blob(self.folder, manifest(unstored))} if unstored else {}
+    def _keep(
+        self, content: str, unstored: dict[bytes, Entry], states: dict[str, str]
+    ) -> Snapshot:
+        blobs = (
+            {"unstored": objects.write_blob(self.folder, manifest(unstored))}
+            if unstored
+            else {}
+        )
         tree = objects.write_tree(self.folder, trees={"content": content}, blobs=blobs)
-        state = objects.write_blob(self.folder, json.dumps(states, sort_keys=True).encode()) if states else ""
-        if self._last is None or (tree, state) != (self._last.tree, self._last.repository):
+        state = (
+            objects.write_blob(self.folder, json.dumps(states, sort_keys=True).encode())
+            if states
+            else ""
+        )
+        if self._last is None or (tree, state) != (
+            self._last.tree,
+            self._last.repository,
+        ):
             self._last = objects.keep_snapshot(self.folder, tree, state)
         return self._last
 
 
-async def revision_snapshot(store: SnapshotStore, revision: str, environ: Mapping[str, str]) -> Snapshot:
+async def revision_snapshot(
+    store: SnapshotStore, revision: str, environ: Mapping[str, str]
+) -> Snapshot:
     """Return the snapshot of a revision of the repository around the workspace; the store has taken one before.
 
     It has the committed bytes, without submodules. Raise UsageError without a repository or such a revision, and
@@ -341,19 +480,36 @@ async def revision_snapshot(store: SnapshotStore, revision: str, environ: Mappin
     """
     found = enclosing(store.workspace)
     if found is None:
-        raise UsageError(f"{store.workspace} is in no git repository, so it has no revision {revision}")
+        raise UsageError(
+            f"{store.workspace} is in no git repository, so it has no revision {revision}"
+        )
     git = Git(store.folder, store.workspace, environ)
-    named = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    named = (
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "--end-of-options",
+        f"{revision}^{{commit}}",
+    )
     answer = await git.run(*named, repository=found.git_dir)
     commit = answer.output.decode().strip()
     if answer.code != 0 or len(commit) != 40:
-        raise UsageError(f"{revision} is no commit of {found.root}", "git log --oneline lists the commits")
+        raise UsageError(
+            f"{revision} is no commit of {found.root}",
+            "git log --oneline lists the commits",
+        )
     inside = os.path.relpath(store.workspace, found.root)
     try:
-        content = await _copied(git, found.git_dir, commit, b"" if inside == "." else os.fsencode(f"{inside}/"))
+        content = await _copied(
+            git,
+            found.git_dir,
+            commit,
+            b"" if inside == "." else os.fsencode(f"{inside}/"),
+        )
     except GitFailed as error:
         raise WorkspaceError(
-            f"{revision} cannot be read from {found.root}: {error.message}", "git fsck checks the repository"
+            f"{revision} cannot be read from {found.root}: {error.message}",
+            "git fsck checks the repository",
         ) from error
     tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
     return objects.keep_snapshot(store.folder, tree, "")
@@ -366,12 +522,20 @@ async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str
     """
     ask = partial(git.ask, repository=repository)
     below = ("--", folder) if folder else ()
-    names = await ask("rev-list", "--objects", "--no-object-names", "--no-walk", commit, *below)
-    await git.ask("index-pack", "--stdin", stdin=await ask("pack-objects", "--stdout", "-q", stdin=names))
+    names = await ask(
+        "rev-list", "--objects", "--no-object-names", "--no-walk", commit, *below
+    )
+    await git.ask(
+        "index-pack",
+        "--stdin",
+        stdin=await ask("pack-objects", "--stdout", "-q", stdin=names),
+    )
     listed = await git.ask("ls-tree", "-r", "-z", "--full-tree", commit, *below[1:])
     rows = [row for row in listed.split(b"\0")[:-1] if not row.startswith(b"160000")]
     with tempfile.TemporaryDirectory() as scratch:
         index = Path(scratch) / "index"
         entries = (row.replace(b"\t" + folder, b"\t", 1) + b"\0" for row in rows)
-        await git.ask("update-index", "-z", "--index-info", stdin=b"".join(entries), index=index)
+        await git.ask(
+            "update-index", "-z", "--index-info", stdin=b"".join(entries), index=index
+        )
         return (await git.ask("write-tree", index=index)).decode().strip()

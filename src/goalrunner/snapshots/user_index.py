@@ -59,17 +59,39 @@ async def take_over(git: Git, repository: Repository, large: int) -> bool:
     below = os.fsencode(os.path.relpath(git.workspace, repository.root)) + b"/"
     prefix = b"" if below == b"./" else below
     try:
-        entries = [entry for entry in _read(repository.index) if entry.path.startswith(prefix)]
-        sizes = await _copied_objects(git, repository, {entry.blob for entry in entries}, large)
+        entries = [
+            entry for entry in _read(repository.index) if entry.path.startswith(prefix)
+        ]
+        sizes = await _copied_objects(
+            git, repository, {entry.blob for entry in entries}, large
+        )
         filtered = await _filtered(git, repository, [entry.path for entry in entries])
-    except (OSError, ValueError, IndexError, struct.error, GitFailed):  # another format, or objects are damaged
+    except (
+        OSError,
+        ValueError,
+        IndexError,
+        struct.error,
+        GitFailed,
+    ):  # another format, or objects are damaged
         return False
-    trusted = [entry for entry in entries if sizes.get(entry.blob) == entry.size and entry.path not in filtered]
+    trusted = [
+        entry
+        for entry in entries
+        if sizes.get(entry.blob) == entry.size and entry.path not in filtered
+    ]
     paths = [entry.path.removeprefix(prefix) for entry in trusted]
-    parts = [_written(entry.head, path) for entry, path in zip(trusted, paths, strict=True)]
+    parts = [
+        _written(entry.head, path) for entry, path in zip(trusted, paths, strict=True)
+    ]
     data = b"DIRC" + struct.pack(">2I", 2, len(parts)) + b"".join(parts)
-    write_whole(git.store / _TAKEN_OVER, b"".join(path + b"\0" for path in paths), lasting=False)
-    write_whole(git.store / "index", data + hashlib.sha1(data, usedforsecurity=False).digest(), lasting=False)
+    write_whole(
+        git.store / _TAKEN_OVER, b"".join(path + b"\0" for path in paths), lasting=False
+    )
+    write_whole(
+        git.store / "index",
+        data + hashlib.sha1(data, usedforsecurity=False).digest(),
+        lasting=False,
+    )
     return True
 
 
@@ -84,7 +106,11 @@ def taken_over(store: Path) -> set[bytes]:
 def note_verified(store: Path, paths: Iterable[bytes]) -> None:
     """Note that the content of these paths was compared with the files. Raise OSError."""
     left = taken_over(store).difference(paths)
-    write_whole(store / _TAKEN_OVER, b"".join(path + b"\0" for path in sorted(left)), lasting=False)
+    write_whole(
+        store / _TAKEN_OVER,
+        b"".join(path + b"\0" for path in sorted(left)),
+        lasting=False,
+    )
 
 
 def forget_index(store: Path) -> None:
@@ -96,7 +122,10 @@ def forget_index(store: Path) -> None:
 def _read(index: Path) -> Iterator[_Entry]:
     """Yield the entries of an index that can be believed. Raise OSError, ValueError, IndexError or struct.error."""
     info, data = index.stat(), index.read_bytes()
-    if data[:4] != b"DIRC" or hashlib.sha1(data[:-20], usedforsecurity=False).digest() != data[-20:]:
+    if (
+        data[:4] != b"DIRC"
+        or hashlib.sha1(data[:-20], usedforsecurity=False).digest() != data[-20:]
+    ):
         raise ValueError(f"{index} is no index with a checksum")
     # A file that changed in the second in which the index was written may have changed again unnoticed. The time of
     # modification can be set to any value, the other one cannot.
@@ -104,7 +133,9 @@ def _read(index: Path) -> Iterator[_Entry]:
     version, count = struct.unpack_from(">2I", data, 4)
     place, path = 12, b""
     for _ in range(count):
-        ctime, _, mtime, _, _, _, mode, _, _, size, blob, flags = _HEAD.unpack_from(data, place)
+        ctime, _, mtime, _, _, _, mode, _, _, size, blob, flags = _HEAD.unpack_from(
+            data, place
+        )
         name = place + _HEAD.size + (2 if flags & _EXTENDED else 0)
         if version == 4:  # the path without its common beginning with the one before
             dropped, name = _number(data, name)
@@ -136,14 +167,27 @@ def _written(head: bytes, path: bytes) -> bytes:
     return head + struct.pack(">H", min(len(path), _LENGTH)) + path + b"\0" * padding
 
 
-async def _copied_objects(git: Git, repository: Repository, blobs: set[str], large: int) -> Mapping[str, int]:
+async def _copied_objects(
+    git: Git, repository: Repository, blobs: set[str], large: int
+) -> Mapping[str, int]:
     """Copy blobs, and the trees of the commit that is checked out, into the store; return the sizes of the blobs."""
-    trees = ("rev-list", "--objects", "--no-object-names", "--no-walk", "--filter=blob:none", "HEAD")
-    committed = await git.run(*trees, repository=repository.git_dir)  # fails without a commit
+    trees = (
+        "rev-list",
+        "--objects",
+        "--no-object-names",
+        "--no-walk",
+        "--filter=blob:none",
+        "HEAD",
+    )
+    committed = await git.run(
+        *trees, repository=repository.git_dir
+    )  # fails without a commit
     objects = repository.common / "objects"
     wanted = "\n".join(blobs.union(committed.output.decode().split()))
     columns = "--batch-check=%(objecttype) %(objectsize) %(objectname)"
-    listed = await git.ask("cat-file", columns, "--buffer", stdin=wanted.encode() + b"\n", objects=objects)
+    listed = await git.ask(
+        "cat-file", columns, "--buffer", stdin=wanted.encode() + b"\n", objects=objects
+    )
     rows = [row.split(" ") for row in listed.decode().splitlines()]
     sizes = {row[2]: int(row[1]) for row in rows if row[0] == "blob"}
     copied = [name for name, size in sizes.items() if size <= large]
@@ -159,11 +203,17 @@ async def _pack(git: Git, names: list[str], objects: Path) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="tmp_", dir=git.store) as scratch:
         packing = ("pack-objects", "-q", "--non-empty", "--window=0", f"{scratch}/pack")
-        await git.ask(*packing, stdin="".join(f"{name}\n" for name in names).encode(), objects=objects)
+        await git.ask(
+            *packing,
+            stdin="".join(f"{name}\n" for name in names).encode(),
+            objects=objects,
+        )
         for index in Path(scratch).glob("*.idx"):
             await git.ask("verify-pack", str(index))
         # Git uses a pack once it has an index.
-        for file in sorted(Path(scratch).iterdir(), key=lambda file: file.suffix == ".idx"):
+        for file in sorted(
+            Path(scratch).iterdir(), key=lambda file: file.suffix == ".idx"
+        ):
             file.replace(git.store / "objects" / "pack" / file.name)
 
 
@@ -172,7 +222,11 @@ async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set
     stdin = b"".join(path + b"\0" for path in paths)
     arguments = ("check-attr", "--stdin", "-z", *_FILTERS)
     # Git would write into the repository when it reads an index that is split or sparse.
-    places = {"tree": repository.root, "repository": repository.git_dir, "index": git.store / "none"}
+    places = {
+        "tree": repository.root,
+        "repository": repository.git_dir,
+        "index": git.store / "none",
+    }
     output = await git.ask(*arguments, stdin=stdin, **places)
     fields = output.split(b"\0")
     values = zip(fields[::3], fields[2::3], strict=False)

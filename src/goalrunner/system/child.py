@@ -18,7 +18,14 @@ from signal import SIGKILL, SIGTERM, Signals
 import psutil
 
 from goalrunner.system import processes
-from goalrunner.system.processes import Process, Watchdog, adopt_orphans, lowered_limit, send_signal, tagged
+from goalrunner.system.processes import (
+    Process,
+    Watchdog,
+    adopt_orphans,
+    lowered_limit,
+    send_signal,
+    tagged,
+)
 
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
@@ -36,7 +43,9 @@ class NotStarted(Exception):
 _PARTING = 0.05
 """Seconds for processes that are about to end by themselves when their parent ends, such as a shell's `>(tee log)`."""
 
-PATIENCE = 2.0  # seconds after which a process that does not react to SIGKILL is given up
+PATIENCE = (
+    2.0  # seconds after which a process that does not react to SIGKILL is given up
+)
 
 
 class ChildProcess:
@@ -46,7 +55,9 @@ class ChildProcess:
     are the names of processes that outlived it and had to be ended, in the order in which they were found.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], token: str, limit: int, grace: float) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], token: str, limit: int, grace: float
+    ) -> None:
         self.pid = process.pid
         self.status: int | None = None
         self._process = process
@@ -77,7 +88,9 @@ class ChildProcess:
                 self._over = True
             # Popen would wait again when it is deleted, and takes a lost status for 0.
             if self._over:
-                self._process.returncode = NOT_EXECUTABLE if self.status is None else self.status
+                self._process.returncode = (
+                    NOT_EXECUTABLE if self.status is None else self.status
+                )
         return self._over
 
     async def wait(self, seconds: float) -> bool:
@@ -102,11 +115,17 @@ class ChildProcess:
 
     def _found(self) -> dict[int, Process]:
         """Return every process of the launch but the child itself, by id, with the dead ones that this call reaps."""
-        everyone = processes.children(os.getpid(), recursive=True) if adopt_orphans() else psutil.pids()
+        everyone = (
+            processes.children(os.getpid(), recursive=True)
+            if adopt_orphans()
+            else psutil.pids()
+        )
         parent = None if self.ended() else self.pid
         found: dict[int, Process] = {}
         for one in filter(None, map(processes.entry, everyone)):  # parents come first
-            if one.pid != self.pid and (one.parent in found or one.parent == parent or self._is_ours(one)):
+            if one.pid != self.pid and (
+                one.parent in found or one.parent == parent or self._is_ours(one)
+            ):
                 found[one.pid] = one
         for one in found.values():
             if not one.living and one.parent == os.getpid():
@@ -118,7 +137,9 @@ class ChildProcess:
         """Send SIGTERM to all processes of the launch, and SIGKILL to those that have not ended when the grace is over."""
         try:
             self._forced = not self.ended()
-            if not self._all_gone() and (self._forced or not await self._until(self._all_gone, _PARTING)):
+            if not self._all_gone() and (
+                self._forced or not await self._until(self._all_gone, _PARTING)
+            ):
                 self._signal(SIGTERM)
                 await self._until(self._all_gone, self._grace)
         finally:
@@ -153,7 +174,13 @@ class ChildProcess:
     def _signal(self, number: Signals) -> None:
         rest = self.living().values()
         # Members of the child's group that are ended together with it were not left behind.
-        self._left.update({one.pid: one.name for one in rest if not self._forced or one.group != self.pid})
+        self._left.update(
+            {
+                one.pid: one.name
+                for one in rest
+                if not self._forced or one.group != self.pid
+            }
+        )
         # Once the child was reaped, its id stays reserved only as long as its group has members.
         if not self.ended() or any(one.group == self.pid for one in rest):
             self.signal_group(number)
@@ -174,7 +201,11 @@ class ChildProcess:
 async def ready(file: int, seconds: float, *, to_write: bool = False) -> None:
     """Wait until an open file can be read, or written, but at most that long."""
     loop, over = asyncio.get_running_loop(), asyncio.Event()
-    add, remove = (loop.add_writer, loop.remove_writer) if to_write else (loop.add_reader, loop.remove_reader)
+    add, remove = (
+        (loop.add_writer, loop.remove_writer)
+        if to_write
+        else (loop.add_reader, loop.remove_reader)
+    )
     add(file, over.set)
     try:
         with contextlib.suppress(TimeoutError):
@@ -210,14 +241,24 @@ async def started(
     try:
         with lowered_limit(limit):
             process = subprocess.Popen(  # noqa: ASYNC220 - starting takes a millisecond
-                argv, cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
             )
     except FileNotFoundError as error:
-        why = unstartable(argv, cwd, env) or NotStarted(NOT_FOUND, f"{argv[0]}: its interpreter is missing")
+        why = unstartable(argv, cwd, env) or NotStarted(
+            NOT_FOUND, f"{argv[0]}: its interpreter is missing"
+        )
         raise why from error
     except (OSError, ValueError, IndexError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise unstartable(argv, cwd, env) or NotStarted(NOT_EXECUTABLE, f"{argv[0]}: {reason.lower()}") from error
+        raise unstartable(argv, cwd, env) or NotStarted(
+            NOT_EXECUTABLE, f"{argv[0]}: {reason.lower()}"
+        ) from error
     child = ChildProcess(process, token, limit, grace)
     try:
         yield child
@@ -225,7 +266,9 @@ async def started(
         await child.end()
 
 
-def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotStarted | None:
+def unstartable(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str]
+) -> NotStarted | None:
     """Return why `argv` cannot be started in `cwd`, judging by the files; None if it can."""
     program = argv[0] if argv else ""
     if not program:
@@ -233,11 +276,19 @@ def unstartable(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> NotSt
     if not cwd.is_dir():
         what = "is not a folder" if cwd.exists() else "does not exist"
         return NotStarted(NOT_EXECUTABLE, f"the folder {cwd} {what}")
-    found = cwd / program if "/" in program else shutil.which(program, path=env.get("PATH", os.defpath))
+    found = (
+        cwd / program
+        if "/" in program
+        else shutil.which(program, path=env.get("PATH", os.defpath))
+    )
     if found is None or not Path(found).exists():
         return NotStarted(NOT_FOUND, f"{program}: not found")
     is_program = os.access(found, os.X_OK) and not Path(found).is_dir()
-    return None if is_program else NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
+    return (
+        None
+        if is_program
+        else NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
+    )
 
 
 _SHELL_SIGNAL = 128  # shells and sandboxes report a signal as this plus its number
@@ -252,7 +303,9 @@ def describe_status(status: int) -> str:
     """Return "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or "killed by SIGKILL"."""
     number = status - _SHELL_SIGNAL
     return describe_signal(status) or (
-        f"exit {status}: {_name(number)}" if number in set(Signals) else f"exit {status}"
+        f"exit {status}: {_name(number)}"
+        if number in set(Signals)
+        else f"exit {status}"
     )
 
 

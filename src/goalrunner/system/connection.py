@@ -7,7 +7,14 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +24,14 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from goalrunner.core.errors import AgentNotInstalled
 from goalrunner.system.change_clock import change_time
-from goalrunner.system.child import PATIENCE, ChildProcess, NotStarted, ready, started, unstartable
+from goalrunner.system.child import (
+    PATIENCE,
+    ChildProcess,
+    NotStarted,
+    ready,
+    started,
+    unstartable,
+)
 from goalrunner.system.launcher import GRACE, opened_sink
 from goalrunner.system.processes import Process, Watchdog, send_signal
 from goalrunner.system.sandbox import SandboxPolicy, unstarted
@@ -57,7 +71,10 @@ class ProcessConnector:
 
         Raise AgentNotInstalled if the program cannot be started, and RecordError if `errors` or its /tmp cannot be written.
         """
-        if self.policy is not None and (missing := unstartable(argv, cwd, env)) is not None:
+        if (
+            self.policy is not None
+            and (missing := unstartable(argv, cwd, env)) is not None
+        ):
             raise AgentNotInstalled(missing.reason)
         with opened_sink(errors) as second, contextlib.ExitStack() as files:
             (child_stdin, sink), (source, child_stdout) = _pipe(files), _pipe(files)
@@ -75,7 +92,14 @@ class ProcessConnector:
                     child_stdout.close()
                     connection = ProcessConnection(child, source, sink, self.grace)
                     if self.policy is not None:
-                        connection.explain = partial(unstarted, self.policy, errors=errors, argv=argv, cwd=cwd, env=env)
+                        connection.explain = partial(
+                            unstarted,
+                            self.policy,
+                            errors=errors,
+                            argv=argv,
+                            cwd=cwd,
+                            env=env,
+                        )
                     try:
                         yield connection
                         sink.close()  # most programs end by themselves when their input ends
@@ -92,7 +116,9 @@ class ProcessConnection:
     `explain` gives the reason of an exit code if the program never started.
     """
 
-    def __init__(self, child: ChildProcess, source: FileIO, sink: FileIO, grace: float) -> None:
+    def __init__(
+        self, child: ChildProcess, source: FileIO, sink: FileIO, grace: float
+    ) -> None:
         self.explain: Callable[[int], str] = lambda _: ""
         self.pid = child.pid
         self._child = child
@@ -123,8 +149,12 @@ class ProcessConnection:
     async def read(self) -> bytes:
         """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
         while not self._source.closed and time.monotonic() < self._read_until:
-            await asyncio.sleep(0)  # lets other tasks run beside a child that never stops writing
-            ended = self._child.ended()  # before reading: what it wrote before its end can then be read
+            await asyncio.sleep(
+                0
+            )  # lets other tasks run beside a child that never stops writing
+            ended = (
+                self._child.ended()
+            )  # before reading: what it wrote before its end can then be read
             now = change_time()
             data = self._source.read(_PIECE)
             if data is not None:
@@ -163,7 +193,9 @@ class ProcessConnection:
         """Note the start of a round: processes that exist now belong to the agent, with their groups."""
         living = self._child.living()
         self._known = frozenset(living)
-        self._groups = frozenset({self._child.pid} | {one.group for one in living.values()})
+        self._groups = frozenset(
+            {self._child.pid} | {one.group for one in living.values()}
+        )
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
         """End every descendant that started after `mark` in a group of its own; return their names.
@@ -208,5 +240,7 @@ class ProcessConnection:
         return [
             one
             for one in living.values()
-            if one.pid not in self._known and one.group not in self._groups and not {one.pid, one.parent} & kept
+            if one.pid not in self._known
+            and one.group not in self._groups
+            and not {one.pid, one.parent} & kept
         ]

@@ -34,7 +34,11 @@ _TAIL = 4_000
 def opened_sink(path: Path) -> Iterator[int]:
     """Open a new, empty output file for appending, so that two writers never overwrite each other. Raise RecordError."""
     with record_errors(f"cannot write {path}"):
-        sink = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+        sink = os.open(
+            path,
+            os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW,
+            0o600,
+        )
     try:
         yield sink
     finally:
@@ -87,7 +91,11 @@ class ProcessLauncher:
         """See `goalrunner.core.ports.Launcher`. Raise RecordError if `output` or `errors` cannot be written."""
         began = time.monotonic()
         with ExitStack() as files:
-            sinks = [files.enter_context(opened_sink(path)) for path in (output, errors) if path is not None]
+            sinks = [
+                files.enter_context(opened_sink(path))
+                for path in (output, errors)
+                if path is not None
+            ]
             source = subprocess.DEVNULL  # not an empty file, which `rg` would search instead of the current folder
             if stdin:  # a file rather than a pipe, so that a child that does not read never blocks the runner
                 given = files.enter_context(tempfile.TemporaryFile())
@@ -96,7 +104,13 @@ class ProcessLauncher:
                 source = given.fileno()
             streams = (source, sinks[0], sinks[-1])
             process = started(
-                argv, cwd=cwd, env=env, streams=streams, watchdog=self.watchdog, grace=self.grace, marked=self.marked
+                argv,
+                cwd=cwd,
+                env=env,
+                streams=streams,
+                watchdog=self.watchdog,
+                grace=self.grace,
+                marked=self.marked,
             )
             try:
                 async with process as child:
@@ -106,12 +120,22 @@ class ProcessLauncher:
                     duration = time.monotonic() - began
             except NotStarted as refusal:
                 duration = time.monotonic() - began
-                return Completion(refusal.exit_code, duration, timed_out=False, output=output, error=refusal.reason)
+                return Completion(
+                    refusal.exit_code,
+                    duration,
+                    timed_out=False,
+                    output=output,
+                    error=refusal.reason,
+                )
             for one in sinks:
                 if self._is_over_limit(one):
                     cut = cut or self._limit_words
                     os.truncate(one, self.output_limit)
-        error = cut or ("its exit status was lost" if child.status is None else describe_signal(child.status))
+        error = cut or (
+            "its exit status was lost"
+            if child.status is None
+            else describe_signal(child.status)
+        )
         return Completion(
             exit_code=None if error else child.status,
             duration=duration,
@@ -121,7 +145,9 @@ class ProcessLauncher:
             survivors=child.survivors,
         )
 
-    async def _until_end(self, child: ChildProcess, sinks: Sequence[int], timeout: float | None) -> str:
+    async def _until_end(
+        self, child: ChildProcess, sinks: Sequence[int], timeout: float | None
+    ) -> str:
         """Wait for the end of the child; return why it must be ended, or an empty string if it ended by itself."""
         deadline = time.monotonic() + timeout if timeout is not None else math.inf
         while not await child.wait(max(0.0, min(_POLL, deadline - time.monotonic()))):
@@ -139,14 +165,18 @@ class ProcessLauncher:
         return f"output limit of {self.output_limit / 1_000_000:g} MB"
 
 
-def program_outside(name: str, environ: Mapping[str, str], folders: Iterable[Path]) -> Path | None:
+def program_outside(
+    name: str, environ: Mapping[str, str], folders: Iterable[Path]
+) -> Path | None:
     """Return the first program of that name on PATH that neither lies nor is linked within `folders`, or None."""
     roots = [Path(os.path.realpath(folder)) for folder in folders]
     for entry in environ.get("PATH", os.defpath).split(os.pathsep):
         path = Path(entry, name)
         if path.is_absolute() and os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113 - never raises
             places = (path.resolve(), path.parent.resolve())
-            if not any(place.is_relative_to(root) for place in places for root in roots):
+            if not any(
+                place.is_relative_to(root) for place in places for root in roots
+            ):
                 return path
     return None
 
@@ -187,7 +217,7 @@ _PROVIDERS = """
     NVIDIA_RIVA OLLAMA OPENAI OPENAI_LIKE OPENROUTER OR OVHCLOUD PALM PERPLEXITY PERPLEXITYAI POE PREDIBASE PUBLICAI
     QWENCLOUD QWEN_AI_PLATFORM RAGFLOW RECRAFT REPLICATE RUNWAYML SAMBANOVA SONIOX STABILITY SYNTHETIC TENCENT TOGETHER
     TOGETHERAI TOGETHER_AI TOPAZ V0 VERCEL_AI_GATEWAY VERTEXAI VOLCENGINE VOYAGE VOYAGE_AI WATSONX WX XAI XINFERENCE ZAI
-""".split()  # noqa: SIM905 - a table, to be read
+""".split()
 """The prefixes of the variables in which LiteLLM looks for a provider's key, and `LLM_`, our own fallback."""
 
 _PROVIDER_KEY = re.compile(rf"(?:{'|'.join(_PROVIDERS)})_API_?KEYS?(?:_\d+)?")
@@ -198,13 +228,23 @@ _MORE_KEYS = frozenset(
     FIREWORKS_AI_TOKEN FRIENDLI_TOKEN GIGACHAT_ACCESS_TOKEN GIGACHAT_CREDENTIALS HF_TOKEN HUGGING_FACE_HUB_TOKEN
     JINA_AI_TOKEN LITELLM_MASTER_KEY OPENAI_ADMIN_KEY OPENROUTER_KEY REPLICATE_API_TOKEN RUNWAYML_API_SECRET
     SCW_SECRET_KEY TOGETHER_AI_TOKEN VOYAGE_AI_TOKEN WATSONX_TOKEN WATSONX_ZENAPIKEY
-    """.split()  # noqa: SIM905
+    """.split()
 )
 """Keys of model providers under other names."""
 
 _CLOUDS: Mapping[str, tuple[str, ...]] = {
-    "bedrock": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
-    "sagemaker": ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    "bedrock": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ),
+    "sagemaker": (
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+    ),
     "vertex_ai": ("GOOGLE_APPLICATION_CREDENTIALS", "VERTEX_CREDENTIALS"),
     "azure": ("AZURE_CLIENT_SECRET", "AZURE_AD_TOKEN", "AZURE_PASSWORD"),
     "databricks": ("DATABRICKS_API_KEY", "DATABRICKS_CLIENT_SECRET"),
@@ -215,19 +255,32 @@ _CLOUDS: Mapping[str, tuple[str, ...]] = {
 """Credentials of a whole cloud that models need, by the first word of the model's name."""
 
 
-JOB_FILES = ("GITHUB_ENV", "GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
+JOB_FILES = (
+    "GITHUB_ENV",
+    "GITHUB_PATH",
+    "GITHUB_OUTPUT",
+    "GITHUB_STATE",
+    "GITHUB_STEP_SUMMARY",
+)
 """Variables with files through which a process changes later steps of a job of GitHub, and what the job reports."""
 
 
 def child_environment(
-    environ: Mapping[str, str], *, extra: Mapping[str, str] | None = None, withhold: Iterable[str] = ()
+    environ: Mapping[str, str],
+    *,
+    extra: Mapping[str, str] | None = None,
+    withhold: Iterable[str] = (),
 ) -> dict[str, str]:
     """Return `environ` without the keys of model providers, JOB_FILES and the names in `withhold`, and with `extra`.
 
     `extra` is what the user named: a validator that needs a provider's key gets it there.
     """
     withheld = frozenset((*withhold, *JOB_FILES))
-    kept = {name: value for name, value in environ.items() if name not in withheld and not is_provider_key(name)}
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name not in withheld and not is_provider_key(name)
+    }
     return {**kept, **(extra or {})}
 
 
@@ -239,4 +292,6 @@ def is_provider_key(name: str) -> bool:
 def credentials_of(model: str) -> tuple[str, ...]:
     """Return the cloud credentials of a model in LiteLLM's naming ("bedrock/..."), which are withheld as well."""
     provider = model.partition("/")[0]
-    return next((names for cloud, names in _CLOUDS.items() if provider.startswith(cloud)), ())
+    return next(
+        (names for cloud, names in _CLOUDS.items() if provider.startswith(cloud)), ()
+    )

@@ -46,7 +46,9 @@ def entry(pid: int) -> Process | None:
         found = psutil.Process(pid)
         with found.oneshot():
             living = found.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-            return Process(pid, found.ppid(), os.getpgid(pid), os.getsid(pid), found.name(), living)
+            return Process(
+                pid, found.ppid(), os.getpgid(pid), os.getsid(pid), found.name(), living
+            )
     return None
 
 
@@ -75,7 +77,9 @@ def processor_time(pids: Iterable[int]) -> float:
 
 def family(roots: Iterable[int]) -> dict[int, Process]:
     """Return the processes `roots` and their descendants by id, zombies included."""
-    pids = dict.fromkeys(pid for root in roots for pid in (root, *children(root, recursive=True)))
+    pids = dict.fromkeys(
+        pid for root in roots for pid in (root, *children(root, recursive=True))
+    )
     return {one.pid: one for one in map(entry, pids) if one is not None}
 
 
@@ -116,7 +120,9 @@ def adopt_orphans() -> bool:
 _LAUNCHES = 1_000  # numbers of a launcher
 _LAUNCHERS = 400
 
-starting = threading.Lock()  # held while a process is started, so that only those of launches get the limit
+starting = (
+    threading.Lock()
+)  # held while a process is started, so that only those of launches get the limit
 
 
 def free_limit() -> int:
@@ -132,7 +138,11 @@ def free_limit() -> int:
         return 0
     lowest = highest - most
     taken = {(limit_of(pid) - lowest) // _LAUNCHES for pid in psutil.pids()}
-    free = [lowest + _LAUNCHES * number for number in range(_LAUNCHERS) if number not in taken]
+    free = [
+        lowest + _LAUNCHES * number
+        for number in range(_LAUNCHERS)
+        if number not in taken
+    ]
     return secrets.choice(free) if free else 0
 
 
@@ -185,7 +195,9 @@ class Watchdog:
     def next_limit(self) -> int:
         """Return the limit of another launch; 0 for none."""
         self._launches += 1
-        return self._first_limit and self._first_limit + 1 + self._launches % (_LAUNCHES - 1)
+        return self._first_limit and self._first_limit + 1 + self._launches % (
+            _LAUNCHES - 1
+        )
 
     def watch(self) -> None:
         """Start the watchdog process if it is not running."""
@@ -193,11 +205,22 @@ class Watchdog:
             if self._process is None or self._process.poll() is not None:
                 self._release()
                 self._first_limit = self._first_limit or free_limit()
-                cleanup = [sys.executable, "-P", "-m", __name__, self.token, str(self._first_limit)]
+                cleanup = [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    __name__,
+                    self.token,
+                    str(self._first_limit),
+                ]
                 # Without a watchdog the run goes on: it matters only if the runner is killed.
                 with contextlib.suppress(OSError):
-                    self._process, sink = start_helper(_SCRIPT, cleanup, limit=self._first_limit)
-                    self._release = weakref.finalize(self, _release, self._process, sink)
+                    self._process, sink = start_helper(
+                        _SCRIPT, cleanup, limit=self._first_limit
+                    )
+                    self._release = weakref.finalize(
+                        self, _release, self._process, sink
+                    )
 
     def close(self) -> None:
         """End the watchdog process. Closing twice does nothing; the next launch starts another."""
@@ -213,7 +236,12 @@ def _release(process: subprocess.Popen[bytes], sink: int) -> None:
 
 
 def start_helper(
-    script: str, argv: Sequence[str], *, log: int = subprocess.DEVNULL, keep_open: Sequence[int] = (), limit: int = 0
+    script: str,
+    argv: Sequence[str],
+    *,
+    log: int = subprocess.DEVNULL,
+    keep_open: Sequence[int] = (),
+    limit: int = 0,
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start a shell script with arguments in a process group of its own; return it and the end of its pipe to write to.
 
@@ -221,9 +249,13 @@ def start_helper(
     `lowered_limit`. Raise OSError.
     """
     # A small environment without keys, in which Python finds the same modules as here.
-    installed = (path for path in sys.path if path.endswith(("site-packages", "dist-packages")))
+    installed = (
+        path for path in sys.path if path.endswith(("site-packages", "dist-packages"))
+    )
     environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
-    environment["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[2]), *installed])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parents[2]), *installed]
+    )
     source, sink = os.pipe()
     try:
         with lowered_limit(limit):
@@ -255,7 +287,9 @@ def end_helper(process: subprocess.Popen[bytes], sink: int) -> None:
         process.wait()
 
 
-_PATIENCE = 10.0  # seconds after which a process that does not react to SIGKILL is given up
+_PATIENCE = (
+    10.0  # seconds after which a process that does not react to SIGKILL is given up
+)
 
 
 def end_orphans(token: str, first_limit: int = 0) -> None:
@@ -266,7 +300,9 @@ def end_orphans(token: str, first_limit: int = 0) -> None:
     # Two searches must find nothing: the second finds processes that were forked during the first.
     while quiet < 2 and time.monotonic() < deadline:
         pids = (pid for pid in psutil.pids() if pid != os.getpid())
-        found = family(pid for pid in pids if has_token(pid, token) or limit_of(pid) in limits)
+        found = family(
+            pid for pid in pids if has_token(pid, token) or limit_of(pid) in limits
+        )
         living = [pid for pid, one in found.items() if one.living]
         for pid in living:
             send_signal(pid, SIGKILL)

@@ -41,15 +41,43 @@ TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108 - the place itself is meant
 _EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
 """Private and empty, like /tmp: /run holds the sockets of services that act outside of the sandbox."""
 
-_OF_RUN = ("current-system", "booted-system", "opengl-driver", "wrappers", "nscd", "systemd/resolve")
+_OF_RUN = (
+    "current-system",
+    "booted-system",
+    "opengl-driver",
+    "wrappers",
+    "nscd",
+    "systemd/resolve",
+)
 """The parts of /run that programs need to start and to resolve host names."""
 
 _EMPTY = Path(os.path.realpath(__file__)).parents[1] / "py.typed"
 """A regular file without content: git takes no other kind into its index."""
 
-_KEYS = (".ssh", ".gnupg", ".password-store", ".local/share/keyrings", ".docker/run", ".config/goal")
-_AGENTS = (".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".openhands", ".config/opencode", ".aider.conf.yml")
-_MODELS = (".local/share/opencode", ".config/io.datasette.llm", ".config/litellm", ".cache/huggingface/token")
+_KEYS = (
+    ".ssh",
+    ".gnupg",
+    ".password-store",
+    ".local/share/keyrings",
+    ".docker/run",
+    ".config/goal",
+)
+_AGENTS = (
+    ".claude",
+    ".claude.json",
+    ".codex",
+    ".gemini",
+    ".qwen",
+    ".openhands",
+    ".config/opencode",
+    ".aider.conf.yml",
+)
+_MODELS = (
+    ".local/share/opencode",
+    ".config/io.datasette.llm",
+    ".config/litellm",
+    ".cache/huggingface/token",
+)
 _HOSTS = (
     ".huggingface",
     ".netrc",
@@ -58,7 +86,14 @@ _HOSTS = (
     ".config/gh",
     ".config/github-copilot",
 )
-_CLOUDS = (".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".config/gcloud", ".azure", ".aws/sso")
+_CLOUDS = (
+    ".pypirc",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gcloud",
+    ".azure",
+    ".aws/sso",
+)
 _IN_HOME = (*_KEYS, *_AGENTS, *_MODELS, *_HOSTS, *_CLOUDS)
 """Private keys, and logins of coding agents, models, code hosts, registries and clouds."""
 
@@ -82,7 +117,11 @@ def listening(table: Path = Path("/proc/net/unix")) -> tuple[Path, ...]:
         # Number, references, protocol, flags, type, state, inode, path. A path may contain anything, newlines too.
         parts = line.split(maxsplit=7)
         try:
-            listens = len(parts) == 8 and parts[7].startswith(b"/") and int(parts[3], 16) & _LISTENS
+            listens = (
+                len(parts) == 8
+                and parts[7].startswith(b"/")
+                and int(parts[3], 16) & _LISTENS
+            )
             path = Path(os.fsdecode(os.path.realpath(parts[7]))) if listens else None
             if path is not None and stat.S_ISSOCK(path.stat().st_mode):
                 found[path] = None
@@ -110,17 +149,30 @@ def mounts(within: Confinement) -> list[Mount]:
     for mount in sorted(_all(within), key=lambda mount: _STRENGTH.index(mount.kind)):
         found[mount.path] = mount
     for path in listening():
-        around = next((found[parent] for parent in (path, *path.parents) if parent in found), None)
+        around = next(
+            (found[parent] for parent in (path, *path.parents) if parent in found), None
+        )
         # A socket is hidden where a command would see it as it is outside of the sandbox, in what it only reads.
-        if around is None or (path not in found and around.kind == "readable" and around.path == around.source):
+        if around is None or (
+            path not in found
+            and around.kind == "readable"
+            and around.path == around.source
+        ):
             found[path] = Mount(path, "hidden", path)
     laid = sorted(found.values(), key=lambda mount: len(mount.path.parts))
-    return [Mount(Path("/"), "readable", Path("/")), *(mount for mount in laid if mount.path != Path("/"))]
+    return [
+        Mount(Path("/"), "readable", Path("/")),
+        *(mount for mount in laid if mount.path != Path("/")),
+    ]
 
 
 def tops(laid: list[Mount]) -> list[Path]:
     """Return the folders of /tmp below which something of the system stays visible."""
-    inner = (mount.path.relative_to(TMP).parts for mount in laid if mount.path.is_relative_to(TMP))
+    inner = (
+        mount.path.relative_to(TMP).parts
+        for mount in laid
+        if mount.path.is_relative_to(TMP)
+    )
     return sorted({TMP / parts[0] for parts in inner if len(parts) > 1})
 
 
@@ -128,11 +180,16 @@ def _all(within: Confinement) -> Iterator[Mount]:
     for path in (*_EMPTY_PLACES, *within.hidden):
         if path.exists() and not path.is_symlink():
             yield Mount(path, "hidden", path)
-    yield Mount(TMP, "writable", within.tmp) if within.tmp else Mount(TMP, "hidden", TMP)
+    yield (
+        Mount(TMP, "writable", within.tmp) if within.tmp else Mount(TMP, "hidden", TMP)
+    )
     if within.home is not None:
         yield Mount(within.home[0], "writable", within.home[1])
     resolv = real_path(Path("/etc/resolv.conf"))
-    needed = [*(RUN / name for name in _OF_RUN), *([resolv] if resolv.is_relative_to(RUN) else [])]
+    needed = [
+        *(RUN / name for name in _OF_RUN),
+        *([resolv] if resolv.is_relative_to(RUN) else []),
+    ]
     for path in (*needed, *within.readable):
         if path.exists():
             yield Mount(path, "readable", path)
@@ -156,9 +213,17 @@ def make_ready(within: Confinement) -> None:
             private.mkdir(mode=0o700, parents=True, exist_ok=True)
         for mount in mounts(within):
             # The last one that contains it is the innermost.
-            around = [(place, private) for place, private in stands if place in mount.path.parents]
+            around = [
+                (place, private)
+                for place, private in stands
+                if place in mount.path.parents
+            ]
             for place, private in around[-1:]:
-                _make(private, mount.path.relative_to(place).parts, is_folder=mount.is_folder)
+                _make(
+                    private,
+                    mount.path.relative_to(place).parts,
+                    is_folder=mount.is_folder,
+                )
 
 
 def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
@@ -167,7 +232,9 @@ def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
         path = path / part
         wants_folder = is_folder or at < len(parts)
         if path.is_symlink() or (path.exists() and path.is_dir() is not wants_folder):
-            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            shutil.rmtree(
+                path
+            ) if path.is_dir() and not path.is_symlink() else path.unlink()
         if wants_folder:
             path.mkdir(mode=0o700, exist_ok=True)
         else:
@@ -224,27 +291,59 @@ def sandbox_environment(environ: Mapping[str, str]) -> dict[str, str]:
     for name in ("TMPDIR", "TMP", "TEMP"):
         if name in kept:
             kept[name] = str(TMP)
-    caches = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/") / ".cache")
-    installed = {name: str(caches / folder) for name, folder in _INSTALLED.items() if (caches / folder).is_dir()}
-    return {**installed, **kept, **{name: str(TMP / folder) for name, folder in _CACHES.items()}}
+    caches = Path(
+        environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/") / ".cache"
+    )
+    installed = {
+        name: str(caches / folder)
+        for name, folder in _INSTALLED.items()
+        if (caches / folder).is_dir()
+    }
+    return {
+        **installed,
+        **kept,
+        **{name: str(TMP / folder) for name, folder in _CACHES.items()},
+    }
 
 
-def visible_paths(environ: Mapping[str, str], home: Path | None = None) -> tuple[Path, ...]:
+def visible_paths(
+    environ: Mapping[str, str], home: Path | None = None
+) -> tuple[Path, ...]:
     """Return the programs and packages that must stay visible although they lie in /tmp, in /run, or in a replaced home."""
-    named = [part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep)]
+    named = [
+        part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep)
+    ]
     named += [environ.get(name, "") for name in (*_ROOTS, *(() if home else ("HOME",)))]
-    named += [sys.prefix, sys.base_prefix, sys.executable, str(Path(__file__).parents[1])]
+    named += [
+        sys.prefix,
+        sys.base_prefix,
+        sys.executable,
+        str(Path(__file__).parents[1]),
+    ]
     places = [*([home] if home else []), TMP, RUN, Path("/var/tmp")]  # noqa: S108
     found: dict[Path, None] = {}
     absolute = [Path(text) for text in named if text.startswith("/")]
-    for spelled in (spelling for path in absolute for spelling in (path, real_path(path))):
-        place = next((place for place in places if spelled != place and spelled.is_relative_to(place)), None)
+    for spelled in (
+        spelling for path in absolute for spelling in (path, real_path(path))
+    ):
+        place = next(
+            (
+                place
+                for place in places
+                if spelled != place and spelled.is_relative_to(place)
+            ),
+            None,
+        )
         if place is None:
             continue
         # Programs in a home are mostly links: ~/.local/bin/x leads to ~/.local/share/x.
         visible = place / spelled.relative_to(place).parts[0]
         if place != home:
             # node_modules/.bin contains links to its siblings.
-            visible = spelled.parent if spelled.name in ("bin", ".bin") and spelled.parent != place else spelled
+            visible = (
+                spelled.parent
+                if spelled.name in ("bin", ".bin") and spelled.parent != place
+                else spelled
+            )
         found[real_path(visible)] = None
     return tuple(found)

@@ -15,7 +15,15 @@ from goalrunner.core.observation import FORGEABLE, Observation, Trail
 from goalrunner.core.trail_builder import Deliverable, TrailBuilder
 from goalrunner.transcripts.source import HINT, STDIN_NAME, TextStore, TranscriptSource
 
-__all__ = ["READER_GROUP", "RowReader", "SavedTrail", "TranscriptReader", "check_format", "formats", "read_transcript"]
+__all__ = [
+    "READER_GROUP",
+    "RowReader",
+    "SavedTrail",
+    "TranscriptReader",
+    "check_format",
+    "formats",
+    "read_transcript",
+]
 
 READER_GROUP = "goalrunner.transcripts"
 """The entry-point group in which other packages register readers: modules, or objects like one."""
@@ -57,7 +65,11 @@ class SavedTrail(Trail):
     def forgeable(self) -> tuple[str, ...]:
         """The ids of observations whose output may be the content of a file that the agent wrote."""
         found = (item for item in self.items if isinstance(item, Observation))
-        return tuple(item.id for item in found if any(fact.startswith(FORGEABLE) for fact in item.facts))
+        return tuple(
+            item.id
+            for item in found
+            if any(fact.startswith(FORGEABLE) for fact in item.facts)
+        )
 
 
 class TranscriptReader(Protocol):
@@ -91,7 +103,10 @@ class RowReader:
     def matches(self, source: TranscriptSource) -> bool:
         """Return whether one of the first rows is one that only this format has."""
         rows = (record.value for record in source.sample if record.key in self.keys)
-        return any(isinstance(row, dict) and self.is_typical(row) for row in islice(rows, _SAMPLED))
+        return any(
+            isinstance(row, dict) and self.is_typical(row)
+            for row in islice(rows, _SAMPLED)
+        )
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         """Return whether only this format has such a row."""
@@ -136,15 +151,32 @@ def read_transcript(
     source = _source(path)
     name, reader = _chosen(source, format)
     if source.part and not getattr(reader, "HAS_PARTS", False):
-        raise source.error(f"a transcript of the format {name} has one conversation, so #{source.part} names none")
+        raise source.error(
+            f"a transcript of the format {name} has one conversation, so #{source.part} names none"
+        )
     try:
         trail = reader.read(source, deliverable)
         if not trail.items and name != _RUN:
-            raise source.error("the transcript contains nothing that an agent did or said")
+            raise source.error(
+                "the transcript contains nothing that an agent did or said"
+            )
     except (UsageError, RecursionError) as error:
-        why = error if isinstance(error, UsageError) else source.here("the JSON is nested too deeply")
-        raise UsageError(why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}") from None
-    return SavedTrail(trail.items, trail.read, trail.said, trail.stale, format=name, partial=source.partial)
+        why = (
+            error
+            if isinstance(error, UsageError)
+            else source.here("the JSON is nested too deeply")
+        )
+        raise UsageError(
+            why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}"
+        ) from None
+    return SavedTrail(
+        trail.items,
+        trail.read,
+        trail.said,
+        trail.stale,
+        format=name,
+        partial=source.partial,
+    )
 
 
 def formats() -> list[tuple[str, str]]:
@@ -159,7 +191,12 @@ def check_format(path: Path) -> None:
 
 def _source(path: Path | str) -> TranscriptSource:
     file, sign, part = str(path).rpartition("#")
-    if sign and file != STDIN_NAME and not os.path.lexists(path) and os.path.lexists(file):
+    if (
+        sign
+        and file != STDIN_NAME
+        and not os.path.lexists(path)
+        and os.path.lexists(file)
+    ):
         return TranscriptSource(file, part=part)
     run = Path(path) / "transcript.jsonl"
     return TranscriptSource(run if os.path.lexists(run) else path)
@@ -171,7 +208,9 @@ def _chosen(source: TranscriptSource, name: str | None) -> tuple[str, Transcript
         if name not in known:
             near = nearest(name, known)
             hint = f"did you mean {near}?" if near else f"valid: {', '.join(known)}"
-            raise UsageError(f"{quoted_list([name])} is not a format of transcripts", hint)
+            raise UsageError(
+                f"{quoted_list([name])} is not a format of transcripts", hint
+            )
         return name, known[name]
     for found, reader in _readers():
         if reader.matches(source):
@@ -189,7 +228,10 @@ def _readers() -> Iterator[tuple[str, TranscriptReader]]:
 
 def _built_in(place: str) -> TranscriptReader:
     module, name = place.split(":")
-    return cast("TranscriptReader", getattr(import_module(f"goalrunner.transcripts.{module}"), name)())
+    return cast(
+        "TranscriptReader",
+        getattr(import_module(f"goalrunner.transcripts.{module}"), name)(),
+    )
 
 
 def _registered() -> Iterator[tuple[str, TranscriptReader]]:
@@ -203,6 +245,7 @@ def _registered() -> Iterator[tuple[str, TranscriptReader]]:
             except Exception as error:
                 hint = f"repair or uninstall the package that registers it in the entry-point group {READER_GROUP}"
                 raise UsageError(
-                    f"the reader {point.name} cannot be imported from {point.value}: {error}", hint
+                    f"the reader {point.name} cannot be imported from {point.value}: {error}",
+                    hint,
                 ) from error
             yield point.name, loaded

@@ -41,7 +41,9 @@ class ChatReader(RowReader):
 class OpenAIChatReader(ChatReader):
     """OpenAI chat messages. As the last format it reports all errors in JSON files."""
 
-    DESCRIPTION = 'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
+    DESCRIPTION = (
+        'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
+    )
     fault = f"a chat message: it has no known role, or content that is neither text nor blocks ({KNOWN_BLOCKS})"
 
     def matches(self, source: TranscriptSource) -> bool:
@@ -49,7 +51,11 @@ class OpenAIChatReader(ChatReader):
 
     def is_valid(self, row: Any) -> bool:
         role, content = at(row, "role"), at(row, "content")
-        is_known = isinstance(role, str) and role in ROLES and isinstance(content, str | list | None)
+        is_known = (
+            isinstance(role, str)
+            and role in ROLES
+            and isinstance(content, str | list | None)
+        )
         return is_known and not unknown_block(content)
 
 
@@ -57,14 +63,23 @@ class AnthropicReader(ChatReader):
     """Messages of Anthropic's API."""
 
     DESCRIPTION = 'messages of Anthropic\'s API: a JSON array, {"messages": [...]}, a response, or JSON Lines'
-    _BLOCKS = ("tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use", "mcp_tool_use")
+    _BLOCKS = (
+        "tool_use",
+        "tool_result",
+        "thinking",
+        "redacted_thinking",
+        "server_tool_use",
+        "mcp_tool_use",
+    )
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         if row.get("role") not in ("user", "assistant"):
             return False
         if row.get("type") == "message" and "model" in row:
             return True
-        return "type" not in row and any(at(block, "type") in self._BLOCKS for block in items(row.get("content")))
+        return "type" not in row and any(
+            at(block, "type") in self._BLOCKS for block in items(row.get("content"))
+        )
 
     def is_valid(self, row: Any) -> bool:
         known = at(row, "role") in ("user", "assistant", "system")
@@ -86,9 +101,16 @@ class ClaudeCodeReader(ChatReader):
         return row.get("type") in ("user", "assistant") and self.is_valid(row)
 
     def is_valid(self, row: Any) -> bool:
-        if not isinstance(row, dict) or not isinstance(row.get("type"), str) or not self._IDS & row.keys():
+        if (
+            not isinstance(row, dict)
+            or not isinstance(row.get("type"), str)
+            or not self._IDS & row.keys()
+        ):
             return False
-        role, content = at(row.get("message"), "role"), at(row.get("message"), "content")
+        role, content = (
+            at(row.get("message"), "role"),
+            at(row.get("message"), "content"),
+        )
         return row["type"] not in ("user", "assistant") or (
             role in ("user", "assistant") and isinstance(content, str | list)
         )
@@ -115,7 +137,10 @@ class InspectReader(ChatReader):
     def matches(self, source: TranscriptSource) -> bool:
         if source.head.startswith(self._ARCHIVE):
             return b"_journal/" in source.head
-        return at(source.members.get("eval"), "task") is not None and "status" in source.members
+        return (
+            at(source.members.get("eval"), "task") is not None
+            and "status" in source.members
+        )
 
     def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail of one sample."""
@@ -124,43 +149,73 @@ class InspectReader(ChatReader):
         except ImportError:
             said = f"{source.name}: logs of Inspect are read by its library, which is not installed"
             raise UsageError(said, "pip install 'goalrunner[inspect]'") from None
-        file, form = str(source.piped or source.path), "eval" if source.head.startswith(self._ARCHIVE) else "json"
+        file, form = (
+            str(source.piped or source.path),
+            "eval" if source.head.startswith(self._ARCHIVE) else "json",
+        )
         try:
             summaries = log.read_eval_log_sample_summaries(file, format=form)
-            epoch, name = self._chosen(source, [(one.epoch, one.id) for one in summaries])
+            epoch, name = self._chosen(
+                source, [(one.epoch, one.id) for one in summaries]
+            )
             # Long texts are stored apart from the messages.
-            sample = log.read_eval_log_sample(file, id=name, epoch=epoch, resolve_attachments=True, format=form)
+            sample = log.read_eval_log_sample(
+                file, id=name, epoch=epoch, resolve_attachments=True, format=form
+            )
             messages = [message.model_dump(mode="json") for message in sample.messages]
         except UsageError:
             raise
         except Exception as error:  # a damaged log raises errors of the archive, of JSON and of the library's models
-            raise source.error(f"the library of Inspect cannot read the log: {error}") from error
+            raise source.error(
+                f"the library of Inspect cannot read the log: {error}"
+            ) from error
         for message in messages:
             if message["role"] == "tool":
-                output = block_text(message["content"]) or text(at(message, "error", "message"))
+                output = block_text(message["content"]) or text(
+                    at(message, "error", "message")
+                )
                 facts = ("error",) if message.get("error") else ()
                 tool = text(message.get("function"))
-                self.trail.result(text(message.get("tool_call_id")), output, facts, tool=tool)
+                self.trail.result(
+                    text(message.get("tool_call_id")), output, facts, tool=tool
+                )
             elif message["role"] == "user" and message.get("source") != "input":
                 self.trail.user()  # written by the scaffold
             else:
-                calls = [{**call, "name": call.get("function")} for call in message.get("tool_calls") or ()]
+                calls = [
+                    {**call, "name": call.get("function")}
+                    for call in message.get("tool_calls") or ()
+                ]
                 self.add({**message, "tool_calls": calls})
         return self.trail.finish(deliverable)
 
-    def _chosen(self, source: TranscriptSource, samples: list[tuple[int, Any]]) -> tuple[int, Any]:
+    def _chosen(
+        self, source: TranscriptSource, samples: list[tuple[int, Any]]
+    ) -> tuple[int, Any]:
         """Return epoch and id of the chosen sample, or of the only one."""
         part = source.part
-        found = [(epoch, name) for epoch, name in samples if part in ("", str(name), f"{name}:{epoch}")]
+        found = [
+            (epoch, name)
+            for epoch, name in samples
+            if part in ("", str(name), f"{name}:{epoch}")
+        ]
         if len(found) == 1:
             return found[0]
         names = ", ".join(f"{name}:{epoch}" for epoch, name in samples[: self._SHOWN])
-        raise source.error(f"the log has {len(samples)} samples; choose one, as {source.name}#ID: {names}")
+        raise source.error(
+            f"the log has {len(samples)} samples; choose one, as {source.name}#ID: {names}"
+        )
 
 
-_LABELLED = re.compile(r"(?:Error|Signal|Background PIDs|Process Group PGID): .*|</untrusted_context>|")
+_LABELLED = re.compile(
+    r"(?:Error|Signal|Background PIDs|Process Group PGID): .*|</untrusted_context>|"
+)
 _EXIT = re.compile(r"Exit Code: (-?\d{1,10})")
-_ENDED: dict[str, tuple[str, ...]] = {"success": (), "error": ("error",), "cancelled": ("interrupted",)}
+_ENDED: dict[str, tuple[str, ...]] = {
+    "success": (),
+    "error": ("error",),
+    "cancelled": ("interrupted",),
+}
 
 
 def _response_text(response: Any) -> str:
@@ -192,7 +247,10 @@ class GeminiReader(RowReader):
     reporter = "gemini"
     keys = frozenset({"", "messages"})
     _NO_MESSAGES = frozenset({"$set", "$rewindTo", "projectHash"})
-    _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the context")
+    _CONTEXT = (
+        "<session_context>",
+        "This is the Gemini CLI. We are setting up the context",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,10 +260,14 @@ class GeminiReader(RowReader):
         return self.is_typical(source.members) or super().matches(source)
 
     def is_typical(self, row: dict[str, Any]) -> bool:
-        return "projectHash" in row or (row.get("type") == "gemini" and "content" in row)
+        return "projectHash" in row or (
+            row.get("type") == "gemini" and "content" in row
+        )
 
     def is_valid(self, row: Any) -> bool:
-        return isinstance(row, dict) and bool(row.keys() & self._NO_MESSAGES or row.keys() >= {"id", "type", "content"})
+        return isinstance(row, dict) and bool(
+            row.keys() & self._NO_MESSAGES or row.keys() >= {"id", "type", "content"}
+        )
 
     def add(self, row: Any) -> None:
         if target := text(row.get("$rewindTo")):  # the user rewound the conversation
@@ -213,15 +275,26 @@ class GeminiReader(RowReader):
             first = known.index(target) if target in known else 0
             for identifier in known[first:]:
                 del self._messages[identifier]
-        for message in [*items(at(row, "$set", "messages")), *items(row.get("messages")), row]:
+        for message in [
+            *items(at(row, "$set", "messages")),
+            *items(row.get("messages")),
+            row,
+        ]:
             if isinstance(message, dict):
                 identifier = text(message.get("id")) or str(len(self._messages))
-                self._messages[identifier] = {**self._messages.get(identifier, {}), **message}
+                self._messages[identifier] = {
+                    **self._messages.get(identifier, {}),
+                    **message,
+                }
 
     def end(self) -> None:
         for message in self._messages.values():
             said = text_of(message.get("content"))
-            if message.get("type") == "user" and said.strip() and not said.startswith(self._CONTEXT):
+            if (
+                message.get("type") == "user"
+                and said.strip()
+                and not said.startswith(self._CONTEXT)
+            ):
                 self.trail.user(clean(said))
             elif message.get("type") == "gemini":
                 self.trail.said(clean(said))
@@ -229,12 +302,28 @@ class GeminiReader(RowReader):
                     self._call(call)
 
     def _call(self, call: Any) -> None:
-        identifier, status, tool = text(at(call, "id")), text(at(call, "status")), text(at(call, "name"))
+        identifier, status, tool = (
+            text(at(call, "id")),
+            text(at(call, "status")),
+            text(at(call, "name")),
+        )
         if status in _ENDED:
-            self.trail.called(identifier, tool, at(call, "args") or {}, summary=bool(at(call, "agentId")))
-            responses = [at(part, "functionResponse", "response") for part in items(at(call, "result"))]
-            output = "\n".join(_response_text(one) for one in responses if one is not None)
-            self.trail.result(identifier, output, _ENDED[status] or _shell_fact(tool, output))
+            self.trail.called(
+                identifier,
+                tool,
+                at(call, "args") or {},
+                summary=bool(at(call, "agentId")),
+            )
+            responses = [
+                at(part, "functionResponse", "response")
+                for part in items(at(call, "result"))
+            ]
+            output = "\n".join(
+                _response_text(one) for one in responses if one is not None
+            )
+            self.trail.result(
+                identifier, output, _ENDED[status] or _shell_fact(tool, output)
+            )
 
 
 class QwenReader(RowReader):
@@ -250,7 +339,9 @@ class QwenReader(RowReader):
     def is_valid(self, row: Any) -> bool:
         if not isinstance(at(row, "type"), str) or "sessionId" not in row:
             return False
-        return row["type"] not in self._MESSAGES or isinstance(at(row, "message", "parts"), list)
+        return row["type"] not in self._MESSAGES or isinstance(
+            at(row, "message", "parts"), list
+        )
 
     def add(self, row: Any) -> None:
         trail, kind, inner = self.trail, row["type"], bool(row.get("isSidechain"))
@@ -259,7 +350,9 @@ class QwenReader(RowReader):
         if kind not in self._MESSAGES:
             return
         parts = items(row["message"]["parts"])
-        said = "\n".join(text(at(part, "text")) for part in parts if not at(part, "thought"))
+        said = "\n".join(
+            text(at(part, "text")) for part in parts if not at(part, "thought")
+        )
         if kind == "user" and said.strip() and not inner:
             trail.user(said)
         elif kind == "assistant":
@@ -267,11 +360,24 @@ class QwenReader(RowReader):
         for part in parts:
             call, result = at(part, "functionCall"), at(part, "functionResponse")
             if isinstance(call, dict):
-                trail.called(text(call.get("id")), text(call.get("name")), call.get("args") or {}, summary=inner)
+                trail.called(
+                    text(call.get("id")),
+                    text(call.get("name")),
+                    call.get("args") or {},
+                    summary=inner,
+                )
             if isinstance(result, dict):
-                tool, output = text(result.get("name")), _response_text(result.get("response"))
+                tool, output = (
+                    text(result.get("name")),
+                    _response_text(result.get("response")),
+                )
                 failed = _ENDED.get(text(at(row, "toolCallResult", "status")), ())
-                trail.result(text(result.get("id")), output, _shell_fact(tool, output) or failed, tool=tool)
+                trail.result(
+                    text(result.get("id")),
+                    output,
+                    _shell_fact(tool, output) or failed,
+                    tool=tool,
+                )
 
 
 class OpenCodeReader(RowReader):
@@ -282,19 +388,41 @@ class OpenCodeReader(RowReader):
     keys = frozenset({"messages"})
 
     def is_valid(self, row: Any) -> bool:
-        return at(row, "info", "role") in ("user", "assistant") and isinstance(at(row, "parts"), list)
+        return at(row, "info", "role") in ("user", "assistant") and isinstance(
+            at(row, "parts"), list
+        )
 
     def add(self, row: Any) -> None:
         if row["info"]["role"] == "user":
-            written = [part for part in items(row["parts"]) if at(part, "type") == "text" and not at(part, "synthetic")]
+            written = [
+                part
+                for part in items(row["parts"])
+                if at(part, "type") == "text" and not at(part, "synthetic")
+            ]
             self.trail.user("\n".join(text(part.get("text")) for part in written))
             return
         for part in items(row["parts"]):
             if at(part, "type") == "text":
-                self.trail.said(text(part.get("text")), summary=row["info"].get("summary") is True)
-            elif at(part, "type") == "tool" and at(part, "state", "status") in ("completed", "error"):
+                self.trail.said(
+                    text(part.get("text")), summary=row["info"].get("summary") is True
+                )
+            elif at(part, "type") == "tool" and at(part, "state", "status") in (
+                "completed",
+                "error",
+            ):
                 state, identifier = part["state"], text(part.get("callID"))
-                code, failed = integer_of(at(state, "metadata", "exit")), state["status"] == "error"
-                output = block_text(state.get("output")) or block_text(state.get("error"))
-                self.trail.called(identifier, text(part.get("tool")), state.get("input") or {})
-                self.trail.result(identifier, output, exit_fact(code) or facts_of(output, failed=failed))
+                code, failed = (
+                    integer_of(at(state, "metadata", "exit")),
+                    state["status"] == "error",
+                )
+                output = block_text(state.get("output")) or block_text(
+                    state.get("error")
+                )
+                self.trail.called(
+                    identifier, text(part.get("tool")), state.get("input") or {}
+                )
+                self.trail.result(
+                    identifier,
+                    output,
+                    exit_fact(code) or facts_of(output, failed=failed),
+                )

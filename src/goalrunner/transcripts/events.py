@@ -7,7 +7,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from goalrunner.core.messages import at, block_text, exit_fact, integer_of, items, parsed, text
+from goalrunner.core.messages import (
+    at,
+    block_text,
+    exit_fact,
+    integer_of,
+    items,
+    parsed,
+    text,
+)
 from goalrunner.core.observation import Trail
 from goalrunner.core.summary import EvidenceIndex
 from goalrunner.core.trail_builder import Deliverable
@@ -20,7 +28,9 @@ from goalrunner.transcripts.source import TranscriptSource
 
 def _ended(*codes: Any) -> tuple[str, ...]:
     """Return the fact of the first exit code. The code -1 of a command that still runs is ignored."""
-    return exit_fact(*(code for code in map(integer_of, codes) if code is not None and code >= 0))
+    return exit_fact(
+        *(code for code in map(integer_of, codes) if code is not None and code >= 0)
+    )
 
 
 class OpenHandsReader(RowReader):
@@ -29,46 +39,87 @@ class OpenHandsReader(RowReader):
     DESCRIPTION = "events of OpenHands 1: the folder of a conversation, JSON Lines, or a JSON array"
     reporter = "openhands"
     keys = frozenset({"", "events", "items", "history"})
-    _OTHER_KINDS = frozenset({"Condensation", "CondensationRequest", "UserRejectObservation"})
-    _REPORTS = frozenset({"ThinkObservation", "DelegateObservation", "TaskObservation", "WorkflowObservation"})
+    _OTHER_KINDS = frozenset(
+        {"Condensation", "CondensationRequest", "UserRejectObservation"}
+    )
+    _REPORTS = frozenset(
+        {
+            "ThinkObservation",
+            "DelegateObservation",
+            "TaskObservation",
+            "WorkflowObservation",
+        }
+    )
     _REPORTS |= {"ConsultTomObservation"}
     """Observations that contain what an agent says."""
 
     def is_valid(self, row: Any) -> bool:
         kind = text(at(row, "kind"))
-        return (kind.endswith("Event") or kind in self._OTHER_KINDS) and isinstance(at(row, "source"), str)
+        return (kind.endswith("Event") or kind in self._OTHER_KINDS) and isinstance(
+            at(row, "source"), str
+        )
 
     def add(self, row: Any) -> None:
-        trail, identifier, tool = self.trail, text(row.get("tool_call_id")), text(row.get("tool_name"))
+        trail, identifier, tool = (
+            self.trail,
+            text(row.get("tool_call_id")),
+            text(row.get("tool_name")),
+        )
         match row["kind"]:
             case "MessageEvent" if row["source"] == "agent":
                 trail.said(block_text(at(row, "llm_message", "content")))
             case "MessageEvent" if row["source"] == "user":
                 trail.user(block_text(at(row, "llm_message", "content")))
             case "ActionEvent":
-                trail.said("\n".join(text(at(block, "text")) for block in items(row.get("thought"))))
+                trail.said(
+                    "\n".join(
+                        text(at(block, "text")) for block in items(row.get("thought"))
+                    )
+                )
                 # The call as the model made it; an action has further fields.
                 given = parsed(at(row, "tool_call", "arguments"))
-                trail.called(identifier, tool, given if isinstance(given, dict) else row.get("action") or {})
+                trail.called(
+                    identifier,
+                    tool,
+                    given if isinstance(given, dict) else row.get("action") or {},
+                )
             case "ObservationEvent":
                 self._observed(identifier, tool, row.get("observation"))
             case "AgentErrorEvent":
                 trail.result(identifier, text(row.get("error")), ("error",), tool=tool)
             case "UserRejectObservation":
-                trail.result(identifier, text(row.get("rejection_reason")), ("denied",), tool=tool)
+                trail.result(
+                    identifier,
+                    text(row.get("rejection_reason")),
+                    ("denied",),
+                    tool=tool,
+                )
             case "Condensation" | "CondensationSummaryEvent":
                 trail.said(text(row.get("summary")), summary=True)
             case "ACPToolCallEvent" if row.get("status") in ("completed", "failed"):
-                output = block_text(row.get("content")) or block_text(row.get("raw_output"))
-                trail.called(identifier, text(row.get("tool_kind")) or "tool", row.get("raw_input") or {})
-                trail.result(identifier, output, ("error",) if row.get("is_error") else ())
+                output = block_text(row.get("content")) or block_text(
+                    row.get("raw_output")
+                )
+                trail.called(
+                    identifier,
+                    text(row.get("tool_kind")) or "tool",
+                    row.get("raw_input") or {},
+                )
+                trail.result(
+                    identifier, output, ("error",) if row.get("is_error") else ()
+                )
 
     def _observed(self, identifier: str, tool: str, observation: Any) -> None:
-        kind, output = text(at(observation, "kind")), block_text(at(observation, "content"))
+        kind, output = (
+            text(at(observation, "kind")),
+            block_text(at(observation, "content")),
+        )
         if kind == "FinishObservation" or kind in self._REPORTS:
             self.trail.said(output, summary=kind != "FinishObservation")
             return
-        failed: tuple[str, ...] = ("error",) if at(observation, "is_error") is True else ()
+        failed: tuple[str, ...] = (
+            ("error",) if at(observation, "is_error") is True else ()
+        )
         codes = at(observation, "exit_code"), at(observation, "metadata", "exit_code")
         self.trail.result(identifier, output, _ended(*codes) or failed, tool=tool)
 
@@ -80,17 +131,29 @@ class OpenHandsV0Reader(RowReader):
     HAS_PARTS = True
     reporter = "openhands"
     keys = frozenset({"", "history", "trajectory", "events"})
-    _NO_RESULTS = frozenset({"agent_state_changed", "null", "recall", "think", "chat", "", "system"})
+    _NO_RESULTS = frozenset(
+        {"agent_state_changed", "null", "recall", "think", "chat", "", "system"}
+    )
     """Observations that are not results of a tool."""
-    _NO_CALLS = frozenset({"change_agent_state", "recall", "system", "null", "condensation_request"})
+    _NO_CALLS = frozenset(
+        {"change_agent_state", "recall", "system", "null", "condensation_request"}
+    )
     _NO_ARGUMENTS = frozenset({"thought", "impl_source", "security_risk"})
 
     def is_typical(self, row: dict[str, Any]) -> bool:
         return any(map(self.is_valid, (row, *_history(row)[:1])))
 
     def is_valid(self, row: Any) -> bool:
-        kind = at(row, "action") if at(row, "observation") is None else at(row, "observation")
-        return isinstance(kind, str) and isinstance(at(row, "source"), str) and "kind" not in row
+        kind = (
+            at(row, "action")
+            if at(row, "observation") is None
+            else at(row, "observation")
+        )
+        return (
+            isinstance(kind, str)
+            and isinstance(at(row, "source"), str)
+            and "kind" not in row
+        )
 
     def rows(self, source: TranscriptSource) -> Iterator[Any]:
         names: list[str] = []
@@ -98,14 +161,18 @@ class OpenHandsV0Reader(RowReader):
             if record.key not in self.keys:
                 continue
             if not isinstance(at(record.value, "history"), list):
-                yield from record.value if isinstance(record.value, list) else [record.value]
+                yield from (
+                    record.value if isinstance(record.value, list) else [record.value]
+                )
                 continue
             name = text(at(record.value, "instance_id")) or str(len(names) + 1)
             names.append(name)
             if name == source.part or (not source.part and len(names) == 1):
                 yield from _history(record.value)
             elif not source.part:
-                raise source.here(f"the file has several conversations; choose one, as {source.name}#{names[0]}")
+                raise source.here(
+                    f"the file has several conversations; choose one, as {source.name}#{names[0]}"
+                )
         if source.part and source.part not in names:
             raise source.error(f"the file has no conversation {source.part!r:.60}")
 
@@ -122,13 +189,26 @@ class OpenHandsV0Reader(RowReader):
         if kind == "message":
             self.trail.said(text(at(args, "content")))
         elif kind == "finish":
-            said = text(at(args, "final_thought")) or text(at(args, "message")) or text(event.get("message"))
+            said = (
+                text(at(args, "final_thought"))
+                or text(at(args, "message"))
+                or text(event.get("message"))
+            )
             self.trail.said(said or block_text(at(args, "outputs")))
         elif kind == "condensation":
             self.trail.said(text(at(args, "summary")), summary=True)
         elif kind not in self._NO_CALLS and isinstance(args, dict):
-            given = {key: value for key, value in args.items() if key not in self._NO_ARGUMENTS and value is not None}
-            self.trail.called(str(integer_of(event.get("id"))), kind, given, summary=kind == "delegate")
+            given = {
+                key: value
+                for key, value in args.items()
+                if key not in self._NO_ARGUMENTS and value is not None
+            }
+            self.trail.called(
+                str(integer_of(event.get("id"))),
+                kind,
+                given,
+                summary=kind == "delegate",
+            )
 
     def _observed(self, kind: str, event: dict[str, Any]) -> None:
         output, extras = block_text(event.get("content")), event.get("extras")
@@ -138,21 +218,37 @@ class OpenHandsV0Reader(RowReader):
             facts = _ended(at(extras, "metadata", "exit_code"), at(extras, "exit_code"))
             if kind in ("error", "user_rejected"):
                 facts = ("denied",) if kind == "user_rejected" else ("error",)
-            self.trail.result(str(integer_of(event.get("cause"))), output, facts, tool=kind)
+            self.trail.result(
+                str(integer_of(event.get("cause"))), output, facts, tool=kind
+            )
 
 
 def _history(row: Any) -> list[Any]:
     """Return the events of a line of an evaluation's output; old ones are pairs of action and observation."""
     found = items(at(row, "history"))
-    return [event for entry in found for event in (entry if isinstance(entry, list) else [entry])]
+    return [
+        event
+        for entry in found
+        for event in (entry if isinstance(entry, list) else [entry])
+    ]
 
 
 class AcpReader(RowReader):
     """Session updates. A call's output is its last content; calls that have not ended are left out."""
 
-    DESCRIPTION = "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
+    DESCRIPTION = (
+        "session updates of the Agent Client Protocol: JSON Lines or a JSON array"
+    )
     _ENDED = ("completed", "failed")
-    _FIELDS = ("title", "kind", "status", "content", "locations", "rawInput", "rawOutput")
+    _FIELDS = (
+        "title",
+        "kind",
+        "status",
+        "content",
+        "locations",
+        "rawInput",
+        "rawOutput",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +260,9 @@ class AcpReader(RowReader):
         return _update(row) is not None
 
     def is_valid(self, row: Any) -> bool:
-        return isinstance(row, dict) and ("jsonrpc" in row or "method" in row or _update(row) is not None)
+        return isinstance(row, dict) and (
+            "jsonrpc" in row or "method" in row or _update(row) is not None
+        )
 
     def end(self) -> None:
         self._end_text()
@@ -192,7 +290,13 @@ class AcpReader(RowReader):
         if kind in ("tool_call", "tool_call_update") and isinstance(identifier, str):
             call = self._calls.setdefault(identifier, {})
             if call is not None:
-                call.update({key: update[key] for key in self._FIELDS if update.get(key) is not None})
+                call.update(
+                    {
+                        key: update[key]
+                        for key in self._FIELDS
+                        if update.get(key) is not None
+                    }
+                )
                 if call.get("status") in self._ENDED:
                     self._calls[identifier] = None
                     self._end(identifier, call)
@@ -211,17 +315,40 @@ class AcpReader(RowReader):
         self._said.clear()
 
     def _end(self, identifier: str, call: dict[str, Any]) -> None:
-        kind, given, raw = text(call.get("kind")) or "tool", call.get("rawInput"), call.get("rawOutput")
-        content, paths = items(call.get("content")), [text(at(one, "path")) for one in items(call.get("locations"))]
+        kind, given, raw = (
+            text(call.get("kind")) or "tool",
+            call.get("rawInput"),
+            call.get("rawOutput"),
+        )
+        content, paths = (
+            items(call.get("content")),
+            [text(at(one, "path")) for one in items(call.get("locations"))],
+        )
         described = {"title": text(call.get("title")), "path": next(iter(paths), "")}
-        arguments = given if isinstance(given, dict) and given else {key: it for key, it in described.items() if it}
-        changed = [path for block in content if at(block, "type") == "diff" and (path := text(at(block, "path")))]
+        arguments = (
+            given
+            if isinstance(given, dict) and given
+            else {key: it for key, it in described.items() if it}
+        )
+        changed = [
+            path
+            for block in content
+            if at(block, "type") == "diff" and (path := text(at(block, "path")))
+        ]
         # A call of another agent has the kind "think".
-        self.trail.called(identifier, kind, arguments, summary=kind == "think", writes=changed)
+        self.trail.called(
+            identifier, kind, arguments, summary=kind == "think", writes=changed
+        )
         printed = [block for block in content if at(block, "type") == "content"]
-        output = block_text(printed) or block_text(at(raw, "output") if isinstance(at(raw, "output"), str) else raw)
+        output = block_text(printed) or block_text(
+            at(raw, "output") if isinstance(at(raw, "output"), str) else raw
+        )
         failed = ("error",) if call["status"] == "failed" else ()
-        self.trail.result(identifier, output, exit_fact(at(raw, "exitCode"), at(raw, "exit_code")) or failed)
+        self.trail.result(
+            identifier,
+            output,
+            exit_fact(at(raw, "exitCode"), at(raw, "exit_code")) or failed,
+        )
 
 
 def _update(row: Any) -> dict[str, Any] | None:
@@ -239,7 +366,9 @@ class GoalRunReader:
 
     def matches(self, source: TranscriptSource) -> bool:
         path = source.path
-        return path.name == "transcript.jsonl" and path.with_name("events.jsonl").is_file()
+        return (
+            path.name == "transcript.jsonl" and path.with_name("events.jsonl").is_file()
+        )
 
     def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail of the run. Raise RecordError if log, transcript or artifacts were changed.
@@ -253,4 +382,6 @@ class GoalRunReader:
             index.add(record)
         # Nothing is written, so there is nothing to redact.
         artifacts = ArtifactStore(path.with_name("artifacts"), Redactor({}))
-        return replace(index.trail(artifacts.read, partial(read_message, path)), stale=index.stale)
+        return replace(
+            index.trail(artifacts.read, partial(read_message, path)), stale=index.stale
+        )

@@ -29,7 +29,18 @@ LARGEST_DOCUMENT = 256 * 2**20
 
 _SAMPLED = 64
 _CONTAINERS = frozenset(
-    {"messages", "trajectory", "steps", "history", "events", "input", "output", "items", "data", "samples"}
+    {
+        "messages",
+        "trajectory",
+        "steps",
+        "history",
+        "events",
+        "input",
+        "output",
+        "items",
+        "data",
+        "samples",
+    }
 )
 _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
@@ -68,7 +79,11 @@ class TranscriptSource:
             return None
         copy = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
         weakref.finalize(self, copy.close)
-        with nullcontext(sys.stdin.buffer) if str(self.path) == STDIN_NAME else self.path.open("rb") as stream:
+        with (
+            nullcontext(sys.stdin.buffer)
+            if str(self.path) == STDIN_NAME
+            else self.path.open("rb") as stream
+        ):
             shutil.copyfileobj(stream, copy)
         copy.flush()
         return Path(copy.name)
@@ -93,20 +108,29 @@ class TranscriptSource:
             return tuple(self._records())
         found: list[SourceRecord] = []
         with suppress(UsageError):  # the reader reports it
-            found.extend(islice(self._records(), _SAMPLED) if self.is_json or self.is_folder else ())
+            found.extend(
+                islice(self._records(), _SAMPLED)
+                if self.is_json or self.is_folder
+                else ()
+            )
         return tuple(found)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The objects in the sample."""
-        return [record.value for record in self.sample if isinstance(record.value, dict)]
+        return [
+            record.value for record in self.sample if isinstance(record.value, dict)
+        ]
 
     @property
     def members(self) -> dict[str, Any]:
         """The members of an object that contains records; those that are lists are None."""
         if not self.is_json or not _contains_records(self._document):
             return {}
-        return {key: None if isinstance(value, list) else value for key, value in self._document.items()}
+        return {
+            key: None if isinstance(value, list) else value
+            for key, value in self._document.items()
+        }
 
     def records(self) -> Iterator[SourceRecord]:
         """Yield the records. Raise UsageError with the place; only a torn last line is left out, and noted as partial."""
@@ -116,7 +140,10 @@ class TranscriptSource:
 
     def error(self, message: str, line: int = 0) -> UsageError:
         """Return an error with the file and, unless it is 0, the line."""
-        return UsageError(f"{self.name}:{line}  {message}" if line else f"{self.name}  {message}", HINT)
+        return UsageError(
+            f"{self.name}:{line}  {message}" if line else f"{self.name}  {message}",
+            HINT,
+        )
 
     def here(self, message: str) -> UsageError:
         """Return an error with the place of the last record."""
@@ -130,12 +157,22 @@ class TranscriptSource:
         elif not _contains_records(self._document):
             yield SourceRecord(self._document)
         else:
-            lists = ((key, value) for key, value in self._document.items() if isinstance(value, list))
-            yield from (SourceRecord(element, key=key) for key, value in lists for element in value)
+            lists = (
+                (key, value)
+                for key, value in self._document.items()
+                if isinstance(value, list)
+            )
+            yield from (
+                SourceRecord(element, key=key)
+                for key, value in lists
+                for element in value
+            )
 
     def _pieces(self) -> Iterator[SourceRecord]:
         """Yield the values of JSON Lines, or of the files of a folder. A torn last one is left out."""
-        for name, line, data, may_be_torn in self._files() if self.is_folder else self._lines():
+        for name, line, data, may_be_torn in (
+            self._files() if self.is_folder else self._lines()
+        ):
             try:
                 value = loads(data)
             except (ValueError, RecursionError) as error:
@@ -158,11 +195,17 @@ class TranscriptSource:
             file.seek(0)
             data = file.read(LARGEST_DOCUMENT + 1)
         if len(data) > LARGEST_DOCUMENT:
-            raise self.error(f"the JSON document is larger than {LARGEST_DOCUMENT // 2**20} MiB")
+            raise self.error(
+                f"the JSON document is larger than {LARGEST_DOCUMENT // 2**20} MiB"
+            )
         try:
             return loads(data)
         except (ValueError, RecursionError) as error:
-            line = data.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 0
+            line = (
+                data.count(b"\n", 0, error.start) + 1
+                if isinstance(error, UnicodeDecodeError)
+                else 0
+            )
             raise self.error(reason_of(error), getattr(error, "lineno", line)) from None
 
     def _lines(self) -> Iterator[tuple[str, int, bytes, bool]]:
@@ -173,9 +216,15 @@ class TranscriptSource:
             while line := file.readline(LONGEST_ROW + 1):
                 number += 1
                 if len(line) > LONGEST_ROW:
-                    raise self.error(f"the line is longer than {LONGEST_ROW // 2**20} MiB", number)
+                    raise self.error(
+                        f"the line is longer than {LONGEST_ROW // 2**20} MiB", number
+                    )
                 if line.strip():
-                    may_be_torn = number > 1 and line.startswith(b"{") and not line.endswith(b"\n")
+                    may_be_torn = (
+                        number > 1
+                        and line.startswith(b"{")
+                        and not line.endswith(b"\n")
+                    )
                     yield f"line {number}", number, line.rstrip(), may_be_torn
 
     def _files(self) -> Iterator[tuple[str, int, bytes, bool]]:
@@ -183,11 +232,17 @@ class TranscriptSource:
         inner = self.path / "events"
         try:
             names = list((inner if inner.is_dir() else self.path).iterdir())
-            found = sorted((int(match[1]), path) for path in names if (match := _EVENT.fullmatch(path.name)))
+            found = sorted(
+                (int(match[1]), path)
+                for path in names
+                if (match := _EVENT.fullmatch(path.name))
+            )
             for place, (_, path) in enumerate(found, 1):
                 yield path.name, 0, path.read_bytes(), 1 < place == len(found)
         except OSError as error:
-            raise self.error(f"cannot read {error.filename}: {error.strerror or error}") from None
+            raise self.error(
+                f"cannot read {error.filename}: {error.strerror or error}"
+            ) from None
         if missing := found[-1][0] - found[0][0] + 1 - len(found) if found else 0:
             self.partial = f"{missing} of the events are missing: the numbers of the files have gaps"
 
@@ -195,8 +250,12 @@ class TranscriptSource:
         try:
             return (self.piped or self.path).open("rb")
         except OSError as error:
-            message = f"{self.name}: cannot read the transcript: {error.strerror or error}"
-            raise UsageError(message, "Name a file that exists and can be read.") from None
+            message = (
+                f"{self.name}: cannot read the transcript: {error.strerror or error}"
+            )
+            raise UsageError(
+                message, "Name a file that exists and can be read."
+            ) from None
 
 
 class TextStore:
@@ -249,4 +308,6 @@ def reason_of(error: Exception) -> str:
 
 def _contains_records(document: Any) -> bool:
     """Return whether a JSON value is an object whose members contain the records."""
-    return isinstance(document, dict) and any(isinstance(document.get(key), list) for key in _CONTAINERS)
+    return isinstance(document, dict) and any(
+        isinstance(document.get(key), list) for key in _CONTAINERS
+    )

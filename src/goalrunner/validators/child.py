@@ -33,27 +33,47 @@ def callable_outcome(value: object) -> tuple[str, str]:
     """
     passed, feedback, evidence = value, None, None
     if isinstance(value, dict):
-        passed, feedback, evidence = (value.get(key) for key in ("passed", "feedback", "evidence"))
+        passed, feedback, evidence = (
+            value.get(key) for key in ("passed", "feedback", "evidence")
+        )
         passed = passed if value.keys() <= {"passed", "feedback", "evidence"} else None
-    elif hasattr(value, "passed") and hasattr(value, "feedback") and not isinstance(value, type):
-        passed, feedback, evidence = (getattr(value, key, None) for key in ("passed", "feedback", "evidence"))
-    if (passed is True or passed is False) and (feedback is None or isinstance(feedback, str)):
+    elif (
+        hasattr(value, "passed")
+        and hasattr(value, "feedback")
+        and not isinstance(value, type)
+    ):
+        passed, feedback, evidence = (
+            getattr(value, key, None) for key in ("passed", "feedback", "evidence")
+        )
+    if (passed is True or passed is False) and (
+        feedback is None or isinstance(feedback, str)
+    ):
         if isinstance(evidence, list | tuple) and evidence:
-            feedback = f"{feedback or ''}\nGOAL_EVIDENCE {' '.join(map(str, evidence))}".lstrip("\n")
+            feedback = f"{feedback or ''}\nGOAL_EVIDENCE {' '.join(map(str, evidence))}".lstrip(
+                "\n"
+            )
         return "passed" if passed else "red", _storable(feedback or "")
     expected = "it must return a bool, {'passed': bool, 'feedback': str} or an object with passed and feedback"
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix(
+        "builtins."
+    )
     return "invalid_result", f"the validator returned {kind}; {expected}"
 
 
 def score_of(value: object) -> tuple[str, str]:
     """Return the reason ("passed" or "invalid_result") and the feedback for a returned score: a line of JSON."""
     if hasattr(value, "score"):
-        value = {"score": getattr(value, "score", None), "feedback": getattr(value, "feedback", None)}
+        value = {
+            "score": getattr(value, "score", None),
+            "feedback": getattr(value, "feedback", None),
+        }
     try:
         line = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return "invalid_result", f"a {type(value).__name__} was returned, which is no score"
+        return (
+            "invalid_result",
+            f"a {type(value).__name__} was returned, which is no score",
+        )
     return "passed", line  # the runner reads the score itself
 
 
@@ -72,7 +92,9 @@ def arity(function: Callable[..., Any]) -> int | None:
     return None
 
 
-def arguments_of(function: Callable[..., Any], response: object, agent: object) -> tuple[object, ...]:
+def arguments_of(
+    function: Callable[..., Any], response: object, agent: object
+) -> tuple[object, ...]:
     """Return the arguments of a validator: response and agent, or as many of them as it takes."""
     count = arity(function)
     return (response, agent)[: 2 if count is None else count]
@@ -83,7 +105,11 @@ def traceback_end(error: BaseException) -> str:
     at = error.__traceback__
     while at is not None and at.tb_frame.f_code.co_filename.startswith(_LEADING):
         at = at.tb_next
-    return _storable("".join(traceback.format_exception(type(error), error, at)).strip()[-_FEEDBACK_TAIL:])
+    return _storable(
+        "".join(traceback.format_exception(type(error), error, at)).strip()[
+            -_FEEDBACK_TAIL:
+        ]
+    )
 
 
 def _storable(text: str) -> str:

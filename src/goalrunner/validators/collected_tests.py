@@ -40,12 +40,16 @@ class TestNames:
     @property
     def collected(self) -> CollectedTests:
         places = {
-            name: path for name, path in self.skipped_at.items() if self.endings.get(name, "skipped") == "skipped"
+            name: path
+            for name, path in self.skipped_at.items()
+            if self.endings.get(name, "skipped") == "skipped"
         }
         return CollectedTests(endings=self.endings, skipped_at=places, whole=self.whole)
 
 
-def together(named: Mapping[str, CollectedTests], seen: Collection[str]) -> CollectedTests | None:
+def together(
+    named: Mapping[str, CollectedTests], seen: Collection[str]
+) -> CollectedTests | None:
     """Return the tests of all runners; None if no runner names any.
 
     `named` are the tests by the name of their runner, `seen` the runners that tests were counted of.

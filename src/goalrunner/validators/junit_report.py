@@ -88,7 +88,11 @@ class _Parser:
             self.current = _Case(attributes.get("name", ""), file, holder)
         elif self.current is not None and name in ("failure", "error"):
             self.current.ending = "failed"
-        elif self.current is not None and name == "skipped" and self.current.ending == "passed":
+        elif (
+            self.current is not None
+            and name == "skipped"
+            and self.current.ending == "passed"
+        ):
             self.current.ending = "skipped"
 
     def _end(self, name: str) -> None:
@@ -101,7 +105,9 @@ def _refuse(*_: object) -> NoReturn:
     raise ValueError("a document type is not read")
 
 
-def read_junit_reports(reports: Path, folder: Path, workspace: Path) -> CollectedTests | None:
+def read_junit_reports(
+    reports: Path, folder: Path, workspace: Path
+) -> CollectedTests | None:
     """Return the tests in the files that were copied; None if there are none. `folder` is the one the check ran in."""
     paths = sorted(reports.glob("*.junit"))
     if not paths:

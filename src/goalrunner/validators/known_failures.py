@@ -20,7 +20,9 @@ def is_judged(spec: ValidatorSpec) -> bool:
     return bool(spec.fixes or spec.known_failures)
 
 
-def judged(base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSpec) -> ValidatorResult:
+def judged(
+    base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSpec
+) -> ValidatorResult:
     """Return a result by its tests: green if those of `fixes` pass, and no other test fails that did not at the baseline.
 
     Without `known_failures`, the exit code must be the expected one as well. `base` is the result of the baseline.
@@ -31,10 +33,17 @@ def judged(base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSp
         return now
     tests = now.tests or CollectedTests(whole=False)
     absent = {name for name in spec.fixes if not _matching(name, tests)}
-    unfixed = [f"{name} (not found)" if name in absent else name for name in spec.fixes if not _passes(name, tests)]
+    unfixed = [
+        f"{name} (not found)" if name in absent else name
+        for name in spec.fixes
+        if not _passes(name, tests)
+    ]
     if unfixed:
         verb = "does" if len(unfixed) == 1 else "do"
-        return _red(now, f"{len(unfixed)} of {len(spec.fixes)} tests to fix {verb} not pass: {some(unfixed)}")
+        return _red(
+            now,
+            f"{len(unfixed)} of {len(spec.fixes)} tests to fix {verb} not pass: {some(unfixed)}",
+        )
     if now.passed:
         return now
     known = _failing(base)
@@ -44,11 +53,16 @@ def judged(base: ValidatorResult | None, now: ValidatorResult, spec: ValidatorSp
         tests_fail = "1 test fails" if len(worse) == 1 else f"{len(worse)} tests fail"
         return _red(now, f"{tests_fail} that did not at the baseline: {some(worse)}")
     summary = f"{now.summary}; these failed before round 1, too"
-    return now.model_copy(update={"passed": True, "reason": "passed", "summary": summary, "feedback": ""})
+    return now.model_copy(
+        update={"passed": True, "reason": "passed", "summary": summary, "feedback": ""}
+    )
 
 
 def judged_at_start(
-    first: ValidatorResult, again: ValidatorResult | None, spec: ValidatorSpec, folder: Path
+    first: ValidatorResult,
+    again: ValidatorResult | None,
+    spec: ValidatorSpec,
+    folder: Path,
 ) -> ValidatorResult:
     """Return the result of the baseline. A failure is known only if it is one in a second run as well.
 
@@ -59,11 +73,17 @@ def judged_at_start(
     if why := next(_mistakes(first, spec, folder), ""):
         update = {"passed": False, "reason": "red", "cannot_run": True, "summary": why}
         return first.model_copy(update=update)
-    confirmed = first if again is None else first.model_copy(update={"tests": _confirmed(first, again)})
+    confirmed = (
+        first
+        if again is None
+        else first.model_copy(update={"tests": _confirmed(first, again)})
+    )
     return judged(confirmed, confirmed, spec)
 
 
-def _mistakes(result: ValidatorResult, spec: ValidatorSpec, folder: Path) -> Iterator[str]:
+def _mistakes(
+    result: ValidatorResult, spec: ValidatorSpec, folder: Path
+) -> Iterator[str]:
     """Yield what is wrong with `fixes` and `known_failures`."""
     key = "known_failures" if spec.known_failures else "fixes"
     tests = result.tests
@@ -71,7 +91,12 @@ def _mistakes(result: ValidatorResult, spec: ValidatorSpec, folder: Path) -> Ite
         if result.passed or spec.known_failures:
             yield f"{key} needs the names of tests, which this command does not give; write one of {WITH_NAMES}"
         return
-    if spec.known_failures and not result.passed and tests.whole and not result.suite.proves:
+    if (
+        spec.known_failures
+        and not result.passed
+        and tests.whole
+        and not result.suite.proves
+    ):
         yield 'known_failures needs a command that only runs tests; write that of the test runner: run = "pytest -q"'
     elif spec.known_failures and not result.passed and not _is_complete(result):
         how = "remove -x; add --continue-on-collection-errors (pytest) or --no-fail-fast (cargo)"
@@ -87,7 +112,11 @@ def _mistaken_name(name: str, tests: CollectedTests, folder: Path) -> str:
     same = [known for known in tests.endings if known.endswith(f"::{test or name}")]
     path = folder / file
     if not path.is_file():
-        return f'fixes: no test is named "{name}"; did you mean "{same[0]}"?' if same else ""
+        return (
+            f'fixes: no test is named "{name}"; did you mean "{same[0]}"?'
+            if same
+            else ""
+        )
     function = test.rpartition("::")[2].partition("[")[0]
     is_hidden = tests.endings.get(file) == "failed"
     if is_hidden or function not in path.read_text(encoding="utf-8", errors="replace"):
@@ -100,14 +129,20 @@ def tests_to_come(result: ValidatorResult, spec: ValidatorSpec) -> list[str]:
     tests = result.tests
     if tests is None:
         return []
-    unread = {file for file, ending in tests.endings.items() if ending == "failed" and "::" not in file}
+    unread = {
+        file
+        for file, ending in tests.endings.items()
+        if ending == "failed" and "::" not in file
+    }
     names = (name for name in spec.fixes if not _matching(name, tests))
     return [name for name in names if name.partition("::")[0] not in unread]
 
 
 def files_of_tests(result: ValidatorResult, spec: ValidatorSpec | None) -> set[str]:
     """Return the files of failing tests and of those that `fixes` names: a failure there is no error of the file."""
-    names = {name for name in _failing(result) or () if "::" in name}.union(spec.fixes if spec is not None else ())
+    names = {name for name in _failing(result) or () if "::" in name}.union(
+        spec.fixes if spec is not None else ()
+    )
     return {name.partition("::")[0] for name in names}
 
 
@@ -117,7 +152,9 @@ def _confirmed(first: ValidatorResult, again: ValidatorResult) -> CollectedTests
         return first.tests
     found = TestNames(skipped_at=dict(first.tests.skipped_at), whole=first.tests.whole)
     for name, ending in first.tests.endings.items():
-        found.endings[name] = again.tests.endings.get(name, ending) if ending == "failed" else ending
+        found.endings[name] = (
+            again.tests.endings.get(name, ending) if ending == "failed" else ending
+        )
     return found.collected
 
 
@@ -141,7 +178,11 @@ def _failing(result: ValidatorResult | None) -> set[str] | None:
 
 def _matching(name: str, tests: CollectedTests) -> list[str]:
     """Return the tests that a name of `fixes` means: a test, all variants of one, or all tests of a class or file."""
-    return [known for known in tests.endings if known == name or known.startswith((f"{name}::", f"{name}["))]
+    return [
+        known
+        for known in tests.endings
+        if known == name or known.startswith((f"{name}::", f"{name}["))
+    ]
 
 
 def _passes(name: str, tests: CollectedTests) -> bool:
@@ -151,4 +192,6 @@ def _passes(name: str, tests: CollectedTests) -> bool:
 
 def _red(now: ValidatorResult, why: str) -> ValidatorResult:
     feedback = f"{why}.\n\n{now.feedback}".strip()
-    return now.model_copy(update={"passed": False, "reason": "red", "summary": why, "feedback": feedback})
+    return now.model_copy(
+        update={"passed": False, "reason": "red", "summary": why, "feedback": feedback}
+    )

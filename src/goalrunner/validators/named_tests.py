@@ -19,19 +19,30 @@ _GO_LINE = re.compile(
     rf"|^(?P<end>FAIL)$|{GO_PACKAGE.pattern}",
     re.MULTILINE,
 )
-_GO_ENDINGS: Mapping[str, Ending] = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
-_CARGO_PROGRAM = re.compile(r"^ +(?:Running (?:unittests )?(\S+) \(.*\)|(?:Doc-tests) \S+)$", re.MULTILINE)
+_GO_ENDINGS: Mapping[str, Ending] = {
+    "PASS": "passed",
+    "FAIL": "failed",
+    "SKIP": "skipped",
+}
+_CARGO_PROGRAM = re.compile(
+    r"^ +(?:Running (?:unittests )?(\S+) \(.*\)|(?:Doc-tests) \S+)$", re.MULTILINE
+)
 _CARGO_BEGIN = re.compile(r"^ *running (\d+) tests? *$", re.MULTILINE)
 _CARGO_TEST = re.compile(
     r"^test (\S.*?)(?: - should panic| - compile(?: fail)?)? \.\.\. (ok|FAILED|ignored)(?: \(\d.*\)|, .*)?$",
     re.MULTILINE,
 )
-_CARGO_ENDINGS: Mapping[str, Ending] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}
+_CARGO_ENDINGS: Mapping[str, Ending] = {
+    "ok": "passed",
+    "FAILED": "failed",
+    "ignored": "skipped",
+}
 _CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
 _CARGO_GAVE_UP = re.compile(r"^error: (?:test|doctest) failed, to rerun", re.MULTILINE)
 _CARGO_WENT_ON = re.compile(r"^error: \d+ targets? failed:", re.MULTILINE)
 _UNITTEST = re.compile(
-    r"(?:^|(?<= \.\.\. ))(?P<method>[\w.]+) \((?P<where>[\w.]+)\)(?:\n(?! *test).*?)? \.\.\. ", re.MULTILINE
+    r"(?:^|(?<= \.\.\. ))(?P<method>[\w.]+) \((?P<where>[\w.]+)\)(?:\n(?! *test).*?)? \.\.\. ",
+    re.MULTILINE,
 )
 _UNITTEST_END = re.compile(
     r"^(?P<sub>  \w+ \(.*\) .*\.\.\. )?(?:.*?\.\.\. )?"
@@ -43,7 +54,9 @@ _UNITTEST_FAILURE = re.compile(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", re.MULTIL
 _UNLOADED = "unittest.loader._FailedTest"
 
 
-def named_tests(output: str, *, asked_go: bool, workspace: Path, folders: Sequence[Path]) -> dict[str, CollectedTests]:
+def named_tests(
+    output: str, *, asked_go: bool, workspace: Path, folders: Sequence[Path]
+) -> dict[str, CollectedTests]:
     """Return the tests that an output names, by the name of their runner.
 
     `asked_go`: each `go test` was asked to name its tests. `folders` are those that modules of unittest may lie in.
@@ -140,7 +153,9 @@ def _cargo_id(target: str | None, name: str) -> str:
     return f"{documented[1]}::{documented[2] or 'doc'}[{documented[3]}]"
 
 
-def unittest_tests(output: str, workspace: Path, folders: Sequence[Path]) -> CollectedTests | None:
+def unittest_tests(
+    output: str, workspace: Path, folders: Sequence[Path]
+) -> CollectedTests | None:
     """Return the tests of `unittest -v` as `tests/test_a.py::Class::test`; None if it names none.
 
     A module that is found in none of the folders is the file of its id.
@@ -151,7 +166,10 @@ def unittest_tests(output: str, workspace: Path, folders: Sequence[Path]) -> Col
     for summary in _UNITTEST_RAN.finditer(output):
         number += int(summary[1])
         text, begin = output[begin : summary.start()], summary.end()
-        failed = {(method, _class_of(where, method)) for method, where in _UNITTEST_FAILURE.findall(text)}
+        failed = {
+            (method, _class_of(where, method))
+            for method, where in _UNITTEST_FAILURE.findall(text)
+        }
         for method, where, ending in _unittest_endings(text):
             if where.startswith(_UNLOADED):
                 found.add(place_of(method)[0], "failed")
@@ -160,7 +178,10 @@ def unittest_tests(output: str, workspace: Path, folders: Sequence[Path]) -> Col
             holder = _class_of(where, method)
             file, rest = place_of(holder)
             is_failed = (method, holder) in failed
-            found.add("::".join(filter(None, (file, rest, method))), "failed" if is_failed else ending)
+            found.add(
+                "::".join(filter(None, (file, rest, method))),
+                "failed" if is_failed else ending,
+            )
     if not found.endings:
         return None
     found.whole = found.whole and len(found.endings) == number
@@ -190,12 +211,19 @@ def _class_of(where: str, method: str) -> str:
     return where.removesuffix(f".{method}")
 
 
-def file_of_module(holder: str, workspace: Path, folders: Sequence[Path]) -> tuple[str, str]:
+def file_of_module(
+    holder: str, workspace: Path, folders: Sequence[Path]
+) -> tuple[str, str]:
     """Return the file of a module in the workspace, and the class in it."""
     parts = holder.split(".")
     for length in range(len(parts), 0, -1):
         for folder in folders:
-            for name in (".".join(parts[:length]).replace(".", "/") + end for end in (".py", "/__init__.py")):
+            for name in (
+                ".".join(parts[:length]).replace(".", "/") + end
+                for end in (".py", "/__init__.py")
+            ):
                 if (folder / name).is_file():
-                    return path_in_workspace(name, folder, workspace), "::".join(parts[length:])
+                    return path_in_workspace(name, folder, workspace), "::".join(
+                        parts[length:]
+                    )
     return holder, ""

@@ -47,7 +47,9 @@ def with_reporter(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
         f'--test-reporter={url}/reporter.mjs --test-reporter-destination="{destination}"'
     )
     source = Path(__file__).with_name("node_reporter.mjs").read_text(encoding="utf-8")
-    (folder / "reporter.mjs").write_text(source.replace("'OPTIONS'", repr(options)), encoding="utf-8")
+    (folder / "reporter.mjs").write_text(
+        source.replace("'OPTIONS'", repr(options)), encoding="utf-8"
+    )
     (folder / "visible.mjs").write_text(_VISIBLE, encoding="utf-8")
     return {**env, "NODE_OPTIONS": f"{env.get('NODE_OPTIONS', '')} {options}".strip()}
 
@@ -97,7 +99,11 @@ def _add(found: TestNames, row: _Row, workspace: Path) -> None:
     if not path:
         found.whole = False
     elif names:
-        is_of_its_tests = row.suite and row.ending != "skipped" and row.cause in ("", "subtestsFailed")
+        is_of_its_tests = (
+            row.suite
+            and row.ending != "skipped"
+            and row.cause in ("", "subtestsFailed")
+        )
         if not is_of_its_tests:
             found.add(f"{path}::{' > '.join(names)}", row.ending)
     elif row.cause != "subtestsFailed":

@@ -24,7 +24,9 @@ _uncollected: list[str] = []
 
 
 def _put_back(variable: str, separator: str, own: str) -> None:
-    kept = [entry for entry in os.environ.get(variable, "").split(separator) if entry != own]
+    kept = [
+        entry for entry in os.environ.get(variable, "").split(separator) if entry != own
+    ]
     if any(kept):
         os.environ[variable] = separator.join(kept)
     else:
@@ -44,7 +46,9 @@ def _end(node: str, ending: str) -> None:
 def _note_skip(report: Any) -> None:
     """Record the file in which a skip was raised. The place of a mark is the test."""
     if isinstance(report.longrepr, (tuple, list)) and report.longrepr:
-        _skipped_at[_plain(report.nodeid)] = _plain(os.path.abspath(str(report.longrepr[0])))  # noqa: PTH100
+        _skipped_at[_plain(report.nodeid)] = _plain(
+            os.path.abspath(str(report.longrepr[0]))  # noqa: PTH100
+        )
 
 
 def _is_watched(session: Any) -> bool:
@@ -99,7 +103,9 @@ def pytest_collectreport(report: Any) -> None:
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     """Record Ctrl-C and pytest.exit()."""
-    _stopped.append(_plain((excinfo.exconly().splitlines() or ["it was interrupted"])[0]))
+    _stopped.append(
+        _plain((excinfo.exconly().splitlines() or ["it was interrupted"])[0])
+    )
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
@@ -112,7 +118,9 @@ def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
     if not _is_watched(session):
         return
     content = {
-        "root": _plain(str(getattr(session.config, "rootpath", None) or session.config.rootdir)),
+        "root": _plain(
+            str(getattr(session.config, "rootpath", None) or session.config.rootdir)
+        ),
         "stopped": "; ".join(_stopped),
         "endings": _endings,
         "skipped_at": _skipped_at,

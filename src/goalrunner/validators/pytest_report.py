@@ -22,7 +22,9 @@ _ENDED = (0, _TESTS_FAILED, 5)
 """Exit codes of a pytest that came to its end."""
 
 
-def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
+def reporting(
+    folder: Path, command: str, env: Mapping[str, str]
+) -> tuple[str, str, dict[str, str]]:
     """Write a plugin of pytest into a folder; return its name, and the line and environment in which pytest reports.
 
     The plugin is also added to variables that the line sets itself: `PYTHONPATH=src pytest`. Raise OSError.
@@ -30,18 +32,24 @@ def reporting(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, 
     plugin = f"goal_report_{secrets.token_hex(8)}"
     source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
     # The name is not that of a file, so that pytest-cov does not count its lines.
-    (folder / f"{plugin}.py").write_text(f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8")
+    (folder / f"{plugin}.py").write_text(
+        f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8"
+    )
     command, env = with_python_path(folder, command, env)
     command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
     plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
     return plugin, command, {**env, "PYTEST_PLUGINS": ",".join(plugins)}
 
 
-def with_python_path(folder: Path, command: str, env: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+def with_python_path(
+    folder: Path, command: str, env: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
     """Return a line and its environment with a folder on PYTHONPATH, which the line may set itself."""
     # Not in quotes: the line may be in quotes itself.
     escaped_folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
-    command = re.sub(r"\bPYTHONPATH=", lambda name: f"{name[0]}{escaped_folder}{os.pathsep}", command)
+    command = re.sub(
+        r"\bPYTHONPATH=", lambda name: f"{name[0]}{escaped_folder}{os.pathsep}", command
+    )
     python_path = [*filter(None, [env.get("PYTHONPATH")]), str(folder)]
     return command, {**env, "PYTHONPATH": os.pathsep.join(python_path)}
 
@@ -116,7 +124,10 @@ def read_reports(folder: Path, workspace: Path, needed: int = 0) -> PytestReport
     stopped = ""
     for path in sorted(folder.glob("*.json")):
         if not path.is_file() or path.stat().st_size > LARGEST:
-            return PytestReport(len(statuses), unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB")
+            return PytestReport(
+                len(statuses),
+                unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB",
+            )
         try:
             content = _File.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
@@ -126,7 +137,13 @@ def read_reports(folder: Path, workspace: Path, needed: int = 0) -> PytestReport
         _add(found, content, workspace)
     cut_off = max(len([*folder.glob("*.began")]) - len(statuses), 0)
     found.whole = found.whole and len(statuses) >= needed and not cut_off
-    return PytestReport(len(statuses), found.collected, stopped, cut_off=cut_off, exit_statuses=tuple(statuses))
+    return PytestReport(
+        len(statuses),
+        found.collected,
+        stopped,
+        cut_off=cut_off,
+        exit_statuses=tuple(statuses),
+    )
 
 
 def _add(found: TestNames, content: _File, workspace: Path) -> None:
@@ -139,6 +156,10 @@ def _add(found: TestNames, content: _File, workspace: Path) -> None:
     for node, ending in content.endings.items():
         found.add(identifier(node), ending)
     for node, path in content.skipped_at.items():
-        found.skipped_at[identifier(node)] = path_in_workspace(path, content.root, workspace)
-    is_complete = content.exit_status in _ENDED and not (content.uncollected or content.cut_short or content.stopped)
+        found.skipped_at[identifier(node)] = path_in_workspace(
+            path, content.root, workspace
+        )
+    is_complete = content.exit_status in _ENDED and not (
+        content.uncollected or content.cut_short or content.stopped
+    )
     found.whole = found.whole and is_complete

@@ -69,7 +69,9 @@ class PythonValidator(SpecValidator):
             request = self._request(context, place, nonce, path)
             place = replace(place, shared=(*place.shared, answers))
             completion = await self._launch(argv, context, place, request)
-            result = self._cut_short(completion) or self._judged(completion, path, nonce)
+            result = self._cut_short(completion) or self._judged(
+                completion, path, nonce
+            )
         finally:
             shutil.rmtree(answers, ignore_errors=True)
         if not completion.output.exists():
@@ -79,12 +81,18 @@ class PythonValidator(SpecValidator):
                 file.write(result.feedback.encode(errors="replace") + b"\n")
         return result, completion.output
 
-    def _request(self, context: ValidationContext, place: CheckPlace, nonce: str, result: Path) -> bytes:
+    def _request(
+        self, context: ValidationContext, place: CheckPlace, nonce: str, result: Path
+    ) -> bytes:
         workspace = os.path.realpath(place.workspace)
         entries = place.env.get("PYTHONPATH", "").split(os.pathsep)
         given = [os.path.join(place.folder, entry) for entry in entries if entry]  # noqa: PTH118
         known = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100 - a link stays one
-        within = [entry for entry in (*given, *known) if _is_written_by_the_agent(entry, workspace)]
+        within = [
+            entry
+            for entry in (*given, *known)
+            if _is_written_by_the_agent(entry, workspace)
+        ]
         request: dict[str, Any] = {
             "target": self.command,
             "response": response_message(context.response),
@@ -98,17 +106,29 @@ class PythonValidator(SpecValidator):
         }
         return json.dumps(request, default=str).encode()
 
-    def _judged(self, completion: Completion, path: Path, nonce: str) -> ValidatorResult:
+    def _judged(
+        self, completion: Completion, path: Path, nonce: str
+    ) -> ValidatorResult:
         try:
             answer = _ChildAnswer.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
             answer = None
-        if answer is None or not secrets.compare_digest(answer.nonce.encode(), nonce.encode()):
-            return self._result("crashed", f"ended without a result (exit {completion.exit_code})", completion)
+        if answer is None or not secrets.compare_digest(
+            answer.nonce.encode(), nonce.encode()
+        ):
+            return self._result(
+                "crashed",
+                f"ended without a result (exit {completion.exit_code})",
+                completion,
+            )
         if completion.exit_code != 0 and answer.reason in ("passed", "red"):
-            return self._result("crashed", f"exit {completion.exit_code} after its result", completion)
+            return self._result(
+                "crashed", f"exit {completion.exit_code} after its result", completion
+            )
         result = self._answered(answer.reason, answer.feedback, completion)
-        return result.model_copy(update={"exit_code": None}) if result.passed else result
+        return (
+            result.model_copy(update={"exit_code": None}) if result.passed else result
+        )
 
 
 def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
@@ -117,7 +137,10 @@ def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
     if not folder.is_relative_to(workspace):
         return False
     roots = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-    return not any(folder.is_relative_to(root) and Path(workspace) in root.parents for root in roots)
+    return not any(
+        folder.is_relative_to(root) and Path(workspace) in root.parents
+        for root in roots
+    )
 
 
 class CallableValidator(NamedValidator):
@@ -148,13 +171,24 @@ class CallableValidator(NamedValidator):
     async def validate(self, context: ValidationContext) -> Answer:
         """Call it once; there is no output file."""
         began = time.monotonic()
-        outcome, failure, why = await called(self._function, context, self._timeout, callable_outcome)
-        result = self._answered(*((failure, why) if outcome is None else cast("tuple[Reason, str]", outcome)))
+        outcome, failure, why = await called(
+            self._function, context, self._timeout, callable_outcome
+        )
+        result = self._answered(
+            *(
+                (failure, why)
+                if outcome is None
+                else cast("tuple[Reason, str]", outcome)
+            )
+        )
         return result.model_copy(update={"duration": time.monotonic() - began}), None
 
 
 async def called(
-    function: Callable[..., Any], context: ValidationContext, timeout: float | None, read: Callable[[object], _Read]
+    function: Callable[..., Any],
+    context: ValidationContext,
+    timeout: float | None,
+    read: Callable[[object], _Read],
 ) -> tuple[_Read | None, Literal["crashed", "timeout"], str]:
     """Call `function(response, agent)`; return what `read` makes of its value, or None, and why there is none.
 
@@ -164,13 +198,25 @@ async def called(
     deadline = asyncio.timeout(timeout)
     try:
         async with deadline:
-            arguments = arguments_of(function, response_message(context.response), context.conversation)
+            arguments = arguments_of(
+                function, response_message(context.response), context.conversation
+            )
             is_async = inspect.iscoroutinefunction(call)
-            value = function(*arguments) if is_async else await in_thread(function, *arguments)
-            return read(await value if inspect.isawaitable(value) else value), "crashed", ""
+            value = (
+                function(*arguments)
+                if is_async
+                else await in_thread(function, *arguments)
+            )
+            return (
+                read(await value if inspect.isawaitable(value) else value),
+                "crashed",
+                "",
+            )
     except (Exception, SystemExit, asyncio.CancelledError) as error:
         task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+        if isinstance(error, asyncio.CancelledError) and (
+            task is None or task.cancelling()
+        ):
             raise  # else the callable itself raised it
         if isinstance(error, TimeoutError) and deadline.expired():
             return None, "timeout", f"timed out after {timeout:g} s"

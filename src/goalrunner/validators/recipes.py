@@ -26,7 +26,9 @@ def make_targets(text: str) -> dict[str, str]:
     """Return the targets of a Makefile with their prerequisites and recipes."""
     found: dict[str, str] = {}
     starts = [*_TARGET.finditer(text)]
-    for start, end in zip(starts, [*(later.start() for later in starts[1:]), len(text)], strict=False):
+    for start, end in zip(
+        starts, [*(later.start() for later in starts[1:]), len(text)], strict=False
+    ):
         for name in start[1].split():
             if not name.startswith("."):
                 found[name] = f"{found.get(name, '')}{text[start.end(1) + 1 : end]}\n"
@@ -43,10 +45,18 @@ def recipes_of(text: str, words: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:  # grows
         lines = parts[name].replace("\\\n", " ").split("\n")
-        recipe = [line.lstrip("\t@+- ").replace("$$", "$") for line in lines[1:] if line.startswith("\t")]
+        recipe = [
+            line.lstrip("\t@+- ").replace("$$", "$")
+            for line in lines[1:]
+            if line.startswith("\t")
+        ]
         found += recipe
         if not recipe:
-            names += [word for word in _WORD.findall(lines[0]) if word in parts and word not in names]
+            names += [
+                word
+                for word in _WORD.findall(lines[0])
+                if word in parts and word not in names
+            ]
     return found
 
 

@@ -9,9 +9,23 @@ from pathlib import Path
 
 from goalrunner.core.runner_calls import Call
 from goalrunner.core.verdict import CollectedTests
-from goalrunner.validators.junit_report import begin_junit, read_junit_reports, writes_junit
-from goalrunner.validators.node_report import read_node_reports, refuses_reporter, starts_node_tests, with_reporter
-from goalrunner.validators.pytest_report import PytestReport, read_reports, reporting, with_python_path
+from goalrunner.validators.junit_report import (
+    begin_junit,
+    read_junit_reports,
+    writes_junit,
+)
+from goalrunner.validators.node_report import (
+    read_node_reports,
+    refuses_reporter,
+    starts_node_tests,
+    with_reporter,
+)
+from goalrunner.validators.pytest_report import (
+    PytestReport,
+    read_reports,
+    reporting,
+    with_python_path,
+)
 from goalrunner.validators.runners import reports_needed
 
 _PYTEST = re.compile(r"(?<![\w-])(?:pytest|py\.test)(?![\w/-])")
@@ -61,18 +75,36 @@ class Watch:
 
     @property
     def is_needed(self) -> bool:
-        return bool(self.plugin or self.watches_node or self.watches_junit or self.watches_unittest)
+        return bool(
+            self.plugin
+            or self.watches_node
+            or self.watches_junit
+            or self.watches_unittest
+        )
 
 
-def watch(folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mapping[str, str]) -> Watch:
+def watch(
+    folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mapping[str, str]
+) -> Watch:
     """Make a folder for reports; return how the line is run. Raise OSError."""
     folder.mkdir(mode=0o700)
     found = Watch(folder, line, env, watches_junit=writes_junit(texts))
     needed = reports_needed(calls, env)
-    starts_pytest = _PYTEST.search(texts) is not None and not any(call.runner.name == "pytest" for call in calls)
-    if needed is not None or (starts_pytest and not _UNWATCHED.search("\n".join((texts, *env)))):
+    starts_pytest = _PYTEST.search(texts) is not None and not any(
+        call.runner.name == "pytest" for call in calls
+    )
+    if needed is not None or (
+        starts_pytest and not _UNWATCHED.search("\n".join((texts, *env)))
+    ):
         plugin, line, env = reporting(folder, line, env)
-        found = replace(found, line=line, env=env, needed=needed or 0, plugin=plugin, is_direct=needed is not None)
+        found = replace(
+            found,
+            line=line,
+            env=env,
+            needed=needed or 0,
+            plugin=plugin,
+            is_direct=needed is not None,
+        )
     if found.watches_junit:
         begin_junit(folder)
     if starts_node_tests(texts):
@@ -80,7 +112,9 @@ def watch(folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mappi
     if _UNITTEST.search(texts) and not _MEASURED.search("\n".join((texts, *env))):
         place = folder / _UNITTEST_FOLDER
         place.mkdir(mode=0o700)
-        source = Path(__file__).with_name("unittest_watch.py").read_text(encoding="utf-8")
+        source = (
+            Path(__file__).with_name("unittest_watch.py").read_text(encoding="utf-8")
+        )
         (place / "sitecustomize.py").write_text(source, encoding="utf-8")
         line, env = with_python_path(place, found.line, found.env)
         found = replace(found, line=line, env=env, watches_unittest=True)
@@ -89,18 +123,29 @@ def watch(folder: Path, line: str, calls: Sequence[Call], texts: str, env: Mappi
 
 def is_refused(watched: Watch, output: str) -> bool:
     """Return whether a program did not start because of what makes it report."""
-    is_missing = bool(watched.plugin) and f"No module named '{watched.plugin}'" in output
+    is_missing = (
+        bool(watched.plugin) and f"No module named '{watched.plugin}'" in output
+    )
     return is_missing or (watched.watches_node and refuses_reporter(output))
 
 
 def read_all(watched: Watch, folder: Path, workspace: Path) -> Reports:
     """Return what the runners wrote. `folder` is the one in which the line ran."""
-    ended, began = (len([*watched.folder.glob(f"{_UNITTEST_FOLDER}/*.{end}")]) for end in ("ended", "began"))
+    ended, began = (
+        len([*watched.folder.glob(f"{_UNITTEST_FOLDER}/*.{end}")])
+        for end in ("ended", "began")
+    )
     return Reports(
         cut_off=max(began - ended, 0),
-        pytest=read_reports(watched.folder, workspace, watched.needed) if watched.plugin else None,
+        pytest=read_reports(watched.folder, workspace, watched.needed)
+        if watched.plugin
+        else None,
         needed=watched.needed,
         is_direct=watched.is_direct,
-        node=read_node_reports(watched.folder, workspace) if watched.watches_node else None,
-        junit=read_junit_reports(watched.folder, folder, workspace) if watched.watches_junit else None,
+        node=read_node_reports(watched.folder, workspace)
+        if watched.watches_node
+        else None,
+        junit=read_junit_reports(watched.folder, folder, workspace)
+        if watched.watches_junit
+        else None,
     )

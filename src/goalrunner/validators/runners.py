@@ -40,7 +40,9 @@ class Summary:
     """Tests that were skipped, pending, todo or expected to fail."""
 
 
-GO_PACKAGE = re.compile(r"^(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?$", re.MULTILINE)
+GO_PACKAGE = re.compile(
+    r"^(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?$", re.MULTILINE
+)
 CARGO_RESULT = re.compile(
     r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured; \d+ filtered out"
     r"(?:; finished in [0-9.]+s)? *$",
@@ -65,7 +67,8 @@ _VITEST = re.compile(
     re.MULTILINE,
 )
 _MOCHA = re.compile(
-    r"^  (?P<tests>\d+ passing) \(\d+(?:ms|s|m|h)\) *(?P<more>(?:\n  \d+ (?:pending|failing) *$)*)", re.MULTILINE
+    r"^  (?P<tests>\d+ passing) \(\d+(?:ms|s|m|h)\) *(?P<more>(?:\n  \d+ (?:pending|failing) *$)*)",
+    re.MULTILINE,
 )
 _NODE = re.compile(
     r"^[#ℹ] tests \d+ *(?:\n[#ℹ] (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [0-9.]+ *$)*",
@@ -73,7 +76,8 @@ _NODE = re.compile(
 )
 _NODE_COUNT = re.compile(r"([a-z]+) ([0-9]+)")
 _NODE_FILE = re.compile(
-    r"^(?:(?:not )?ok \d+ - |[✔✖] )(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$", re.MULTILINE
+    r"^(?:(?:not )?ok \d+ - |[✔✖] )(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$",
+    re.MULTILINE,
 )
 _NO_JEST = re.compile(r"^No tests found, exiting with code 0$", re.MULTILINE)
 _NO_VITEST = re.compile(r"^.*No test files found, exiting with code 0$", re.MULTILINE)
@@ -88,7 +92,9 @@ _UNITTEST = re.compile(
 _UNITTEST_BAD = re.compile(r"(?:^|, )(failures|errors|unexpected successes)=([1-9]\d*)")
 _UNITTEST_SKIPPED = re.compile(r"(skipped|expected failures)=(\d+)")
 _GO_FAILED_TEST = re.compile(r"^--- FAIL: (\S+) \([0-9.]+s\)$", re.MULTILINE)
-_GO_END = re.compile(r"(?:\n(?:FAIL|PASS|exit status \d+|coverage: .*) *$)*", re.MULTILINE)
+_GO_END = re.compile(
+    r"(?:\n(?:FAIL|PASS|exit status \d+|coverage: .*) *$)*", re.MULTILINE
+)
 _CARGO_END = re.compile(
     r"(?:\n(?:error: (?:test|doctest) failed.*|error: \d+ targets? failed:|    `.*`|all doctests ran in .*| *$))*",
     re.MULTILINE,
@@ -119,12 +125,19 @@ def _counted(
                 says=", ".join(_BAD.findall(counts)) or _failed_groups(groups, noun),
                 begin=match.start(),
                 end=match.end(),
-                none_ran=_sum(counts, (*_RAN, "xfailed")) == 0 and "collected" not in counts,
+                none_ran=_sum(counts, (*_RAN, "xfailed")) == 0
+                and "collected" not in counts,
                 ran=_sum(counts, _RAN),
                 skipped=skipped,
             )
         for match in empty.finditer(output) if empty else ():
-            yield Summary(text="no tests", says="", begin=match.start(), end=match.end(), none_ran=True)
+            yield Summary(
+                text="no tests",
+                says="",
+                begin=match.start(),
+                end=match.end(),
+                none_ran=True,
+            )
 
     return read
 
@@ -143,15 +156,21 @@ def unittest(output: str) -> Iterator[Summary]:
     begin = 0
     for match in _UNITTEST.finditer(output):
         number, word, more = match.groups("")
-        failures = ", ".join(f"{count} {kind}" for kind, count in _UNITTEST_BAD.findall(more))
+        failures = ", ".join(
+            f"{count} {kind}" for kind, count in _UNITTEST_BAD.findall(more)
+        )
         left_out = {kind: int(count) for kind, count in _UNITTEST_SKIPPED.findall(more)}
         skipped = sum(left_out.values())
-        letters = max(map(len, _PROGRESS.findall(output, begin, match.start())), default=0)
+        letters = max(
+            map(len, _PROGRESS.findall(output, begin, match.start())), default=0
+        )
         begin = match.end()
         # A test of which a subtest is skipped is no skipped test. There are more letters than tests then.
         has_subtests = max(letters, skipped) > int(number)
         yield Summary(
-            text=", ".join(filter(None, (f"{number} test{_plural(number)}", word, more))),
+            text=", ".join(
+                filter(None, (f"{number} test{_plural(number)}", word, more))
+            ),
             says=failures or ("FAILED" if word == "FAILED" else ""),
             begin=match.start(),
             end=match.end(),
@@ -172,7 +191,11 @@ def node(output: str) -> Iterator[Summary]:
         if not {"tests", "pass", "fail", "cancelled"} <= counts.keys():
             continue
         failed = counts["fail"] or counts["cancelled"]
-        text = ", ".join(f"{counts[name]} {name}" for name in ("pass", "fail", "cancelled") if counts[name])
+        text = ", ".join(
+            f"{counts[name]} {name}"
+            for name in ("pass", "fail", "cancelled")
+            if counts[name]
+        )
         yield Summary(
             text=text or "no tests",
             says=f"{failed} failed" if failed else "",
@@ -194,7 +217,9 @@ def go(output: str) -> Iterator[Summary]:
     failed = [package[2] for package in packages if package[1] == "FAIL"]
     ok = [package[0] for package in packages if package[1] == "ok  "]
     says = ""
-    if last[1] == "FAIL" or re.search(r"^FAIL *$", output[last.end() : ending.end()], re.MULTILINE):
+    if last[1] == "FAIL" or re.search(
+        r"^FAIL *$", output[last.end() : ending.end()], re.MULTILINE
+    ):
         tests = ", ".join(dict.fromkeys(_GO_FAILED_TEST.findall(output)[-3:]))
         says = f"FAIL {', '.join(dict.fromkeys(failed[-3:]))}"
         says += f" ({tests})" if tests else ""
@@ -212,11 +237,17 @@ def go(output: str) -> Iterator[Summary]:
 def cargo(output: str) -> Iterator[Summary]:
     """Read `test result: FAILED. 1 passed; 1 failed; ...` for each target, and cargo's own last word where one failed."""
     results = [*CARGO_RESULT.finditer(output)]
-    any_ran = any(int(result[2]) + int(result[3]) + int(result[5]) for result in results)
-    passed = failed = 0  # of all targets so far: the last one, the doctests, often has no tests
+    any_ran = any(
+        int(result[2]) + int(result[3]) + int(result[5]) for result in results
+    )
+    passed = failed = (
+        0  # of all targets so far: the last one, the doctests, often has no tests
+    )
     for result in results:
         ending = _CARGO_END.match(output, result.end()) or result
-        error = re.search(r"^error: (.*?):?$", output[result.end() : ending.end()], re.MULTILINE)
+        error = re.search(
+            r"^error: (.*?):?$", output[result.end() : ending.end()], re.MULTILINE
+        )
         says = error[1] if error else ""
         if result[1] == "FAILED" or result[3] != "0":
             says = f"{result[3]} failed"
@@ -263,7 +294,13 @@ def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
     """
     if env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG"):
         return None
-    pytests = [call.program for call in calls if call.runner is PYTEST and call.tests and not call.program.clean]
-    if not pytests or any(program.negated or "coverage" in program.through for program in pytests):
+    pytests = [
+        call.program
+        for call in calls
+        if call.runner is PYTEST and call.tests and not call.program.clean
+    ]
+    if not pytests or any(
+        program.negated or "coverage" in program.through for program in pytests
+    ):
         return None
     return sum(not (program.fallback or program.optional) for program in pytests)

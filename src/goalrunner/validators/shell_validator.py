@@ -16,11 +16,21 @@ from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import PYTEST, PYTEST_NO_TESTS
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
-from goalrunner.validators.command_lines import missing_in_pipe, obstacle, unexecutable_script
+from goalrunner.validators.command_lines import (
+    missing_in_pipe,
+    obstacle,
+    unexecutable_script,
+)
 from goalrunner.validators.junit_report import copying_command
 from goalrunner.validators.known_failures import judged, judged_at_start
 from goalrunner.validators.python_validators import PythonValidator
-from goalrunner.validators.runner_reports import Reports, Watch, is_refused, read_all, watch
+from goalrunner.validators.runner_reports import (
+    Reports,
+    Watch,
+    is_refused,
+    read_all,
+    watch,
+)
 from goalrunner.validators.runners import Summary
 from goalrunner.validators.spec_validator import (
     Answer,
@@ -31,13 +41,20 @@ from goalrunner.validators.spec_validator import (
     passed_variables,
     text_of_end,
 )
-from goalrunner.validators.suite_facts import is_below_threshold, is_without_tests, no_test_ran, proves
+from goalrunner.validators.suite_facts import (
+    is_below_threshold,
+    is_without_tests,
+    no_test_ran,
+    proves,
+)
 from goalrunner.validators.suites import Output, SuiteReader, SuiteReading
 
 _BYTES = 1_000_000
 """Bytes at the end of an output in which a runner says that it could not start."""
 _JUNIT_TIMEOUT = 60.0
-_NOT_FOUND = re.compile(r"not found|no such file|permission denied|cannot execute", re.IGNORECASE)
+_NOT_FOUND = re.compile(
+    r"not found|no such file|permission denied|cannot execute", re.IGNORECASE
+)
 _FAILURES = (
     "A validator whose test runner reports failures fails, whatever its exit code. Failures that are meant to be there "
     "must be marked in the tests (xfail, skip), or wanted by the goal file: expect = { exit_code = 1 }."
@@ -61,9 +78,19 @@ def contradiction(
     `optional`: no test need run.
     """
     report, output = reports.pytest, reading.output
-    if report is not None and (reports.is_direct or report.cut_off) and (problem := report.problem(reports.needed)):
-        return f"exit 0, but {problem}", _FAILURES if report.failed and not report.unreadable else _ABSENCE
-    failing = [*_at_the_end(line, output), *_of_calls(line, output, has_report=reports.has_pytest)]
+    if (
+        report is not None
+        and (reports.is_direct or report.cut_off)
+        and (problem := report.problem(reports.needed))
+    ):
+        return (
+            f"exit 0, but {problem}",
+            _FAILURES if report.failed and not report.unreadable else _ABSENCE,
+        )
+    failing = [
+        *_at_the_end(line, output),
+        *_of_calls(line, output, has_report=reports.has_pytest),
+    ]
     if failing:
         return f"exit 0, but its summary reports {failing[0].says}", _FAILURES
     if program := reading.record.ended_early or ("unittest" if reports.cut_off else ""):
@@ -91,7 +118,9 @@ def _of_calls(line: str, output: Output, *, has_report: bool) -> Iterator[Summar
     for call in calls(line):
         program, summary = call.program, output.last(call.runner.name)
         is_reported = has_report and call.runner is PYTEST
-        is_decisive = call.tests and not program.negated and (program.lost or program.last)
+        is_decisive = (
+            call.tests and not program.negated and (program.lost or program.last)
+        )
         if summary and summary.says and is_decisive and not is_reported:
             yield summary
 
@@ -127,11 +156,17 @@ class ShellValidator(SpecValidator):
         return judged_at_start(result, again, self._spec, place.workspace), output
 
     async def _tried(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        reader: SuiteReader = await in_thread(SuiteReader, self._spec, self._calls, place.folder, place.workspace)
+        reader: SuiteReader = await in_thread(
+            SuiteReader, self._spec, self._calls, place.folder, place.workspace
+        )
         place = replace(place, env=reader.environment(place.env))
         completion, reports = await self._run(context, place, reader.texts)
-        reading: SuiteReading = await in_thread(reader.read, completion.output, context.scratch(".plain"), reports)
-        result = self._cut_short(completion) or await self._judged(context, completion, reading, reports)
+        reading: SuiteReading = await in_thread(
+            reader.read, completion.output, context.scratch(".plain"), reports
+        )
+        result = self._cut_short(completion) or await self._judged(
+            context, completion, reading, reports
+        )
         result = _with_tests(result, reading, reports)
         result = self._blamed(result, reading.output.text, context, place)
         if not result.passed and no_test_ran(self._calls, reading, reports):
@@ -140,18 +175,31 @@ class ShellValidator(SpecValidator):
         return result, completion.output if completion.output.exists() else None
 
     def _blamed(
-        self, result: ValidatorResult, output: str, context: ValidationContext, place: CheckPlace
+        self,
+        result: ValidatorResult,
+        output: str,
+        context: ValidationContext,
+        place: CheckPlace,
     ) -> ValidatorResult:
         """Return a result as one that cannot run, if only a person can correct what is wrong."""
         why = missing_in_pipe(result, output, place)
         if not result.passed and not why:
             why = obstacle(result, place, at_start=context.iteration == 0)
         if not result.passed and not why and context.iteration == 0:
-            why = unexecutable_script(result, place, "\n".join((context.objective, *context.criteria)))
+            why = unexecutable_script(
+                result, place, "\n".join((context.objective, *context.criteria))
+            )
         if not why:
             return result
         reason = "red" if result.passed else result.reason
-        return result.model_copy(update={"passed": False, "reason": reason, "cannot_run": True, "summary": why})
+        return result.model_copy(
+            update={
+                "passed": False,
+                "reason": reason,
+                "cannot_run": True,
+                "summary": why,
+            }
+        )
 
     def _located(self, result: ValidatorResult, place: CheckPlace) -> ValidatorResult:
         """Return a result that says where the validator ran, if the goal file, and perhaps the tests, are elsewhere."""
@@ -160,59 +208,114 @@ class ShellValidator(SpecValidator):
         where = f"the validator ran in {place.folder}; the goal file is in {self._goal_folder}"
         return result.model_copy(update={"summary": f"{result.summary}; {where}"})
 
-    async def _run(self, context: ValidationContext, place: CheckPlace, texts: str) -> tuple[Completion, Reports]:
+    async def _run(
+        self, context: ValidationContext, place: CheckPlace, texts: str
+    ) -> tuple[Completion, Reports]:
         """Run it; return the completion, and what its test runners reported."""
         folder = context.scratch(".tests")
         try:
-            watched: Watch = await in_thread(watch, folder, self.command, self._calls, texts, place.env)
+            watched: Watch = await in_thread(
+                watch, folder, self.command, self._calls, texts, place.env
+            )
             if watched.is_needed:
                 shared = replace(place, env=watched.env, shared=(*place.shared, folder))
-                completion = await self._launch([SHELL, "-c", watched.line], context, shared)
+                completion = await self._launch(
+                    [SHELL, "-c", watched.line], context, shared
+                )
                 if watched.watches_junit:
                     await self._copy_junit(context, shared, folder)
                 if not is_refused(watched, text_of_end(completion.output, _BYTES)[0]):
-                    return completion, await in_thread(read_all, watched, place.folder, context.workspace)
+                    return completion, await in_thread(
+                        read_all, watched, place.folder, context.workspace
+                    )
                 completion.output.unlink(missing_ok=True)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return await self._launch([SHELL, "-c", self.command], context, place), Reports()
+        return await self._launch(
+            [SHELL, "-c", self.command], context, place
+        ), Reports()
 
-    async def _copy_junit(self, context: ValidationContext, place: CheckPlace, folder: Path) -> None:
+    async def _copy_junit(
+        self, context: ValidationContext, place: CheckPlace, folder: Path
+    ) -> None:
         """Copy the JUnit files that the check wrote, which only the check environment may have, into a folder."""
-        argv, output = copying_command(sys.executable, place.workspace, folder), context.scratch(".junit")
+        argv, output = (
+            copying_command(sys.executable, place.workspace, folder),
+            context.scratch(".junit"),
+        )
         await self._launcher.launch(
-            argv, cwd=place.folder, env=place.env, output=output, timeout=_JUNIT_TIMEOUT, shared=place.shared
+            argv,
+            cwd=place.folder,
+            env=place.env,
+            output=output,
+            timeout=_JUNIT_TIMEOUT,
+            shared=place.shared,
         )
         output.unlink(missing_ok=True)
 
     async def _judged(
-        self, context: ValidationContext, completion: Completion, reading: SuiteReading, reports: Reports
+        self,
+        context: ValidationContext,
+        completion: Completion,
+        reading: SuiteReading,
+        reports: Reports,
     ) -> ValidatorResult:
-        expect, code, tail = self._spec.expect, completion.exit_code, feedback_of(completion.output)
+        expect, code, tail = (
+            self._spec.expect,
+            completion.exit_code,
+            feedback_of(completion.output),
+        )
         output, may_be_empty = reading.output, self._spec.tests == "optional"
-        is_empty = may_be_empty and code == PYTEST_NO_TESTS and is_without_tests(reading, reports)
+        is_empty = (
+            may_be_empty
+            and code == PYTEST_NO_TESTS
+            and is_without_tests(reading, reports)
+        )
         if (code is None or code != expect.exit_code) and not is_empty:
             if code in (126, 127) and _NOT_FOUND.search(tail):
                 return self._result("not_found", tail.splitlines()[-1], completion)
             wanted = f", expected {expect.exit_code}" if expect.exit_code else ""
-            return self._result("red", f"{output.summary(code or 0, passed=False)}{wanted}", completion)
-        if code == 0 and (against := contradiction(self.command, reading, reports, optional=may_be_empty)):
-            return self._result("red", against[0], completion, f"{against[0]}.\n{against[1]}\n\n{tail}".strip())
-        if expect.output is not None and (wrong := await self._mismatch(expect.output, completion.output, context)):
+            return self._result(
+                "red", f"{output.summary(code or 0, passed=False)}{wanted}", completion
+            )
+        if code == 0 and (
+            against := contradiction(
+                self.command, reading, reports, optional=may_be_empty
+            )
+        ):
+            return self._result(
+                "red",
+                against[0],
+                completion,
+                f"{against[0]}.\n{against[1]}\n\n{tail}".strip(),
+            )
+        if expect.output is not None and (
+            wrong := await self._mismatch(expect.output, completion.output, context)
+        ):
             return self._result("red", f"exit {code}, but {wrong}", completion)
-        return self._result("passed", output.summary(code or 0, passed=True), completion)
+        return self._result(
+            "passed", output.summary(code or 0, passed=True), completion
+        )
 
 
-def _with_tests(result: ValidatorResult, reading: SuiteReading, reports: Reports) -> ValidatorResult:
+def _with_tests(
+    result: ValidatorResult, reading: SuiteReading, reports: Reports
+) -> ValidatorResult:
     """Return a result with the tests of its run."""
     tests = reading.tests
     about = {
         "proves": proves(result, tests, reports),
         "below_threshold": not result.passed and is_below_threshold(reading),
     }
-    update: dict[str, object] = {"suite": reading.record.model_copy(update=about), "tests": tests}
+    update: dict[str, object] = {
+        "suite": reading.record.model_copy(update=about),
+        "tests": tests,
+    }
     if reports.pytest is not None and reports.has_pytest:
-        update |= {"tests_run": reports.pytest.run, "tests_failed": reports.pytest.failed}
+        update |= {
+            "tests_run": reports.pytest.run,
+            "tests_failed": reports.pytest.failed,
+        }
     return result.model_copy(update=update)
 
 
@@ -238,5 +341,7 @@ def build_validators(
         if spec.python is not None:
             validators[name] = PythonValidator(named, launcher, env)
         else:
-            validators[name] = ShellValidator(named, launcher, env, (base or {}).get(name), goal_folder)
+            validators[name] = ShellValidator(
+                named, launcher, env, (base or {}).get(name), goal_folder
+            )
     return tuple(validators.values())

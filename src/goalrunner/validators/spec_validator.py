@@ -31,13 +31,19 @@ def feedback_of(path: Path) -> str:
     """
     text = _COLOUR.sub("", tail_of(path, _BYTES)).strip()
     tail = text[-FEEDBACK_TAIL:]
-    return text if len(text) <= FEEDBACK_TAIL else tail[tail.find("\n", 0, _LONGEST_LINE) + 1 :]
+    return (
+        text
+        if len(text) <= FEEDBACK_TAIL
+        else tail[tail.find("\n", 0, _LONGEST_LINE) + 1 :]
+    )
 
 
 def text_of_end(path: Path, most: int) -> tuple[str, bool]:
     """Return the last `most` bytes of an output without colour codes and very long lines, and whether they are all of it."""
     lines = _COLOUR.sub("", tail_of(path, most)).split("\n")
-    short = "\n".join(line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines)
+    short = "\n".join(
+        line.rstrip("\r") if len(line) <= _LONGEST_LINE else "" for line in lines
+    )
     return short, not path.exists() or path.stat().st_size <= most
 
 
@@ -106,11 +112,19 @@ class NamedValidator:
     hidden: bool
 
     def _result(
-        self, reason: Reason, summary: str, completion: Completion | None = None, feedback: str | None = None
+        self,
+        reason: Reason,
+        summary: str,
+        completion: Completion | None = None,
+        feedback: str | None = None,
     ) -> ValidatorResult:
         """Return a result; a red one without feedback has the end of the output."""
         if feedback is None:
-            feedback = feedback_of(completion.output) if completion and reason != "passed" else ""
+            feedback = (
+                feedback_of(completion.output)
+                if completion and reason != "passed"
+                else ""
+            )
         return ValidatorResult(
             name=self.name,
             passed=reason == "passed",
@@ -123,11 +137,21 @@ class NamedValidator:
             hidden=self.hidden,
         )
 
-    def _answered(self, reason: Reason, feedback: str, completion: Completion | None = None) -> ValidatorResult:
+    def _answered(
+        self, reason: Reason, feedback: str, completion: Completion | None = None
+    ) -> ValidatorResult:
         """Return a result with feedback of its own. A very long one is shortened; its summary is a line of it."""
         lines = feedback.strip().splitlines() or [NOT_PASSED]
-        summary = "passed" if reason == "passed" else lines[0] if reason == "red" else lines[-1]
-        return self._result(reason, summary, completion, shortened(feedback, 4 * FEEDBACK_TAIL))
+        summary = (
+            "passed"
+            if reason == "passed"
+            else lines[0]
+            if reason == "red"
+            else lines[-1]
+        )
+        return self._result(
+            reason, summary, completion, shortened(feedback, 4 * FEEDBACK_TAIL)
+        )
 
 
 class SpecValidator(NamedValidator, ABC):
@@ -138,7 +162,9 @@ class SpecValidator(NamedValidator, ABC):
     `goal` itself are passed only if the line names them.
     """
 
-    def __init__(self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, spec: ValidatorSpec, launcher: Launcher, env: Mapping[str, str]
+    ) -> None:
         self._spec = spec
         self._launcher = launcher
         self._env = dict(env)
@@ -156,9 +182,16 @@ class SpecValidator(NamedValidator, ABC):
                 output.unlink(missing_ok=True)
             number, duration = number + 1, duration + result.duration
             result, output = await self._once(context)
-        fields: dict[str, object] = {"steady": result.steady and tries == 1, "duration": duration + result.duration}
+        fields: dict[str, object] = {
+            "steady": result.steady and tries == 1,
+            "duration": duration + result.duration,
+        }
         if number > 1:
-            how = f"passed at try {number} of {tries}" if result.passed else f"failed {number} times"
+            how = (
+                f"passed at try {number} of {tries}"
+                if result.passed
+                else f"failed {number} times"
+            )
             fields["summary"] = f"{result.summary}, {how}"
         return result.model_copy(update=fields), output
 
@@ -166,27 +199,45 @@ class SpecValidator(NamedValidator, ABC):
         workspace = Path(os.path.realpath(context.workspace))
         cwd = Path(os.path.realpath(workspace / self._spec.cwd))
         if not cwd.is_relative_to(workspace):
-            return self._answered("not_found", f'cwd "{self._spec.cwd}" leads out of the workspace {workspace}'), None
+            return self._answered(
+                "not_found",
+                f'cwd "{self._spec.cwd}" leads out of the workspace {workspace}',
+            ), None
         if not cwd.is_dir():
             return self._answered("not_found", f"the folder {cwd} does not exist"), None
         response = context.scratch(".response.txt")
-        objective = context.objective.replace("\0", " ").encode(errors="replace")[:LONGEST_OBJECTIVE]
+        objective = context.objective.replace("\0", " ").encode(errors="replace")[
+            :LONGEST_OBJECTIVE
+        ]
         values = {
             "GOAL_RUN_ID": context.run_id,
             "GOAL_ITERATION": str(context.iteration),
             "GOAL_OBJECTIVE": objective.decode(errors="ignore"),
             "GOAL_RESPONSE_FILE": str(response),
         }
-        passed: dict[str, str] = {name: values[name] for name in passed_variables(self._spec)}
-        inherited = {key: value for key, value in self._env.items() if key not in _SETTINGS or key in self.command}
+        passed: dict[str, str] = {
+            name: values[name] for name in passed_variables(self._spec)
+        }
+        inherited = {
+            key: value
+            for key, value in self._env.items()
+            if key not in _SETTINGS or key in self.command
+        }
         shared = (response,) if "GOAL_RESPONSE_FILE" in passed else ()
         try:
             if shared:
                 response.write_bytes(context.response.encode(errors="replace"))
-            place = CheckPlace(context.workspace, cwd, {**inherited, **self._spec.env, **passed}, shared)
+            place = CheckPlace(
+                context.workspace,
+                cwd,
+                {**inherited, **self._spec.env, **passed},
+                shared,
+            )
             return await self._checked(context, place)
         except (OSError, ValueError) as error:
-            return self._result("crashed", f"could not be run: {error}", feedback=str(error)), None
+            return self._result(
+                "crashed", f"could not be run: {error}", feedback=str(error)
+            ), None
         finally:
             response.unlink(missing_ok=True)
 
@@ -215,9 +266,21 @@ class SpecValidator(NamedValidator, ABC):
                 errors=errors,
             )
 
-    async def _mismatch(self, pattern: str, path: Path, context: ValidationContext) -> str:
+    async def _mismatch(
+        self, pattern: str, path: Path, context: ValidationContext
+    ) -> str:
         """Return why `pattern` (Python's re, multiline) is not found in the whole file; empty if it is."""
-        argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _SEARCH, pattern, str(path)]
+        argv = [
+            sys.executable,
+            "-I",
+            "-S",
+            "-X",
+            "utf8",
+            "-c",
+            _SEARCH,
+            pattern,
+            str(path),
+        ]
         scratch = context.scratch(".search")
         completion = await self._launcher.launch(
             argv, cwd=path.parent, env=self._env, output=scratch, timeout=SEARCH_TIMEOUT
@@ -226,16 +289,26 @@ class SpecValidator(NamedValidator, ABC):
         if completion.timed_out:
             return f"searching for the pattern {pattern!r} took more than {SEARCH_TIMEOUT:g} s"
         if completion.exit_code in (_FOUND, _ABSENT):
-            return "" if completion.exit_code == _FOUND else f"the output does not match {pattern!r}"
+            return (
+                ""
+                if completion.exit_code == _FOUND
+                else f"the output does not match {pattern!r}"
+            )
         return f"the pattern {pattern!r} could not be searched for: {completion.error or completion.exit_code}"
 
     def _cut_short(self, completion: Completion) -> ValidatorResult | None:
         """Return the result of a process that did not end by itself: not started, a deadline, a signal; else None."""
         if completion.timed_out:
-            limit = self._spec.timeout if self._spec.timeout is not None else completion.duration
+            limit = (
+                self._spec.timeout
+                if self._spec.timeout is not None
+                else completion.duration
+            )
             return self._result("timeout", f"timed out after {limit:g} s", completion)
         if completion.error and completion.exit_code in (126, 127):
             return self._result("not_found", completion.error, completion)
         if completion.error or completion.exit_code is None:
-            return self._result("crashed", completion.error or "ended by a signal", completion)
+            return self._result(
+                "crashed", completion.error or "ended by a signal", completion
+            )
         return None

@@ -24,11 +24,17 @@ _THRESHOLD = re.compile(
 _RAN = frozenset({"passed", "failed", "xfailed"})
 
 
-def no_test_ran(line_calls: Sequence[Call], reading: SuiteReading, reports: Reports) -> str:
+def no_test_ran(
+    line_calls: Sequence[Call], reading: SuiteReading, reports: Reports
+) -> str:
     """Return that a test runner ran no test: one that the line itself calls, or all that are seen. Else empty."""
     empty = _runners_without_tests(reading, reports)
-    called = {call.runner.name for call in line_calls if call.tests and _is_certain(call)}
-    is_empty = any(empty.get(name) for name in called) or (bool(empty) and all(empty.values()))
+    called = {
+        call.runner.name for call in line_calls if call.tests and _is_certain(call)
+    }
+    is_empty = any(empty.get(name) for name in called) or (
+        bool(empty) and all(empty.values())
+    )
     if not is_empty:
         return ""
     skipped = _skipped(reading)
@@ -56,8 +62,14 @@ def _runners_without_tests(reading: SuiteReading, reports: Reports) -> dict[str,
         found[PYTEST.name] = not reports.pytest.run
     if reading.tests is not None and found.get(GO_TEST.name) is False:
         # A package whose tests are all skipped is ok.
-        endings = [ending for name, ending in reading.tests.endings.items() if name.startswith(GO)]
-        found[GO_TEST.name] = bool(endings) and reading.tests.whole and _RAN.isdisjoint(endings)
+        endings = [
+            ending
+            for name, ending in reading.tests.endings.items()
+            if name.startswith(GO)
+        ]
+        found[GO_TEST.name] = (
+            bool(endings) and reading.tests.whole and _RAN.isdisjoint(endings)
+        )
     return found
 
 
@@ -71,11 +83,15 @@ def is_below_threshold(reading: SuiteReading) -> bool:
     """Return whether a coverage threshold is not reached, and no test failed."""
     if _THRESHOLD.search(reading.output.text) is None:
         return False
-    has_failed = reading.tests is not None and "failed" in reading.tests.endings.values()
+    has_failed = (
+        reading.tests is not None and "failed" in reading.tests.endings.values()
+    )
     return not has_failed and not any(count.failed for count in reading.record.counts)
 
 
-def proves(result: ValidatorResult, tests: CollectedTests | None, reports: Reports) -> bool:
+def proves(
+    result: ValidatorResult, tests: CollectedTests | None, reports: Reports
+) -> bool:
     """Return whether the exit code of a line is that of the runners whose tests are known.
 
     A red line proves it by a test that failed: the parts of a line behind `&&` did not run then.

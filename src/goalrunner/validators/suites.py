@@ -22,7 +22,12 @@ from goalrunner.core.tools import (
     TEST_RUNNERS,
     UNITTEST,
 )
-from goalrunner.core.verdict import CollectedTests, RunnerCount, SuiteRecord, ValidatorResult
+from goalrunner.core.verdict import (
+    CollectedTests,
+    RunnerCount,
+    SuiteRecord,
+    ValidatorResult,
+)
 from goalrunner.validators.check_files import lines_followed
 from goalrunner.validators.collected_tests import together
 from goalrunner.validators.named_tests import named_tests, started_and_ended
@@ -42,15 +47,28 @@ _LONGEST_LINE = 300
 """Maximum number of characters of pytest's error in a summary."""
 _ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
 """The line in which pytest says why it does not start."""
-_GO_FRAME = re.compile(r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS")
+_GO_FRAME = re.compile(
+    r"=== (?:RUN|PAUSE|CONT|NAME) .*|\s*--- (?:PASS|SKIP): .* \([0-9.]+s\)|PASS"
+)
 _GO = re.compile(r"\bgo (?:test|vet|build|run|list|install|generate)\b")
 _GO_UNREADABLE = re.compile(r"-json\b|GOFLAGS|-bench\b|-test\.|-v\b|[|>`]|\$\(go")
 """What uses the output of go itself."""
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
-_VARYING_OPTIONS = {"--affected", *(option for runner in TEST_RUNNERS for option in runner.varying.split())}
+_VARYING_OPTIONS = {
+    "--affected",
+    *(option for runner in TEST_RUNNERS for option in runner.varying.split()),
+}
 _VARYING = re.compile(rf"(?<![\w-])({'|'.join(sorted(_VARYING_OPTIONS))})(?![\w-])")
 """Options with which the selection of tests depends on what changed or failed before."""
-_STARTING_TESTS = [*(runner.name for runner in TEST_RUNNERS), *PACKAGE_MANAGERS, *MAKE, "npx", "node", "tox", "nox"]
+_STARTING_TESTS = [
+    *(runner.name for runner in TEST_RUNNERS),
+    *PACKAGE_MANAGERS,
+    *MAKE,
+    "npx",
+    "node",
+    "tox",
+    "nox",
+]
 _QUIET = re.compile(
     rf"^.*\b(?:{'|'.join(_STARTING_TESTS)}|cargo|python[0-9.]*)\b.*(?:(?<![0-9&>])1?>>?\s*[^&>\s]|&>).*$"
     r"|\bpytest\b.*\s-qq|\b(?:chronic|cronic|pre-commit|prek|lefthook)\b"
@@ -73,7 +91,9 @@ def without_prefixes(text: str) -> str:
     pnpm writes `packages/a test: 3 passed` for a script that it announced by `packages/a test$ vitest run`, turbo
     `a:test: 3 passed`.
     """
-    prefixes = dict.fromkeys((*_PNPM_SCRIPT.findall(text), *_TURBO_SCRIPT.findall(text)))
+    prefixes = dict.fromkeys(
+        (*_PNPM_SCRIPT.findall(text), *_TURBO_SCRIPT.findall(text))
+    )
     if not prefixes:
         return text
     lines_of: dict[str, list[str]] = {"": [], **{prefix: [] for prefix in prefixes}}
@@ -95,7 +115,9 @@ class Output:
         self.text = without_prefixes(text)
         self.whole = whole
         """Whether it is the whole output."""
-        self.summaries = {name: [*read(self.text)][-_MOST:] for name, read in READERS.items()}
+        self.summaries = {
+            name: [*read(self.text)][-_MOST:] for name, read in READERS.items()
+        }
 
     def last(self, runner: str) -> Summary | None:
         """Return the last summary of a runner; None if there is none."""
@@ -111,7 +133,9 @@ class Output:
                     return f"{ending}: {line.rstrip()[:_LONGEST_LINE]}"
         first_position = len(self.text.rstrip()) - sum(map(len, last_lines))
         summaries = filter(None, map(self.last, self.summaries))
-        at_the_end = [summary for summary in summaries if summary.begin >= first_position]
+        at_the_end = [
+            summary for summary in summaries if summary.begin >= first_position
+        ]
         if not at_the_end:
             return ending
         last = max(at_the_end, key=lambda summary: summary.end)
@@ -134,7 +158,9 @@ class SuiteReading:
 class SuiteReader:
     """Reads the tests of one run of a validator from its output and the reports of its runners."""
 
-    def __init__(self, spec: ValidatorSpec, calls: Sequence[Call], cwd: Path, workspace: Path) -> None:
+    def __init__(
+        self, spec: ValidatorSpec, calls: Sequence[Call], cwd: Path, workspace: Path
+    ) -> None:
         self._calls = calls
         self._folder, self._workspace = cwd, workspace
         self.texts = script_text(spec, cwd, workspace)
@@ -142,8 +168,13 @@ class SuiteReader:
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment in which `go test` names its tests, unless the user's settings of go have GOFLAGS."""
-        settings = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "/") / ".config") / "go/env"
-        if not self._names_go or "GOFLAGS=" in file_text(Path(env.get("GOENV") or settings)):
+        settings = (
+            Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME") or "/") / ".config")
+            / "go/env"
+        )
+        if not self._names_go or "GOFLAGS=" in file_text(
+            Path(env.get("GOENV") or settings)
+        ):
             return dict(env)
         return {**env, "GOFLAGS": f"{env.get('GOFLAGS', '')} -v".strip()}
 
@@ -158,11 +189,15 @@ class SuiteReader:
         tests = self._tests(found, record, reports)
         if self._names_go and output.exists():
             lines = output.read_bytes().splitlines(keepends=True)
-            plain.write_bytes(b"".join(line for line in lines if not _is_go_frame(line)))
+            plain.write_bytes(
+                b"".join(line for line in lines if not _is_go_frame(line))
+            )
             os.replace(plain, output)  # noqa: PTH105 - one call
         return SuiteReading(found, record, tests)
 
-    def _tests(self, output: Output, record: SuiteRecord, reports: Reports) -> CollectedTests | None:
+    def _tests(
+        self, output: Output, record: SuiteRecord, reports: Reports
+    ) -> CollectedTests | None:
         """Return the tests that the runners name. `whole` is False if another runner only counted its own."""
         named = named_tests(
             output.text,
@@ -187,8 +222,15 @@ class SuiteReader:
 
     def _module_folders(self) -> list[Path]:
         """Return the folders in which modules of unittest may lie: that of the command, and those that it names."""
-        arguments = [word for call in self._calls if call.runner is UNITTEST for word in call.arguments]
-        folders = (self._folder / word for word in arguments if not word.startswith("-"))
+        arguments = [
+            word
+            for call in self._calls
+            if call.runner is UNITTEST
+            for word in call.arguments
+        ]
+        folders = (
+            self._folder / word for word in arguments if not word.startswith("-")
+        )
         return [self._folder, *(folder for folder in folders if folder.is_dir())]
 
 
@@ -199,14 +241,18 @@ def _is_go_frame(line: bytes) -> bool:
 def names_go_tests(texts: str) -> bool:
     """Return whether `go test` can be made to name its tests: it is called, and its output goes to the runner alone."""
     lines = [text for text in texts.splitlines() if _GO.search(text)]
-    return any("go test" in text for text in lines) and _GO_UNREADABLE.search("\n".join(lines)) is None
+    return (
+        any("go test" in text for text in lines)
+        and _GO_UNREADABLE.search("\n".join(lines)) is None
+    )
 
 
 def _shows_go_tests(texts: str) -> bool:
     """Return whether each `go test` names its tests because its own line says so, and nothing reads its output."""
     lines = [text for text in texts.splitlines() if "go test" in text]
     return bool(lines) and all(
-        re.search(r"\s-v(?:\s|$)", line) and not re.search(r"-json\b|[|>`]", line) for line in lines
+        re.search(r"\s-v(?:\s|$)", line) and not re.search(r"-json\b|[|>`]", line)
+        for line in lines
     )
 
 
@@ -218,11 +264,15 @@ def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
         for word in call.arguments:
             name = word.partition("=")[0]
             short = "" if word.startswith("--") else word[:2]
-            found += [option for option in dict.fromkeys((name, short)) if option in filters]
+            found += [
+                option for option in dict.fromkeys((name, short)) if option in filters
+            ]
     return tuple(dict.fromkeys((*found, *_VARYING.findall(texts))))
 
 
-def record_of(output: Output, calls: Sequence[Call], texts: str, *, reported: bool = False) -> SuiteRecord:
+def record_of(
+    output: Output, calls: Sequence[Call], texts: str, *, reported: bool = False
+) -> SuiteRecord:
     """Return what an output tells of the tests. `reported`: the plugin of pytest counts its own."""
     filters = filters_of(calls, texts)
     return SuiteRecord(
@@ -243,7 +293,11 @@ def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
         if is_pytest and reported:
             continue
         for summary in summaries:
-            is_quoted = failures is not None and summary is not summaries[-1] and summary.begin >= failures.start()
+            is_quoted = (
+                failures is not None
+                and summary is not summaries[-1]
+                and summary.begin >= failures.start()
+            )
             # `go test` without a package that has tests gives no count: everything that ran at the start is missing.
             if summary.ran or runner != GO_TEST.name:
                 yield RunnerCount(
@@ -257,8 +311,13 @@ def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
 
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found, with the options of pytest in the project's configuration."""
-    found = [*lines_followed(spec, workspace), *(file_text(cwd / name) for name in _SETTINGS)]
-    return "\n".join(filter(None, (*found, *_ADDOPTS.findall(file_text(cwd / "pyproject.toml")))))
+    found = [
+        *lines_followed(spec, workspace),
+        *(file_text(cwd / name) for name in _SETTINGS),
+    ]
+    return "\n".join(
+        filter(None, (*found, *_ADDOPTS.findall(file_text(cwd / "pyproject.toml"))))
+    )
 
 
 _ENVIRONMENTAL = re.compile(
@@ -267,7 +326,9 @@ _ENVIRONMENTAL = re.compile(
     re.IGNORECASE,
 )
 """Output of checks that miss something in their environment, rather than finding a fault in the work."""
-_NO_SPACE = re.compile(r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE)
+_NO_SPACE = re.compile(
+    r"ENOSPC|No space left on device|Disk quota exceeded", re.IGNORECASE
+)
 _BY_KERNEL = re.compile(
     rf"EXDEV|cross-device link|{_NO_SPACE.pattern}|Operation not permitted|unshare\b.*failed|Read-only file system",
     re.IGNORECASE,
@@ -282,7 +343,11 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
 
     With `incomplete`, a part of the workspace is missing, so messages about missing files count as well.
     """
-    if result.exit_code in (126, 127) or result.reason == "not_found" or result.cannot_run:
+    if (
+        result.exit_code in (126, 127)
+        or result.reason == "not_found"
+        or result.cannot_run
+    ):
         return True
     if result.exit_code in _PYTEST_ERRORS and "pytest" in result.command:
         return True
@@ -292,6 +357,12 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
 
 def without_space(results: Iterable[ValidatorResult], folder: Path) -> str:
     """Return why validators failed if one reports that the disk is full and nothing can be written in a folder; else ""."""
-    if not any(not result.passed and _NO_SPACE.search(result.feedback) for result in results):
+    if not any(
+        not result.passed and _NO_SPACE.search(result.feedback) for result in results
+    ):
         return ""
-    return f"no space left in {folder}" if shutil.disk_usage(folder).free < _FREE_BYTES else ""
+    return (
+        f"no space left in {folder}"
+        if shutil.disk_usage(folder).free < _FREE_BYTES
+        else ""
+    )

@@ -17,7 +17,11 @@ _PROCESS = os.getpid()
 
 
 def _put_back() -> None:
-    kept = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry != _FOLDER]
+    kept = [
+        entry
+        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)
+        if entry != _FOLDER
+    ]
     if any(kept):
         os.environ["PYTHONPATH"] = os.pathsep.join(kept)
     else:

@@ -22,7 +22,10 @@ def missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
     The module is only parsed: importing it would run code of the workspace.
     """
     module, _, function = (spec.python or "").partition(":")
-    top, path = module.partition(".")[0], workspace / spec.cwd / module.replace(".", "/")
+    top, path = (
+        module.partition(".")[0],
+        workspace / spec.cwd / module.replace(".", "/"),
+    )
     if not module or importlib.util.find_spec(top):
         return ""
     start = f"validator {name_of(spec)} fails until the module"
@@ -34,7 +37,11 @@ def missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
         with contextlib.suppress(OSError, SyntaxError, ValueError):
             nodes = list(ast.walk(ast.parse(file.read_bytes())))
             # Names of definitions and imports, and of variables.
-            names = {getattr(node, key, None) for node in nodes for key in ("name", "asname", "id")}
+            names = {
+                getattr(node, key, None)
+                for node in nodes
+                for key in ("name", "asname", "id")
+            }
             break
     if names.isdisjoint((function.partition(".")[0], "*", "__getattr__")):
         return f"{start} {module} has a function {function}"
@@ -46,7 +53,7 @@ _NO_CHECKS = _SURE | frozenset(
     """
     cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill wait read exit test [ [[ (( cat ls
     find git sed awk sort cut tr wc head tail date env which command type seq yes tee
-    """.split()  # noqa: SIM905 - a table, to be read
+    """.split()
 )
 """Programs that prepare or print rather than check."""
 _STRICT = re.compile(r"(?:\bset|sh) -[a-z]*e|errexit")
@@ -68,23 +75,34 @@ def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
 def _traps(command: str) -> Iterator[str]:
     found = programs(command)
     direct = [call.program for call in calls(command)]
-    checks = [program for program in found if program.name and program.name not in _NO_CHECKS]
+    checks = [
+        program for program in found if program.name and program.name not in _NO_CHECKS
+    ]
     # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
-    uses_exit_code = any(program.name not in _SURE and _names_exit_code(program) for program in found)
+    uses_exit_code = any(
+        program.name not in _SURE and _names_exit_code(program) for program in found
+    )
     for program in found:
         if program not in (*direct, *checks[-1:]):
             continue
         for word in program.words[1:]:
-            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(f"{program.name} {word}"):
+            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(
+                f"{program.name} {word}"
+            ):
                 yield f"`{word}` of {program.name} {reason}"
         yield from _lost_exit_code(program, command, uses_exit_code=uses_exit_code)
 
 
 def _names_exit_code(program: Program) -> bool:
-    return any("$?" in word or "PIPESTATUS" in word for word in (*program.words[1:], *program.assignments))
+    return any(
+        "$?" in word or "PIPESTATUS" in word
+        for word in (*program.words[1:], *program.assignments)
+    )
 
 
-def _lost_exit_code(program: Program, command: str, *, uses_exit_code: bool) -> Iterator[str]:
+def _lost_exit_code(
+    program: Program, command: str, *, uses_exit_code: bool
+) -> Iterator[str]:
     """Yield why a program's exit code does not count, with what to write instead."""
     lost = program.lost
     if lost is None:

@@ -11,11 +11,28 @@ from hypothesis import strategies as st
 
 from goalrunner.agents.acp_turn import AcpCall, chosen
 
-WORDS = st.text(max_size=8) | st.sampled_from(["\ud800", "\0", "diff", "content", "completed", "execute", "edit"])
-KEYS = st.sampled_from(["type", "path", "text", "content", "oldText", "command", "output", "exit_code", "kind", "x"])
+WORDS = st.text(max_size=8) | st.sampled_from(
+    ["\ud800", "\0", "diff", "content", "completed", "execute", "edit"]
+)
+KEYS = st.sampled_from(
+    [
+        "type",
+        "path",
+        "text",
+        "content",
+        "oldText",
+        "command",
+        "output",
+        "exit_code",
+        "kind",
+        "x",
+    ]
+)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 NAMES = ("kind", "status", "title", "content", "locations", "rawInput", "rawOutput")
@@ -30,7 +47,9 @@ def test_nothing_that_is_reported_of_a_call_does_harm(updates: list[Any]) -> Non
     for update in updates:
         call.update(update)
 
-    assert "\n".join((call.kind, call.command, call.output, call.preview, *call.facts)).encode()
+    assert "\n".join(
+        (call.kind, call.command, call.output, call.preview, *call.facts)
+    ).encode()
     assert call.effect in (None, "shell", "write")
     assert len(call.facts) == 1
 
@@ -54,7 +73,10 @@ def made(**update: Any) -> AcpCall:
         ({"status": "completed", "rawOutput": {"exit_code": 0}}, ("exit 0",)),
         ({"status": "failed", "rawOutput": {"exitCode": 2}}, ("exit 2",)),
         ({"status": "completed", "rawOutput": {"metadata": {"exit": 1}}}, ("exit 1",)),
-        ({"status": "completed", "rawOutput": {"metadata": {"exit_code": 1}}}, ("exit 1",)),
+        (
+            {"status": "completed", "rawOutput": {"metadata": {"exit_code": 1}}},
+            ("exit 1",),
+        ),
         ({"status": "completed", "rawOutput": {"exit_status": 1}}, ("exit 1",)),
         ({"status": "completed", "rawOutput": {"exit": 1}}, ("exit 1",)),
         ({"status": "completed", "rawOutput": {"exit_code": True}}, ("completed",)),
@@ -64,14 +86,24 @@ def made(**update: Any) -> AcpCall:
         ({"status": "brand new"}, ("interrupted",)),
     ],
 )
-def test_facts_are_what_it_says_of_the_end(update: dict[str, Any], facts: tuple[str, ...]) -> None:
+def test_facts_are_what_it_says_of_the_end(
+    update: dict[str, Any], facts: tuple[str, ...]
+) -> None:
     assert made(**update).facts == facts
 
 
 @pytest.mark.parametrize(
     ("update", "output"),
     [
-        ({"content": [{"type": "content", "content": {"type": "text", "text": "a"}}], "rawOutput": "b"}, "a"),
+        (
+            {
+                "content": [
+                    {"type": "content", "content": {"type": "text", "text": "a"}}
+                ],
+                "rawOutput": "b",
+            },
+            "a",
+        ),
         ({"rawOutput": "b"}, "b"),
         ({"rawOutput": {"stdout": "out\n", "stderr": "err\n"}}, "out\nerr\n"),
         ({"rawOutput": {"output": "both", "stdout": "out"}}, "both"),
@@ -80,12 +112,21 @@ def test_facts_are_what_it_says_of_the_end(update: dict[str, Any], facts: tuple[
         ({}, ""),
     ],
 )
-def test_the_output_is_what_it_shows_or_else_what_its_tool_gave(update: dict[str, Any], output: str) -> None:
+def test_the_output_is_what_it_shows_or_else_what_its_tool_gave(
+    update: dict[str, Any], output: str
+) -> None:
     assert made(**update).output == output
 
 
 def test_a_path_outside_of_the_workspace_stays_whole() -> None:
-    inside = made(kind="read", locations=[{"path": "/w/a/b"}, {"path": "/w/../etc/passwd"}, {"path": "/w/a/b"}])
+    inside = made(
+        kind="read",
+        locations=[
+            {"path": "/w/a/b"},
+            {"path": "/w/../etc/passwd"},
+            {"path": "/w/a/b"},
+        ],
+    )
 
     assert inside.command == "a/b, /w/../etc/passwd"
 

@@ -12,11 +12,16 @@ from goalrunner.core.agent_ports import Unfinished
 from goalrunner.core.outcome import Usage
 from tests.support.acp_bench import AcpBench
 
-COMMAND = (sys.executable, str(Path(__file__).parents[2] / "support" / "acp_library_agent.py"))
+COMMAND = (
+    sys.executable,
+    str(Path(__file__).parents[2] / "support" / "acp_library_agent.py"),
+)
 
 
 @pytest.mark.slow
-async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_path: Path) -> None:
+async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(tmp_path)
     recorder, talk = bench.recorder(), bench.conversation(COMMAND)
 
@@ -25,7 +30,9 @@ async def test_an_agent_made_with_the_library_is_driven_and_taken_up_again(tmp_p
 
     assert reply.text == "heard this"
     assert recorder.facts() == [("execute", "true", ("exit 0",))]
-    told = Usage(input_tokens=10, output_tokens=2, cost_usd=None, calls=1, uncounted_calls=1)
+    told = Usage(
+        input_tokens=10, output_tokens=2, cost_usd=None, calls=1, uncounted_calls=1
+    )
     assert [usage for _, usage in recorder.usages] == [told]
     later, afterwards = bench.conversation(COMMAND), bench.recorder()
     later.load(recorder.messages, Unfinished(session=recorder.sessions[-1]), afterwards)

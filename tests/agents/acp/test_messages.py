@@ -10,20 +10,30 @@ from hypothesis import strategies as st
 
 from goalrunner.agents.parser import Lines, object_in
 
-OBJECTS = st.dictionaries(st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans()))
+OBJECTS = st.dictionaries(
+    st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans())
+)
 
 
-@given(st.lists(OBJECTS), st.binary(max_size=20).map(lambda noise: noise.replace(b"\n", b"")), st.integers(1, 50))
+@given(
+    st.lists(OBJECTS),
+    st.binary(max_size=20).map(lambda noise: noise.replace(b"\n", b"")),
+    st.integers(1, 50),
+)
 def test_every_message_is_found_however_the_stream_is_cut(
     objects: list[dict[str, Any]], noise: bytes, size: int
 ) -> None:
-    stream = b"".join(b"#" + noise + b"\n" + json.dumps(one).encode() + b"\n" for one in objects)
+    stream = b"".join(
+        b"#" + noise + b"\n" + json.dumps(one).encode() + b"\n" for one in objects
+    )
     lines = Lines()
 
     pieces = (stream[start : start + size] for start in range(0, len(stream), size))
     found = [object_in(line) for piece in pieces for line in lines.feed(piece)]
 
-    assert found == [one for pair in zip([None] * len(objects), objects, strict=True) for one in pair]
+    assert found == [
+        one for pair in zip([None] * len(objects), objects, strict=True) for one in pair
+    ]
 
 
 def test_a_line_that_is_too_long_is_left_out_and_the_next_is_not() -> None:

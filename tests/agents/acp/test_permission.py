@@ -15,24 +15,42 @@ ONCE, EVER, NO = "allow_once", "allow_always", "reject_once"
 
 
 def execute(command: str, **more: Any) -> dict[str, Any]:
-    return {"toolCallId": "c1", "kind": "execute", "title": f"`{command}`", "status": "pending", **more}
+    return {
+        "toolCallId": "c1",
+        "kind": "execute",
+        "title": f"`{command}`",
+        "status": "pending",
+        **more,
+    }
 
 
-def asking(call: dict[str, Any], *kinds: str, command: str = "echo did > done") -> list[Any]:
+def asking(
+    call: dict[str, Any], *kinds: str, command: str = "echo did > done"
+) -> list[Any]:
     """Asks, and does it where that is allowed."""
-    return ["ask", call, list(kinds or (EVER, ONCE, NO)), [["shell", command]], [["say", "as you wish"]]]
+    return [
+        "ask",
+        call,
+        list(kinds or (EVER, ONCE, NO)),
+        [["shell", command]],
+        [["say", "as you wish"]],
+    ]
 
 
 def chosen(name: str) -> dict[str, str]:
     return {"outcome": "selected", "optionId": f"o-{name}"}
 
 
-async def test_leave_is_given_once_though_it_is_offered_for_ever(tmp_path: Path) -> None:
+async def test_leave_is_given_once_though_it_is_offered_for_ever(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["say", "done"]])
     _, recorder = await bench.play()
 
     assert bench.outcomes() == [chosen(ONCE)]
-    assert [(kind, text) for _, kind, text, _ in recorder.asked] == [("shell", "echo did > done")]
+    assert [(kind, text) for _, kind, text, _ in recorder.asked] == [
+        ("shell", "echo did > done")
+    ]
     assert recorder.facts() == [("execute", "echo did > done", ("exit 0",))]
     name = recorder.asked[0][0]
     assert recorder.trail.index("asked shell echo did > done") < recorder.trail.index(
@@ -41,8 +59,14 @@ async def test_leave_is_given_once_though_it_is_offered_for_ever(tmp_path: Path)
     assert recorder.results[0].tool_call_id == name
 
 
-async def test_a_denial_is_answered_recorded_and_part_of_the_next_prompt(tmp_path: Path) -> None:
-    bench = AcpBench(tmp_path, [asking(execute("echo did > done")), ["end", "cancelled"]], [["say", "ok"]])
+async def test_a_denial_is_answered_recorded_and_part_of_the_next_prompt(
+    tmp_path: Path,
+) -> None:
+    bench = AcpBench(
+        tmp_path,
+        [asking(execute("echo did > done")), ["end", "cancelled"]],
+        [["say", "ok"]],
+    )
     recorder, talk = bench.recorder(), bench.conversation()
     recorder.answers = ["The owner denied it."]
 
@@ -57,7 +81,9 @@ async def test_a_denial_is_answered_recorded_and_part_of_the_next_prompt(tmp_pat
     assert bench.prompts()[1] == "echo did > done: The owner denied it.\n\nagain"
 
 
-async def test_a_denial_that_ends_the_run_is_answered_and_raised(tmp_path: Path) -> None:
+async def test_a_denial_that_ends_the_run_is_answered_and_raised(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(tmp_path, [asking(execute("rm -r x")), ["until_cancelled"]])
     recorder, talk = bench.recorder(), bench.conversation()
     recorder.answers = [ApprovalDenied("a1 was denied", "a1", "No.")]
@@ -70,7 +96,9 @@ async def test_a_denial_that_ends_the_run_is_answered_and_raised(tmp_path: Path)
     assert recorder.facts() == [("execute", "rm -r x", ("denied",))]
 
 
-async def test_what_waits_for_a_person_ends_turn_and_process_and_nothing_of_it_is_done(tmp_path: Path) -> None:
+async def test_what_waits_for_a_person_ends_turn_and_process_and_nothing_of_it_is_done(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(tmp_path, [asking(execute("echo did > done"))])
     recorder, talk = bench.recorder(), bench.conversation()
     recorder.answers = [ApprovalPending("a1 waits")]
@@ -85,11 +113,16 @@ async def test_what_waits_for_a_person_ends_turn_and_process_and_nothing_of_it_i
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
-async def test_the_same_action_has_the_same_name_in_another_process(tmp_path: Path) -> None:
+async def test_the_same_action_has_the_same_name_in_another_process(
+    tmp_path: Path,
+) -> None:
     bench = AcpBench(
         tmp_path,
         [asking(execute("echo did"))],
-        [asking({**execute("echo did"), "toolCallId": "c77"}), asking(execute("echo other"))],
+        [
+            asking({**execute("echo did"), "toolCallId": "c77"}),
+            asking(execute("echo other")),
+        ],
     )
     first, second = bench.recorder(), bench.recorder()
 
@@ -105,21 +138,57 @@ async def test_the_same_action_has_the_same_name_in_another_process(tmp_path: Pa
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [
-        ({"kind": "execute", "title": "run tests", "rawInput": {"command": "pytest -q"}}, "shell", "pytest -q"),
-        ({"kind": "execute", "rawInput": {"command": ["sh", "-c", "a b"]}}, "shell", "sh -c 'a b'"),
-        ({"kind": "fetch", "title": "x", "rawInput": {"url": "https://a.b/c"}}, "shell", "fetch https://a.b/c"),
-        ({"kind": "switch_mode", "title": "Leave plan mode"}, "shell", "Leave plan mode"),
+        (
+            {
+                "kind": "execute",
+                "title": "run tests",
+                "rawInput": {"command": "pytest -q"},
+            },
+            "shell",
+            "pytest -q",
+        ),
+        (
+            {"kind": "execute", "rawInput": {"command": ["sh", "-c", "a b"]}},
+            "shell",
+            "sh -c 'a b'",
+        ),
+        (
+            {"kind": "fetch", "title": "x", "rawInput": {"url": "https://a.b/c"}},
+            "shell",
+            "fetch https://a.b/c",
+        ),
+        (
+            {"kind": "switch_mode", "title": "Leave plan mode"},
+            "shell",
+            "Leave plan mode",
+        ),
         ({"kind": "brand_new", "title": "deploy"}, "shell", "deploy"),
         ({"title": "mcp: deploy"}, "shell", "mcp: deploy"),
         ({}, "shell", "other"),
-        ({"kind": "read", "title": "Read a", "rawInput": {"command": ["cat", "a b"]}}, "shell", "cat 'a b'"),
+        (
+            {
+                "kind": "read",
+                "title": "Read a",
+                "rawInput": {"command": ["cat", "a b"]},
+            },
+            "shell",
+            "cat 'a b'",
+        ),
         ({"kind": "think", "rawInput": {"cmd": "rm -rf ."}}, "shell", "rm -rf ."),
-        ({"kind": "delete", "title": "Delete", "locations": [{"path": "/tmp/x"}]}, "write", "/tmp/x"),
+        (
+            {"kind": "delete", "title": "Delete", "locations": [{"path": "/tmp/x"}]},
+            "write",
+            "/tmp/x",
+        ),
         ({"kind": "move", "title": "Rename it"}, "write", "Rename it"),
     ],
 )
-async def test_what_is_asked_for_goes_by_its_kind(tmp_path: Path, call: dict[str, Any], kind: str, text: str) -> None:
-    bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", **call}, [ONCE, NO], [["say", "ok"]]]])
+async def test_what_is_asked_for_goes_by_its_kind(
+    tmp_path: Path, call: dict[str, Any], kind: str, text: str
+) -> None:
+    bench = AcpBench(
+        tmp_path, [["ask", {"toolCallId": "c1", **call}, [ONCE, NO], [["say", "ok"]]]]
+    )
     _, recorder = await bench.play()
 
     assert [(asked[1], asked[2]) for asked in recorder.asked] == [(kind, text)]
@@ -127,29 +196,42 @@ async def test_what_is_asked_for_goes_by_its_kind(tmp_path: Path, call: dict[str
 
 @pytest.mark.parametrize("kind", ["read", "search", "think"])
 async def test_looking_and_thinking_need_no_leave(tmp_path: Path, kind: str) -> None:
-    bench = AcpBench(tmp_path, [["ask", {"toolCallId": "c1", "kind": kind}, [NO, ONCE], [["say", "ok"]]]])
+    bench = AcpBench(
+        tmp_path,
+        [["ask", {"toolCallId": "c1", "kind": kind}, [NO, ONCE], [["say", "ok"]]]],
+    )
     _, recorder = await bench.play()
 
     assert recorder.asked == []
     assert bench.outcomes() == [chosen(ONCE)]
 
 
-async def test_a_write_is_asked_with_its_path_and_its_difference(tmp_path: Path) -> None:
+async def test_a_write_is_asked_with_its_path_and_its_difference(
+    tmp_path: Path,
+) -> None:
     path = str(tmp_path / "workspace" / "f")
     edit = {
         "toolCallId": "e",
         "kind": "edit",
-        "content": [{"type": "diff", "path": path, "oldText": None, "newText": "new\n"}],
+        "content": [
+            {"type": "diff", "path": path, "oldText": None, "newText": "new\n"}
+        ],
     }
     bench = AcpBench(tmp_path, [["ask", edit, [ONCE, NO], [["say", "ok"]]]])
     _, recorder = await bench.play()
 
-    assert [asked[1:] for asked in recorder.asked] == [("write", "f", "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n")]
+    assert [asked[1:] for asked in recorder.asked] == [
+        ("write", "f", "--- f\n+++ f\n@@ -0,0 +1 @@\n+new\n")
+    ]
 
 
-async def test_earlier_updates_of_a_call_count_in_its_permission_request(tmp_path: Path) -> None:
+async def test_earlier_updates_of_a_call_count_in_its_permission_request(
+    tmp_path: Path,
+) -> None:
     told = ["report", "tool_call", execute("make all")]
-    bench = AcpBench(tmp_path, [told, ["ask", {"toolCallId": "c1"}, [ONCE, NO], [["say", "ok"]]]])
+    bench = AcpBench(
+        tmp_path, [told, ["ask", {"toolCallId": "c1"}, [ONCE, NO], [["say", "ok"]]]]
+    )
     _, recorder = await bench.play()
 
     assert [asked[2] for asked in recorder.asked] == ["make all"]
@@ -189,9 +271,20 @@ def waits(kind: str, words: str, /) -> bool:
     return kind == "write" or "push" in words
 
 
-async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(tmp_path: Path) -> None:
-    edit = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "completed"}
-    steps = [["shell", "echo push"], ["shell", "echo it", "c2"], ["shell", "exit push", "c3"]]
+async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(
+    tmp_path: Path,
+) -> None:
+    edit = {
+        "toolCallId": "e",
+        "kind": "edit",
+        "locations": [{"path": "/x"}],
+        "status": "completed",
+    }
+    steps = [
+        ["shell", "echo push"],
+        ["shell", "echo it", "c2"],
+        ["shell", "exit push", "c3"],
+    ]
     bench = AcpBench(tmp_path, [*steps, ["report", "tool_call", edit], ["say", "done"]])
     _, recorder = await bench.play(waits=waits)
 
@@ -203,30 +296,56 @@ async def test_what_it_did_unasked_although_a_person_was_to_decide_is_marked(tmp
 
 
 async def test_what_it_asked_for_is_not_marked(tmp_path: Path) -> None:
-    bench = AcpBench(tmp_path, [asking(execute("echo push"), command="echo push"), ["say", "done"]])
+    bench = AcpBench(
+        tmp_path, [asking(execute("echo push"), command="echo push"), ["say", "done"]]
+    )
     _, recorder = await bench.play(waits=waits)
 
     assert recorder.facts() == [("execute", "echo push", ("exit 0",))]
 
 
-async def test_a_call_that_was_refused_by_the_agent_itself_was_not_done(tmp_path: Path) -> None:
-    call = {"toolCallId": "e", "kind": "edit", "locations": [{"path": "/x"}], "status": "failed"}
+async def test_a_call_that_was_refused_by_the_agent_itself_was_not_done(
+    tmp_path: Path,
+) -> None:
+    call = {
+        "toolCallId": "e",
+        "kind": "edit",
+        "locations": [{"path": "/x"}],
+        "status": "failed",
+    }
     bench = AcpBench(tmp_path, [["report", "tool_call", call], ["say", "done"]])
     _, recorder = await bench.play(waits=waits)
 
     assert recorder.facts() == [("edit", "/x", ("error",))]
 
 
-CONFIRM = {"toolCallId": "confirmation-1", "kind": "other", "title": "Confirm Agent Actions", "status": "pending"}
+CONFIRM = {
+    "toolCallId": "confirmation-1",
+    "kind": "other",
+    "title": "Confirm Agent Actions",
+    "status": "pending",
+}
 
 
 @pytest.mark.parametrize("denied", [False, True])
-async def test_leave_that_is_asked_without_a_word_is_for_what_is_under_way(tmp_path: Path, denied: bool) -> None:
+async def test_leave_that_is_asked_without_a_word_is_for_what_is_under_way(
+    tmp_path: Path, denied: bool
+) -> None:
     """As OpenHands asks: a call is under way, and leave is asked under another name that tells nothing."""
-    begun = {"toolCallId": "c1", "kind": "execute", "status": "in_progress", "rawInput": {"command": "echo did > done"}}
+    begun = {
+        "toolCallId": "c1",
+        "kind": "execute",
+        "status": "in_progress",
+        "rawInput": {"command": "echo did > done"},
+    }
     done = ["shell", "echo did > done", "c1", False]
     bench = AcpBench(
-        tmp_path, [["report", "tool_call", begun], ["ask", CONFIRM, [ONCE, NO], [done], []], ["say", "ok"]]
+        tmp_path,
+        [
+            ["report", "tool_call", begun],
+            ["ask", CONFIRM, [ONCE, NO], [done], []],
+            ["say", "ok"],
+        ],
     )
     recorder, talk = bench.recorder(), bench.conversation()
     recorder.answers = ["The owner denied it."] if denied else []
@@ -237,12 +356,25 @@ async def test_leave_that_is_asked_without_a_word_is_for_what_is_under_way(tmp_p
     assert recorder.asked[0][1:3] == ("shell", "echo did > done")
     assert bench.outcomes() == [chosen(NO if denied else ONCE)]
     assert (bench.workspace / "done").exists() is not denied
-    assert recorder.facts()[0] == ("execute", "echo did > done", ("denied",) if denied else ("exit 0",))
+    assert recorder.facts()[0] == (
+        "execute",
+        "echo did > done",
+        ("denied",) if denied else ("exit 0",),
+    )
 
 
-async def test_one_that_tells_what_it_asks_for_is_asked_for_alone(tmp_path: Path) -> None:
-    begun = {"toolCallId": "c0", "kind": "execute", "status": "in_progress", "rawInput": {"command": "make"}}
-    bench = AcpBench(tmp_path, [["report", "tool_call", begun], asking(execute("echo did > done"))])
+async def test_one_that_tells_what_it_asks_for_is_asked_for_alone(
+    tmp_path: Path,
+) -> None:
+    begun = {
+        "toolCallId": "c0",
+        "kind": "execute",
+        "status": "in_progress",
+        "rawInput": {"command": "make"},
+    }
+    bench = AcpBench(
+        tmp_path, [["report", "tool_call", begun], asking(execute("echo did > done"))]
+    )
     _, recorder = await bench.play()
 
     assert [text for _, _, text, _ in recorder.asked] == ["echo did > done"]

@@ -18,33 +18,75 @@ TOTALS: dict[BudgetName, Scope] = {"tokens": "session", "cost_usd": "session"}
 
 METRICS = "openhands.dev/metrics"
 KEYS = st.sampled_from(
-    ["update", "_meta", "field_meta", METRICS, "usage", "quota", "token_count", "model_usage", "sessionUpdate"]
-) | st.sampled_from(["inputTokens", "input_tokens", "output_tokens", "totalTokens", "cost", "amount", "currency"])
-LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["USD", "usage_update", 10**400])
-JSON = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+    [
+        "update",
+        "_meta",
+        "field_meta",
+        METRICS,
+        "usage",
+        "quota",
+        "token_count",
+        "model_usage",
+        "sessionUpdate",
+    ]
+) | st.sampled_from(
+    [
+        "inputTokens",
+        "input_tokens",
+        "output_tokens",
+        "totalTokens",
+        "cost",
+        "amount",
+        "currency",
+    ]
 )
-SCOPES = st.dictionaries(st.sampled_from(["tokens", "cost_usd"]), st.sampled_from(["turn", "session"]))
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.sampled_from(["USD", "usage_update", 10**400])
+)
+JSON = st.recursive(
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+SCOPES = st.dictionaries(
+    st.sampled_from(["tokens", "cost_usd"]), st.sampled_from(["turn", "session"])
+)
 
 
 @given(SCOPES, st.lists(JSON, max_size=4), JSON)
-def test_nothing_that_is_said_of_costs_does_harm(scopes: Any, updates: list[Any], response: Any) -> None:
+def test_nothing_that_is_said_of_costs_does_harm(
+    scopes: Any, updates: list[Any], response: Any
+) -> None:
     meter = AcpUsage(scopes)
     for update in updates:
         meter.update(update)
         meter.update(dollars(update))
-    usage = meter.end_turn({"usage": response, "_meta": {"quota": {"model_usage": response}}})
+    usage = meter.end_turn(
+        {"usage": response, "_meta": {"quota": {"model_usage": response}}}
+    )
     assert usage.cost_usd is None or 0 <= usage.cost_usd < float("inf")
     assert usage.tokens >= 0
 
 
 def dollars(amount: object, currency: str = "USD") -> dict[str, Any]:
     cost = {"amount": amount, "currency": currency}
-    return {"sessionId": "s", "update": {"sessionUpdate": "usage_update", "used": 7, "cost": cost}}
+    return {
+        "sessionId": "s",
+        "update": {"sessionUpdate": "usage_update", "used": 7, "cost": cost},
+    }
 
 
 def tokens(given: int, made: int) -> dict[str, Any]:
-    return {"stopReason": "end_turn", "usage": {"inputTokens": given, "outputTokens": made}}
+    return {
+        "stopReason": "end_turn",
+        "usage": {"inputTokens": given, "outputTokens": made},
+    }
 
 
 def test_dollars_are_totals_of_the_session_unless_the_preset_says_otherwise() -> None:
@@ -58,16 +100,22 @@ def test_dollars_are_totals_of_the_session_unless_the_preset_says_otherwise() ->
 
 
 def test_totals_of_an_earlier_process_are_not_counted_again() -> None:
-    meter = AcpUsage(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5, calls=2))
+    meter = AcpUsage(
+        TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5, calls=2)
+    )
     meter.update(dollars(0.75))
-    assert meter.end_turn(tokens(150, 15)) == Usage(input_tokens=50, output_tokens=5, cost_usd=0.25, calls=1)
+    assert meter.end_turn(tokens(150, 15)) == Usage(
+        input_tokens=50, output_tokens=5, cost_usd=0.25, calls=1
+    )
     assert (meter.total.tokens, meter.total.cost_usd) == (165, 0.75)
 
 
 def test_a_total_of_tokens_that_begins_anew_takes_no_dollars_with_it() -> None:
     meter = AcpUsage(TOTALS, Usage(input_tokens=100, output_tokens=10, cost_usd=0.5))
     meter.update(dollars(0.75))
-    assert meter.end_turn(tokens(30, 3)) == Usage(input_tokens=30, output_tokens=3, cost_usd=0.25, calls=1)
+    assert meter.end_turn(tokens(30, 3)) == Usage(
+        input_tokens=30, output_tokens=3, cost_usd=0.25, calls=1
+    )
 
 
 def test_tokens_of_the_turn_leave_no_total_behind() -> None:
@@ -77,7 +125,9 @@ def test_tokens_of_the_turn_leave_no_total_behind() -> None:
     assert (meter.total.tokens, meter.total.cost_usd) == (0, 0.25)
 
 
-@pytest.mark.parametrize("amount", ["much", None, True, -1, float("nan"), float("inf"), 10**400])
+@pytest.mark.parametrize(
+    "amount", ["much", None, True, -1, float("nan"), float("inf"), 10**400]
+)
 def test_what_is_no_amount_is_unknown(amount: object) -> None:
     meter = AcpUsage(CLAUDE)
     meter.update(dollars(amount))
@@ -112,26 +162,49 @@ def test_the_usage_of_helpers_is_in_the_rows_by_model() -> None:
         {"token_count": {"inputTokens": 60, "outputTokens": 5, "totalTokens": 85}},
         {"token_count": {"inputTokens": 9}},
     ]
-    told = {**tokens(50, 5), "_meta": {"quota": {"token_count": {"inputTokens": 50}, "model_usage": rows}}}
-    assert AcpUsage(CLAUDE).end_turn(told) == Usage(input_tokens=89, output_tokens=5, cost_usd=None, calls=1)
+    told = {
+        **tokens(50, 5),
+        "_meta": {"quota": {"token_count": {"inputTokens": 50}, "model_usage": rows}},
+    }
+    assert AcpUsage(CLAUDE).end_turn(told) == Usage(
+        input_tokens=89, output_tokens=5, cost_usd=None, calls=1
+    )
 
 
 def test_gemini_tells_the_tokens_of_a_turn_in_its_quota() -> None:
     row = {"model": "m", "token_count": {"input_tokens": 3000, "output_tokens": 14}}
-    told = {"stopReason": "end_turn", "_meta": {"quota": {"token_count": row["token_count"], "model_usage": [row]}}}
+    told = {
+        "stopReason": "end_turn",
+        "_meta": {"quota": {"token_count": row["token_count"], "model_usage": [row]}},
+    }
     assert AcpUsage({"tokens": "turn"}).end_turn(told) == Usage(
         input_tokens=3000, output_tokens=14, cost_usd=None, calls=1
     )
 
 
-@pytest.mark.parametrize("where", [lambda told: {"field_meta": {METRICS: told}}, lambda told: {METRICS: told}])
-def test_openhands_tells_totals_beside_what_it_says(where: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(
+    "where",
+    [lambda told: {"field_meta": {METRICS: told}}, lambda told: {METRICS: told}],
+)
+def test_openhands_tells_totals_beside_what_it_says(
+    where: Callable[[Any], Any],
+) -> None:
     meter = AcpUsage(TOTALS)
     used = []
     for taken, cost in ((1000, 0.25), (3000, 0.75)):
-        told = {"input_tokens": taken, "output_tokens": 7, "cost": cost, "status_line": "1K"}
+        told = {
+            "input_tokens": taken,
+            "output_tokens": 7,
+            "cost": cost,
+            "status_line": "1K",
+        }
         for _ in range(2):
-            meter.update({"update": {"sessionUpdate": "agent_message_chunk"}, "_meta": where(told)})
+            meter.update(
+                {
+                    "update": {"sessionUpdate": "agent_message_chunk"},
+                    "_meta": where(told),
+                }
+            )
         used.append(meter.end_turn({"stopReason": "end_turn"}))
     assert used[0] == Usage(input_tokens=1000, output_tokens=7, cost_usd=0.25, calls=1)
     assert used[1] == Usage(input_tokens=2000, output_tokens=0, cost_usd=0.5, calls=1)

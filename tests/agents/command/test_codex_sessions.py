@@ -18,22 +18,34 @@ MESSAGE = "You\u2019ve hit your usage limit. Visit https://chatgpt.com/settings/
 STARTED = {"type": "task_started"}
 FIVE_HOURS = {"used_percent": 100.0, "window_minutes": 300, "resets_at": 1795764884}
 WEEK = {"used_percent": 100.0, "window_minutes": 10_080, "resets_at": 1795851284}
-RESET, RESET_OF_THE_WEEK = (datetime.fromtimestamp(epoch, UTC) for epoch in (1795764884, 1795851284))
+RESET, RESET_OF_THE_WEEK = (
+    datetime.fromtimestamp(epoch, UTC) for epoch in (1795764884, 1795851284)
+)
 
 
 def ended(info: object, message: str = MESSAGE) -> dict[str, Any]:
-    return {"type": "task_complete", "error": {"message": message, "codex_error_info": info}}
+    return {
+        "type": "task_complete",
+        "error": {"message": message, "codex_error_info": info},
+    }
 
 
-def counted(primary: object = None, secondary: object = None, tokens: object = None) -> dict[str, Any]:
+def counted(
+    primary: object = None, secondary: object = None, tokens: object = None
+) -> dict[str, Any]:
     limits = {"primary": primary, "secondary": secondary, "credits": None}
     return {"type": "token_count", "info": tokens, "rate_limits": limits}
 
 
-def details(home: Path, *payloads: dict[str, Any], thread: str = THREAD) -> list[StreamEvent]:
+def details(
+    home: Path, *payloads: dict[str, Any], thread: str = THREAD
+) -> list[StreamEvent]:
     folder = home / ".codex/sessions/2026/11/27"
     folder.mkdir(parents=True)
-    lines = [json.dumps({"type": "event_msg", "payload": payload}) + "\n" for payload in payloads]
+    lines = [
+        json.dumps({"type": "event_msg", "payload": payload}) + "\n"
+        for payload in payloads
+    ]
     (folder / f"rollout-2026-11-27T05-34-43-{THREAD}.jsonl").write_text("".join(lines))
     return list(turn_details(Failed(MESSAGE), thread, {"HOME": str(home)}))
 
@@ -41,14 +53,28 @@ def details(home: Path, *payloads: dict[str, Any], thread: str = THREAD) -> list
 @pytest.mark.parametrize(
     ("primary", "secondary", "outage"),
     [
-        (FIVE_HOURS, {**WEEK, "used_percent": 40.0}, Outage("limit", "usage limit, five hours", RESET)),
-        ({**FIVE_HOURS, "used_percent": 20.0}, WEEK, Outage("limit", "usage limit, seven days", RESET_OF_THE_WEEK)),
-        (FIVE_HOURS, WEEK, Outage("limit", "usage limit, seven days", RESET_OF_THE_WEEK)),
+        (
+            FIVE_HOURS,
+            {**WEEK, "used_percent": 40.0},
+            Outage("limit", "usage limit, five hours", RESET),
+        ),
+        (
+            {**FIVE_HOURS, "used_percent": 20.0},
+            WEEK,
+            Outage("limit", "usage limit, seven days", RESET_OF_THE_WEEK),
+        ),
+        (
+            FIVE_HOURS,
+            WEEK,
+            Outage("limit", "usage limit, seven days", RESET_OF_THE_WEEK),
+        ),
         ({**FIVE_HOURS, "resets_at": None}, None, Outage("limit", "usage limit")),
         ({**FIVE_HOURS, "used_percent": 99.0}, None, Outage("limit", "usage limit")),
     ],
 )
-def test_a_used_up_window_names_its_reset(tmp_path: Path, primary: object, secondary: object, outage: Outage) -> None:
+def test_a_used_up_window_names_its_reset(
+    tmp_path: Path, primary: object, secondary: object, outage: Outage
+) -> None:
     entries = (STARTED, counted(primary, secondary), ended("usage_limit_exceeded"))
     assert details(tmp_path, *entries) == [Failed(MESSAGE, outage=outage)]
 
@@ -69,12 +95,18 @@ def test_a_quota_without_a_window_does_not_reset(tmp_path: Path) -> None:
             {"response_too_many_failed_attempts": {"http_status_code": 429}},
             Failed(MESSAGE, outage=Outage("limit", "429 rate limit")),
         ),
-        ("server_overloaded", Failed(MESSAGE, outage=Outage("overload", "server overloaded"))),
+        (
+            "server_overloaded",
+            Failed(MESSAGE, outage=Outage("overload", "server overloaded")),
+        ),
         (
             {"response_stream_disconnected": {"http_status_code": None}},
             Failed(MESSAGE, outage=Outage("overload", "connection lost")),
         ),
-        ({"http_connection_failed": {"http_status_code": 401}}, Failed(MESSAGE, obstacle="sign_in")),
+        (
+            {"http_connection_failed": {"http_status_code": 401}},
+            Failed(MESSAGE, obstacle="sign_in"),
+        ),
         ("unauthorized", Failed(MESSAGE, obstacle="sign_in")),
         ("context_window_exceeded", Failed(MESSAGE)),
         ("other", Failed(MESSAGE)),
@@ -87,8 +119,16 @@ def test_a_failure_has_its_kind(tmp_path: Path, info: object, failed: Failed) ->
 
 
 def test_the_usage_of_a_failed_turn_is_read(tmp_path: Path) -> None:
-    tokens = {"total_token_usage": {"input_tokens": 40, "cached_input_tokens": 10, "output_tokens": 20}}
-    (used, _) = details(tmp_path, STARTED, counted(tokens=tokens), counted(), ended("other"))
+    tokens = {
+        "total_token_usage": {
+            "input_tokens": 40,
+            "cached_input_tokens": 10,
+            "output_tokens": 20,
+        }
+    }
+    (used, _) = details(
+        tmp_path, STARTED, counted(tokens=tokens), counted(), ended("other")
+    )
     assert used == UsageReported(40, 20, cumulative=True)
 
 
@@ -102,7 +142,9 @@ def test_the_usage_of_a_failed_turn_is_read(tmp_path: Path) -> None:
         ({"type": "task_complete", "error": None},),
     ],
 )
-def test_another_turn_says_nothing(tmp_path: Path, entries: tuple[dict[str, Any], ...]) -> None:
+def test_another_turn_says_nothing(
+    tmp_path: Path, entries: tuple[dict[str, Any], ...]
+) -> None:
     assert details(tmp_path, *entries) == []
 
 

@@ -22,11 +22,15 @@ pytestmark = pytest.mark.timeout(60)
 SAMPLES = Path(__file__).parent / "samples"
 
 
-async def played(folder: Path, agent: str, sample: str, recorder: MemoryRecorder, *, code: int = 1) -> RoundReply:
+async def played(
+    folder: Path, agent: str, sample: str, recorder: MemoryRecorder, *, code: int = 1
+) -> RoundReply:
     """Let a double of an agent print a sample and exit with a code."""
     path = SAMPLES / f"{agent}_{sample}.jsonl" if sample else os.devnull
     body = f"import sys; sys.stdin.read(); sys.stdout.write(open({str(path)!r}).read()); sys.exit({code})"
-    preset = parser_class(agent).preset.model_copy(update={"argv": (sys.executable, "-c", body), "resume": ()})
+    preset = parser_class(agent).preset.model_copy(
+        update={"argv": (sys.executable, "-c", body), "resume": ()}
+    )
     double = ExternalAgent(agent, preset, folder, {**os.environ, "HOME": str(folder)})
     return await CommandConversation(double, ProcessLauncher()).send("do it", recorder)
 
@@ -42,7 +46,13 @@ async def played(folder: Path, agent: str, sample: str, recorder: MemoryRecorder
     ],
 )
 async def test_an_outage_is_raised_with_what_was_used(
-    tmp_path: Path, recorder: MemoryRecorder, agent: str, sample: str, code: int, kind: str, reason: str
+    tmp_path: Path,
+    recorder: MemoryRecorder,
+    agent: str,
+    sample: str,
+    code: int,
+    kind: str,
+    reason: str,
 ) -> None:
     with pytest.raises(AgentError) as caught:
         await played(tmp_path, agent, sample, recorder, code=code)
@@ -69,7 +79,12 @@ async def test_an_outage_is_raised_with_what_was_used(
     ],
 )
 async def test_what_no_later_turn_can_change_is_raised(
-    tmp_path: Path, recorder: MemoryRecorder, agent: str, sample: str, code: int, kind: type[AgentError]
+    tmp_path: Path,
+    recorder: MemoryRecorder,
+    agent: str,
+    sample: str,
+    code: int,
+    kind: type[AgentError],
 ) -> None:
     with pytest.raises(AgentError) as caught:
         await played(tmp_path, agent, sample, recorder, code=code)
@@ -88,7 +103,12 @@ async def test_what_no_later_turn_can_change_is_raised(
     ],
 )
 async def test_another_end_is_a_claim(
-    tmp_path: Path, recorder: MemoryRecorder, agent: str, sample: str, code: int, ending: str
+    tmp_path: Path,
+    recorder: MemoryRecorder,
+    agent: str,
+    sample: str,
+    code: int,
+    ending: str,
 ) -> None:
     reply = await played(tmp_path, agent, sample, recorder, code=code)
     assert (reply.reason, reply.ending) == ("interrupted", ending)
@@ -99,17 +119,27 @@ async def test_output_without_a_result_is_the_output_of_a_cut_turn(
     tmp_path: Path, recorder: MemoryRecorder, agent: str
 ) -> None:
     """Claude Code exits 0 after SIGINT, without a result."""
-    lines = (SAMPLES / f"{agent}_round.jsonl").read_text().splitlines(keepends=True)[:-1]
+    lines = (
+        (SAMPLES / f"{agent}_round.jsonl").read_text().splitlines(keepends=True)[:-1]
+    )
     (tmp_path / "cut").write_text("".join(lines))
-    preset = parser_class(agent).preset.model_copy(update={"argv": ("cat", str(tmp_path / "cut")), "resume": ()})
+    preset = parser_class(agent).preset.model_copy(
+        update={"argv": ("cat", str(tmp_path / "cut")), "resume": ()}
+    )
     double = ExternalAgent(agent, preset, tmp_path, dict(os.environ))
     reply = await CommandConversation(double, ProcessLauncher()).send("do it", recorder)
     assert (reply.text, reply.reason, reply.ending) == ("Done.", "interrupted", NO_END)
 
 
-async def test_an_exit_code_of_a_users_preset_has_its_meaning(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    preset = Preset.model_validate({"argv": ["exit 75"], "exit_codes": {"75": "limit", "76": "turns"}})
+async def test_an_exit_code_of_a_users_preset_has_its_meaning(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    preset = Preset.model_validate(
+        {"argv": ["exit 75"], "exit_codes": {"75": "limit", "76": "turns"}}
+    )
     with pytest.raises(AgentError) as caught:
-        await CommandConversation(ExternalAgent("mine", preset, tmp_path, {}), ProcessLauncher()).send("x", recorder)
+        await CommandConversation(
+            ExternalAgent("mine", preset, tmp_path, {}), ProcessLauncher()
+        ).send("x", recorder)
     assert caught.value.outage is not None
     assert caught.value.outage.kind == "limit"

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.external_agents import BUILT_IN, agent_names, parser_class, registered_names
+from goalrunner.agents.external_agents import (
+    BUILT_IN,
+    agent_names,
+    parser_class,
+    registered_names,
+)
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
@@ -23,7 +28,9 @@ def register(folder: Path, name: str, target: str) -> None:
     """Write the dist-info folder of a package that registers an agent."""
     info = folder / f"{name}_package-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {name}-package\nVersion: 1.0\n"
+    )
     (info / "entry_points.txt").write_text(f"[goalrunner.agents]\n{name} = {target}\n")
 
 
@@ -35,24 +42,38 @@ def test_the_class_of_another_package_is_found_by_its_entry_point() -> None:
 
 
 def test_its_preset_is_an_agent_that_a_goal_may_name() -> None:
-    goal: Goal = load_goal_text("objective = 'x'\nvalidator = 'y'\nagent = 'plain'", "goal.toml", {}, {})
+    goal: Goal = load_goal_text(
+        "objective = 'x'\nvalidator = 'y'\nagent = 'plain'", "goal.toml", {}, {}
+    )
     assert preset_named(goal.agent.use, goal.agents, {}) == parser_class("plain").preset
 
 
-async def test_its_parser_reads_the_output_of_a_preset_that_names_it(tmp_path: Path) -> None:
+async def test_its_parser_reads_the_output_of_a_preset_that_names_it(
+    tmp_path: Path,
+) -> None:
     argv = program(tmp_path, 'say("text", text="read")')
     text = f"[agents.mine]\nargv = {list(argv)}\nstream = 'plain'\n"
-    goal = load_goal_text(f"objective = 'x'\nvalidator = 'y'\nagent = 'mine'\n{text}", "goal.toml", {}, {})
-    reply = await conversation(tmp_path, goal.agents["mine"]).send("go", MemoryRecorder(tmp_path))
+    goal = load_goal_text(
+        f"objective = 'x'\nvalidator = 'y'\nagent = 'mine'\n{text}", "goal.toml", {}, {}
+    )
+    reply = await conversation(tmp_path, goal.agents["mine"]).send(
+        "go", MemoryRecorder(tmp_path)
+    )
     assert reply.text == "read"
 
 
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("absent_module:Agent", "the agent other cannot be imported from absent_module:Agent: No module named"),
+        (
+            "absent_module:Agent",
+            "the agent other cannot be imported from absent_module:Agent: No module named",
+        ),
         ("plain_agent:Absent", "cannot be imported from plain_agent:Absent"),
-        ("plain_agent:not_a_parser", "plain_agent:not_a_parser is not a subclass of AgentParser"),
+        (
+            "plain_agent:not_a_parser",
+            "plain_agent:not_a_parser is not a subclass of AgentParser",
+        ),
     ],
 )
 def test_a_class_that_cannot_be_used_is_named(
@@ -65,7 +86,9 @@ def test_a_class_that_cannot_be_used_is_named(
     assert "entry-point group goalrunner.agents" in (error.value.hint or "")
 
 
-def test_no_package_replaces_a_built_in_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_package_replaces_a_built_in_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     register(tmp_path, "claude", "plain_agent:Plain")
     monkeypatch.syspath_prepend(tmp_path)
     assert "claude" not in registered_names()
@@ -78,7 +101,9 @@ def test_an_unknown_name_has_no_class() -> None:
 
 
 def test_an_installed_agent_is_listed(tmp_path: Path) -> None:
-    listed = goal("agents", "--json", cwd=tmp_path, env={**WITH_PLAIN, "HOME": str(tmp_path)})
+    listed = goal(
+        "agents", "--json", cwd=tmp_path, env={**WITH_PLAIN, "HOME": str(tmp_path)}
+    )
     origins = {one["name"]: one["origin"] for one in json.loads(listed.out)}
     assert (origins["plain"], origins["claude"]) == ("installed", "built in")
 

@@ -31,7 +31,9 @@ def test_a_wrong_key_is_known_by_its_words(said: str) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("part", ["no_", "no ", "no a_", "invalid ", "session ", "api key", "a", "please "])
+@pytest.mark.parametrize(
+    "part", ["no_", "no ", "no a_", "invalid ", "session ", "api key", "a", "please "]
+)
 def test_endless_messages_are_searched_in_bounded_time(part: str) -> None:
     error = failed(AGENT, part * 500_000, "exit 1", part * 1_500)
 

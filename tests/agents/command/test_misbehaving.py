@@ -63,13 +63,18 @@ async def test_a_failure_that_no_other_try_can_mend_ends_the_round_at_once(
     chosen = preset(tmp_path, STUBBORN)
     talk = conversation(tmp_path, chosen)
     with pytest.raises(
-        AgentNotSignedIn, match=r"ended, because retrying could not help.*authentication_failed"
+        AgentNotSignedIn,
+        match=r"ended, because retrying could not help.*authentication_failed",
     ) as failed:
         await talk.send("do it", recorder)
     assert failed.value.hint == chosen.sign_in
     assert not any(alive(int(pid)) for pid in (tmp_path / "pids").read_text().split())
-    assert [ran.ending for ran in recorder.runs] == ["ended, because retrying could not help"]
-    assert [(one.command, one.facts) for one in recorder.results] == [("make", ("interrupted",))]
+    assert [ran.ending for ran in recorder.runs] == [
+        "ended, because retrying could not help"
+    ]
+    assert [(one.command, one.facts) for one in recorder.results] == [
+        ("make", ("interrupted",))
+    ]
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -84,24 +89,35 @@ async def test_a_cut_round_leaves_no_process_and_is_recorded(
         await asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [False, False]
+    assert [alive(int(pid)) for pid in (tmp_path / "pids").read_text().split()] == [
+        False,
+        False,
+    ]
     assert [message["content"] for message in recorder.messages] == ["do it", "I wa"]
-    assert [(one.tool_call_id, one.facts) for one in recorder.results] == [("1", ("interrupted",))]
+    assert [(one.tool_call_id, one.facts) for one in recorder.results] == [
+        ("1", ("interrupted",))
+    ]
     assert recorder.usages == []  # what it used is estimated when the run is resumed
     assert [run.ending for run in recorder.runs] == ["cut"]
     assert b"I wa" in recorder.written[0][0]
-    (tmp_path / "agent.py").write_text('import sys; print(\'{"type": "text", "text": "\' + sys.argv[2] + \'"}\')')
+    (tmp_path / "agent.py").write_text(
+        'import sys; print(\'{"type": "text", "text": "\' + sys.argv[2] + \'"}\')'
+    )
     assert (await talk.send("go on", recorder)).text == "s-1"
 
 
-async def test_what_it_says_is_heard_while_it_works(tmp_path: Path, recorder: MemoryRecorder) -> None:
+async def test_what_it_says_is_heard_while_it_works(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
     body = """
     say("text", text="working")
     while not Path("heard").exists():
         time.sleep(0.01)
     say("text", text="done")
     """
-    task = asyncio.ensure_future(conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder))
+    task = asyncio.ensure_future(
+        conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder)
+    )
     await reached(recorder, "message assistant")
     (tmp_path / "heard").touch()
     assert (await task).text == "done"
@@ -122,23 +138,37 @@ async def test_what_it_says_is_heard_while_it_works(tmp_path: Path, recorder: Me
         "for n in range(2000): say('call', id=str(n), tool='x')\nsay('text', text='ok')",
     ],
 )
-async def test_odd_output_costs_nothing_but_itself(tmp_path: Path, recorder: MemoryRecorder, body: str) -> None:
+async def test_odd_output_costs_nothing_but_itself(
+    tmp_path: Path, recorder: MemoryRecorder, body: str
+) -> None:
     talk = conversation(tmp_path, preset(tmp_path, body))
     assert (await talk.send("do it", recorder)).text == "ok"
     assert [run.ending for run in recorder.runs] == ["exit 0"]
 
 
 @pytest.mark.parametrize("said", ["", "half"])
-async def test_a_crash_interrupts_the_turn(tmp_path: Path, recorder: MemoryRecorder, said: str) -> None:
+async def test_a_crash_interrupts_the_turn(
+    tmp_path: Path, recorder: MemoryRecorder, said: str
+) -> None:
     body = f"say('text', text={said!r})\nos.kill(os.getpid(), 9)"
     reply = await conversation(tmp_path, preset(tmp_path, body)).send("do it", recorder)
-    assert (reply.text, reply.reason, reply.ending) == (said, "interrupted", "killed by SIGKILL")
+    assert (reply.text, reply.reason, reply.ending) == (
+        said,
+        "interrupted",
+        "killed by SIGKILL",
+    )
     assert (reply.failure is None) == bool(said)
 
 
-async def test_an_agent_that_never_stops_printing_is_cut(tmp_path: Path, recorder: MemoryRecorder) -> None:
-    body = "say('text', text='begun')\nwhile True: sys.stdout.write('x' * 100_000 + '\\n')"
-    reply = await conversation(tmp_path, preset(tmp_path, body), ProcessLauncher(3_000_000)).send("do it", recorder)
+async def test_an_agent_that_never_stops_printing_is_cut(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
+    body = (
+        "say('text', text='begun')\nwhile True: sys.stdout.write('x' * 100_000 + '\\n')"
+    )
+    reply = await conversation(
+        tmp_path, preset(tmp_path, body), ProcessLauncher(3_000_000)
+    ).send("do it", recorder)
     assert (reply.text, reply.reason) == ("begun", "interrupted")
     assert "output limit of 3 MB" in reply.ending
     assert isinstance(reply.failure, AgentError)
@@ -147,12 +177,16 @@ async def test_an_agent_that_never_stops_printing_is_cut(tmp_path: Path, recorde
 async def test_no_round_begins_without_a_budget(tmp_path: Path) -> None:
     recorder = MemoryRecorder(tmp_path, budget=0)
     with pytest.raises(BudgetExhausted):
-        await conversation(tmp_path, Preset(argv=("touch ran",))).send("do it", recorder)
+        await conversation(tmp_path, Preset(argv=("touch ran",))).send(
+            "do it", recorder
+        )
     assert not (tmp_path / "ran").exists()
     assert recorder.messages == []
 
 
-async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path, recorder: MemoryRecorder) -> None:
+async def test_the_chat_of_another_run_stands_in_the_first_prompt(
+    tmp_path: Path, recorder: MemoryRecorder
+) -> None:
     talk = conversation(tmp_path, Preset(argv=("cat",)))
     earlier: list[dict[str, Any]] = [
         {"role": "user", "content": "before"},
@@ -164,10 +198,16 @@ async def test_the_chat_of_another_run_stands_in_the_first_prompt(tmp_path: Path
     told = (await talk.send("now", recorder)).text
     assert "> before" in told
     assert "> an answer" in told
-    assert [message["content"] for message in recorder.messages][:3] == ["before", "an answer", "now"]
+    assert [message["content"] for message in recorder.messages][:3] == [
+        "before",
+        "an answer",
+        "now",
+    ]
 
 
-async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(tmp_path: Path) -> None:
+async def test_a_file_is_read_to_its_end_when_its_writer_is_gone(
+    tmp_path: Path,
+) -> None:
     path, over = tmp_path / "f", asyncio.get_running_loop().create_future()
     path.write_bytes(b"a" * 3_000_000)
     length = 0
@@ -186,8 +226,12 @@ async def test_a_file_that_never_comes_gives_nothing(tmp_path: Path) -> None:
     assert [piece async for piece in growing_file(tmp_path / "none", over)] == []
 
 
-def test_a_program_that_only_a_sandbox_hides_is_not_to_be_installed_again(tmp_path: Path) -> None:
-    agent = ExternalAgent("double", Preset(install="npm install -g double"), tmp_path, {})
+def test_a_program_that_only_a_sandbox_hides_is_not_to_be_installed_again(
+    tmp_path: Path,
+) -> None:
+    agent = ExternalAgent(
+        "double", Preset(install="npm install -g double"), tmp_path, {}
+    )
     hidden = not_installed(agent, f"double: {HIDDEN}")
     assert hidden.hint is not None
     assert "sandbox" in hidden.hint
@@ -198,8 +242,12 @@ def test_a_program_that_only_a_sandbox_hides_is_not_to_be_installed_again(tmp_pa
 async def test_a_failure_that_its_preset_knows_comes_with_what_to_type(
     tmp_path: Path, recorder: MemoryRecorder
 ) -> None:
-    known = preset(tmp_path, 'say("error", message="cannot be used with ROOT privileges")')
-    known = known.model_copy(update={"hints": {"root privileges": "run it as another user"}})
+    known = preset(
+        tmp_path, 'say("error", message="cannot be used with ROOT privileges")'
+    )
+    known = known.model_copy(
+        update={"hints": {"root privileges": "run it as another user"}}
+    )
     reply = await conversation(tmp_path, known).send("do it", recorder)
     assert reply.failure is not None
     assert reply.failure.hint == "run it as another user"

@@ -31,7 +31,10 @@ from tests.fixtures.plain_agent.plain_agent import Broken
 def read(name: str, *lines: Any) -> list[StreamEvent]:
     """Return the events of lines, given as values or as bytes."""
     reader = Reader(name)
-    data = b"".join(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in lines)
+    data = b"".join(
+        line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
+        for line in lines
+    )
     return [*reader.feed(data), *reader.feed(b"", final=True)]
 
 
@@ -51,7 +54,11 @@ def test_each_content_block_is_an_event() -> None:
 
 
 def test_a_session_may_be_named_between_the_lines_of_json() -> None:
-    lines = (b"Conversation ID: s-1 (kept)\n", b"Conversation ID:\n", b"a Conversation ID: s-2\n")
+    lines = (
+        b"Conversation ID: s-1 (kept)\n",
+        b"Conversation ID:\n",
+        b"a Conversation ID: s-2\n",
+    )
     assert read("openhands", *lines, {"Conversation ID": "s-3"}) == [
         SessionStarted("s-1"),
         Noise("Conversation ID:"),
@@ -67,21 +74,31 @@ def test_cached_tokens_are_added() -> None:
         "cache_read_input_tokens": 10,
         "cache_creation_input_tokens": 20,
     }
-    assert read("claude", {"type": "result", "usage": usage, "total_cost_usd": 0.5}) == [
+    assert read(
+        "claude", {"type": "result", "usage": usage, "total_cost_usd": 0.5}
+    ) == [
         UsageReported(input=33, output=4, cost=0.5),
         TurnEnded(),
     ]
 
 
-@pytest.mark.parametrize("value", [-1, True, "12", None, 1e300, float("nan"), float("inf"), [3], 10**400])
+@pytest.mark.parametrize(
+    "value", [-1, True, "12", None, 1e300, float("nan"), float("inf"), [3], 10**400]
+)
 def test_an_implausible_count_is_zero(value: object) -> None:
-    (report,) = read("plain", {"type": "usage", "input": value, "output": 2, "cost": value})
+    (report,) = read(
+        "plain", {"type": "usage", "input": value, "output": 2, "cost": value}
+    )
     assert report == UsageReported(input=0, output=2, cost=None)
 
 
 def test_a_flag_must_be_true() -> None:
-    assert read("claude", {"type": "result", "is_error": 1, "result": "x"}) == [TurnEnded()]
-    assert read("claude", {"type": "result", "is_error": True, "result": "x"}) == [Failed("x")]
+    assert read("claude", {"type": "result", "is_error": 1, "result": "x"}) == [
+        TurnEnded()
+    ]
+    assert read("claude", {"type": "result", "is_error": True, "result": "x"}) == [
+        Failed("x")
+    ]
 
 
 def test_an_error_without_a_message_shows_its_line() -> None:
@@ -100,11 +117,16 @@ def test_an_error_without_a_message_shows_its_line() -> None:
     ],
 )
 def test_a_line_that_is_no_object_is_noise(line: bytes, said: str) -> None:
-    assert read("plain", line, {"type": "text", "text": "next"}) == [Noise(said), Text("next")]
+    assert read("plain", line, {"type": "text", "text": "next"}) == [
+        Noise(said),
+        Text("next"),
+    ]
 
 
 def test_padding_and_a_byte_order_mark_are_ignored() -> None:
-    assert read("plain", b'\0\0\xef\xbb\xbf{"type": "text", "text": "a\0b"}\r\n', b"\n", b"\0\n") == [Text("a\0b")]
+    assert read(
+        "plain", b'\0\0\xef\xbb\xbf{"type": "text", "text": "a\0b"}\r\n', b"\n", b"\0\n"
+    ) == [Text("a\0b")]
 
 
 def test_half_a_character_can_be_written() -> None:
@@ -117,7 +139,9 @@ def test_the_last_line_needs_no_newline() -> None:
 
 def test_a_parser_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "parser_class", lambda _: Broken)
-    with pytest.raises(AgentError, match=r"the parser Broken failed: KeyError\('missing'\)"):
+    with pytest.raises(
+        AgentError, match=r"the parser Broken failed: KeyError\('missing'\)"
+    ):
         read("broken", {})
 
 
@@ -128,25 +152,84 @@ def test_a_parser_that_is_not_installed_is_named() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=8,
 )
 WORDS = (
-    *("type", "kind", "subtype", "message", "content", "item", "part", "state", "usage", "id", "text", "status"),
-    *("error", "role", "delta", "thought", "observation", "exit_code", "input", "output", "cost", "is_error"),
+    *(
+        "type",
+        "kind",
+        "subtype",
+        "message",
+        "content",
+        "item",
+        "part",
+        "state",
+        "usage",
+        "id",
+        "text",
+        "status",
+    ),
+    *(
+        "error",
+        "role",
+        "delta",
+        "thought",
+        "observation",
+        "exit_code",
+        "input",
+        "output",
+        "cost",
+        "is_error",
+    ),
 )
 TYPES = (
-    *("session", "text", "delta", "call", "result", "usage", "error", "assistant", "user", "system", "init"),
-    *("message", "tool_use", "tool_result", "item.started", "item.completed", "command_execution", "turn.completed"),
-    *("step_finish", "MessageEvent", "ActionEvent", "ObservationEvent", "AgentErrorEvent", "ConversationErrorEvent"),
+    *(
+        "session",
+        "text",
+        "delta",
+        "call",
+        "result",
+        "usage",
+        "error",
+        "assistant",
+        "user",
+        "system",
+        "init",
+    ),
+    *(
+        "message",
+        "tool_use",
+        "tool_result",
+        "item.started",
+        "item.completed",
+        "command_execution",
+        "turn.completed",
+    ),
+    *(
+        "step_finish",
+        "MessageEvent",
+        "ActionEvent",
+        "ObservationEvent",
+        "AgentErrorEvent",
+        "ConversationErrorEvent",
+    ),
 )
 NESTED = st.recursive(
     JSON | st.sampled_from(TYPES),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from(WORDS), inner, max_size=5)
+    ),
     max_leaves=12,
 )
 LINE = st.builds(
-    lambda kind, fields: json.dumps({"type": kind, "kind": kind, **fields}).encode() + b"\n",
+    lambda kind, fields: (
+        json.dumps({"type": kind, "kind": kind, **fields}).encode() + b"\n"
+    ),
     st.sampled_from(TYPES),
     st.dictionaries(st.sampled_from(WORDS), NESTED, max_size=6),
 )
@@ -155,11 +238,17 @@ LINE = st.builds(
 @pytest.mark.parametrize("name", [*BUILT_IN, "plain"])
 @settings(deadline=None)
 @given(st.lists(LINE | st.binary(max_size=60), max_size=12), st.integers(1, 50))
-def test_nothing_makes_a_parser_fail_however_it_is_cut(name: str, lines: list[bytes], step: int) -> None:
+def test_nothing_makes_a_parser_fail_however_it_is_cut(
+    name: str, lines: list[bytes], step: int
+) -> None:
     data = b"".join(lines)
     whole = read(name, data)
     reader = Reader(name)
-    cut = [one for at in range(0, len(data), step) for one in reader.feed(data[at : at + step])]
+    cut = [
+        one
+        for at in range(0, len(data), step)
+        for one in reader.feed(data[at : at + step])
+    ]
     assert repr([*cut, *reader.feed(b"", final=True)]) == repr(whole)
     for event in whole:
         repr(event).encode()
@@ -173,6 +262,14 @@ def test_nothing_makes_a_parser_fail_however_it_is_cut(name: str, lines: list[by
 @given(st.binary(max_size=200), st.integers(1, 9))
 def test_plain_text_is_whole_however_it_is_cut(data: bytes, step: int) -> None:
     reader = Reader("text")
-    seen = [one for at in range(0, len(data), step) for one in reader.feed(data[at : at + step])]
-    pieces = [one.text for one in [*seen, *reader.feed(b"", final=True)] if isinstance(one, TextDelta)]
+    seen = [
+        one
+        for at in range(0, len(data), step)
+        for one in reader.feed(data[at : at + step])
+    ]
+    pieces = [
+        one.text
+        for one in [*seen, *reader.feed(b"", final=True)]
+        if isinstance(one, TextDelta)
+    ]
     assert "".join(pieces) == data.decode("utf-8", "replace")

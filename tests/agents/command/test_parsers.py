@@ -53,13 +53,20 @@ def texts(found: list[StreamEvent]) -> list[str]:
 def plain(value: object) -> object:
     """Return a value as JSON has it."""
     if isinstance(value, Outage):
-        fields = {**dataclasses.asdict(value), "resets_at": value.resets_at and value.resets_at.isoformat()}
+        fields = {
+            **dataclasses.asdict(value),
+            "resets_at": value.resets_at and value.resets_at.isoformat(),
+        }
         return {name: one for name, one in fields.items() if one}
     return value
 
 
-@pytest.mark.parametrize(("sample", "expected"), json.loads((SAMPLES / "events.json").read_text()).items())
-def test_every_event_of_a_sample_is_as_recorded(sample: str, expected: list[list[object]]) -> None:
+@pytest.mark.parametrize(
+    ("sample", "expected"), json.loads((SAMPLES / "events.json").read_text()).items()
+)
+def test_every_event_of_a_sample_is_as_recorded(
+    sample: str, expected: list[list[object]]
+) -> None:
     """The file holds the type of each event, and its fields that are not the default."""
     found = [
         [
@@ -82,21 +89,24 @@ def test_a_round_is_read(name: str) -> None:
     (result,) = [one for one in found if isinstance(one, CallFinished)]
     called = [one for one in found if isinstance(one, CallStarted)]
     assert all(one.id == result.id for one in called)
-    command = [text for text in (result.command, *(one.command for one in called)) if text]
+    command = [
+        text for text in (result.command, *(one.command for one in called)) if text
+    ]
     assert all("echo hi > a.txt; echo made; exit 3" in one for one in command)
     assert command
     assert "made" in result.output
     assert result.exit_code == (3 if name in ("codex", "opencode") else None)
     assert not [one for one in found if isinstance(one, Failed)]
-    assert sum(one.input + one.output for one in found if isinstance(one, UsageReported)) == (
-        45 if name == "gemini" else 30
-    )
+    assert sum(
+        one.input + one.output for one in found if isinstance(one, UsageReported)
+    ) == (45 if name == "gemini" else 30)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_resumed_round_is_of_the_same_session(name: str) -> None:
     first, second = (
-        {one.id for one in events(name, sample) if isinstance(one, SessionStarted)} for sample in ("round", "resume")
+        {one.id for one in events(name, sample) if isinstance(one, SessionStarted)}
+        for sample in ("round", "resume")
     )
     assert len(first) == 1
     assert first == second
@@ -105,7 +115,8 @@ def test_a_resumed_round_is_of_the_same_session(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_totals_are_marked_as_such(name: str) -> None:
     (first, *_), (second, *_) = (
-        [one for one in events(name, sample) if isinstance(one, UsageReported)] for sample in ("round", "resume")
+        [one for one in events(name, sample) if isinstance(one, UsageReported)]
+        for sample in ("round", "resume")
     )
     assert first.cumulative == (second.input == 2 * first.input)
 
@@ -126,7 +137,9 @@ def test_a_wrong_or_missing_key_is_known_by_its_words(name: str, sample: str) ->
 
 
 def test_an_attempt_that_is_tried_again_is_said_but_not_the_end() -> None:
-    broke = [one.message for one in events("codex", "retrying") if isinstance(one, Failed)]
+    broke = [
+        one.message for one in events("codex", "retrying") if isinstance(one, Failed)
+    ]
     assert broke[0].startswith("Reconnecting... 1/5")
     assert not [one for one in events("claude", "retrying") if isinstance(one, Failed)]
 
@@ -146,8 +159,15 @@ def test_openhands_is_read_between_its_other_words() -> None:
     (called,) = [one for one in found if isinstance(one, CallStarted)]
     (result,) = [one for one in found if isinstance(one, CallFinished)]
     assert (called.tool, called.command) == ("terminal", "echo hi > a.txt; echo made")
-    assert (result.id, result.output, result.exit_code, result.failed) == (called.id, "made", 0, False)
-    assert [one.id for one in found if isinstance(one, SessionStarted)] == ["cbb919a0ff9b4ff995a7d4a8b7816e14"]
+    assert (result.id, result.output, result.exit_code, result.failed) == (
+        called.id,
+        "made",
+        0,
+        False,
+    )
+    assert [one.id for one in found if isinstance(one, SessionStarted)] == [
+        "cbb919a0ff9b4ff995a7d4a8b7816e14"
+    ]
 
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
@@ -172,20 +192,46 @@ def claude_call(tool: str, **given: object) -> StreamEvent:
 
 def test_an_edit_is_read_with_the_lines_that_it_adds_and_removes() -> None:
     edit = {"old_string": "a\nb\nc", "new_string": "a\nB\nB\nc"}
-    assert claude_call("Edit", file_path="/w/a.py", **edit) == CallStarted("t1", "Edit", "/w/a.py", "+2 −1")
-    several = claude_call("MultiEdit", file_path="/w/a.py", edits=[edit, {"old_string": "", "new_string": "x"}])
+    assert claude_call("Edit", file_path="/w/a.py", **edit) == CallStarted(
+        "t1", "Edit", "/w/a.py", "+2 −1"
+    )
+    several = claude_call(
+        "MultiEdit",
+        file_path="/w/a.py",
+        edits=[edit, {"old_string": "", "new_string": "x"}],
+    )
     assert several == CallStarted("t1", "MultiEdit", "/w/a.py", "+3 −1")
-    assert claude_call("Read", file_path="/w/a.py") == CallStarted("t1", "Read", "/w/a.py")
-    assert claude_call("Edit", file_path="/w/a.py", old_string=1) == CallStarted("t1", "Edit", "/w/a.py")
+    assert claude_call("Read", file_path="/w/a.py") == CallStarted(
+        "t1", "Read", "/w/a.py"
+    )
+    assert claude_call("Edit", file_path="/w/a.py", old_string=1) == CallStarted(
+        "t1", "Edit", "/w/a.py"
+    )
 
 
-def test_codex_is_read_with_the_files_that_it_changed_and_the_server_of_a_tool() -> None:
-    changes = [{"path": "/w/a.py", "kind": "update"}, {"path": "/w/b.py", "kind": "add"}]
-    changed = {"id": "i1", "type": "file_change", "changes": changes, "status": "completed"}
+def test_codex_is_read_with_the_files_that_it_changed_and_the_server_of_a_tool() -> (
+    None
+):
+    changes = [
+        {"path": "/w/a.py", "kind": "update"},
+        {"path": "/w/b.py", "kind": "add"},
+    ]
+    changed = {
+        "id": "i1",
+        "type": "file_change",
+        "changes": changes,
+        "status": "completed",
+    }
     assert read("codex", {"type": "item.completed", "item": changed}) == CallFinished(
         "i1", tool="file_change", command="/w/a.py, /w/b.py"
     )
-    asked = {"id": "i2", "type": "mcp_tool_call", "server": "github", "tool": "get_issue", "arguments": {"number": 3}}
+    asked = {
+        "id": "i2",
+        "type": "mcp_tool_call",
+        "server": "github",
+        "tool": "get_issue",
+        "arguments": {"number": 3},
+    }
     assert read("codex", {"type": "item.started", "item": asked}) == CallStarted(
         "i2", "mcp__github__get_issue", '{"number": 3}'
     )

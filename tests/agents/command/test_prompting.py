@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.external_agents import ExternalAgent, Invocation, invocation, program_of
+from goalrunner.agents.external_agents import (
+    ExternalAgent,
+    Invocation,
+    invocation,
+    program_of,
+)
 from goalrunner.agents.external_chat import LONGEST_HISTORY, with_history
 from goalrunner.core.agent_preset import Preset
 
@@ -31,17 +36,25 @@ def said(prompt: str, folder: Path, session: str = "", **more: Any) -> Said:
     return prompt, session, ExternalAgent("x", Preset(), folder, {}, **more)
 
 
-def begun(template: Sequence[str], told: Said, scratch: Callable[[str], Path]) -> Invocation:
+def begun(
+    template: Sequence[str], told: Said, scratch: Callable[[str], Path]
+) -> Invocation:
     prompt, session, agent = told
     return invocation(template, agent, scratch, prompt, session)
 
 
 def test_without_a_placeholder_the_prompt_is_given_on_stdin(tmp_path: Path) -> None:
-    started = begun(("x", "-s", "{session}", "{workspace}"), said("p", tmp_path, session="s"), scratch(tmp_path))
+    started = begun(
+        ("x", "-s", "{session}", "{workspace}"),
+        said("p", tmp_path, session="s"),
+        scratch(tmp_path),
+    )
     assert (started.argv, started.stdin) == (("x", "-s", "s", str(tmp_path)), b"p")
 
 
-def test_words_for_model_and_arguments_stand_where_they_are_named(tmp_path: Path) -> None:
+def test_words_for_model_and_arguments_stand_where_they_are_named(
+    tmp_path: Path,
+) -> None:
     words = said("p", tmp_path, model=("-m", "big"), args=("-a", "b c"))
     assert begun(("x", "{args}", "{model}", "y"), words, scratch(tmp_path)).argv == (
         "x",
@@ -51,7 +64,9 @@ def test_words_for_model_and_arguments_stand_where_they_are_named(tmp_path: Path
         "big",
         "y",
     )
-    assert begun(("x", "{model}", "y"), said("p", tmp_path), scratch(tmp_path)).argv == ("x", "y")
+    assert begun(
+        ("x", "{model}", "y"), said("p", tmp_path), scratch(tmp_path)
+    ).argv == ("x", "y")
 
 
 def test_a_prompt_is_a_word_whatever_is_in_it(tmp_path: Path) -> None:
@@ -59,7 +74,9 @@ def test_a_prompt_is_a_word_whatever_is_in_it(tmp_path: Path) -> None:
     assert (started.argv, started.stdin) == (("x", f"--p={HOSTILE}"), None)
 
 
-@pytest.mark.parametrize("line", ["printf %s {prompt} > out", 'printf %s "{prompt}" > out'])
+@pytest.mark.parametrize(
+    "line", ["printf %s {prompt} > out", 'printf %s "{prompt}" > out']
+)
 def test_no_prompt_becomes_a_command_of_the_shell(tmp_path: Path, line: str) -> None:
     started = begun((line,), said(HOSTILE, tmp_path), scratch(tmp_path))
     subprocess.run(started.argv, cwd=tmp_path, check=True)
@@ -72,11 +89,16 @@ def test_a_prompt_file_is_for_the_owner_alone(tmp_path: Path) -> None:
     started = begun(("x", "{prompt_file}"), said("p\0q", tmp_path), scratch(tmp_path))
     assert started.prompt_file is not None
     assert started.argv == ("x", str(started.prompt_file))
-    assert (started.prompt_file.read_bytes(), started.prompt_file.stat().st_mode & 0o777) == (b"p\0q", 0o600)
+    assert (
+        started.prompt_file.read_bytes(),
+        started.prompt_file.stat().st_mode & 0o777,
+    ) == (b"p\0q", 0o600)
 
 
 @pytest.mark.parametrize("template", [("x", "{prompt}"), ("x {prompt}",)])
-def test_a_prompt_that_no_command_line_takes_is_read_from_a_file(tmp_path: Path, template: tuple[str, ...]) -> None:
+def test_a_prompt_that_no_command_line_takes_is_read_from_a_file(
+    tmp_path: Path, template: tuple[str, ...]
+) -> None:
     started = begun(template, said("ä" * 70_000, tmp_path), scratch(tmp_path))
     assert started.prompt_file is not None
     assert started.prompt_file.read_text() == "ä" * 70_000
@@ -85,7 +107,9 @@ def test_a_prompt_that_no_command_line_takes_is_read_from_a_file(tmp_path: Path,
 
 
 @given(st.text())
-def test_any_prompt_can_be_started_with(tmp_path_factory: pytest.TempPathFactory, prompt: str) -> None:
+def test_any_prompt_can_be_started_with(
+    tmp_path_factory: pytest.TempPathFactory, prompt: str
+) -> None:
     folder = tmp_path_factory.mktemp("p")
     for template in (("x", "{prompt}"), ("x {prompt}",), ("x",)):
         started = begun(template, said(prompt, folder), scratch(folder))
@@ -108,7 +132,9 @@ def test_any_prompt_can_be_started_with(tmp_path_factory: pytest.TempPathFactory
         ((), ""),
     ],
 )
-def test_the_program_is_known_where_no_shell_is_needed_to_know_it(template: tuple[str, ...], program: str) -> None:
+def test_the_program_is_known_where_no_shell_is_needed_to_know_it(
+    template: tuple[str, ...], program: str
+) -> None:
     assert program_of(template) == program
 
 
@@ -118,7 +144,10 @@ def test_without_a_history_a_prompt_is_itself() -> None:
 
 def test_a_long_history_keeps_its_first_and_its_newest() -> None:
     messages = [{"role": "user", "content": "the objective"}]
-    messages += [{"role": "assistant", "content": f"answer {number} " + "x" * 20_000} for number in range(40)]
+    messages += [
+        {"role": "assistant", "content": f"answer {number} " + "x" * 20_000}
+        for number in range(40)
+    ]
     told = with_history(messages, "now")
     assert len(told) < LONGEST_HISTORY + 1_000
     assert "> the objective" in told

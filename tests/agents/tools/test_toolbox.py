@@ -33,8 +33,15 @@ def run(toolbox: Toolbox, tmp_path: Path) -> Run:
     numbers = itertools.count()
 
     async def runner(name: str, **arguments: Any) -> tuple[ToolResult, str]:
-        result = await toolbox.run(call(name, **arguments), lambda suffix: tmp_path / f"{next(numbers)}{suffix}")
-        data = result.output.read_bytes() if isinstance(result.output, Path) else result.output
+        result = await toolbox.run(
+            call(name, **arguments),
+            lambda suffix: tmp_path / f"{next(numbers)}{suffix}",
+        )
+        data = (
+            result.output.read_bytes()
+            if isinstance(result.output, Path)
+            else result.output
+        )
         return result, data.decode(errors="replace")
 
     return runner
@@ -54,12 +61,18 @@ async def refusal(run: Run, name: str, **arguments: Any) -> str:
 
 async def test_a_command_gives_exit_code_and_both_streams(run: Run) -> None:
     result, text = await run("shell", command="echo out; echo err >&2; exit 3")
-    assert (result.facts, result.summary, result.command) == (("exit 3",), "exit 3", "echo out; echo err >&2; exit 3")
+    assert (result.facts, result.summary, result.command) == (
+        ("exit 3",),
+        "exit 3",
+        "echo out; echo err >&2; exit 3",
+    )
     assert text == "out\nerr\n"
     assert result.duration > 0
 
 
-async def test_a_command_runs_in_the_workspace_with_the_given_environment_alone(run: Run, workspace: Path) -> None:
+async def test_a_command_runs_in_the_workspace_with_the_given_environment_alone(
+    run: Run, workspace: Path
+) -> None:
     os.environ["GOAL_TEST_SECRET"] = "1"
     try:
         _, text = await run("shell", command='pwd; echo "[$GOAL_TEST_SECRET]"')
@@ -70,7 +83,9 @@ async def test_a_command_runs_in_the_workspace_with_the_given_environment_alone(
 
 async def test_a_command_past_its_deadline_is_ended(run: Run) -> None:
     for seconds in deadlines():
-        result, text = await run("shell", command="echo begun; sleep 60", timeout=seconds)
+        result, text = await run(
+            "shell", command="echo begun; sleep 60", timeout=seconds
+        )
         assert result.facts[0] == f"timed out after {seconds:g} s"
         assert result.duration < 40
         if "begun" in text:
@@ -85,7 +100,11 @@ async def test_a_killed_command_is_said_to_be(run: Run) -> None:
 
 def becomes(name: str) -> str:
     """Return a command that waits until the last background process has that name: until then it has that of the shell."""
-    return f'until [ "$(cat /proc/$!/comm)" = "{name}" ]; do :; done' if sys.platform == "linux" else "sleep 0.2"
+    return (
+        f'until [ "$(cat /proc/$!/comm)" = "{name}" ]; do :; done'
+        if sys.platform == "linux"
+        else "sleep 0.2"
+    )
 
 
 async def test_processes_left_behind_are_ended_and_named(run: Run) -> None:
@@ -108,18 +127,28 @@ async def test_binary_output_survives_whole(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"command": "ls", "timeout": "soon"}, '"timeout": Input should be a valid number'),
-        ({"cmd": "ls"}, '"command": Field required\n- "cmd": Extra inputs are not permitted'),
+        (
+            {"command": "ls", "timeout": "soon"},
+            '"timeout": Input should be a valid number',
+        ),
+        (
+            {"cmd": "ls"},
+            '"command": Field required\n- "cmd": Extra inputs are not permitted',
+        ),
         ({"command": "ls", "timeout": 0}, '"timeout": Input should be greater than 0'),
     ],
 )
-async def test_arguments_that_do_not_fit_are_refused(run: Run, arguments: dict[str, Any], problem: str) -> None:
+async def test_arguments_that_do_not_fit_are_refused(
+    run: Run, arguments: dict[str, Any], problem: str
+) -> None:
     expected = f"the arguments do not fit:\n- {problem}\nValid arguments of shell: command, timeout (optional)"
     assert await refusal(run, "shell", **arguments) == expected
 
 
 @pytest.mark.parametrize("command", ["echo \0", "#" * 140_000])
-async def test_a_command_that_cannot_be_started_has_not_run(run: Run, command: str) -> None:
+async def test_a_command_that_cannot_be_started_has_not_run(
+    run: Run, command: str
+) -> None:
     result, _ = await run("shell", command=command)
     assert result.facts[0].startswith("exit 126: ")
 
@@ -141,26 +170,56 @@ async def test_a_workspace_that_is_gone_is_no_crash(run: Run, workspace: Path) -
             "{}",
             "there is no tool of that name; the tools are shell, read_file, write_file, edit_file, report_blocked, ask, plan",
         ),
-        ("shell", '{"command": ls}', "the arguments are malformed JSON: Expecting value: line 1 column 13"),
-        ("write_file", '{"content": "abc', "the arguments are malformed JSON: Unterminated string"),
-        ("shell", '["ls"]', "the arguments must be a JSON object, not list; nothing was run"),
-        ("shell", '{"command": "\\ud800"}', "the arguments are malformed JSON: 'utf-8' codec can't encode"),
-        ("shell", "[" * 100_000, "the arguments are malformed JSON: maximum recursion depth"),
+        (
+            "shell",
+            '{"command": ls}',
+            "the arguments are malformed JSON: Expecting value: line 1 column 13",
+        ),
+        (
+            "write_file",
+            '{"content": "abc',
+            "the arguments are malformed JSON: Unterminated string",
+        ),
+        (
+            "shell",
+            '["ls"]',
+            "the arguments must be a JSON object, not list; nothing was run",
+        ),
+        (
+            "shell",
+            '{"command": "\\ud800"}',
+            "the arguments are malformed JSON: 'utf-8' codec can't encode",
+        ),
+        (
+            "shell",
+            "[" * 100_000,
+            "the arguments are malformed JSON: maximum recursion depth",
+        ),
         ("shell", "", 'the arguments do not fit:\n- "command": Field required'),
-        ("shell", '{"command": null}', 'the arguments do not fit:\n- "command": Field required'),
+        (
+            "shell",
+            '{"command": null}',
+            'the arguments do not fit:\n- "command": Field required',
+        ),
     ],
 )
 async def test_what_is_no_call_goes_back_as_an_error(
     toolbox: Toolbox, tmp_path: Path, name: str, arguments: str, message: str
 ) -> None:
-    result = await toolbox.run(ToolCall("c", name, arguments), lambda suffix: tmp_path / suffix)
+    result = await toolbox.run(
+        ToolCall("c", name, arguments), lambda suffix: tmp_path / suffix
+    )
     assert result.facts == ("error",)
     assert isinstance(result.output, bytes)
     assert result.output.startswith(message.encode())
 
 
-async def test_a_made_up_name_is_no_source_of_an_observation(toolbox: Toolbox, tmp_path: Path) -> None:
-    result = await toolbox.run(call("shell (exit 0)\n43 passed"), lambda suffix: tmp_path / suffix)
+async def test_a_made_up_name_is_no_source_of_an_observation(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
+    result = await toolbox.run(
+        call("shell (exit 0)\n43 passed"), lambda suffix: tmp_path / suffix
+    )
     assert (result.tool, result.facts) == ("unknown_tool", ("error",))
     assert isinstance(result.output, bytes)
     assert b"43 passed" not in result.output
@@ -180,7 +239,11 @@ async def test_a_made_up_name_is_no_source_of_an_observation(toolbox: Toolbox, t
 async def test_nothing_that_a_model_asks_raises_or_leaves_the_workspace(
     toolbox: Toolbox, workspace: Path, tmp_path: Path, name: str, arguments: Any
 ) -> None:
-    asked = call(name, **arguments) if isinstance(arguments, dict) else ToolCall("c", name, arguments)
+    asked = (
+        call(name, **arguments)
+        if isinstance(arguments, dict)
+        else ToolCall("c", name, arguments)
+    )
     result = await toolbox.run(asked, lambda suffix: tmp_path / suffix)
     assert result.facts
     assert isinstance(toolbox.describe(asked).text, str)
@@ -193,7 +256,11 @@ async def test_nothing_that_a_model_asks_raises_or_leaves_the_workspace(
 async def test_a_file_is_read_as_it_stands(run: Run, workspace: Path) -> None:
     (workspace / "a.txt").write_bytes(b"one\r\ntwo caf\xe9\nthree")
     result, _ = await run("read_file", path="a.txt")
-    assert (result.output, result.facts, result.command) == (b"one\r\ntwo caf\xe9\nthree", ("3 lines",), "a.txt")
+    assert (result.output, result.facts, result.command) == (
+        b"one\r\ntwo caf\xe9\nthree",
+        ("3 lines",),
+        "a.txt",
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,18 +272,27 @@ async def test_a_file_is_read_as_it_stands(run: Run, workspace: Path) -> None:
         ({"offset": 1, "limit": None}, b"1\n2\n3\n", "3 lines"),
     ],
 )
-async def test_a_part_of_a_file(run: Run, workspace: Path, part: dict[str, Any], output: bytes, fact: str) -> None:
+async def test_a_part_of_a_file(
+    run: Run, workspace: Path, part: dict[str, Any], output: bytes, fact: str
+) -> None:
     (workspace / "a").write_bytes(b"1\n2\n3\n")
     result, _ = await run("read_file", path="a", **part)
     assert (result.output, result.facts) == (output, (fact,))
 
 
-async def test_reading_past_the_end_says_how_long_the_file_is(run: Run, workspace: Path) -> None:
+async def test_reading_past_the_end_says_how_long_the_file_is(
+    run: Run, workspace: Path
+) -> None:
     (workspace / "a").write_bytes(b"1\n2")
-    assert await refusal(run, "read_file", path="a", offset=3) == "a has 2 lines; line 3 is past its end"
+    assert (
+        await refusal(run, "read_file", path="a", offset=3)
+        == "a has 2 lines; line 3 is past its end"
+    )
 
 
-async def test_an_empty_file_a_binary_one_and_a_directory(run: Run, workspace: Path) -> None:
+async def test_an_empty_file_a_binary_one_and_a_directory(
+    run: Run, workspace: Path
+) -> None:
     (workspace / "empty").touch()
     (workspace / "program").write_bytes(b"\x7fELF\0\0")
     (workspace / "folder").mkdir()
@@ -227,7 +303,10 @@ async def test_an_empty_file_a_binary_one_and_a_directory(run: Run, workspace: P
         "binary file\n",
     )
     result, text = await run("read_file", path=".")
-    assert (result.facts, text) == (("directory", "3 entries"), "empty\nfolder/\nprogram\n")
+    assert (result.facts, text) == (
+        ("directory", "3 entries"),
+        "empty\nfolder/\nprogram\n",
+    )
 
 
 async def test_a_missing_file_is_named(run: Run) -> None:
@@ -235,18 +314,25 @@ async def test_a_missing_file_is_named(run: Run) -> None:
     assert message == "parser.py does not exist in the workspace"
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in the file system")
+@pytest.mark.skipif(
+    sys.platform == "win32", reason="there are no pipes in the file system"
+)
 async def test_a_pipe_is_not_waited_for(run: Run, workspace: Path) -> None:
     os.mkfifo(workspace / "pipe")
     assert await refusal(run, "read_file", path="pipe") == "pipe is not a regular file"
-    assert await refusal(run, "write_file", path="pipe", content="x") == "pipe is not a regular file"
+    assert (
+        await refusal(run, "write_file", path="pipe", content="x")
+        == "pipe is not a regular file"
+    )
 
 
 # --- the border of the workspace
 
 
 @pytest.mark.parametrize("tool", ["read_file", "write_file", "edit_file"])
-async def test_nothing_outside_is_read_or_written(run: Run, workspace: Path, tmp_path: Path, tool: str) -> None:
+async def test_nothing_outside_is_read_or_written(
+    run: Run, workspace: Path, tmp_path: Path, tool: str
+) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("secret")
     (workspace / "link").symlink_to(outside)
@@ -257,14 +343,22 @@ async def test_nothing_outside_is_read_or_written(run: Run, workspace: Path, tmp
         "write_file": {"content": "x"},
         "edit_file": {"old": "secret", "new": "x"},
     }[tool]
-    for path in ("../outside.txt", str(outside), "link", "folder/outside.txt", "dangling"):
+    for path in (
+        "../outside.txt",
+        str(outside),
+        "link",
+        "folder/outside.txt",
+        "dangling",
+    ):
         expected = f"{path} is outside the workspace {workspace}; the file tools work only inside it"
         assert await refusal(run, tool, path=path, **more) == expected
     assert outside.read_text() == "secret"
     assert not (tmp_path / "none").exists()
 
 
-async def test_an_absolute_path_and_a_link_inside_are_fine(run: Run, workspace: Path) -> None:
+async def test_an_absolute_path_and_a_link_inside_are_fine(
+    run: Run, workspace: Path
+) -> None:
     (workspace / "real").write_text("old\n")
     (workspace / "link").symlink_to("real")
     await run("write_file", path=str(workspace / "link"), content="new\n")
@@ -272,11 +366,16 @@ async def test_an_absolute_path_and_a_link_inside_are_fine(run: Run, workspace: 
     assert (workspace / "real").read_text() == "new\n"
 
 
-async def test_a_workspace_reached_through_a_link_is_the_workspace(tmp_path: Path, workspace: Path) -> None:
+async def test_a_workspace_reached_through_a_link_is_the_workspace(
+    tmp_path: Path, workspace: Path
+) -> None:
     (workspace / "a").write_text("x\n")
     (tmp_path / "alias").symlink_to(workspace)
     toolbox = Toolbox(tmp_path / "alias", ProcessLauncher(), {})
-    result = await toolbox.run(call("read_file", path=str(tmp_path / "alias" / "a")), lambda suffix: tmp_path / suffix)
+    result = await toolbox.run(
+        call("read_file", path=str(tmp_path / "alias" / "a")),
+        lambda suffix: tmp_path / suffix,
+    )
     assert result.output == b"x\n"
 
 
@@ -290,7 +389,9 @@ async def test_a_new_file_comes_with_its_folders(run: Run, workspace: Path) -> N
     assert text == "--- /dev/null\n+++ a/b/c.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n"
 
 
-async def test_an_overwritten_file_keeps_mode_and_line_ends(run: Run, workspace: Path) -> None:
+async def test_an_overwritten_file_keeps_mode_and_line_ends(
+    run: Run, workspace: Path
+) -> None:
     path = workspace / "run.sh"
     path.write_bytes(b"one\r\ntwo\r\n")
     path.chmod(0o755)
@@ -302,7 +403,9 @@ async def test_an_overwritten_file_keeps_mode_and_line_ends(run: Run, workspace:
     assert [entry.name for entry in workspace.iterdir()] == ["run.sh"]
 
 
-async def test_a_binary_file_is_overwritten_without_a_diff(run: Run, workspace: Path) -> None:
+async def test_a_binary_file_is_overwritten_without_a_diff(
+    run: Run, workspace: Path
+) -> None:
     (workspace / "a").write_bytes(b"\xff\xfe")
     _, text = await run("write_file", path="a", content="text\n")
     assert text == "overwritten a\n"
@@ -310,18 +413,27 @@ async def test_a_binary_file_is_overwritten_without_a_diff(run: Run, workspace: 
 
 async def test_a_directory_is_not_overwritten(run: Run, workspace: Path) -> None:
     (workspace / "folder").mkdir()
-    assert await refusal(run, "write_file", path="folder", content="") == "folder is not a regular file"
+    assert (
+        await refusal(run, "write_file", path="folder", content="")
+        == "folder is not a regular file"
+    )
     (workspace / "file").touch()
-    assert (await refusal(run, "write_file", path="file/x", content="")).startswith("write_file failed: ")
+    assert (await refusal(run, "write_file", path="file/x", content="")).startswith(
+        "write_file failed: "
+    )
 
 
 # --- edit_file
 
 
-async def test_an_edit_replaces_one_passage_and_shows_the_difference(run: Run, workspace: Path) -> None:
+async def test_an_edit_replaces_one_passage_and_shows_the_difference(
+    run: Run, workspace: Path
+) -> None:
     path = workspace / "a.py"
     path.write_bytes("".join(f"line {n}\n" for n in range(1, 11)).encode() + b"end")
-    result, text = await run("edit_file", path="a.py", old="line 5\n", new="five\nand more\n")
+    result, text = await run(
+        "edit_file", path="a.py", old="line 5\n", new="five\nand more\n"
+    )
     assert path.read_bytes().count(b"five\nand more\nline 6") == 1
     assert result.summary == "+2 −1"
     assert text == (
@@ -370,10 +482,26 @@ async def test_what_is_no_text_is_not_edited(run: Run, workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("read_file", {"path": "../outside.txt"}, "error: ../outside.txt is outside the workspace"),
-        ("read_file", {"path": "none.txt"}, "error: none.txt does not exist in the workspace"),
-        ("write_file", {"path": "folder", "content": "x"}, "error: folder is not a regular file"),
-        ("edit_file", {"path": "a.py", "old": "zzz", "new": "y"}, 'error: "old" does not occur in a.py'),
+        (
+            "read_file",
+            {"path": "../outside.txt"},
+            "error: ../outside.txt is outside the workspace",
+        ),
+        (
+            "read_file",
+            {"path": "none.txt"},
+            "error: none.txt does not exist in the workspace",
+        ),
+        (
+            "write_file",
+            {"path": "folder", "content": "x"},
+            "error: folder is not a regular file",
+        ),
+        (
+            "edit_file",
+            {"path": "a.py", "old": "zzz", "new": "y"},
+            'error: "old" does not occur in a.py',
+        ),
         ("read_file", {}, "error: the arguments do not fit"),
     ],
 )
@@ -404,8 +532,15 @@ async def test_a_secret_file_is_not_opened(
     (workspace / "sub").mkdir()
     (workspace / "goal.toml").write_text("a secret\n")
     (workspace / "link.toml").symlink_to("goal.toml")
-    box = Toolbox(workspace, ProcessLauncher(), {"PATH": os.environ["PATH"]}, secret=workspace / "goal.toml")
-    result = await box.run(call(name, path=path, **arguments), lambda suffix: tmp_path / suffix)
+    box = Toolbox(
+        workspace,
+        ProcessLauncher(),
+        {"PATH": os.environ["PATH"]},
+        secret=workspace / "goal.toml",
+    )
+    result = await box.run(
+        call(name, path=path, **arguments), lambda suffix: tmp_path / suffix
+    )
     assert (result.facts, result.summary) == (
         ("error",),
         "error: goal.toml is the goal file, which is not readable in this run",
@@ -425,12 +560,23 @@ def test_the_chosen_tools_are_offered_beside_those_that_only_report(
     workspace: Path, names: tuple[str, ...] | None, offered: list[str]
 ) -> None:
     box = Toolbox(workspace, ProcessLauncher(), {}, names=names)
-    assert [spec.name for spec in box.specs] == [*offered, "report_blocked", "ask", "plan"]
+    assert [spec.name for spec in box.specs] == [
+        *offered,
+        "report_blocked",
+        "ask",
+        "plan",
+    ]
 
 
-async def test_a_tool_that_was_not_chosen_does_nothing(workspace: Path, tmp_path: Path) -> None:
+async def test_a_tool_that_was_not_chosen_does_nothing(
+    workspace: Path, tmp_path: Path
+) -> None:
     box = Toolbox(workspace, ProcessLauncher(), {}, names=("read_file",))
-    written = ToolCall(id="1", name="write_file", arguments='{"path": "a.txt", "content": "x"}')
+    written = ToolCall(
+        id="1", name="write_file", arguments='{"path": "a.txt", "content": "x"}'
+    )
     result = await box.run(written, lambda suffix: tmp_path / f"scratch{suffix}")
     assert (result.facts, (workspace / "a.txt").exists()) == (("error",), False)
-    assert b"the tools are read_file, report_blocked, ask, plan" in cast(bytes, result.output)
+    assert b"the tools are read_file, report_blocked, ask, plan" in cast(
+        bytes, result.output
+    )

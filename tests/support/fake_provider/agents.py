@@ -23,13 +23,20 @@ class ProviderSettings:
         url = server.base_url(self.wire)
 
         def filled(table: dict[str, str]) -> dict[str, str]:
-            return {name: value.replace("{base_url}", url) for name, value in table.items()}
+            return {
+                name: value.replace("{base_url}", url) for name, value in table.items()
+            }
 
         args = tuple(word.replace("{base_url}", url) for word in self.args)
         return ProviderSettings(self.wire, filled(self.env), args, filled(self.files))
 
 
-_CODEX = {"name": "fake", "base_url": "{base_url}", "wire_api": "responses", "env_key": "FAKE_KEY"}
+_CODEX = {
+    "name": "fake",
+    "base_url": "{base_url}",
+    "wire_api": "responses",
+    "env_key": "FAKE_KEY",
+}
 _OPENCODE = (
     '{"provider":{"fake":{"npm":"@ai-sdk/openai-compatible","options":{"baseURL":"{base_url}","apiKey":"%s"},'
     '"models":{"fake":{}}}},"model":"fake/fake","small_model":"fake/fake"}'
@@ -51,7 +58,11 @@ SETTINGS = {
         {"FAKE_KEY": KEY},
         (
             *("-c", "model_provider=fake"),
-            *(word for key, value in _CODEX.items() for word in ("-c", f"model_providers.fake.{key}={value}")),
+            *(
+                word
+                for key, value in _CODEX.items()
+                for word in ("-c", f"model_providers.fake.{key}={value}")
+            ),
         ),
     ),
     "gemini": ProviderSettings(
@@ -63,9 +74,13 @@ SETTINGS = {
             "GEMINI_API_KEY": "",
         },
         # Driven by ACP, it takes the way to sign in from its settings only.
-        files={".gemini/settings.json": '{"security":{"auth":{"selectedType":"vertex-ai"}}}'},
+        files={
+            ".gemini/settings.json": '{"security":{"auth":{"selectedType":"vertex-ai"}}}'
+        },
     ),
-    "opencode": ProviderSettings("openai", {"OPENCODE_CONFIG_CONTENT": _OPENCODE % KEY}),
+    "opencode": ProviderSettings(
+        "openai", {"OPENCODE_CONFIG_CONTENT": _OPENCODE % KEY}
+    ),
     "openhands": ProviderSettings(
         "openai",
         {"LLM_BASE_URL": "{base_url}", "LLM_MODEL": "openai/fake", "LLM_API_KEY": KEY},
@@ -73,7 +88,11 @@ SETTINGS = {
     ),
     "qwen": ProviderSettings(
         "openai",
-        {"OPENAI_BASE_URL": "{base_url}", "OPENAI_MODEL": "fake", "OPENAI_API_KEY": KEY},
+        {
+            "OPENAI_BASE_URL": "{base_url}",
+            "OPENAI_MODEL": "fake",
+            "OPENAI_API_KEY": KEY,
+        },
         ("--auth-type", "openai"),
         # Otherwise it sends further requests with the tools that the script is for.
         {

@@ -11,7 +11,11 @@ from tests.support.fake_provider.server import FakeProvider, WireName
 
 SCHEMA = {
     "type": "object",
-    "properties": {"command": {"type": "string"}, "description": {"type": "string"}, "wait": {"type": "integer"}},
+    "properties": {
+        "command": {"type": "string"},
+        "description": {"type": "string"},
+        "wait": {"type": "integer"},
+    },
     "required": ["command", "description"],
 }
 
@@ -23,23 +27,40 @@ PATHS: dict[WireName, str] = {
 }
 
 
-def tools(wire: WireName, name: str = "bash", schema: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+def tools(
+    wire: WireName, name: str = "bash", schema: dict[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """One tool, declared as that format wants it."""
     schema = schema or SCHEMA
     match wire:
         case "openai":
-            return [{"type": "function", "function": {"name": name, "parameters": schema}}]
+            return [
+                {"type": "function", "function": {"name": name, "parameters": schema}}
+            ]
         case "responses":
             return [{"type": "function", "name": name, "parameters": schema}]
         case "anthropic":
             return [{"name": name, "input_schema": schema}]
         case "gemini":
-            return [{"functionDeclarations": [{"name": name, "parametersJsonSchema": schema}]}]
+            return [
+                {
+                    "functionDeclarations": [
+                        {"name": name, "parametersJsonSchema": schema}
+                    ]
+                }
+            ]
 
 
-def body(wire: WireName, *turns: tuple[str, str], stream: bool = False, **more: Any) -> dict[str, Any]:
+def body(
+    wire: WireName, *turns: tuple[str, str], stream: bool = False, **more: Any
+) -> dict[str, Any]:
     """A request with a conversation: ("user", text), ("model", text), or ("call", command) that was answered."""
-    key = {"openai": "messages", "responses": "input", "anthropic": "messages", "gemini": "contents"}[wire]
+    key = {
+        "openai": "messages",
+        "responses": "input",
+        "anthropic": "messages",
+        "gemini": "contents",
+    }[wire]
     items = [item for who, text in turns for item in _items(wire, who, text)]
     common = {} if wire == "gemini" else {"model": "m", "stream": stream}
     return {key: items, **common, **more}
@@ -50,32 +71,70 @@ def _items(wire: WireName, who: str, text: str) -> list[dict[str, Any]]:
     if who == "call":
         match wire:
             case "openai":
-                called = [{"id": "c", "type": "function", "function": {"name": "bash", "arguments": text}}]
+                called = [
+                    {
+                        "id": "c",
+                        "type": "function",
+                        "function": {"name": "bash", "arguments": text},
+                    }
+                ]
                 return [
                     {"role": own, "content": None, "tool_calls": called},
                     {"role": "tool", "tool_call_id": "c", "content": ""},
                 ]
             case "responses":
                 return [
-                    {"type": "function_call", "name": "bash", "arguments": text, "call_id": "c"},
+                    {
+                        "type": "function_call",
+                        "name": "bash",
+                        "arguments": text,
+                        "call_id": "c",
+                    },
                     {"type": "function_call_output", "call_id": "c", "output": ""},
                 ]
             case "anthropic":
                 return [
-                    {"role": own, "content": [{"type": "tool_use", "id": "c", "name": "bash", "input": {}}]},
-                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": ""}]},
+                    {
+                        "role": own,
+                        "content": [
+                            {"type": "tool_use", "id": "c", "name": "bash", "input": {}}
+                        ],
+                    },
+                    {
+                        "role": "user",
+                        "content": [
+                            {"type": "tool_result", "tool_use_id": "c", "content": ""}
+                        ],
+                    },
                 ]
             case "gemini":
                 return [
-                    {"role": own, "parts": [{"functionCall": {"name": "bash", "args": {}}}]},
-                    {"role": "user", "parts": [{"functionResponse": {"name": "bash", "response": {}}}]},
+                    {
+                        "role": own,
+                        "parts": [{"functionCall": {"name": "bash", "args": {}}}],
+                    },
+                    {
+                        "role": "user",
+                        "parts": [
+                            {"functionResponse": {"name": "bash", "response": {}}}
+                        ],
+                    },
                 ]
     role = own if who == "model" else "user"
-    return [{"role": role, "parts": [{"text": text}]} if wire == "gemini" else {"role": role, "content": text}]
+    return [
+        {"role": role, "parts": [{"text": text}]}
+        if wire == "gemini"
+        else {"role": role, "content": text}
+    ]
 
 
 def ask(
-    server: FakeProvider, wire: WireName, asked: dict[str, Any], *, path: str = "", key: str = "k"
+    server: FakeProvider,
+    wire: WireName,
+    asked: dict[str, Any],
+    *,
+    path: str = "",
+    key: str = "k",
 ) -> tuple[int, Any]:
     """Status, and the answer: JSON, or the list of a stream's events."""
     request = urllib.request.Request(
@@ -90,5 +149,9 @@ def ask(
         return error.code, json.loads(error.read())
     if not raw.startswith((b"data:", b"event:")):
         return status, json.loads(raw)
-    data = [line.removeprefix("data: ") for line in raw.decode().splitlines() if line.startswith("data: ")]
+    data = [
+        line.removeprefix("data: ")
+        for line in raw.decode().splitlines()
+        if line.startswith("data: ")
+    ]
     return status, [json.loads(line) for line in data if line != "[DONE]"]

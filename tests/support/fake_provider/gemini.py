@@ -7,7 +7,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.fake_provider.messages import Answer, Reply, Request, Tool, merged, texts
+from tests.support.fake_provider.messages import (
+    Answer,
+    Reply,
+    Request,
+    Tool,
+    merged,
+    texts,
+)
 
 LAST = ""
 
@@ -26,7 +33,11 @@ def tools(request: Request) -> list[Tool]:
     """The tools that are offered."""
     found = []
     for group in request.body.get("tools") or ():
-        for one in group.get("functionDeclarations") or group.get("function_declarations") or ():
+        for one in (
+            group.get("functionDeclarations")
+            or group.get("function_declarations")
+            or ()
+        ):
             parameters = one.get("parametersJsonSchema") or one.get("parameters") or {}
             found.append(Tool(str(one.get("name", "")), parameters))
     return found
@@ -36,7 +47,10 @@ def replies(request: Request) -> list[Reply]:
     """The model's turns in the conversation."""
     return merged(
         [
-            (one.get("role") == "model", Reply(texts(one.get("parts")), _has_call(one.get("parts"))))
+            (
+                one.get("role") == "model",
+                Reply(texts(one.get("parts")), _has_call(one.get("parts"))),
+            )
             for one in _contents(request)
         ]
     )
@@ -56,7 +70,13 @@ def streams(request: Request) -> bool:
 
 def failure(status: int, message: str) -> dict[str, Any]:
     """The body of a refusal."""
-    return {"error": {"code": status, "message": message, "status": _STATUS.get(status, "UNKNOWN")}}
+    return {
+        "error": {
+            "code": status,
+            "message": message,
+            "status": _STATUS.get(status, "UNKNOWN"),
+        }
+    }
 
 
 def whole(request: Request, answer: Answer) -> dict[str, Any]:
@@ -83,15 +103,26 @@ def _has_call(parts: Any) -> bool:
 
 
 def _calls(answer: Answer) -> list[dict[str, Any]]:
-    return [{"functionCall": {"name": name, "args": json.loads(raw)}} for name, raw in answer.tool_calls]
+    return [
+        {"functionCall": {"name": name, "args": json.loads(raw)}}
+        for name, raw in answer.tool_calls
+    ]
 
 
-def _body(request: Request, answer: Answer, parts: list[dict[str, Any]], *, last: bool) -> dict[str, Any]:
-    candidate: dict[str, Any] = {"content": {"role": "model", "parts": parts}, "index": 0}
+def _body(
+    request: Request, answer: Answer, parts: list[dict[str, Any]], *, last: bool
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {
+        "content": {"role": "model", "parts": parts},
+        "index": 0,
+    }
     if last:
         candidate["finishReason"] = "STOP"
     named = re.search(r"/models/([^/:?]+):", request.path)
-    body: dict[str, Any] = {"candidates": [candidate], "modelVersion": named.group(1) if named else ""}
+    body: dict[str, Any] = {
+        "candidates": [candidate],
+        "modelVersion": named.group(1) if named else "",
+    }
     if last and answer.usage is not None:
         fresh, made = answer.usage
         body["usageMetadata"] = {

@@ -41,12 +41,20 @@ class Handler(BaseHTTPRequestHandler):
         return {name.lower(): value for name, value in self.headers.items()}
 
     def reply(
-        self, status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None, *, missing: int = 0
+        self,
+        status: int,
+        body: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+        *,
+        missing: int = 0,
     ) -> None:
         """Answer with JSON; the last `missing` bytes are never sent, and the connection drops there."""
         data = json.dumps(body).encode()
         self.send_response(status)
-        for name, value in {"Content-Type": "application/json", **(headers or {})}.items():
+        for name, value in {
+            "Content-Type": "application/json",
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
@@ -56,7 +64,9 @@ class Handler(BaseHTTPRequestHandler):
         if missing:
             self.close_connection = True
 
-    def stream(self, events: Iterable[Mapping[str, Any]], *, pace: float, cut: str, last: str) -> None:
+    def stream(
+        self, events: Iterable[Mapping[str, Any]], *, pace: float, cut: str, last: str
+    ) -> None:
         """Answer with server-sent events, named by their `type` where they have one, `pace` seconds between them."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -90,7 +100,9 @@ class Listener:
         self.stopping = threading.Event()
         bound = type("BoundHandler", (handler,), {"stopping": self.stopping, **keys})
         self._http = _Server(("127.0.0.1", port), bound)
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        )
 
     @property
     def address(self) -> str:
@@ -127,7 +139,10 @@ class Serving:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 

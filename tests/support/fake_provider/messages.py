@@ -51,7 +51,9 @@ class Answer:
     def parts(self) -> list[str]:
         """The text in the pieces in which it is streamed."""
         size = max(1, -(-len(self.text) // self.pieces))
-        return [self.text[start : start + size] for start in range(0, len(self.text), size)]
+        return [
+            self.text[start : start + size] for start in range(0, len(self.text), size)
+        ]
 
 
 def say(text: str, **keys: Any) -> Answer:
@@ -64,10 +66,13 @@ def run(*commands: str, text: str = "", **keys: Any) -> Answer:
     return Answer(text=text, commands=commands, **keys)
 
 
-def calls(*tool_calls: tuple[str, Mapping[str, Any] | str], text: str = "", **keys: Any) -> Answer:
+def calls(
+    *tool_calls: tuple[str, Mapping[str, Any] | str], text: str = "", **keys: Any
+) -> Answer:
     """The model calls several tools: `calls(("shell", {"command": "ls"}), ("read_file", '{"path": '))`."""
     raw = tuple(
-        (name, arguments if isinstance(arguments, str) else json.dumps(arguments)) for name, arguments in tool_calls
+        (name, arguments if isinstance(arguments, str) else json.dumps(arguments))
+        for name, arguments in tool_calls
     )
     return Answer(text=text, tool_calls=raw, **keys)
 
@@ -77,10 +82,21 @@ def call(name: str, **arguments: Any) -> Answer:
     return calls((name, arguments))
 
 
-def fail(status: int, message: str = "", *, retry_after: float | str | None = None, **keys: Any) -> Answer:
+def fail(
+    status: int,
+    message: str = "",
+    *,
+    retry_after: float | str | None = None,
+    **keys: Any,
+) -> Answer:
     """The provider refuses: 401, 404, 429 with Retry-After, 500, ..."""
     wait = None if retry_after is None else str(retry_after)
-    return Answer(status=status, message=message or f"scripted error {status}", retry_after=wait, **keys)
+    return Answer(
+        status=status,
+        message=message or f"scripted error {status}",
+        retry_after=wait,
+        **keys,
+    )
 
 
 def cut(text: str = "It beg", *, clean: bool = False, **keys: Any) -> Answer:
@@ -134,7 +150,12 @@ class Request:
         """The key that came along, in whichever header or query."""
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         query = parse_qs(urlsplit(self.path).query).get("key", [""])[0]
-        return bearer or self.headers.get("x-api-key", "") or self.headers.get("x-goog-api-key", "") or query
+        return (
+            bearer
+            or self.headers.get("x-api-key", "")
+            or self.headers.get("x-goog-api-key", "")
+            or query
+        )
 
 
 def merged(items: list[tuple[bool, Reply]]) -> list[Reply]:
@@ -143,7 +164,9 @@ def merged(items: list[tuple[bool, Reply]]) -> list[Reply]:
     before = False
     for own, reply in items:
         if own and before:
-            turns[-1] = Reply(turns[-1].text + reply.text, turns[-1].calls or reply.calls)
+            turns[-1] = Reply(
+                turns[-1].text + reply.text, turns[-1].calls or reply.calls
+            )
         elif own:
             turns.append(reply)
         before = own
@@ -156,4 +179,6 @@ def texts(content: Any) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    return "".join(str(part.get("text") or "") for part in content if isinstance(part, dict))
+    return "".join(
+        str(part.get("text") or "") for part in content if isinstance(part, dict)
+    )

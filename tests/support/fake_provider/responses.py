@@ -7,7 +7,14 @@ from typing import Any
 
 from tests.support.fake_provider.chat import failure as failure
 from tests.support.fake_provider.chat import streams as streams
-from tests.support.fake_provider.messages import Answer, Reply, Request, Tool, merged, texts
+from tests.support.fake_provider.messages import (
+    Answer,
+    Reply,
+    Request,
+    Tool,
+    merged,
+    texts,
+)
 
 LAST = ""
 
@@ -44,7 +51,12 @@ def schema(request: Request) -> dict[str, Any] | None:
 
 def whole(request: Request, answer: Answer) -> dict[str, Any]:
     """The answer as one body."""
-    return _response(request, answer, _output(request, answer), "incomplete" if answer.cut else "completed")
+    return _response(
+        request,
+        answer,
+        _output(request, answer),
+        "incomplete" if answer.cut else "completed",
+    )
 
 
 def pieces(request: Request, answer: Answer) -> Iterator[dict[str, Any]]:
@@ -76,16 +88,25 @@ def pieces(request: Request, answer: Answer) -> Iterator[dict[str, Any]]:
             yield event(f"{kind}.done", **where, **{key: item[key]})
         yield event("output_item.done", output_index=index, item=item)
     if not answer.cut:
-        yield event("completed", response=_response(request, answer, output, "completed"))
+        yield event(
+            "completed", response=_response(request, answer, output, "completed")
+        )
 
 
 def _items(request: Request) -> list[dict[str, Any]]:
     given = request.body.get("input")
-    return [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+    return (
+        [item for item in given if isinstance(item, dict)]
+        if isinstance(given, list)
+        else []
+    )
 
 
 def _own(item: dict[str, Any]) -> bool:
-    return item.get("role") == "assistant" or item.get("type") in (*_INPUTS, "reasoning")
+    return item.get("role") == "assistant" or item.get("type") in (
+        *_INPUTS,
+        "reasoning",
+    )
 
 
 def _reply(item: dict[str, Any]) -> Reply:
@@ -93,7 +114,9 @@ def _reply(item: dict[str, Any]) -> Reply:
 
 
 def _begun(item: dict[str, Any]) -> dict[str, Any]:
-    empty: dict[str, Any] = {"content": []} if item["type"] == "message" else {_INPUTS[item["type"]][1]: ""}
+    empty: dict[str, Any] = (
+        {"content": []} if item["type"] == "message" else {_INPUTS[item["type"]][1]: ""}
+    )
     return {**item, "status": "in_progress", **empty}
 
 
@@ -102,17 +125,32 @@ def _output(request: Request, answer: Answer) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     if answer.text:
         content = [{"type": "output_text", "text": answer.text, "annotations": []}]
-        message = {"type": "message", "id": f"msg_{turn}", "role": "assistant", "status": "completed"}
+        message = {
+            "type": "message",
+            "id": f"msg_{turn}",
+            "role": "assistant",
+            "status": "completed",
+        }
         output.append({**message, "content": content})
     free = {tool.name for tool in tools(request) if tool.free}
     for number, (name, raw) in enumerate(answer.tool_calls, start=1):
         kind = "custom_tool_call" if name in free else "function_call"
         ids = {"id": f"fc_{turn}_{number}", "call_id": f"call_{turn}_{number}"}
-        output.append({"type": kind, **ids, "name": name, _INPUTS[kind][1]: raw, "status": "completed"})
+        output.append(
+            {
+                "type": kind,
+                **ids,
+                "name": name,
+                _INPUTS[kind][1]: raw,
+                "status": "completed",
+            }
+        )
     return output
 
 
-def _response(request: Request, answer: Answer, output: list[dict[str, Any]], status: str) -> dict[str, Any]:
+def _response(
+    request: Request, answer: Answer, output: list[dict[str, Any]], status: str
+) -> dict[str, Any]:
     body: dict[str, Any] = {
         "id": f"resp_{len(_items(request))}",
         "object": "response",

@@ -70,7 +70,10 @@ def _drop_through(replies: list[Reply], answer: Answer) -> bool:
     Programs put words into the model's mouth, so not every reply is one of the script's.
     """
     for place, reply in enumerate(replies):
-        if answer.text.strip() in reply.text and bool(answer.commands or answer.tool_calls) == reply.calls:
+        if (
+            answer.text.strip() in reply.text
+            and bool(answer.commands or answer.tool_calls) == reply.calls
+        ):
             del replies[: place + 1]
             return True
     return False
@@ -121,7 +124,12 @@ WIRES: dict[WireName, Wire] = {
     "gemini": cast(Wire, gemini),
 }
 
-PREFIX: dict[WireName, str] = {"openai": "/v1", "responses": "/v1", "anthropic": "", "gemini": ""}
+PREFIX: dict[WireName, str] = {
+    "openai": "/v1",
+    "responses": "/v1",
+    "anthropic": "",
+    "gemini": "",
+}
 """What programs expect at the end of the address that they are given."""
 
 
@@ -169,7 +177,9 @@ class FakeProvider(Serving):
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
-        self._player = InOrder(self.script) if self.fresh else ByConversation(self.script)
+        self._player = (
+            InOrder(self.script) if self.fresh else ByConversation(self.script)
+        )
         self._listener = Listener(_Handler, port=self.port, owner=self)
 
     def base_url(self, wire: WireName) -> str:
@@ -214,7 +224,9 @@ class _Handler(Handler):
     def do_GET(self) -> None:  # noqa: N802 - the base class looks for it
         """Lists of models, as every format has them."""
         if self.path.split("?")[0].rstrip("/").endswith("/models"):
-            self.reply(200, {"object": "list", "data": [], "models": [], "has_more": False})
+            self.reply(
+                200, {"object": "list", "data": [], "models": [], "has_more": False}
+            )
         else:
             self._unknown()
 
@@ -239,7 +251,9 @@ class _Handler(Handler):
         if answer.delay and self.stopping.wait(answer.delay):
             self.close_connection = True
         elif answer.status != 200:
-            headers = {"x-should-retry": _advice(answer.status)} if self.owner.advises else {}
+            headers = (
+                {"x-should-retry": _advice(answer.status)} if self.owner.advises else {}
+            )
             if answer.retry_after is not None:
                 headers["Retry-After"] = answer.retry_after
             body = wire.failure(answer.status, answer.message)
@@ -249,9 +263,18 @@ class _Handler(Handler):
                 body["error"] |= _limit_details(wire, resets_at)
             self.reply(answer.status, body, headers)
         elif wire.streams(request):
-            self.stream(wire.pieces(request, answer), pace=answer.pace, cut=answer.cut, last=wire.LAST)
+            self.stream(
+                wire.pieces(request, answer),
+                pace=answer.pace,
+                cut=answer.cut,
+                last=wire.LAST,
+            )
         else:
-            self.reply(200, wire.whole(request, answer), missing=16 if answer.cut == "abrupt" else 0)
+            self.reply(
+                200,
+                wire.whole(request, answer),
+                missing=16 if answer.cut == "abrupt" else 0,
+            )
 
 
 def _limit_details(wire: Wire, resets_at: int) -> dict[str, Any]:
@@ -259,17 +282,35 @@ def _limit_details(wire: Wire, resets_at: int) -> dict[str, Any]:
         return {"type": "usage_limit_reached", "resets_at": resets_at}
     if wire is WIRES["gemini"]:
         violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}
-        return {"details": [{"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [violation]}]}
+        return {
+            "details": [
+                {
+                    "@type": "type.googleapis.com/google.rpc.QuotaFailure",
+                    "violations": [violation],
+                }
+            ]
+        }
     return {}
 
 
 def _limit_headers(resets_at: int) -> dict[str, str]:
     """Return the headers with which Anthropic and OpenAI tell a signed-in program that its subscription is used up."""
-    anthropic_names = {"status": "rejected", "reset": str(resets_at), "representative-claim": "five_hour"}
-    codex_names = {"used-percent": "100.0", "window-minutes": "300", "reset-at": str(resets_at)}
+    anthropic_names = {
+        "status": "rejected",
+        "reset": str(resets_at),
+        "representative-claim": "five_hour",
+    }
+    codex_names = {
+        "used-percent": "100.0",
+        "window-minutes": "300",
+        "reset-at": str(resets_at),
+    }
     return {
         "x-should-retry": "false",
-        **{f"anthropic-ratelimit-unified-{name}": value for name, value in anthropic_names.items()},
+        **{
+            f"anthropic-ratelimit-unified-{name}": value
+            for name, value in anthropic_names.items()
+        },
         **{f"x-codex-primary-{name}": value for name, value in codex_names.items()},
     }
 

@@ -38,7 +38,10 @@ def command_tool(tools: Sequence[Tool]) -> Tool | None:
 def as_call(command: str, tool: Tool) -> tuple[str, str]:
     """The tool's name, and the raw arguments that make it run `command`."""
     if tool.free:
-        return tool.name, f"text(await tools.exec_command({json.dumps({'cmd': command})}))"
+        return (
+            tool.name,
+            f"text(await tools.exec_command({json.dumps({'cmd': command})}))",
+        )
     arguments = dict(sample({**tool.schema, "type": "object"}))
     name = _argument(tool)
     listed = kind_of(_properties(tool).get(name) or {}) == "array"
@@ -56,7 +59,13 @@ def _properties(tool: Tool) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-_PLAIN: dict[str, Any] = {"string": "fake", "boolean": False, "integer": 1, "number": 1, "null": None}
+_PLAIN: dict[str, Any] = {
+    "string": "fake",
+    "boolean": False,
+    "integer": 1,
+    "number": 1,
+    "null": None,
+}
 
 
 def sample(schema: Mapping[str, Any]) -> Any:
@@ -71,7 +80,10 @@ def sample(schema: Mapping[str, Any]) -> Any:
     kind = kind_of(schema)
     if kind == "object" or "properties" in schema:
         properties = schema.get("properties") or {}
-        return {name: sample(properties.get(name) or {}) for name in schema.get("required") or ()}
+        return {
+            name: sample(properties.get(name) or {})
+            for name in schema.get("required") or ()
+        }
     if kind == "array":
         return [sample(schema.get("items") or {})] if schema.get("minItems") else []
     return _PLAIN.get(kind, "fake")

@@ -27,7 +27,9 @@ def sandboxed(tmp_path: Path) -> SandboxedWorkspace:
     return SandboxedWorkspace(tmp_path)
 
 
-async def test_only_the_workspace_and_tmp_can_be_written(sandboxed: SandboxedWorkspace) -> None:
+async def test_only_the_workspace_and_tmp_can_be_written(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     other = sandboxed.root / "other"
     other.mkdir()
     for path in (
@@ -39,11 +41,17 @@ async def test_only_the_workspace_and_tmp_can_be_written(sandboxed: SandboxedWor
     ):
         done = await sandboxed(f"echo x > {path}")
         assert (done.exit_code != 0, path.exists()) == (True, False), sandboxed.said
-    assert (await sandboxed("echo x > file && mkdir -p a/b && echo y > /tmp/z && cat /tmp/z")).exit_code == 0
+    assert (
+        await sandboxed(
+            "echo x > file && mkdir -p a/b && echo y > /tmp/z && cat /tmp/z"
+        )
+    ).exit_code == 0
     assert (sandboxed.workspace / "file").read_text() == "x\n"
 
 
-async def test_the_home_of_goal_is_empty_and_stays_so(sandboxed: SandboxedWorkspace) -> None:
+async def test_the_home_of_goal_is_empty_and_stays_so(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     log = sandboxed.home / "runs" / "r1" / "events.jsonl"
     for line in (
         f"cat {log}",
@@ -55,7 +63,9 @@ async def test_the_home_of_goal_is_empty_and_stays_so(sandboxed: SandboxedWorksp
     assert log.read_text() == "the log\n"
 
 
-async def test_a_symlink_in_the_workspace_leads_nowhere(sandboxed: SandboxedWorkspace) -> None:
+async def test_a_symlink_in_the_workspace_leads_nowhere(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     (sandboxed.workspace / "runs").symlink_to(sandboxed.home / "runs")
     (sandboxed.workspace / "keys").symlink_to(sandboxed.user / ".ssh")
     (sandboxed.workspace / "system").symlink_to("/etc")
@@ -65,9 +75,15 @@ async def test_a_symlink_in_the_workspace_leads_nowhere(sandboxed: SandboxedWork
     assert not Path("/etc/goal-test").exists()
 
 
-async def test_a_hard_link_to_what_is_hidden_cannot_be_made(sandboxed: SandboxedWorkspace) -> None:
-    assert (await sandboxed(f"ln {sandboxed.home}/runs/r1/events.jsonl here")).exit_code != 0
-    assert (await sandboxed(f"ln {sandboxed.user}/.gitconfig here && echo x >> here")).exit_code != 0
+async def test_a_hard_link_to_what_is_hidden_cannot_be_made(
+    sandboxed: SandboxedWorkspace,
+) -> None:
+    assert (
+        await sandboxed(f"ln {sandboxed.home}/runs/r1/events.jsonl here")
+    ).exit_code != 0
+    assert (
+        await sandboxed(f"ln {sandboxed.user}/.gitconfig here && echo x >> here")
+    ).exit_code != 0
     assert "Ada" in (sandboxed.user / ".gitconfig").read_text()
 
 
@@ -75,17 +91,26 @@ async def test_proc_shows_no_process_and_no_environment_of_the_runner(
     sandboxed: SandboxedWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-runner")
-    await sandboxed(f"cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/{os.getpid()}; cat /proc/$PPID/cmdline")
+    await sandboxed(
+        f"cat /proc/[0-9]*/environ | tr '\\0' '\\n'; ls -d /proc/{os.getpid()}; cat /proc/$PPID/cmdline"
+    )
     assert "sk-of-the-runner" not in sandboxed.said
     assert f"/proc/{os.getpid()}\n" not in sandboxed.said
-    (sandboxed.workspace / "kill.py").write_text(f"import os\nos.kill({os.getpid()}, 9)\n")
+    (sandboxed.workspace / "kill.py").write_text(
+        f"import os\nos.kill({os.getpid()}, 9)\n"
+    )
     assert (await sandboxed(f"{sys.executable} kill.py")).exit_code == 1
     assert "ProcessLookupError" in sandboxed.said
 
 
 async def test_proc_leads_to_no_other_root(sandboxed: SandboxedWorkspace) -> None:
     log = f"{sandboxed.home}/runs/r1/events.jsonl"
-    for way in ("/proc/1/root", "/proc/self/root", "/proc/$PPID/root", "/proc/1/cwd/../../../../../.."):
+    for way in (
+        "/proc/1/root",
+        "/proc/self/root",
+        "/proc/$PPID/root",
+        "/proc/1/cwd/../../../../../..",
+    ):
         assert (await sandboxed(f"cat {way}{log}")).exit_code != 0, sandboxed.said
     await sandboxed(
         "for f in /proc/1/fd/* /proc/self/fd/*; do readlink $f; ls $f/ && cat $f/goal-home/runs/r1/events.jsonl; done"
@@ -93,11 +118,19 @@ async def test_proc_leads_to_no_other_root(sandboxed: SandboxedWorkspace) -> Non
     assert "the log" not in sandboxed.said
 
 
-async def test_the_kernel_cannot_be_told_anything(sandboxed: SandboxedWorkspace) -> None:
+async def test_the_kernel_cannot_be_told_anything(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """Each file is given back what stands in it: where this test fails, nothing has happened."""
-    for name in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/sys/kernel/uevent_helper"):
+    for name in (
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/kernel/hostname",
+        "/sys/kernel/uevent_helper",
+    ):
         if Path(name).exists():
-            assert (await sandboxed(f'was=$(cat {name}); printf %s "$was" > {name}')).exit_code != 0, name
+            assert (
+                await sandboxed(f'was=$(cat {name}); printf %s "$was" > {name}')
+            ).exit_code != 0, name
     if Path("/proc/sysrq-trigger").exists():
         assert (await sandboxed("printf '' >> /proc/sysrq-trigger")).exit_code != 0
 
@@ -120,7 +153,9 @@ async def test_mounts_cannot_be_undone(sandboxed: SandboxedWorkspace) -> None:
         assert not Path("/goal-test").exists(), way
 
 
-async def test_a_file_cannot_be_opened_past_the_mounts_by_its_handle(sandboxed: SandboxedWorkspace) -> None:
+async def test_a_file_cannot_be_opened_past_the_mounts_by_its_handle(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     (sandboxed.workspace / "handle.py").write_text(
         "import ctypes, os, sys\n"
         "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -137,7 +172,9 @@ async def test_a_file_cannot_be_opened_past_the_mounts_by_its_handle(sandboxed: 
     assert sandboxed.said == "Operation not permitted\n"
 
 
-async def test_what_an_earlier_command_left_in_tmp_leads_no_mount_astray(sandboxed: SandboxedWorkspace) -> None:
+async def test_what_an_earlier_command_left_in_tmp_leads_no_mount_astray(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """The folder over which the workspace is laid is made a link; the next command must still be in its own place."""
     top = Path(*sandboxed.workspace.parts[:3])
     if not top.is_relative_to("/tmp"):
@@ -147,17 +184,24 @@ async def test_what_an_earlier_command_left_in_tmp_leads_no_mount_astray(sandbox
     shutil.rmtree(stands_as_tmp / top.name)
     (stands_as_tmp / top.name).symlink_to("/etc")
     done = await sandboxed(f"echo x > file; cat {sandboxed.home}/runs/r1/events.jsonl")
-    assert (done.exit_code != 0, (sandboxed.workspace / "file").read_text()) == (True, "x\n")
+    assert (done.exit_code != 0, (sandboxed.workspace / "file").read_text()) == (
+        True,
+        "x\n",
+    )
     assert "the log" not in sandboxed.said
 
 
-async def test_sockets_of_the_machine_are_not_there(sandboxed: SandboxedWorkspace) -> None:
+async def test_sockets_of_the_machine_are_not_there(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     await sandboxed("find /run /var/run/ -type s; env")
     assert "/" not in sandboxed.said.partition("\nPATH")[0].split("=")[0]
     assert "SSH_AUTH_SOCK" not in sandboxed.said
 
 
-async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(sandboxed: SandboxedWorkspace) -> None:
+async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """Docker's socket in a home folder would obey any process. A socket in the workspace belongs to the project."""
     docker = sandboxed.user / "d.sock"
     places = [docker, sandboxed.workspace / "own.sock"]
@@ -167,13 +211,18 @@ async def test_who_listens_in_a_folder_that_is_read_cannot_be_talked_to(sandboxe
             server = stack.enter_context(socket.socket(socket.AF_UNIX))
             server.bind(str(place))
             server.listen()
-        codes = [(await sandboxed(f"{sys.executable} -c '{talk}' {place}")).exit_code for place in places]
+        codes = [
+            (await sandboxed(f"{sys.executable} -c '{talk}' {place}")).exit_code
+            for place in places
+        ]
     assert codes == [1, 0], sandboxed.said
     # No process listens any more: it is a file like any other.
     assert (await sandboxed(f"test -S {places[0]}")).exit_code == 0
 
 
-async def test_what_an_agent_listens_at_hides_no_file_from_a_check(sandboxed: SandboxedWorkspace) -> None:
+async def test_what_an_agent_listens_at_hides_no_file_from_a_check(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """The kernel tells a path as the listener spelled it: here in a home of his own."""
     assert CHOICE.sandbox is not None
     rules, own = sandboxed.user / "rules", sandboxed.root / "own"
@@ -181,7 +230,9 @@ async def test_what_an_agent_listens_at_hides_no_file_from_a_check(sandboxed: Sa
     own.mkdir()
     listen = f"import socket; s = socket.socket(socket.AF_UNIX); s.bind({str(rules)!r}); s.listen()"
     within = Confinement(
-        writable=(sandboxed.workspace,), readable=visible_paths(sandboxed.env), home=(sandboxed.user, own)
+        writable=(sandboxed.workspace,),
+        readable=visible_paths(sandboxed.env),
+        home=(sandboxed.user, own),
     )
     argv = [sys.executable, "-c", f"{listen}; print(flush=True); input()"]
     with subprocess.Popen(
@@ -196,24 +247,32 @@ async def test_what_an_agent_listens_at_hides_no_file_from_a_check(sandboxed: Sa
     assert (done.exit_code, (own / "rules").is_socket()) == (0, True), sandboxed.said
 
 
-def test_a_path_with_a_line_of_the_table_in_it_names_nothing_and_breaks_nothing(tmp_path: Path) -> None:
+def test_a_path_with_a_line_of_the_table_in_it_names_nothing_and_breaks_nothing(
+    tmp_path: Path,
+) -> None:
     file, place = tmp_path / "file", tmp_path / "a\x0bb"
     file.write_text("no socket\n")
     row = "0000000000000000: 00000002 00000000 00010000 0001 01 7"
     table = tmp_path / "unix"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(place))
-        table.write_text(f"Num Path\n{row} x\n0: 2 0 zz 1 1 1 /y\n{row} {file}\n{row} {tmp_path}\n{row} {place}\n")
+        table.write_text(
+            f"Num Path\n{row} x\n0: 2 0 zz 1 1 1 /y\n{row} {file}\n{row} {tmp_path}\n{row} {place}\n"
+        )
         assert listening(table) == (place,)
 
 
-async def test_without_network_no_abstract_socket_of_the_machine_answers(sandboxed: SandboxedWorkspace) -> None:
+async def test_without_network_no_abstract_socket_of_the_machine_answers(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """An X server listens there, and would type for every process that connects."""
     with socket.socket(socket.AF_UNIX) as server:
         name = f"goal-test-{os.getpid()}"
         server.bind(f"\0{name}")
         server.listen()
-        talk = f'import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + "{name}")'
+        talk = (
+            f'import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + "{name}")'
+        )
         sandboxed.network = False
         assert (await sandboxed(f"{sys.executable} -c '{talk}'")).exit_code == 1
         assert "ConnectionRefusedError" in sandboxed.said
@@ -230,8 +289,12 @@ def call(number, *arguments):
 _HAS_KEYS = platform.machine() in ("x86_64", "aarch64")
 
 
-@pytest.mark.skipif(not _HAS_KEYS, reason="the numbers of the calls are not known for this machine")
-async def test_keys_that_the_kernel_keeps_for_the_session_are_out_of_reach(sandboxed: SandboxedWorkspace) -> None:
+@pytest.mark.skipif(
+    not _HAS_KEYS, reason="the numbers of the calls are not known for this machine"
+)
+async def test_keys_that_the_kernel_keeps_for_the_session_are_out_of_reach(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """A session's keyring is inherited like the environment: tickets and keys of disks lie in it."""
     (sandboxed.workspace / "keys.py").write_text(
         f"{_KEYRING}\nprint(call(keyctl, 11, -3, None, 0), call(keyctl, 10, -3, b'user', b'goal-test', 0), "
@@ -249,14 +312,18 @@ async def test_keys_that_the_kernel_keeps_for_the_session_are_out_of_reach(sandb
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
     given = [sys.executable, str(outside), str(sandboxed.workspace / "keys.py")]
-    done = subprocess.run(given, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        given, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60
+    )
     made, said = done.stdout.splitlines()[:2]
     if not made.isdigit():
         pytest.skip(f"this machine keeps no keys: {made}")
     assert said == "EPERM EPERM EPERM EPERM"
 
 
-async def test_what_a_command_printed_cannot_be_given_a_second_name(sandboxed: SandboxedWorkspace) -> None:
+async def test_what_a_command_printed_cannot_be_given_a_second_name(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     """A link to it in the workspace could be written later, when it is evidence."""
     (sandboxed.workspace / "link.py").write_text(
         "import ctypes, os\nlibc = ctypes.CDLL(None, use_errno=True)\n"
@@ -270,12 +337,12 @@ async def test_what_a_command_printed_cannot_be_given_a_second_name(sandboxed: S
     assert not {"one", "two"} & {path.name for path in sandboxed.workspace.iterdir()}
 
 
-async def test_without_network_nothing_answers_not_even_on_this_machine(sandboxed: SandboxedWorkspace) -> None:
+async def test_without_network_nothing_answers_not_even_on_this_machine(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
-    line = (
-        f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {server.getsockname()[1]}), 2)'"
-    )
+    line = f"{sys.executable} -c 'import socket; socket.create_connection((\"127.0.0.1\", {server.getsockname()[1]}), 2)'"
     sandboxed.network = False
     assert (await sandboxed(line)).exit_code == 1
     assert (await sandboxed(f"unshare -Urn {line}")).exit_code != 0
@@ -284,7 +351,9 @@ async def test_without_network_nothing_answers_not_even_on_this_machine(sandboxe
     server.close()
 
 
-async def test_a_server_of_its_own_can_be_reached_without_network(sandboxed: SandboxedWorkspace) -> None:
+async def test_a_server_of_its_own_can_be_reached_without_network(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     sandboxed.network = False
     (sandboxed.workspace / "own.py").write_text(
         "import socket, threading\n"
@@ -302,14 +371,20 @@ async def test_a_program_named_bwrap_in_the_workspace_is_never_the_sandbox(
     planted.write_text(f"#!/bin/sh\ntouch {sandboxed.root}/pwned\n")
     planted.chmod(0o755)
     for entry in (str(sandboxed.workspace), ".", ""):
-        choice = choose({"PATH": f"{entry}:{os.environ['PATH']}"}, (sandboxed.workspace,))
+        choice = choose(
+            {"PATH": f"{entry}:{os.environ['PATH']}"}, (sandboxed.workspace,)
+        )
         assert choice.sandbox is not None
-        words = choice.sandbox.confine(["true"], cwd=sandboxed.root, within=Confinement())
+        words = choice.sandbox.confine(
+            ["true"], cwd=sandboxed.root, within=Confinement()
+        )
         assert not any(word.startswith(str(sandboxed.workspace)) for word in words)
     assert not (sandboxed.root / "pwned").exists()
 
 
-async def test_no_process_is_left_behind_and_ended_ones_are_named(sandboxed: SandboxedWorkspace) -> None:
+async def test_no_process_is_left_behind_and_ended_ones_are_named(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     inner = "sh -c 'echo > began; sleep 7103 & sleep 7104'"
     line = f"sleep 7101 & (setsid sleep 7102 &) ; (env -i setsid {inner} &) ; until [ -e began ]; do :; done; sleep 0.1"
     done = await sandboxed(line)
@@ -324,7 +399,9 @@ async def test_a_deadline_ends_every_process(sandboxed: SandboxedWorkspace) -> N
     assert not _alive("sleep 720")
 
 
-async def test_a_cancelled_command_leaves_no_process(sandboxed: SandboxedWorkspace) -> None:
+async def test_a_cancelled_command_leaves_no_process(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     task = asyncio.create_task(sandboxed("echo > here; setsid sleep 7301 & sleep 7302"))
     async with asyncio.timeout(10):
         while not (sandboxed.workspace / "here").exists():
@@ -344,13 +421,26 @@ asyncio.run(SandboxedWorkspace(Path(sys.argv[1]))(sys.argv[2], timeout=None))
 """
 
 
-@pytest.mark.parametrize(("line", "of_it"), [("setsid {} 1 & {} 2", 7400), ("(env -i setsid {} 1 &); {} 2", 7500)])
-async def test_who_is_in_a_sandbox_dies_with_a_runner_that_is_killed(tmp_path: Path, line: str, of_it: int) -> None:
+@pytest.mark.parametrize(
+    ("line", "of_it"),
+    [("setsid {} 1 & {} 2", 7400), ("(env -i setsid {} 1 &); {} 2", 7500)],
+)
+async def test_who_is_in_a_sandbox_dies_with_a_runner_that_is_killed(
+    tmp_path: Path, line: str, of_it: int
+) -> None:
     sleep = f"sleep {of_it}"
     root = Path(__file__).parents[3]
     (tmp_path / "sandboxed").mkdir()
-    command = [sys.executable, "-c", RUNNER, str(tmp_path / "sandboxed"), f"echo > began; {line.format(sleep, sleep)}"]
-    with subprocess.Popen(command, cwd=root, env={**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}) as runner:
+    command = [
+        sys.executable,
+        "-c",
+        RUNNER,
+        str(tmp_path / "sandboxed"),
+        f"echo > began; {line.format(sleep, sleep)}",
+    ]
+    with subprocess.Popen(
+        command, cwd=root, env={**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
+    ) as runner:
         async with asyncio.timeout(20):
             while len(_alive(sleep)) < 2:
                 await asyncio.sleep(0.01)

@@ -21,7 +21,10 @@ def sandboxed(tmp_path: Path) -> SandboxedWorkspace:
     tool = made.home / "tool"
     tool.write_text("#!/bin/sh\necho worked\n")
     tool.chmod(0o755)
-    for name, line in (("script", f"#!{tool}\n"), ("env-script", f"#!/usr/bin/env {tool}\n")):
+    for name, line in (
+        ("script", f"#!{tool}\n"),
+        ("env-script", f"#!/usr/bin/env {tool}\n"),
+    ):
         (made.workspace / name).write_text(line)
         (made.workspace / name).chmod(0o755)
     return made
@@ -40,21 +43,30 @@ def sandboxed(tmp_path: Path) -> SandboxedWorkspace:
         "PATH={home}; exec {tool}",
     ],
 )
-async def test_a_hidden_program_is_named(sandboxed: SandboxedWorkspace, line: str) -> None:
+async def test_a_hidden_program_is_named(
+    sandboxed: SandboxedWorkspace, line: str
+) -> None:
     tool = sandboxed.home / "tool"
     done = await sandboxed(line.format(tool=tool, home=sandboxed.home))
     assert (done.exit_code, done.error) == (127, f"{tool}: {HIDDEN}"), sandboxed.said
 
 
 @needs_sandbox
-@pytest.mark.parametrize("line", ["nosuch -x", "/no/such/program", "echo 'sh: not found' >&2; exit 127", "exit 127"])
-async def test_what_is_nowhere_or_in_view_is_not_called_hidden(sandboxed: SandboxedWorkspace, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["nosuch -x", "/no/such/program", "echo 'sh: not found' >&2; exit 127", "exit 127"],
+)
+async def test_what_is_nowhere_or_in_view_is_not_called_hidden(
+    sandboxed: SandboxedWorkspace, line: str
+) -> None:
     done = await sandboxed(line)
     assert (done.exit_code, done.error) == (127, "")
 
 
 @needs_sandbox
-async def test_what_ends_otherwise_is_no_program_that_was_missed(sandboxed: SandboxedWorkspace) -> None:
+async def test_what_ends_otherwise_is_no_program_that_was_missed(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     done = await sandboxed(f"{sandboxed.home}/tool; exit 3")
     assert (done.exit_code, done.error) == (3, "")
 
@@ -76,7 +88,9 @@ async def test_a_connection_knows_why_its_program_could_not_be_started(
 
 
 @needs_sandbox
-async def test_a_connection_to_what_runs_has_no_obstacle(sandboxed: SandboxedWorkspace) -> None:
+async def test_a_connection_to_what_runs_has_no_obstacle(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     connector = ProcessConnector(policy=sandboxed.policy)
     words = ["/bin/sh", "-c", "echo nosuch: not found >&2; read answer; exit 127"]
     async with connector.connect(
@@ -89,16 +103,30 @@ async def test_a_connection_to_what_runs_has_no_obstacle(sandboxed: SandboxedWor
 
 
 @needs_sandbox
-def test_paths_that_a_sandbox_hides_are_known_before_anything_is_started(sandboxed: SandboxedWorkspace) -> None:
+def test_paths_that_a_sandbox_hides_are_known_before_anything_is_started(
+    sandboxed: SandboxedWorkspace,
+) -> None:
     tool = str(sandboxed.home / "tool")
     script = str(sandboxed.workspace / "script")
     assert hidden_path(["/bin/sh", tool], sandboxed.policy, sandboxed.workspace) == tool
     assert hidden_path([script], sandboxed.policy, sandboxed.workspace) == tool
-    assert hidden_path(["/bin/sh", "/no/such/program"], sandboxed.policy, sandboxed.workspace) == ""
+    assert (
+        hidden_path(
+            ["/bin/sh", "/no/such/program"], sandboxed.policy, sandboxed.workspace
+        )
+        == ""
+    )
 
 
 def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -> None:
-    for name in ("home/login", "home/bin/tool", "home/letters", "own/kept", "hidden/inner/one", "hidden/two"):
+    for name in (
+        "home/login",
+        "home/bin/tool",
+        "home/letters",
+        "own/kept",
+        "hidden/inner/one",
+        "hidden/two",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "home/bin/link").symlink_to(tmp_path / "home/letters")
@@ -111,7 +139,14 @@ def test_what_is_in_view_follows_the_innermost_place_and_links(tmp_path: Path) -
     )
     seen = {
         name: is_visible(tmp_path / name, within)
-        for name in ("home/login", "home/bin/tool", "home/bin/link", "home/letters", "home/kept", "hidden/two")
+        for name in (
+            "home/login",
+            "home/bin/tool",
+            "home/bin/link",
+            "home/letters",
+            "home/kept",
+            "hidden/two",
+        )
     }
     assert seen == {
         "home/login": True,
