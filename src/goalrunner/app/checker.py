@@ -68,7 +68,7 @@ from goalrunner.validators.observed_checks import observed_checks, started_check
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.suites import is_environmental, without_space
 
-_MANIFESTS = Patterns(MANIFESTS, own=True)
+_MANIFESTS = Patterns(MANIFESTS, builtin=True)
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)
 
 

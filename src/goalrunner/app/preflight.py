@@ -78,7 +78,7 @@ def _refuse_ignored(workspace: Path, why: str) -> None:
         "--directory",
         "--exclude-standard",
     )
-    caches = Patterns(CACHES, own=True)
+    caches = Patterns(CACHES, builtin=True)
     if found := sorted(
         name
         for name in names

@@ -99,7 +99,7 @@ class _Files:
         )
         self.table = Matcher(
             [line for tool in sorted(tools) for line in CONFIGURATION.get(tool, ())],
-            own=True,
+            builtin=True,
         )
         self._names = re.compile(self.names)
 

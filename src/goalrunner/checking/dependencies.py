@@ -375,7 +375,7 @@ def _text(path: str) -> str:
 
 def build_state(workspace: Path, paths: Sequence[str]) -> str:
     """Return a hash over names, sizes and times of build output, which validators see; caches are left out."""
-    caches = Patterns(CACHES, own=True)
+    caches = Patterns(CACHES, builtin=True)
     seen = [
         path for path in paths if not (caches.match(path) or caches.match(f"{path}/x"))
     ]

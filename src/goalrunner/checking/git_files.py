@@ -1,4 +1,8 @@
-"""What checks depend on around a workspace: settings of git, and checks and their configuration outside of it."""
+"""The files that checks depend on and that snapshots of the workspace do not contain.
+
+These are settings and hooks of git, configuration above the workspace, and checks
+outside of it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -30,17 +35,33 @@ _LARGEST_SETTING = 1_000_000
 _MOST_FILES = 2_000
 """Files of a folder of checks outside of the workspace."""
 _STEERING = re.compile(
-    r"(filter|alias|include|includeif|extensions)\..*|diff\.(external|.*\.\w+)|merge\..*\.driver"
-    r"|core\.(worktree|attributesfile|excludesfile|autocrlf|eol|symlinks|sparse\w+|bare|ignorecase)"
+    r"(filter|alias|include|includeif|extensions)\..*"
+    r"|diff\.(external|.*\.\w+)|merge\..*\.driver"
+    r"|core\.(worktree|attributesfile|excludesfile|autocrlf|eol|symlinks|sparse\w+"
+    r"|bare|ignorecase)"
 )
-"""Keys of git's configuration that decide which files its commands read and write, or which programs they start."""
+"""Keys of git's configuration that decide which files its commands read and write, or
+which programs they start."""
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """What differs from the start of the run."""
+
+    originals: dict[Path, File]
+    """The files that were changed or deleted, with their content at the start."""
+    new: set[Path]
+
+    @property
+    def paths(self) -> set[Path]:
+        return self.originals.keys() | self.new
 
 
 class GitSettings:
-    """The settings of the repository around a workspace, and in it the configuration above the workspace, and other checks.
+    """The files that checks depend on and that snapshots do not contain.
 
-    `checks` are paths outside of the workspace that validators name, relative to it. What is in the repository is kept in
-    the file `record` for a run that is resumed.
+    `checks` are paths outside of the workspace that validators name, relative to it.
+    The files of the start are recorded in the file `record` for a resumed run.
     """
 
     def __init__(
@@ -54,102 +75,111 @@ class GitSettings:
         self._start: dict[Path, File] = {}
 
     def remember(self) -> None:
-        """Read them at the start, or what an earlier process kept. Raise WorkspaceError if the record is damaged."""
-        if not self._record.exists():
-            self._start = self._now()
-            rows = [
-                (str(path), one.mode, base64.b64encode(one.data).decode())
-                for path, one in self._start.items()
-            ]
-            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self._record, json.dumps(rows).encode())
+        """Read the files at the start, or the record of an earlier process.
+
+        Raise WorkspaceError if the record is damaged.
+        """
+        if self._record.exists():
+            self._read_record()
             return
+        self._start = self._now()
+        rows = [
+            (str(path), file.mode, base64.b64encode(file.data).decode())
+            for path, file in self._start.items()
+        ]
+        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(self._record, json.dumps(rows).encode())
+
+    def _read_record(self) -> None:
         try:
-            rows = json.loads(self._record.read_bytes())
-            self._start = {
-                Path(path): File(int(mode), base64.b64decode(data))
-                for path, mode, data in rows
-            }
+            for path, mode, data in json.loads(self._record.read_bytes()):
+                self._start[Path(path)] = File(int(mode), base64.b64decode(data))
         except (OSError, ValueError, TypeError) as error:
-            message = f"the run was made by another version of goal, or {self._record} is damaged: {error}"
             raise WorkspaceError(
-                message, "start a new run: goal run GOAL_FILE"
+                "the run was made by another version of goal, "
+                f"or {self._record} is damaged: {error}",
+                "start a new run: goal run GOAL_FILE",
             ) from error
 
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:
-        """Return the workspace's layer with settings that differ put back, and layers for folders outside of it."""
-        roots, (put, hide) = self.roots(), self._differing()
-        tops: list[Path] = []
-        for folder in sorted(
-            {path.parent for path in self._above(put.keys() | hide)},
-            key=lambda path: len(path.parts),
-        ):
-            if not any(folder.is_relative_to(top) for top in tops):
-                tops.append(folder)
-        roots = (
-            *tops,
-            *(
-                root
-                for root in roots
-                if not any(root.is_relative_to(top) for top in tops)
-            ),
-        )
-        layers, rest = [workspace, *map(Layer, roots)], put.keys() | hide
-        for number, layer in enumerate(layers):
-            own = {path for path in rest if path.is_relative_to(layer.root)}
-            rest -= own
-            names = {path: path.relative_to(layer.root).as_posix() for path in own}
-            restored = {names[path]: one for path, one in put.items() if path in own}
-            hidden = {names[path] for path in hide & own}
-            layers[number] = Layer(
-                layer.root, {**layer.put, **restored}, layer.hide | hidden
-            )
+        """Return the layers in which these files are as at the start.
+
+        The first one is the workspace's, the others are for folders outside of it.
+        """
+        roots = self.roots()
+        differences = self._differences()
+        tops = _topmost(path.parent for path in self._above(differences.paths))
+        outside = [root for root in roots if not _is_in_one(root, tops)]
+        layers: list[Layer] = []
+        remaining = differences.paths
+        for layer in (workspace, *map(Layer, (*tops, *outside))):
+            # A path belongs to one layer alone, even if git folders lie in each other.
+            inside = {path for path in remaining if path.is_relative_to(layer.root)}
+            remaining -= inside
+            put = dict(layer.put)
+            hide = set(layer.hide)
+            for path in inside:
+                name = path.relative_to(layer.root).as_posix()
+                if path in differences.originals:
+                    put[name] = differences.originals[path]
+                else:
+                    hide.add(name)
+            layers.append(Layer(layer.root, put, frozenset(hide)))
         return tuple(layers)
 
-    def _differing(self) -> tuple[dict[Path, File], set[Path]]:
-        """Return what has another content than at the start, with that content, and what is new."""
+    def _differences(self) -> _Differences:
         now = self._now()
-        put = {
-            path: one
-            for path, one in self._start.items()
-            if not _is_same(path, one, now.get(path))
+        originals = {
+            path: original
+            for path, original in self._start.items()
+            if not _is_same(path, original, now.get(path))
         }
-        return put, {
+        # A new manifest without settings of checks is no difference.
+        new = {
             path
             for path in now.keys() - self._start.keys()
             if not _is_same(path, None, now[path])
         }
+        return _Differences(originals, new)
 
     def above(self) -> list[Path]:
-        """Return the checks outside of the workspace, and the configuration above it, that differ from the start."""
-        put, hide = self._differing()
-        return self._above(put.keys() | hide)
+        """Return checks outside of the workspace, and configuration above it, that differ.
+
+        The paths are sorted.
+        """
+        return self._above(self._differences().paths)
 
     def steering(self) -> list[str]:
-        """Return the settings of git that differ and change what its commands read or start, hooks aside."""
-        put, hide = self._differing()
-        folders, found = git_folders(self._workspace), []
-        for path in sorted(put.keys() | hide):
-            if (
-                path.parent.name == "hooks"
-                or path.name == "exclude"
-                or not any(map(path.is_relative_to, folders))
-            ):
+        """Return the settings of git that differ and change what its commands do.
+
+        They decide what git reads or which programs it starts. Hooks are left out.
+        """
+        differences = self._differences()
+        folders = git_folders(self._workspace)
+        settings: list[str] = []
+        for path in sorted(differences.paths):
+            is_of_git = any(map(path.is_relative_to, folders))
+            # Checks run without hooks, and info/exclude starts nothing.
+            if not is_of_git or path.parent.name == "hooks" or path.name == "exclude":
                 continue
             name = os.path.relpath(path, self._workspace)
             if path.name not in ("config", "config.worktree"):
-                found.append(name)
+                settings.append(name)
                 continue
-            before = put[path].data if path in put else b""
-            changed = self._rows(before) ^ self._rows(content(path))
-            keys = {row.partition("\n")[0] for row in changed}
-            found += [
+            original = differences.originals.get(path)
+            before = b"" if original is None else original.data
+            changed_rows = self._rows(before) ^ self._rows(content(path))
+            keys = {row.partition("\n")[0] for row in changed_rows}
+            settings += [
                 f"{name} ({key})" for key in sorted(keys) if _STEERING.fullmatch(key)
             ]
-        return found
+        return settings
 
     def _rows(self, config: bytes) -> set[str]:
-        """Return the keys of a configuration file, in lower case, each with its value after a newline."""
+        """Return the keys of a configuration file, each with its value after a newline.
+
+        Git prints keys in lower case, so that one key has one spelling.
+        """
         listing = ("config", "--no-includes", "--file", "-", "--list", "-z")
         _, output, _ = ask_git(
             self._workspace, *listing, environ=os.environ, timeout=60.0, stdin=config
@@ -157,82 +187,99 @@ class GitSettings:
         return set(output.decode(errors="replace").split("\0"))
 
     def _above(self, paths: Iterable[Path]) -> list[Path]:
-        return sorted(
-            path
-            for path in paths
-            if self._workspace.is_relative_to(path.parent)
-            or any(path.is_relative_to(check) for check in self._checks)
-        )
+        """Return the paths that lie directly above the workspace, or are checks."""
+        above: list[Path] = []
+        for path in paths:
+            is_check = any(path.is_relative_to(check) for check in self._checks)
+            if is_check or self._workspace.is_relative_to(path.parent):
+                above.append(path)
+        return sorted(above)
 
     def _files_of_checks(self, repository: Path) -> Iterator[Path]:
-        """Yield the files of the checks outside of the workspace that lie in its repository."""
-        for path in self._checks:
-            if not path.is_relative_to(repository) or self._workspace.is_relative_to(
-                path
-            ):
+        """Yield the files of the checks outside of the workspace in its repository."""
+        for check in self._checks:
+            is_inside = check.is_relative_to(repository)
+            if not is_inside or self._workspace.is_relative_to(check):
                 continue
-            files = (path.parent / name for name in [path.name] if not path.is_dir())
-            inner = (
-                Path(folder) / name
-                for folder, _, names in os.walk(path)
-                for name in sorted(names)
-            )
-            yield from (
-                *files,
-                *islice(
-                    (one for one in inner if "__pycache__" not in one.parts),
-                    _MOST_FILES,
-                ),
-            )
+            if not check.is_dir():
+                yield check
+            yield from islice(_files_below(check), _MOST_FILES)
 
     def roots(self) -> tuple[Path, ...]:
-        """Return the git folders that lie outside of the workspace, without those in another one."""
-        found: list[Path] = []
+        """Return the git folders outside of the workspace, the outermost ones alone."""
+        roots: list[Path] = []
         for folder in git_folders(self._workspace):
-            if not any(
-                folder.is_relative_to(root) for root in (self._workspace, *found)
-            ):
-                found.append(folder)
-        return tuple(found)
+            if not _is_in_one(folder, [self._workspace, *roots]):
+                roots.append(folder)
+        return tuple(roots)
 
     def _now(self) -> dict[Path, File]:
-        found: dict[Path, File] = {}
-        paths = [
-            folder / name
-            for folder in git_folders(self._workspace)
-            for name in _SETTINGS
-        ]
-        for folder in git_folders(self._workspace):
-            paths += (
-                path for path in folder.glob("hooks/*") if path.suffix != ".sample"
-            )
-        repository = enclosing(self._workspace)
-        for folder in self._workspace.parents:
-            if repository and folder.is_relative_to(repository.root):
-                paths += (
-                    path for path in folder.glob("*") if configures_runners(path.name)
-                )
-        paths += self._files_of_checks(repository.root) if repository else ()
-        for path in paths:
+        """Return the files as they are now."""
+        files: dict[Path, File] = {}
+        for path in self._paths():
             info = lstat(str(path))
-            is_file = info is not None and stat.S_IFMT(info.st_mode) in (
-                stat.S_IFREG,
-                stat.S_IFLNK,
-            )
-            if info and is_file and info.st_size <= _LARGEST_SETTING:
-                data = read_whole(str(path), info.st_mode)
-                found |= {path: File(info.st_mode, data)} if data is not None else {}
-        return found
+            if info is None or info.st_size > _LARGEST_SETTING:
+                continue
+            if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):
+                continue
+            data = read_whole(str(path), info.st_mode)
+            if data is not None:
+                files[path] = File(info.st_mode, data)
+        return files
+
+    def _paths(self) -> Iterator[Path]:
+        """Yield where such files may lie; they need not exist."""
+        for folder in git_folders(self._workspace):
+            yield from (folder / name for name in _SETTINGS)
+            for hook in folder.glob("hooks/*"):
+                if hook.suffix != ".sample":
+                    yield hook
+        repository = enclosing(self._workspace)
+        if repository is None:
+            return
+        # Programs such as pytest look for their configuration up to the repository.
+        for folder in self._workspace.parents:
+            if folder.is_relative_to(repository.root):
+                for path in folder.glob("*"):
+                    if configures_runners(path.name):
+                        yield path
+        yield from self._files_of_checks(repository.root)
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, without bytecode."""
+    for parent, _, names in os.walk(folder):
+        for name in sorted(names):
+            path = Path(parent) / name
+            if "__pycache__" not in path.parts:
+                yield path
+
+
+def _is_in_one(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _topmost(folders: Iterable[Path]) -> list[Path]:
+    """Return the folders that lie in no other one of them."""
+    tops: list[Path] = []
+    for folder in sorted(set(folders), key=lambda path: len(path.parts)):
+        if not _is_in_one(folder, tops):
+            tops.append(folder)
+    return tops
 
 
 def _is_same(path: Path, old: File | None, new: File | None) -> bool:
-    """Return whether nothing that concerns checks differs; None stands for a file that does not exist."""
-    parts = [
-        check_part(path.name, None if one is None else one.data) for one in (old, new)
-    ]
-    return old == new or (
-        parts[0] == parts[1] and (old is None or new is None or old.mode == new.mode)
-    )
+    """Return whether nothing that concerns checks differs.
+
+    None stands for a file that does not exist.
+    """
+    if old == new:
+        return True
+    if old is not None and new is not None and old.mode != new.mode:
+        return False
+    old_part = check_part(path.name, None if old is None else old.data)
+    new_part = check_part(path.name, None if new is None else new.data)
+    return old_part == new_part
 
 
 NO_HOOKS = {
@@ -246,33 +293,33 @@ NO_HOOKS = {
 
 
 def git_folders(workspace: Path) -> tuple[Path, ...]:
-    """Return the git folders of a workspace: the one that worktrees share first, then the worktree's own, and submodules."""
-    found = enclosing(workspace)
-    if found is None:
+    """Return the git folders of a workspace.
+
+    The one that worktrees share is the first, then the worktree's, then submodules.
+    """
+    repository = enclosing(workspace)
+    if repository is None:
         return ()
-    folders = dict.fromkeys(
-        Path(os.path.realpath(folder)) for folder in (found.common, found.git_dir)
-    )
-    modules = Path(os.path.realpath(found.common)) / "modules"
-    inner = [
-        Path(folder)
-        for folder, _, files in os.walk(modules)
-        if "HEAD" in files and "config" in files
-    ]
-    return (*folders, *sorted(inner))
+    common = Path(os.path.realpath(repository.common))
+    git_dir = Path(os.path.realpath(repository.git_dir))
+    submodules: list[Path] = []
+    for folder, _, names in os.walk(common / "modules"):
+        if "HEAD" in names and "config" in names:
+            submodules.append(Path(folder))
+    return (*dict.fromkeys((common, git_dir)), *sorted(submodules))
 
 
 def without_git(layers: Sequence[Layer], workspace: Path) -> tuple[Layer, ...]:
-    """Return the layers without what lies in git folders."""
+    """Return the layers without the paths in git folders."""
     folders = git_folders(workspace)
-    found = []
+    reduced_layers: list[Layer] = []
     for layer in layers:
         root = Path(os.path.realpath(layer.root))
-        inside = {
+        of_git = {
             path
             for path in (*layer.put, *layer.hide)
-            if any((root / path).is_relative_to(one) for one in folders)
+            if _is_in_one(root / path, folders)
         }
-        put = {path: file for path, file in layer.put.items() if path not in inside}
-        found.append(Layer(layer.root, put, layer.hide - inside))
-    return tuple(found)
+        put = {path: file for path, file in layer.put.items() if path not in of_git}
+        reduced_layers.append(Layer(layer.root, put, layer.hide - of_git))
+    return tuple(reduced_layers)

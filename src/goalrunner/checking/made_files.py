@@ -20,7 +20,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
 
-_CACHES = Patterns(CACHES, own=True)
+_CACHES = Patterns(CACHES, builtin=True)
 
 
 class MadeFiles:

@@ -28,7 +28,7 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair, raw
 from goalrunner.snapshots.store import SnapshotStore
 
-_CACHES = Patterns(CACHES, own=True)
+_CACHES = Patterns(CACHES, builtin=True)
 _NOT_KEPT = "its original content is not kept"
 
 

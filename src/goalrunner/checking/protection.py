@@ -66,8 +66,8 @@ Mode = Literal["default", "protect", "editable"]
 PathChange = Literal["new", "changed", "deleted"]
 PathKind = Literal["source", "test", "configuration", "script", "data"]
 
-_CACHES = Patterns(CACHES, own=True)
-_IS_MANIFEST = Matcher(MANIFESTS, own=True)
+_CACHES = Patterns(CACHES, builtin=True)
+_IS_MANIFEST = Matcher(MANIFESTS, builtin=True)
 _IMPORTED_BY_CHECKERS = sys.stdlib_module_names | {
     "mypy_extensions",
     "typing_extensions",

@@ -263,7 +263,7 @@ def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
     """
     if not re.fullmatch(_KNOWN, setup, re.VERBOSE):
         return list(paths)
-    patterns = Patterns((*MANIFESTS, *_COMPILED), own=True)
+    patterns = Patterns((*MANIFESTS, *_COMPILED), builtin=True)
     return [path for path in paths if patterns.match(path)]
 
 

@@ -284,9 +284,9 @@ def folders_of(paths: Iterable[str]) -> frozenset[str]:
 class Matcher:
     """Patterns that are matched without regard to case and to the form of Unicode."""
 
-    def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
+    def __init__(self, lines: Sequence[str], *, builtin: bool = False) -> None:
         self._given = {one_spelling(line): line for line in lines}
-        self._patterns = Patterns(tuple(self._given), own=own)
+        self._patterns = Patterns(tuple(self._given), builtin=builtin)
 
     def __call__(self, path: str) -> bool:
         return self._patterns.match(one_spelling(path))
@@ -311,6 +311,6 @@ def one_spelling(text: str) -> str:
     )
 
 
-is_test_file = Matcher(TEST_FILES, own=True)
+is_test_file = Matcher(TEST_FILES, builtin=True)
 """Whether a path is a test by the name of its file."""
-_IS_TEST_DATA = Matcher(TEST_DATA, own=True)
+_IS_TEST_DATA = Matcher(TEST_DATA, builtin=True)

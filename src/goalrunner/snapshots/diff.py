@@ -446,10 +446,13 @@ class Patterns:
     Paths are relative, with forward slashes, in the form of `objects.shown`. Case matters on every system.
     """
 
-    def __init__(self, lines: Sequence[str], *, own: bool = False) -> None:
-        """Raise UsageError for an invalid pattern; `own` patterns, made by this program, are compiled at their first use."""
+    def __init__(self, lines: Sequence[str], *, builtin: bool = False) -> None:
+        """Raise UsageError for an invalid pattern.
+
+        `builtin` patterns, made by this program, are compiled at their first use.
+        """
         self.lines = tuple(lines)
-        if self.lines and not own:
+        if self.lines and not builtin:
             _compiled(self.lines)
 
     def rule(self, path: str) -> str | None:

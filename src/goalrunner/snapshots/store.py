@@ -77,7 +77,7 @@ class SnapshotStore(SnapshotReader):
         git = Git(
             self.folder, self.workspace, os.environ if environ is None else environ
         )
-        super().__init__(git, Patterns((*CACHES, *outputs), own=not outputs))
+        super().__init__(git, Patterns((*CACHES, *outputs), builtin=not outputs))
         self._states = RepositoryStates(git)
         self._large = large
         self._is_first = True
