@@ -195,8 +195,8 @@ PYTHON = frozenset({"python"})
 def seen(*files: str, **more: object) -> ObservedChecks:
     return ObservedChecks(
         frozenset(files),
-        **{"languages": PYTHON, "tools": frozenset({"pytest"}), **more},
-    )  # type: ignore[arg-type]
+        **{"languages": PYTHON, "tools": frozenset({"pytest"}), **more},  # type: ignore[arg-type]
+    )
 
 
 @pytest.mark.parametrize(

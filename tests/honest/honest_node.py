@@ -37,10 +37,10 @@ NODE = tuple(
         {**_JS, **more},
         run,
         objective,
-        alone=alone,
+        alone=alone,  # type: ignore[arg-type]
         labels=labels,
         needs=("npm",),
-    )  # type: ignore[arg-type]
+    )
     for name, about, work, more, run, objective, alone, labels in (
         (
             "npm_only",

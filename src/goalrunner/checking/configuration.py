@@ -1,4 +1,8 @@
-"""Which files configure the programs of checks, by the tables of `core.tools` and by the programs that are started."""
+"""Which files configure the programs of checks.
+
+The tables of `core.tools` say what configures a program; the programs that validators
+start say which of them count.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +34,25 @@ _MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
 _WRITTEN_AS_CODE = re.compile(r"[\w.-]+\.config\.\w+")
 """vite.config.ts. It configures something if it lies beside a package.json."""
 _OUTER = re.compile(r"(?:^|/)(?:\.[^/]+|__mocks__|gradle|buildSrc)(?:/.*)?$")
-
-
+"""Folders whose configuration takes effect in the folder above them."""
 _AS_CODE = re.compile(r"rc\.|\.(?:config|conf|setup|workspace|projects)\.")
 _NO_SETTINGS = re.compile(r"\.(?:md|rst|html|lock|log|png|svg)$")
 
 
 class Configuration:
-    """The configuration of programs; of all known ones if `tools` is None."""
+    """The configuration of programs; of all in the tables if `tools` is None."""
 
     def __init__(self, tools: Collection[str] | None) -> None:
-        known = {*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS}
-        started = known if tools is None else known.intersection(tools)
-        self._checkers, self._runners = (
-            _Files(started & CHECKERS),
-            _Files(started - CHECKERS),
-        )
-        self._reads_ignore_file = (
-            tools is not None and not LEAVE_OUT_IGNORED.isdisjoint(tools)
-        )
+        programs = {*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS}
+        self._reads_ignore_file = False
+        if tools is not None:
+            programs.intersection_update(tools)
+            # Ruff and others leave out what git ignores.
+            self._reads_ignore_file = not LEAVE_OUT_IGNORED.isdisjoint(tools)
+        self._checkers = _FilesOfPrograms(programs & CHECKERS)
+        self._runners = _FilesOfPrograms(programs - CHECKERS)
         self._has_javascript = any(
-            "__mocks__/" in CONFIGURATION.get(name, ()) for name in started
+            "__mocks__/" in CONFIGURATION.get(program, ()) for program in programs
         )
 
     def of(self, path: str, start: StartFiles) -> Configures | None:
@@ -58,69 +60,71 @@ class Configuration:
         name = one_spelling(posixpath.basename(path))
         if name in IN_PARTS:
             return "both" if name in _MIXED else "tests"
-        if name in _PYTHON_ITSELF or self._runners(path):
+        if name in _PYTHON_ITSELF or self._runners.matches(path):
             return "tests"
-        if self._checkers(path) or (name == ".gitignore" and self._reads_ignore_file):
+        if self._checkers.matches(path):
+            return "code"
+        if name == ".gitignore" and self._reads_ignore_file:
             return "code"
         if self._has_javascript and _WRITTEN_AS_CODE.fullmatch(name):
-            return (
-                "tests"
-                if posixpath.join(posixpath.dirname(path), "package.json")
-                in start.paths
-                else None
-            )
+            manifest = posixpath.join(posixpath.dirname(path), "package.json")
+            return "tests" if manifest in start.paths else None
         return None
 
     def among(self, start: StartFiles) -> set[str]:
         """Return the files of the start that configure something."""
-        by_name = rf"{'|'.join(map(re.escape, (*IN_PARTS, *_PYTHON_ITSELF, '.gitignore')))}|{_WRITTEN_AS_CODE.pattern}"
-        names = re.compile(
-            rf"(?:.*/)?(?:{by_name}|{self._checkers.names}|{self._runners.names})"
-        )
-        found = (
-            start.spelled(names.fullmatch)
-            | start.matching(self._checkers.table)
-            | start.matching(self._runners.table)
-        )
-        return {path for path in found if self.of(path, start)}
+        names = map(re.escape, (*IN_PARTS, *_PYTHON_ITSELF, ".gitignore"))
+        patterns = [
+            *names,
+            _WRITTEN_AS_CODE.pattern,
+            self._checkers.names,
+            self._runners.names,
+        ]
+        # One search over all paths first: `of` is too slow for 100,000 files.
+        by_name = re.compile(rf"(?:.*/)?(?:{'|'.join(patterns)})")
+        candidates = start.spelled(by_name.fullmatch)
+        candidates |= start.matching(self._checkers.table)
+        candidates |= start.matching(self._runners.table)
+        return {path for path in candidates if self.of(path, start)}
 
 
-class _Files:
-    """The files of programs: those of the table, and those that begin with a program's name."""
+class _FilesOfPrograms:
+    """The files of the tables, and those that begin with the name of a program."""
 
     def __init__(self, tools: Collection[str]) -> None:
-        named = sorted(
-            map(re.escape, (CONFIGURED_BY_NAME | CHECKERS).intersection(tools)),
-            key=len,
-            reverse=True,
-        )
-        self.names = (
-            rf"\.?(?:{'|'.join(named) or '(?!)'})(?:(?:rc|ignore)?(?:[._-][^/]*)?)"
-        )
-        self.table = Matcher(
-            [line for tool in sorted(tools) for line in CONFIGURATION.get(tool, ())],
-            builtin=True,
-        )
+        names = (CONFIGURED_BY_NAME | CHECKERS).intersection(tools)
+        # The first alternative that matches is taken, so a longer name goes first.
+        longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+        any_name = "|".join(longest_first) or "(?!)"
+        self.names = rf"\.?(?:{any_name})(?:(?:rc|ignore)?(?:[._-][^/]*)?)"
         self._names = re.compile(self.names)
+        lines: list[str] = []
+        for tool in sorted(tools):
+            lines += CONFIGURATION.get(tool, ())
+        self.table = Matcher(lines, builtin=True)
 
-    def __call__(self, path: str) -> bool:
-        name = one_spelling(posixpath.basename(path))
+    def matches(self, path: str) -> bool:
+        """Return whether a path is such a file."""
         if self.table(path):
             return True
+        name = one_spelling(posixpath.basename(path))
+        if not self._names.fullmatch(name):
+            return False
         # eslint.config.js is configuration, coverage.py is a module.
         is_settings = language_of(name) is None and not _NO_SETTINGS.search(name)
-        return self._names.fullmatch(name) is not None and (
-            is_settings or _AS_CODE.search(name) is not None
-        )
+        return is_settings or _AS_CODE.search(name) is not None
 
 
 def is_python_itself(path: str) -> bool:
-    """Return whether Python reads a file wherever it lies on its path: sitecustomize.py."""
+    """Return whether Python reads a file in each folder of its path: sitecustomize."""
     return one_spelling(posixpath.basename(path)) in _PYTHON_ITSELF
 
 
 def folder_configured(path: str) -> str:
-    """Return the folder in which a file of configuration takes effect: that of `.cargo/config.toml` is the one above."""
+    """Return the folder in which a file of configuration takes effect.
+
+    For `.cargo/config.toml` it is the folder above `.cargo`.
+    """
     return _OUTER.sub("", posixpath.dirname(path))
 
 
