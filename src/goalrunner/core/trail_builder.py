@@ -143,7 +143,7 @@ class TrailBuilder:
         if own := persons_text(text):
             self._user_texts.append(UserText(self._round, own))
 
-    def said(self, text: str, *, summary: bool = False) -> None:
+    def claimed(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
         if text.strip():
             self._response = self._response if summary else len(self._items)
@@ -226,7 +226,7 @@ class TrailBuilder:
         is_output = self._subagents and call.tool == "TaskOutput"
         is_report = call.summary or (is_output and _COMMAND_TASK not in text[:_HEAD])
         if is_report or text.strip() in call.given:
-            self.said(text, summary=is_report)
+            self.claimed(text, summary=is_report)
             return
         if call.forgeable:
             path = clean(" ".join(call.forgeable.split()))
@@ -453,7 +453,7 @@ def add_message(
         is_persons = not results and message.get(ORIGIN, "user") == "user"
         trail.user(said if is_persons else "")
     elif role == "assistant":
-        trail.said(said, summary=claims)
+        trail.claimed(said, summary=claims)
         for call in calls_of(message):
             started = start_of(message.get(TIMESTAMP))
             trail.called(
@@ -469,7 +469,7 @@ def add_message(
         )
     for result in results:
         if claims:
-            trail.said(result.text, summary=True)
+            trail.claimed(result.text, summary=True)
         else:
             trail.result(
                 result.id,

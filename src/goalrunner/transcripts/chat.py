@@ -117,10 +117,12 @@ class ClaudeCodeReader(ChatReader):
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
         if row["type"] == "summary":
-            self.trail.said(text(row.get("summary")), summary=True)
+            self.trail.claimed(text(row.get("summary")), summary=True)
         elif row["type"] in ("user", "assistant"):
             if row.get("isCompactSummary"):
-                self.trail.said(clean(text_of(row["message"]["content"])), summary=True)
+                self.trail.claimed(
+                    clean(text_of(row["message"]["content"])), summary=True
+                )
             elif not row.get("isMeta"):
                 super().add(row["message"], claims=bool(row.get("isSidechain")))
 
@@ -297,7 +299,7 @@ class GeminiReader(RowReader):
             ):
                 self.trail.user(clean(said))
             elif message.get("type") == "gemini":
-                self.trail.said(clean(said))
+                self.trail.claimed(clean(said))
                 for call in items(message.get("toolCalls")):
                     self._call(call)
 
@@ -346,7 +348,7 @@ class QwenReader(RowReader):
     def add(self, row: Any) -> None:
         trail, kind, inner = self.trail, row["type"], bool(row.get("isSidechain"))
         if kind == "system" and row.get("subtype") == "chat_compression":
-            trail.said(json_of(row.get("systemPayload")), summary=True)
+            trail.claimed(json_of(row.get("systemPayload")), summary=True)
         if kind not in self._MESSAGES:
             return
         parts = items(row["message"]["parts"])
@@ -356,7 +358,7 @@ class QwenReader(RowReader):
         if kind == "user" and said.strip() and not inner:
             trail.user(said)
         elif kind == "assistant":
-            trail.said(said, summary=inner)
+            trail.claimed(said, summary=inner)
         for part in parts:
             call, result = at(part, "functionCall"), at(part, "functionResponse")
             if isinstance(call, dict):
@@ -403,7 +405,7 @@ class OpenCodeReader(RowReader):
             return
         for part in items(row["parts"]):
             if at(part, "type") == "text":
-                self.trail.said(
+                self.trail.claimed(
                     text(part.get("text")), summary=row["info"].get("summary") is True
                 )
             elif at(part, "type") == "tool" and at(part, "state", "status") in (

@@ -67,11 +67,11 @@ class OpenHandsReader(RowReader):
         )
         match row["kind"]:
             case "MessageEvent" if row["source"] == "agent":
-                trail.said(block_text(at(row, "llm_message", "content")))
+                trail.claimed(block_text(at(row, "llm_message", "content")))
             case "MessageEvent" if row["source"] == "user":
                 trail.user(block_text(at(row, "llm_message", "content")))
             case "ActionEvent":
-                trail.said(
+                trail.claimed(
                     "\n".join(
                         text(at(block, "text")) for block in items(row.get("thought"))
                     )
@@ -95,7 +95,7 @@ class OpenHandsReader(RowReader):
                     tool=tool,
                 )
             case "Condensation" | "CondensationSummaryEvent":
-                trail.said(text(row.get("summary")), summary=True)
+                trail.claimed(text(row.get("summary")), summary=True)
             case "ACPToolCallEvent" if row.get("status") in ("completed", "failed"):
                 output = block_text(row.get("content")) or block_text(
                     row.get("raw_output")
@@ -115,7 +115,7 @@ class OpenHandsReader(RowReader):
             block_text(at(observation, "content")),
         )
         if kind == "FinishObservation" or kind in self._REPORTS:
-            self.trail.said(output, summary=kind != "FinishObservation")
+            self.trail.claimed(output, summary=kind != "FinishObservation")
             return
         failed: tuple[str, ...] = (
             ("error",) if at(observation, "is_error") is True else ()
@@ -185,18 +185,18 @@ class OpenHandsV0Reader(RowReader):
             self._acted(row["action"], row.get("args"), row)
 
     def _acted(self, kind: str, args: Any, event: dict[str, Any]) -> None:
-        self.trail.said(text(at(args, "thought")))
+        self.trail.claimed(text(at(args, "thought")))
         if kind == "message":
-            self.trail.said(text(at(args, "content")))
+            self.trail.claimed(text(at(args, "content")))
         elif kind == "finish":
             said = (
                 text(at(args, "final_thought"))
                 or text(at(args, "message"))
                 or text(event.get("message"))
             )
-            self.trail.said(said or block_text(at(args, "outputs")))
+            self.trail.claimed(said or block_text(at(args, "outputs")))
         elif kind == "condensation":
-            self.trail.said(text(at(args, "summary")), summary=True)
+            self.trail.claimed(text(at(args, "summary")), summary=True)
         elif kind not in self._NO_CALLS and isinstance(args, dict):
             given = {
                 key: value
@@ -213,7 +213,9 @@ class OpenHandsV0Reader(RowReader):
     def _observed(self, kind: str, event: dict[str, Any]) -> None:
         output, extras = block_text(event.get("content")), event.get("extras")
         if kind in ("condense", "delegate", "agent_delegate"):
-            self.trail.said(output or block_text(at(extras, "outputs")), summary=True)
+            self.trail.claimed(
+                output or block_text(at(extras, "outputs")), summary=True
+            )
         elif kind not in self._NO_RESULTS:
             facts = _ended(at(extras, "metadata", "exit_code"), at(extras, "exit_code"))
             if kind in ("error", "user_rejected"):
@@ -311,7 +313,7 @@ class AcpReader(RowReader):
             self._written.clear()
 
     def _end_answer(self) -> None:
-        self.trail.said("".join(self._said))
+        self.trail.claimed("".join(self._said))
         self._said.clear()
 
     def _end(self, identifier: str, call: dict[str, Any]) -> None:

@@ -92,7 +92,7 @@ def add_item(trail: TrailBuilder, item: dict[str, Any]) -> None:
     if kind == "message" and item.get("role") == "user":
         trail.user(block_text(item.get("content")))
     elif kind == "message" and item.get("role") == "assistant":
-        trail.said(block_text(item.get("content")))
+        trail.claimed(block_text(item.get("content")))
     elif kind in _AT_PROVIDER:
         _add_at_provider(trail, kind, item)
     elif found := _CALL.fullmatch(kind):
@@ -200,7 +200,7 @@ class CodexReader(RowReader):
     def add(self, row: Any) -> None:
         payload = row["payload"]
         if row["type"] == "compacted":
-            self.trail.said(text(at(payload, "message")), summary=True)
+            self.trail.claimed(text(at(payload, "message")), summary=True)
         elif row["type"] == "response_item":
             context = payload.get("role") == "user" and block_text(
                 payload.get("content")
@@ -251,7 +251,7 @@ class MiniSweAgentReader(ChatReader):
             identifier = text(row.get("tool_call_id")) if role == "tool" else ""
             self.trail.result(identifier, said, failed or self._code(row), tool="bash")
         elif role == "exit":
-            self.trail.said(said)
+            self.trail.claimed(said)
         elif role == "user":
             self.trail.user()  # a template of the program, with the task in it
         else:
@@ -304,7 +304,7 @@ class SweAgentReader(RowReader):
 
     def add(self, row: Any) -> None:
         action = row["action"].strip()
-        self.trail.said(text(row.get("thought")) or text(row.get("response")))
+        self.trail.claimed(text(row.get("thought")) or text(row.get("response")))
         if not action:  # the format of the answer was wrong, and nothing ran
             return
         found = self._WRITES.match(action)
@@ -360,7 +360,7 @@ class AtifReader(RowReader):
         if kind == "user" and not copied:
             self.trail.user(block_text(row.get("message")))
         elif kind == "agent":
-            self.trail.said(block_text(row.get("message")), summary=copied)
+            self.trail.claimed(block_text(row.get("message")), summary=copied)
         for call in calls:
             given = call.get("arguments") or {}
             self.trail.called(
@@ -375,6 +375,6 @@ class AtifReader(RowReader):
                 identifier = text(calls[0].get("tool_call_id"))
             # An action of the system, such as a summary of the conversation, is not a result of a tool.
             if copied or kind != "agent" or at(result, "subagent_trajectory_ref"):
-                self.trail.said(output, summary=True)
+                self.trail.claimed(output, summary=True)
             else:
                 self.trail.result(identifier, output)
