@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators.observed_checks import started_checks
+from goalrunner.validators.started_checks import started_checks
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 SPECS = (

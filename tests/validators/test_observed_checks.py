@@ -15,12 +15,8 @@ from goalrunner.core.verdict import (
     SuiteRecord,
     ValidatorResult,
 )
-from goalrunner.validators.observed_checks import (
-    StartedChecks,
-    is_test_of_file,
-    observed_checks,
-    started_checks,
-)
+from goalrunner.validators.observed_checks import is_test_of_file, observed_checks
+from goalrunner.validators.started_checks import StartedChecks, started_checks
 from tests.support.workspaces import write
 
 

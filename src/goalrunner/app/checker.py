@@ -64,8 +64,9 @@ from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators.known_failures import files_of_tests, tests_to_come
-from goalrunner.validators.observed_checks import observed_checks, started_checks
+from goalrunner.validators.observed_checks import observed_checks
 from goalrunner.validators.shell_validator import build_validators
+from goalrunner.validators.started_checks import started_checks
 from goalrunner.validators.suites import is_environmental, without_space
 
 _MANIFESTS = Patterns(MANIFESTS, builtin=True)

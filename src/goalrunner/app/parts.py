@@ -49,8 +49,8 @@ from goalrunner.system.launcher import (
     child_environment,
     in_thread,
 )
-from goalrunner.validators.observed_checks import started_checks
 from goalrunner.validators.shell_validator import build_validators
+from goalrunner.validators.started_checks import started_checks
 
 
 def make_parts(

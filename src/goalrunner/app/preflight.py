@@ -31,8 +31,9 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_lines import missing_program, syntax_error
-from goalrunner.validators.observed_checks import observed_checks, started_checks
+from goalrunner.validators.observed_checks import observed_checks
 from goalrunner.validators.spec_validator import CheckPlace, name_of
+from goalrunner.validators.started_checks import started_checks
 from goalrunner.validators.weaknesses import missing_callable, weaknesses_of
 
 _NAMED = 8  # paths that a line of `describe_checks` names

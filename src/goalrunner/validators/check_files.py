@@ -1,4 +1,8 @@
-"""The files that make up a check: what its line names and starts, directly or through scripts, make and package.json."""
+"""The files that make up a check.
+
+They are what the validator's line starts, directly or through scripts, make and
+package.json, and what it compares results with.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +10,28 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import Program, programs
 from goalrunner.core.tools import (
-    CHECKERS,
-    CONFIGURED_BY_NAME,
     MAKE,
     MAKEFILES,
     PACKAGE_MANAGERS,
     PYTHON_TOOLS,
     SHELLS,
+)
+from goalrunner.validators.program_paths import (
+    PYTEST_PROGRAMS,
+    existing_paths,
+    module_files,
+    operands_of_reader,
+    paths_inside,
+    paths_outside,
+    settings_files,
+    started_files,
 )
 from goalrunner.validators.recipes import (
     INCLUDE,
@@ -32,25 +43,17 @@ from goalrunner.validators.recipes import (
     recipes_of,
 )
 
-_INTERPRETERS = SHELLS | frozenset(
-    "node deno bun ts-node tsx ruby perl php Rscript source . coverage".split()
-)
-_CONFIGURED = MAKE | CHECKERS | CONFIGURED_BY_NAME | {"py.test", "just"}
-_OPTIONS = (
-    "-f", "-c", "--file", "--makefile", "--justfile", "--noxfile", "--conf", "--config-file", "--config", "--rcfile",
-    "--project",
-)  # fmt: skip
-"""Options of these programs whose value is a file that decides what is checked."""
 _DEEPEST = 3
+"""Scripts that start scripts are followed this far."""
 _COMPARES = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "jq"})
 _EXPECTS = frozenset({"diff", "cmp", "comm"})
 _LOOKS_AT = frozenset(
     "grep egrep fgrep rg jq yq test [ [[ cat wc head tail ls stat file".split()
 )
-_WITH_PATTERN = frozenset({"grep", "egrep", "fgrep", "rg", "jq", "yq"})
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CHECKS = re.compile(
-    r"(?<![a-z])(?:run|smoke|unit|self)?(?:check|test|verify|validate|lint|spec|accept|acceptance|ci)(?:s|ing)?(?![a-z])"
+    r"(?<![a-z])(?:run|smoke|unit|self)?"
+    r"(?:check|test|verify|validate|lint|spec|accept|acceptance|ci)(?:s|ing)?(?![a-z])"
 )
 _TOOLING = re.compile(
     r"(?:^|/)(?:tools|scripts|hack|devtools|\.\w+)/|(?:^|/)(?:manage|setup)\.py$"
@@ -65,332 +68,219 @@ _SETTINGS_OF_PYTEST = (
     "setup.cfg",
 )
 _PLUGINS = re.compile(
-    r"^pytest_plugins\s*=\s*([\[(]?[^\])\n]*(?:\n[^\])]*)?)|(?<=[\s\"'])-p[ \"',]+([\w.]+)",
+    r"^pytest_plugins\s*=\s*([\[(]?[^\])\n]*(?:\n[^\])]*)?)"
+    r"|(?<=[\s\"'])-p[ \"',]+([\w.]+)",
     re.MULTILINE,
 )
 _IMPORT = re.compile(r"^\s*(?:import|from)\s+(\w+(?:\s*,\s*\w+)*)", re.MULTILINE)
 _ELSEWHERE = ("-f", "--file", "--makefile", "-C", "--directory")
+"""Options with which make reads another Makefile than that of its folder."""
 _INSTALLED = PYTHON_TOOLS | sys.stdlib_module_names
 
 Role = Literal["script", "named", "compared", "work", "read", "before"]
-"""Why a path belongs to a validator. script: a check; named: started or included, but not named like a check; compared: an
-expectation; work: the program that is checked; read: the `grep` or `test` of the line itself looks at it, while a file that a
-script looks at may steer the script; before: it is missing, and would be found before a file of the check."""
+"""Why a path belongs to a validator.
+
+script: a check.
+named: started or included, but not named like a check.
+compared: an expectation.
+work: the program that is checked.
+read: the `grep` or `test` of the line itself looks at it. A file that a script looks at
+    has no role: it may steer the script.
+before: it does not exist; if it did, it would be used in place of a file of the check.
+"""
 STRICTNESS: tuple[Role, ...] = ("before", "read", "work", "compared", "named", "script")
 """The roles, the strictest last."""
 NAMED: tuple[Role, ...] = ("script", "named", "work")
 """The roles of files that a validator starts."""
 
 
-def _existing(
-    workspace: Path, folder: str, names: Iterable[str], *, folders: bool = False
-) -> set[str]:
-    """Return those of the names that are files in the workspace, with what they link to; with `folders`, also folders."""
-    root = os.path.realpath(workspace)
-    paths = [os.path.normpath(os.path.join(root, folder, name)) for name in names]  # noqa: PTH118 - no link is resolved
-    files = [path for path in paths if os.path.isfile(path)]  # noqa: PTH113
-    found = [path for file in files for path in (file, os.path.realpath(file))]
-    found += [
-        f"{path}/"
-        for path in paths
-        if folders and os.path.isdir(path) and path != root  # noqa: PTH112
-    ]
-    return {
-        path[len(root) + 1 :].replace(os.sep, "/")
-        for path in found
-        if path.startswith(root + os.sep)
-    }
-
-
-def _files(program: Program) -> Iterator[str]:
-    """Yield the files that a program may be made of."""
-    first, rest = (program.words[:1] or ("",))[0], program.words[1:]
-    if program.module:
-        yield from _module_files(first)
-    elif _is_path(first):
-        yield first
-    interprets = program.name in _INTERPRETERS or program.name.startswith(
-        ("python", "pypy")
-    )
-    # The text of the program follows this option. For a shell, -e has another meaning.
-    inline = (
-        "-e"
-        if program.name in ("node", "deno", "bun", "ruby", "perl", "Rscript")
-        else "-c"
-    )
-    if interprets and inline not in rest:
-        operands = [
-            word
-            for word in rest
-            if not word.startswith("-") and word not in ("run", "exec", "--")
-        ]
-        # An option's value may stand before the script, so two words are looked at.
-        for word in operands[:1] + [
-            word
-            for word in operands[1:2]
-            if _is_path(word) and not _is_path(operands[0])
-        ]:
-            yield from (str(word), f"{word.rstrip('/')}/__main__.py")
-
-
-def _settings(program: Program) -> Iterator[str]:
-    """Yield the files that options of a program name as its settings: `make -f X`, `pytest -c X`, `pytest -p plugin`."""
-    rest = program.words[1:]
-    for option, following in (
-        zip_longest(rest, rest[1:], fillvalue="") if program.name in _CONFIGURED else ()
-    ):
-        name, equals, given = option.partition("=")
-        if name in _OPTIONS:
-            yield given if equals else following
-        elif option[:2] in _OPTIONS:
-            yield option[2:]
-        elif option == "-p" and program.name in ("pytest", "py.test"):
-            yield from _module_files(following)
-
-
-def _operands(program: Program) -> list[str]:
-    """Return the paths that a program which looks at files may look at."""
-    words = [
-        word
-        for word in program.words[1:]
-        if re.fullmatch(r"[\w.][\w./+-]*", word) and word not in program.expanded
-    ]
-    return (
-        words[1:]
-        if program.name in _WITH_PATTERN
-        and not {"-e", "-f"}.intersection(program.words)
-        else words
-    )
-
-
-def _decides(program: Program) -> bool:
-    """Return whether the result of a program that looks at files counts: nothing runs in its place, or compares it."""
-    lost = program.lost
-    return lost is None or (
-        lost.how != "||" and lost.instead.partition(" ")[0] not in _EXPECTS
-    )
-
-
-def _outside(program: Program, folder: str) -> Iterator[str]:
-    """Yield the words of a program, and the values of its options, that may be paths outside of the workspace."""
-    for word in program.words:
-        path = posixpath.normpath(
-            posixpath.join(folder, word.partition("=")[2] or word)
-        )
-        if path.startswith("../") and path.strip("./"):
-            yield path
-
-
-def _inside(workspace: Path, folder: str, names: Iterable[str]) -> Iterator[str]:
-    """Yield the names as paths in the workspace, if they are no folders there; they need not exist."""
-    for name in names:
-        path = posixpath.normpath(posixpath.join(folder, name))
-        if not path.startswith("../") and not (workspace / path).is_dir():
-            yield path
-
-
-def _is_path(word: str) -> bool:
-    return "/" in word or "." in word
-
-
-def _module_files(module: str) -> Iterator[str]:
-    """Yield what importing or running a module may execute: its packages' __init__ files, and itself."""
-    parts = module.split(".")
-    yield from (
-        f"{'/'.join(parts[:length])}/__init__.py" for length in range(1, len(parts) + 1)
-    )
-    yield from (f"{'/'.join(parts)}.py", f"{'/'.join(parts)}/__main__.py")
-
-
 def check_files(spec: ValidatorSpec, workspace: Path) -> dict[str, Role]:
-    """Return the workspace-relative paths that a validator starts or compares with, sorted, each with its role.
+    """Return the paths that a validator starts or compares with, each with its role.
 
-    `./check.sh`, `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`, `make -f X`, and what
-    they start; `checks:done` is checks.py, or the package. A link is named together with the file it leads to. A folder
-    that `diff` reads ends with a slash. What a program merely reads (`mypy src/app.py`) is left out.
+    The paths are sorted and relative to the workspace. They come from `./check.sh`,
+    `python tools/check.py`, `python tools` (its __main__.py), `python -m tools.check`,
+    `make -f X`, and from what these start; `checks:done` is checks.py, or the package.
+    A link is named together with its target. A folder that `diff` reads ends with a
+    slash. What a program only reads (`mypy src/app.py`) is left out.
     """
     return dict(sorted(FollowedLines(spec, workspace).roles.items()))
 
 
 def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
-    """Return the command line of a validator and the texts of scripts, recipes and npm scripts that it leads to."""
-    return tuple(line for line, _ in FollowedLines(spec, workspace).read)
+    """Return the command line of a validator and the scripts that it leads to.
+
+    These are the texts of shell scripts, recipes of make and scripts of package.json.
+    """
+    followed = FollowedLines(spec, workspace)
+    return tuple(line for line, _ in followed.read)
 
 
 def is_named_like_check(path: str) -> bool:
-    """Return whether the name of a file or of one of its folders says that it checks something."""
+    """Return whether a file, or one of its folders, has the name of a check."""
     stem = posixpath.splitext(path)[0]
-    return _CHECKS.search(_CAMEL.sub("_", stem).lower().replace("_", "-")) is not None
+    words = _CAMEL.sub("_", stem).lower().replace("_", "-")
+    return _CHECKS.search(words) is not None
 
 
 class FollowedLines:
-    """The lines that a validator runs, directly or through scripts, with their programs, and the files that they lead to."""
+    """The lines that a validator runs, directly or through scripts.
+
+    With their programs, and the files that they lead to.
+    """
 
     def __init__(self, spec: ValidatorSpec, workspace: Path) -> None:
         self._workspace = workspace
         self.roles: dict[str, Role] = {}
         self.read: dict[tuple[str, str], None] = {}
-        """The lines that were read, with the folder in which they run."""
+        """The lines that were read, in order, each with the folder in which it runs."""
         self.outside: set[str] = set()
-        """Files and folders outside of the workspace that the lines name, relative to it: "../ci/check.sh"."""
+        """Paths outside of the workspace that the lines name: "../ci/check.sh"."""
         self.programs: list[Program | None] = []
         """None stands for a line that is not understood, and for a Python callable."""
-        self.follow(spec.run or "", spec.cwd)
+        self._follow(spec.run or "", spec.cwd)
         if spec.python is not None:
-            self.programs.append(None)
-            module = spec.python.partition(":")[0]
-            entries = [
-                entry
-                for entry in spec.env.get("PYTHONPATH", "").split(os.pathsep)
-                if entry
-            ]
-            for folder in (
-                spec.cwd,
-                "",
-                *(posixpath.join(spec.cwd, entry) for entry in entries),
-            ):
-                self.add(
-                    "script", _existing(self._workspace, folder, _module_files(module))
-                )
-            self.add_earlier(module, spec.cwd)
+            self._add_callable(spec.python.partition(":")[0], spec)
 
-    def add(self, role: Role, paths: Iterable[str]) -> None:
+    def _add(self, role: Role, paths: Iterable[str]) -> None:
         """Add paths; of several roles of a path, the strictest counts."""
         for path in paths:
-            self.roles[path] = max(
-                role, self.roles.get(path, role), key=STRICTNESS.index
-            )
+            earlier_role = self.roles.get(path, role)
+            self.roles[path] = max(role, earlier_role, key=STRICTNESS.index)
 
-    def follow(self, line: str, folder: str, depth: int = 0) -> None:
-        """Follow the programs of a line that runs in a folder of the workspace, and the scripts that they run."""
+    def _add_callable(self, module: str, spec: ValidatorSpec) -> None:
+        """Add the module of a Python validator, wherever it may be imported from."""
+        self.programs.append(None)
+        python_path = spec.env.get("PYTHONPATH", "").split(os.pathsep)
+        entries = [posixpath.join(spec.cwd, entry) for entry in python_path if entry]
+        for folder in (spec.cwd, "", *entries):
+            modules = existing_paths(self._workspace, folder, module_files(module))
+            self._add("script", modules)
+        self._add_shadowing(module, spec.cwd)
+
+    def _follow(self, line: str, folder: str, depth: int = 0) -> None:
+        """Follow the programs of a line that runs in a folder of the workspace."""
         if depth > _DEEPEST or (line, folder) in self.read:
             return
         self.read[line, folder] = None
-        # A script that is not understood as a whole is read line by line.
-        found = programs(line) or [
-            program for part in line.splitlines() for program in programs(part)
-        ]
-        self.programs += found or ([None] if line.strip() else [])
-        for program in found:
-            place = posixpath.normpath(posixpath.join(folder, program.folder))
-            self.outside |= {
-                path
-                for path in _outside(program, place)
-                if (self._workspace / path).exists()
-            }
-            if program.module:
-                tests = [
-                    word
-                    for word in program.words[1:]
-                    if word.partition(".")[0].isidentifier()
-                ]
-                for module in (
-                    program.words[0],
-                    *(tests if program.name == "unittest" else ()),
-                ):
-                    self.add_earlier(module, place)
-            if program.name in _EXPECTS:
-                self.add(
-                    "compared",
-                    _existing(self._workspace, place, program.words[1:], folders=True),
-                )
-            elif program.name in _LOOKS_AT and not depth and _decides(program):
-                self.add("read", _inside(self._workspace, place, _operands(program)))
-            for where in dict.fromkeys(
-                (place, folder)
-            ):  # a `cd` in a subshell counts as well
-                self.add(
-                    "script", _existing(self._workspace, where, _settings(program))
-                )
-                for path in sorted(_existing(self._workspace, where, _files(program))):
-                    self._take(path, program, where, depth)
-            if program.name in ("pytest", "py.test"):
-                self._add_plugins(place)
-            for called in self._called(program, place) if depth < _DEEPEST else ():
-                self.follow(called, place, depth + 1)
+        started = list(programs(line))
+        if not started:
+            # A script that is not understood as a whole is read line by line.
+            for part in line.splitlines():
+                started += programs(part)
+        self.programs += started
+        if not started and line.strip():
+            self.programs.append(None)
+        for program in started:
+            self._follow_program(program, folder, depth)
 
-    def _take(self, path: str, program: Program, folder: str, depth: int) -> None:
-        lost, is_check = program.lost, is_named_like_check(path)
-        text = file_text(self._workspace / path)
-        is_run_by_shell = program.name in SHELLS | {"source", "."} or path.endswith(
-            ".sh"
-        )
-        is_shell = is_run_by_shell or (
-            "." not in posixpath.basename(path) and _SHELL.match(text) is not None
-        )
-        is_compared = (
-            lost is not None
-            and lost.how == "|"
-            and lost.instead.partition(" ")[0] in _COMPARES
-        )
-        if is_check and not (is_compared and depth):
-            self.add("script", (path,))
-        elif not is_compared and (is_shell or (_TOOLING.search(path) and not depth)):
-            self.add("named", (path,))
-        elif not depth:
-            self.add("work", (path,))
-        if path.endswith(".py") and self.roles.get(path) == "script":
-            modules = {
-                name
-                for found in _IMPORT.findall(text)
-                for name in re.findall(r"\w+", found)
-            }
-            for name in modules & sys.stdlib_module_names:
-                self._add_missing(
-                    posixpath.dirname(path), f"{name}.py", f"{name}/__init__.py"
-                )
-        if is_shell and not is_compared:
-            self.follow(text, folder, depth + 1)
+    def _follow_program(self, program: Program, folder: str, depth: int) -> None:
+        """Add the files of a program, and follow the scripts that it runs."""
+        place = posixpath.normpath(posixpath.join(folder, program.folder))
+        for path in paths_outside(program, place):
+            if (self._workspace / path).exists():
+                self.outside.add(path)
+        self._add_shadowing_modules(program, place)
+        self._add_read_files(program, place, is_of_line=depth == 0)
+        # A `cd` in a subshell counts as one before the program, so both folders are
+        # looked at.
+        for start_folder in dict.fromkeys((place, folder)):
+            self._add_started_files(program, start_folder, depth)
+        if program.name in PYTEST_PROGRAMS:
+            self._add_plugins(place)
+        if depth < _DEEPEST:
+            for called_line in self._called_lines(program, place):
+                self._follow(called_line, place, depth + 1)
+
+    def _add_shadowing_modules(self, program: Program, folder: str) -> None:
+        """Add what would be imported in place of the modules of `python -m`."""
+        if not program.module:
+            return
+        self._add_shadowing(program.words[0], folder)
+        if program.name != "unittest":
+            return
+        for word in program.words[1:]:
+            # A word of unittest that is no option names a module of tests.
+            if word.partition(".")[0].isidentifier():
+                self._add_shadowing(word, folder)
+
+    def _add_read_files(
+        self, program: Program, folder: str, *, is_of_line: bool
+    ) -> None:
+        """Add the files that a program compares or looks at."""
+        if program.name in _EXPECTS:
+            operands = program.words[1:]
+            expectations = existing_paths(
+                self._workspace, folder, operands, folders=True
+            )
+            self._add("compared", expectations)
+        elif program.name in _LOOKS_AT and is_of_line and _decides(program):
+            operands_in_workspace = paths_inside(
+                self._workspace, folder, operands_of_reader(program)
+            )
+            self._add("read", operands_in_workspace)
+
+    def _add_started_files(self, program: Program, folder: str, depth: int) -> None:
+        settings = existing_paths(self._workspace, folder, settings_files(program))
+        self._add("script", settings)
+        started = existing_paths(self._workspace, folder, started_files(program))
+        for path in sorted(started):
+            text = file_text(self._workspace / path)
+            is_script = _is_run_by_shell(path, program) or _is_shell_script(path, text)
+            is_compared = _is_compared(program)
+            role = _role_of_started(path, depth, is_script, is_compared)
+            if role is not None:
+                self._add(role, (path,))
+            if path.endswith(".py") and self.roles.get(path) == "script":
+                self._add_shadowed_imports(path, text)
+            if is_script and not is_compared:
+                self._follow(text, folder, depth + 1)
+
+    def _add_shadowed_imports(self, path: str, text: str) -> None:
+        """Add files beside a script that would replace the standard library."""
+        imported: set[str] = set()
+        for names in _IMPORT.findall(text):
+            imported.update(re.findall(r"\w+", names))
+        for name in imported & sys.stdlib_module_names:
+            self._add_missing(
+                posixpath.dirname(path), f"{name}.py", f"{name}/__init__.py"
+            )
 
     def _add_plugins(self, folder: str) -> None:
-        """Add the modules of the workspace that pytest loads as plugins, by its settings and the first conftest.py."""
-        texts = [
-            file_text(self._workspace / folder / name) for name in _SETTINGS_OF_PYTEST
-        ]
-        names = [
-            name
-            for text in texts
-            for found in _PLUGINS.findall(text)
-            for name in re.findall(r"[\w.]+", "".join(found))
-        ]
-        for name in names:
-            self.add(
-                "script",
-                _existing(self._workspace, folder, [*_module_files(name)][-3:-1]),
-            )
+        """Add the modules of the workspace that pytest loads as plugins.
 
-    def _called(self, program: Program, folder: str) -> list[str]:
-        """Return the lines of recipes of make and of scripts of package.json that a program calls."""
-        words, place = program.words[1:], self._workspace / folder
+        They are named in its settings and in the first conftest.py.
+        """
+        for settings_name in _SETTINGS_OF_PYTEST:
+            text = file_text(self._workspace / folder / settings_name)
+            for groups in _PLUGINS.findall(text):
+                for module in re.findall(r"[\w.]+", "".join(groups)):
+                    # Of the plugin itself, not of the packages around it.
+                    files = [*module_files(module)][-3:-1]
+                    plugin = existing_paths(self._workspace, folder, files)
+                    self._add("script", plugin)
+
+    def _called_lines(self, program: Program, folder: str) -> list[str]:
+        """Return the recipes of make, or the script of package.json, of a program."""
         if program.name in PACKAGE_MANAGERS:
-            operands = [
-                word
-                for word in words
-                if not word.startswith("-") and word not in ("run", "run-script")
-            ]
-            name = "test" if operands[:1] == ["t"] else "".join(operands[:1])
-            return [package_scripts(file_text(place / "package.json")).get(name, "")]
-        if program.name not in MAKE or any(
-            word.startswith(_ELSEWHERE) for word in words
-        ):
+            manifest = file_text(self._workspace / folder / "package.json")
+            return [package_scripts(manifest).get(_script_name(program), "")]
+        words = program.words[1:]
+        if program.name not in MAKE:
             return []
-        makefile = makefile_in(place)
-        text = file_text(place / makefile) if makefile else ""
+        if any(word.startswith(_ELSEWHERE) for word in words):
+            return []
+        makefile = makefile_in(self._workspace / folder)
+        if not makefile:
+            return []
+        text = file_text(self._workspace / folder / makefile)
         for included in " ".join(INCLUDE.findall(text)).split():
-            self.add("named", _existing(self._workspace, folder, [included]))
-        if makefile:
-            # make does not run a target that is the name of an existing file, unless it is phony.
-            phony = " ".join(PHONY.findall(text)).split()
-            targets = (
-                word
-                for word in words
-                if word in make_targets(text) and word not in phony
-            )
-            self._add_missing(folder, *MAKEFILES[: MAKEFILES.index(makefile)], *targets)
+            self._add("named", existing_paths(self._workspace, folder, [included]))
+        other_makefiles = MAKEFILES[: MAKEFILES.index(makefile)]
+        self._add_missing(folder, *other_makefiles, *_file_targets(text, words))
         return recipes_of(text, words)
 
-    def add_earlier(self, module: str, folder: str) -> None:
-        """Add files that do not exist and would be imported in place of a module that exists."""
+    def _add_shadowing(self, module: str, folder: str) -> None:
+        """Add missing files that would be imported in place of an existing module."""
         top, path = module.partition(".")[0], module.replace(".", "/")
         if top in _INSTALLED:
             self._add_missing(folder, f"{top}.py", f"{top}/__init__.py")
@@ -400,9 +290,72 @@ class FollowedLines:
             self._add_missing(folder, f"{top}.py")
 
     def _add_missing(self, folder: str, *names: str) -> None:
+        """Add those of the names that do not exist in the workspace."""
         for name in names:
             path = posixpath.normpath(posixpath.join(folder, name))
-            if not path.startswith("../") and not os.path.lexists(
-                self._workspace / path
-            ):
-                self.add("before", (path,))
+            is_inside = not path.startswith("../")
+            if is_inside and not os.path.lexists(self._workspace / path):
+                self._add("before", (path,))
+
+
+def _decides(program: Program) -> bool:
+    """Return whether the result of a program that looks at files counts.
+
+    It does not if another program runs in its place, or compares its output.
+    """
+    lost = program.lost
+    if lost is None:
+        return True
+    return lost.how != "||" and lost.instead.partition(" ")[0] not in _EXPECTS
+
+
+def _is_compared(program: Program) -> bool:
+    """Return whether the output of a program goes to one that compares."""
+    lost = program.lost
+    if lost is None or lost.how != "|":
+        return False
+    return lost.instead.partition(" ")[0] in _COMPARES
+
+
+def _is_run_by_shell(path: str, program: Program) -> bool:
+    return program.name in SHELLS | {"source", "."} or path.endswith(".sh")
+
+
+def _is_shell_script(path: str, text: str) -> bool:
+    has_extension = "." in posixpath.basename(path)
+    return not has_extension and _SHELL.match(text) is not None
+
+
+def _role_of_started(
+    path: str, depth: int, is_script: bool, is_compared: bool
+) -> Role | None:
+    """Return the role of a file that a program starts; None if it has none.
+
+    `depth` is 0 in the line of the validator itself. A program whose output is compared
+    is the work that is checked, unless the line itself starts a check that way.
+    """
+    is_of_line = depth == 0
+    if is_named_like_check(path) and (is_of_line or not is_compared):
+        return "script"
+    is_tooling = is_of_line and _TOOLING.search(path) is not None
+    if not is_compared and (is_script or is_tooling):
+        return "named"
+    return "work" if is_of_line else None
+
+
+def _script_name(program: Program) -> str:
+    """Return the name of the script of package.json that a program runs."""
+    for word in program.words[1:]:
+        if not word.startswith("-") and word not in ("run", "run-script"):
+            return "test" if word == "t" else word
+    return ""
+
+
+def _file_targets(makefile: str, words: Iterable[str]) -> list[str]:
+    """Return the targets among the words that are not phony.
+
+    make does not run such a target if a file has its name.
+    """
+    phony = " ".join(PHONY.findall(makefile)).split()
+    targets = make_targets(makefile)
+    return [word for word in words if word in targets and word not in phony]
