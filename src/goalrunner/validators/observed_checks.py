@@ -30,6 +30,41 @@ _BY_NAME = frozenset({"go", "rust"})
 """Languages in which tests are files with certain names, or parts of sources."""
 
 
+@dataclass
+class _Languages:
+    """The languages of tests, collected from the results of the baseline."""
+
+    observed: set[str] = field(default_factory=set)
+    """Those of which each test is named."""
+    incomplete: set[str] = field(default_factory=set)
+    """Those of which some tests may not be named."""
+    ran: set[str] = field(default_factory=set)
+    """Languages and runners of which any test was collected or counted."""
+
+    def add(self, result: ValidatorResult) -> None:
+        runners = {count.runner for count in result.suite.counts}
+        counted = {_LANGUAGES.get(runner, "javascript") for runner in runners}
+        named: set[str] = set()
+        for test in _tests_of(result):
+            language = language_of(test.file)
+            if language:
+                named.add(language)
+        if result.tests is not None and result.tests.whole:
+            self.observed |= named
+            self.incomplete |= counted - named
+        elif result.tests is None or result.tests.endings or counted:
+            self.incomplete |= counted | named
+        else:
+            # The runner ended before it named or counted a test.
+            self.incomplete |= {"python", "javascript"}
+        self.ran |= named | runners
+
+    @property
+    def certain(self) -> frozenset[str]:
+        """Languages of which the files of tests are the ones that were observed."""
+        return frozenset(self.observed - self.incomplete - _BY_NAME)
+
+
 def observed_checks(
     results: Iterable[ValidatorResult], started: StartedChecks | None = None
 ) -> ObservedChecks:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from goalrunner.checking.ignored_content import digest_of_path
 from goalrunner.checking.protection import BEFORE, CHECKED, COMPARED, SCRIPT, USED
-from goalrunner.checking.start_files import language_of
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
 from goalrunner.core.shell_programs import Program
 from goalrunner.core.tools import (
@@ -25,7 +24,6 @@ from goalrunner.core.tools import (
     PACKAGE_MANAGERS,
     TEST_RUNNERS,
 )
-from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.run_folder import damaged, read_json, write_json
 from goalrunner.validators.check_files import NAMED, STRICTNESS, FollowedLines, Role
 from goalrunner.validators.recipes import file_text
@@ -277,38 +275,3 @@ def _only_lints(program: Program) -> bool:
     if name in CHECKERS | _NEUTRAL:
         return True
     return "".join(program.words[1:2]) in _LINTING.get(name, ())
-
-
-@dataclass
-class _Languages:
-    """The languages of tests, collected from the results of the baseline."""
-
-    observed: set[str] = field(default_factory=set)
-    """Those of which each test is named."""
-    incomplete: set[str] = field(default_factory=set)
-    """Those of which some tests may not be named."""
-    ran: set[str] = field(default_factory=set)
-    """Languages and runners of which any test was collected or counted."""
-
-    def add(self, result: ValidatorResult) -> None:
-        runners = {count.runner for count in result.suite.counts}
-        counted = {_LANGUAGES.get(runner, "javascript") for runner in runners}
-        named: set[str] = set()
-        for test in _tests_of(result):
-            language = language_of(test.file)
-            if language:
-                named.add(language)
-        if result.tests is not None and result.tests.whole:
-            self.observed |= named
-            self.incomplete |= counted - named
-        elif result.tests is None or result.tests.endings or counted:
-            self.incomplete |= counted | named
-        else:
-            # The runner ended before it named or counted a test.
-            self.incomplete |= {"python", "javascript"}
-        self.ran |= named | runners
-
-    @property
-    def certain(self) -> frozenset[str]:
-        """Languages of which the files of tests are the ones that were observed."""
-        return frozenset(self.observed - self.incomplete - _BY_NAME)
