@@ -5,8 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core import events
+from goalrunner.core.actions import action_of, in_words
+from goalrunner.core.decision import decide
 from goalrunner.core.events import Event, RunRules
-from goalrunner.core.observation import Snapshot
+from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.verdict import ValidatorResult, normalised
 from goalrunner.testing import unsatisfied
 from tests.support.folding import state_after
@@ -125,3 +127,79 @@ def test_the_words_of_a_judge_are_no_progress() -> None:
         *judged(3, "no evidence"),
     )
     assert state.stall.rounds == 3
+
+
+def called(number: int, source: str, command: str, *facts: str) -> Event:
+    """The result of a tool call; `number` is that of its observation."""
+    seen = Observation(
+        id=f"o{number}", source=source, command=command, facts=facts, round=1
+    )
+    return events.ToolResultRecorded(
+        tool_call_id=f"c{number}", evidence_ref=seen.id, observation=seen
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "command", "facts", "action"),
+    [
+        ("edit_file", "src/a.py", (), "edited src/a.py"),
+        ("Write", "/w/src/a.py", (), "wrote src/a.py"),
+        ("shell", "pytest -q", ("exit 1",), "ran pytest -q"),
+        ("Bash", "/bin/bash -lc 'cd /w && pytest -q'", (), "ran pytest -q"),
+        ("shell", f"echo {'x' * 80}", (), f"ran echo {'x' * 38}…"),
+        ("web_search", "parse", (), "called web_search parse"),
+        ("edit_file", "src/a.py", ("denied",), ""),
+        ("plan", "three steps", (), ""),
+    ],
+)
+def test_a_call_has_a_verb(
+    source: str, command: str, facts: tuple[str, ...], action: str
+) -> None:
+    seen = Observation(id="o1", source=source, command=command, facts=facts, round=1)
+    assert action_of(seen, "/w") == action
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ({"ran pytest": 1, "edited a.py": 4}, "edited a.py 4 times, ran pytest"),
+        ({"read a": 9, "ran b": 1, "ran c": 2}, "ran c 2 times, ran b, read a 9 times"),
+        (
+            {f"ran {name}": 1 for name in "abcde"},
+            "ran a, ran b, ran c and 2 more",
+        ),
+    ],
+)
+def test_edits_are_named_before_commands(counts: dict[str, int], words: str) -> None:
+    assert in_words(counts) == words
+
+
+def test_the_end_names_what_the_agent_did_in_the_equal_rounds() -> None:
+    before = [*round_of(1, "other", "b")]
+    before[1:1] = [called(1, "shell", "ls")]
+    log = before
+    for number in range(2, 6):
+        started, finished, checked = round_of(number, "1 failed")
+        calls = [
+            called(number * 10, "edit_file", "src/a.py"),
+            called(number * 10 + 1, "edit_file", "src/a.py", "error"),
+            called(number * 10 + 2, "shell", "pytest -q", "exit 1"),
+        ]
+        log += [started, *calls, finished, checked]
+    step = decide(state_after(ALONE, *log))
+    assert isinstance(step, events.RunEnded)
+    assert step.message == (
+        "4 rounds in a row ended the same way: what is checked did not change; in these"
+        " rounds, the agent edited src/a.py 4 times, ran pytest -q 4 times"
+    )
+
+
+def test_rounds_without_a_change_are_named_where_no_call_was_recorded() -> None:
+    log: list[Event] = []
+    for number in range(1, 5):
+        started, finished, checked = round_of(number, "1 failed")
+        idle = finished.model_copy(update={"idle": number > 1})
+        log += [started, idle, checked]
+    step = decide(state_after(ALONE, *log))
+    assert isinstance(step, events.RunEnded)
+    assert step.message.endswith("the agent changed no file in 3 of them")

@@ -36,6 +36,7 @@ def test_only_a_complete_run_gives_zero(changes: dict[str, Any], code: int) -> N
     assert RunSummary.read(summary(**changes)).process_exit_code == code
 
 
+NAMED = "protected files are still changed or deleted in the workspace"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
@@ -79,3 +80,21 @@ def test_only_lines_that_are_replaced_are_left_out_of_a_message() -> None:
         ("it waits", False),
         ("goal agents claude", True),
     ]
+
+
+def test_protected_files_that_are_still_changed_come_first() -> None:
+    values = summary(
+        status="blocked",
+        message="a1 waits for a person",
+        labels=["protected files changed: tests/test_a.py", "self-judged"],
+        differing=["tests/test_a.py", "tests/test b.py"],
+    )
+    read = RunSummary.read(values)
+    lines = laid_out(status_lines(read, NOW)).splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("status"))
+    assert [" ".join(line.split()) for line in lines[first + 1 : first + 4]] == [
+        f"files {NAMED}: tests/test_a.py, tests/test b.py",
+        f"goal restore {read.run_id} 0 --path tests/test_a.py --path 'tests/test b.py'",
+        "a1 waits for a person",
+    ]
+    assert sum("protected files" in line for line in lines) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from goalrunner.core.actions import in_words
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, PromptKind, RunEnded
 from goalrunner.core.limits import (
@@ -23,6 +24,7 @@ from goalrunner.core.run_state import (
     Interruption,
     Phase,
     RunState,
+    Stall,
 )
 from goalrunner.core.verdict import agent_feedback, protected_message, verdict_of
 from goalrunner.core.waiting import SwitchAgent as SwitchAgent
@@ -321,8 +323,7 @@ def _go_on(state: RunState) -> Step:
         message = f"not complete after {limit} {'round' if limit == 1 else 'rounds'}"
         return end(StopReason.MAX_ITERATIONS, message, state.settling)
     if stall is not None and state.stall.rounds > stall:
-        message = f"{state.stall.rounds} rounds in a row ended the same way: what is checked did not change"
-        return end(StopReason.STALLED, message, state.settling)
+        return end(StopReason.STALLED, _stall_text(state.stall), state.settling)
     if state.memory.open_questions:
         message = "only a person can answer: " + "\n".join(state.memory.open_questions)
         return end(
@@ -331,6 +332,17 @@ def _go_on(state: RunState) -> Step:
             f'goal answer {run} "..."; then goal resume {run}',
         )
     return _unless_spent(state, _retry(state))
+
+
+def _stall_text(stall: Stall) -> str:
+    """Return how many rounds ended the same way, and what the agent did in them, as far as that was recorded."""
+    text = f"{stall.rounds} rounds in a row ended the same way: what is checked did not change"
+    actions = [in_words(stall.actions)] if stall.actions else []
+    if stall.idle:
+        among = "" if stall.idle == stall.rounds else f" in {stall.idle} of them"
+        actions.append(f"changed no file{among}")
+    did = " and ".join(actions)
+    return f"{text}; in these rounds, the agent {did}" if did else text
 
 
 def _again(state: RunState) -> RunRound:

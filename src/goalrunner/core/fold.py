@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from goalrunner.core import events
+from goalrunner.core.actions import action_of, with_actions
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Account, Critique, Record
 from goalrunner.core.labels import Label, begins_with
@@ -551,11 +552,13 @@ def _called(state: RunState, call: str) -> RunState:
 def _tool_result(state: RunState, event: events.ToolResultRecorded) -> RunState:
     reported = event.observation.reported_by
     state = _succeeded(state, "agent")
+    action = action_of(event.observation, state.workspace)
+    doing = with_actions(state.stall.doing, {action: 1} if action else {})
     refs = (*state.memory.tool_result_refs, event.tool_call_id)[-KEPT:]
     seen = (
         state.with_memory(tool_result_refs=refs)
         .with_evidence([event.evidence_ref])
-        .replace(calling=None)
+        .replace(calling=None, stall=state.stall.model_copy(update={"doing": doing}))
     )
     if reported and UNASKED in event.observation.facts:
         seen = seen.with_label(Label.UNASKED)
@@ -602,6 +605,7 @@ def _round_finished(state: RunState, event: events.RoundFinished) -> RunState:
         gone_or_reverted=event.gone_or_reverted,
         lingering=event.left,
         ending=event.ending,
+        stall=state.stall.model_copy(update={"is_idle": event.idle}),
         awaiting=None,
     )
 
@@ -758,9 +762,17 @@ def _stalled(state: RunState, verdict: GoalVerdict) -> Stall:
     ):  # the judge's words vary, the criteria do not
         missing = tuple((item.criterion, item.satisfied) for item in verdict.criteria)
     key, last = repr((content, checks, missing)), state.stall
-    rounds = last.rounds + 1 if key in (last.key, last.before) else 1
+    before = last.before if key == last.key else last.key
+    if key not in (last.key, last.before):
+        return Stall(
+            key=key, before=before, rounds=1, actions=last.doing, idle=int(last.is_idle)
+        )
     return Stall(
-        key=key, before=last.before if key == last.key else last.key, rounds=rounds
+        key=key,
+        before=before,
+        rounds=last.rounds + 1,
+        actions=with_actions(last.actions, last.doing),
+        idle=last.idle + last.is_idle,
     )
 
 

@@ -11,6 +11,7 @@ class Label(StrEnum):
 
     CHECKS_CHANGED = "checks changed"
     CHECKS_DIFFER = "checks differ"
+    PROTECTED_CHANGED = "protected files changed"
     TESTS_REMOVED = "tests removed"
     RESTS_ON_FILES = "rests on changed files"
     RESTS_ON_TESTS = "rests on changed tests"
@@ -62,6 +63,11 @@ EXPLANATIONS = {
     Label.CHECKS_DIFFER: Explanation(
         "The agent changed these files of the checks; the validators pass with the originals as well.",
         "Review them with `goal diff`; the last lines print the command that restores the originals, if all files are named.",
+        "PATHS",
+    ),
+    Label.PROTECTED_CHANGED: Explanation(
+        "The run ended without success, and left these protected files in the workspace as the agent changed them.",
+        "The last lines print the command that restores the originals; `[workspace] allow` lets the agent change them.",
         "PATHS",
     ),
     Label.TESTS_REMOVED: Explanation(

@@ -107,6 +107,14 @@ class Stall(Frozen):
     before: str = ""
     """The other one of two states between which rounds alternate."""
     rounds: int = 0
+    actions: dict[str, int] = Field({})
+    """How often the agent did what in these rounds: {"edited src/a.py": 4}."""
+    idle: int = 0
+    """In how many of these rounds the agent changed no file."""
+    doing: dict[str, int] = Field({})
+    """The same as `actions`, of the round at hand."""
+    is_idle: bool = False
+    """Whether the agent changed no file in the round at hand."""
 
 
 class Approval(ApprovalFacts):

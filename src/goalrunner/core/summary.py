@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Message
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, some
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.freshness import ChangeTimes
@@ -300,7 +300,12 @@ def outcome_of(
 
 
 def _labels(state: RunState) -> tuple[str, ...]:
-    of_the_end = (Label.NOT_AUDITED.value,) if state.lacks_audit else ()
+    of_the_end = [Label.NOT_AUDITED.value] if state.lacks_audit else []
+    if state.differing and state.status not in (
+        GoalStatus.RUNNING,
+        GoalStatus.COMPLETE,
+    ):
+        of_the_end.append(Label.PROTECTED_CHANGED.about(some(state.differing)))
     return tuple(dict.fromkeys((*state.labels, *state.check_labels, *of_the_end)))
 
 

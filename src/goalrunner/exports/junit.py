@@ -13,6 +13,7 @@ from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.review import criterion_facts
+from goalrunner.reports.status import protected_lines, summary_of
 
 CaseKind = Literal["", "failure", "error", "skipped"]
 
@@ -96,13 +97,14 @@ def _run_case(outcome: GoalOutcome) -> Case:
         kind = "failure"
     reason = str(outcome.stop_reason or outcome.status)
     missing = outcome.verdict.missing if outcome.verdict else ""
+    changed = [line.text for line in protected_lines(summary_of(outcome))]
     return Case(
         "run",
         "complete",
         kind,
         reason,
         message=f"{outcome.status}: {reason.replace('_', ' ')}",
-        details=outcome.message or missing,
+        details="\n".join([*changed, outcome.message or missing]),
         output=f"run {outcome.run_id}",
         seconds=outcome.duration,
     )

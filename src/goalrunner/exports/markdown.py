@@ -13,7 +13,13 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.exports.templates import rendered
 from goalrunner.reports.layout import cut, printable, printable_line
-from goalrunner.reports.status import figures_text, label_lines, next_steps, summary_of
+from goalrunner.reports.status import (
+    figures_text,
+    label_lines,
+    next_steps,
+    protected_lines,
+    summary_of,
+)
 
 _LONGEST_LINE, _LONGEST_BLOCK = 300, 4_000
 """Characters of a line, and of a block of output, in Markdown."""
@@ -37,10 +43,9 @@ def summary_markdown(
     """
     red = [result for result in state.validators if not result.passed] if state else []
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
-    steps = [
-        f"{step.text}  # {step.label}"
-        for step in next_steps(summary_of(outcome, state))
-    ]
+    summary = summary_of(outcome, state)
+    changed = [line.text for line in protected_lines(summary)]
+    steps = [f"{step.text}  # {step.label}" for step in next_steps(summary)]
     notes = (
         [line.text for line in label_lines([label], outcome.approvals)]
         for label in outcome.labels
@@ -64,6 +69,7 @@ def summary_markdown(
         outcome=outcome,
         figures=figures_text(outcome, state),
         groups=[list(rows) for _, rows in groups],
+        changed="\n".join(changed),
         red=red,
         lists=lists,
         steps="\n".join(steps),

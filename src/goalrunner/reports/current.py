@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import get_args
 
 from goalrunner.core import events
+from goalrunner.core.actions import short_name
 from goalrunner.core.events import Account, Record
 from goalrunner.core.observation import REPLAY
 from goalrunner.core.ports import (
@@ -32,7 +33,6 @@ from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.steps import (
     call_step,
     person_step,
-    short_name,
     used_text,
     wait_step,
 )

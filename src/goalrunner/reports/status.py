@@ -55,6 +55,8 @@ _TONES: dict[str, Tone] = {
 
 _RESTORABLE = (Label.TESTS_REMOVED, Label.CHECKS_DIFFER)
 """The result rests on the originals, which a command can restore."""
+_FIRST = (Label.PROTECTED_CHANGED,)
+"""`protected_lines` shows these."""
 _CURED = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """The checks show nothing of the work, and the last lines say what would."""
 
@@ -63,9 +65,11 @@ def label_lines(
     labels: Sequence[str],
     approvals: Sequence[ApprovalRow] = (),
     cured: Sequence[Label] = (),
+    hidden: Sequence[Label] = (),
 ) -> Iterator[Fact]:
-    """Yield each label, its meaning, the cure of those in `cured`, and who approved it and when."""
-    for text in sorted(labels, key=lambda text: label_in(text) in _RESTORABLE):
+    """Yield each label, its meaning, the cure of those in `cured`, and who approved it and when; none of `hidden`."""
+    shown = [text for text in labels if label_in(text) not in hidden]
+    for text in sorted(shown, key=lambda text: label_in(text) in _RESTORABLE):
         yield Fact("note", text, "warn")
         if label := label_in(text):
             yield Fact("", label.meaning)
@@ -96,6 +100,7 @@ def status_lines(
             "status": status_text(summary, now),
         }
     )
+    yield from protected_lines(summary)
     if summary.status != "complete":
         yield from message_lines(summary.message)
     if summary.status != UNREADABLE:
@@ -168,7 +173,7 @@ def _verdict(summary: RunSummary) -> str:
 def _setting(summary: RunSummary, now: datetime) -> Iterator[ReportLine]:
     judge = model_name(summary.judge_model) or "none; the validators decide"
     yield from known({"agent": model_name(summary.agent_model), "judge": judge})
-    yield from label_lines(summary.labels)
+    yield from label_lines(summary.labels, hidden=_FIRST)
     is_open = summary.status in (RUNNING, LOST)
     yield from known(
         {
@@ -206,6 +211,8 @@ def closing_lines(
         for name, usage in outcome.agent_usage.items()
     ]
     yield from facts("agents", by_agent)
+    summary = summary_of(outcome, state)
+    yield from protected_lines(summary)
     if not outcome.passed:
         yield from message_lines(outcome.message)
         yield from _missing_lines(outcome, state, shown)
@@ -216,14 +223,14 @@ def closing_lines(
         )
         yield from (Fact("note", note, "warn") for note in unmatched)
     yield from gone_lines(outcome.run_id, outcome.gone_or_reverted)
-    yield from label_lines(outcome.labels, outcome.approvals, _CURED)
+    yield from label_lines(outcome.labels, outcome.approvals, _CURED, _FIRST)
     if outcome.passed:
         yield from _changed_check_lines(outcome)
     yield from known({"redacted": redacted_line(outcome.redacted)})
     for path in (f"{outcome.run_path}/outcome.json" if outcome.run_path else "", copy):
         if path:
             yield Fact("", home_path(path), whole=True)
-    yield from next_steps(summary_of(outcome, state))
+    yield from next_steps(summary)
     yield from _uses_of_the_change(outcome, state)
 
 
@@ -329,6 +336,15 @@ def _is_ahead(when: str, now: datetime) -> bool:
         return bool(when) and datetime.fromisoformat(when) > now
     except (TypeError, ValueError):
         return False
+
+
+def protected_lines(summary: RunSummary) -> Iterator[Fact]:
+    """Yield which protected files a run left changed or deleted in the workspace, and the command that restores them."""
+    if any(label_in(text) in _FIRST for text in summary.labels):
+        names = some([printable_line(path) for path in summary.differing], _GONE)
+        text = f"protected files are still changed or deleted in the workspace: {names}"
+        yield Fact("files", text, "warn")
+        yield Fact("", restoring_command(summary.run_id, summary.differing), whole=True)
 
 
 def gone_lines(run_id: str, paths: Sequence[str]) -> Iterator[Fact]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
 from goalrunner.core import events
+from goalrunner.core.actions import short_name, shown_command
 from goalrunner.core.errors import one_line, quoted, some
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState, Waiting
@@ -28,20 +26,6 @@ from goalrunner.reports.layout import (
     printable_line,
 )
 
-_SHORT_NAMES = {
-    **dict.fromkeys(
-        ("bash", "execute", "command_execution", "run_shell_command", "execute_bash"),
-        "shell",
-    ),
-    **dict.fromkeys(
-        ("edit_file", "edit", "multiedit", "replace", "file_change"), "edit"
-    ),
-    **dict.fromkeys(("read_file", "read"), "read"),
-    **dict.fromkeys(("write_file", "write"), "write"),
-}
-"""Names of tools in lower case, and those of the column of names."""
-_IN_SHELL = re.compile(r"(?:/\S+/)?(?:ba|da|z)?sh -l?c (.+)", re.DOTALL)
-"""A command that is given to a shell as one word."""
 _LONGEST_NAME = 40
 LONGEST_WORDS = 300
 """Columns of an agent's message that are shown."""
@@ -56,11 +40,6 @@ _AUDIT_FAILURES = {
 }
 
 
-def short_name(tool: str) -> str:
-    """Return the name of a tool for the column of names."""
-    return _SHORT_NAMES.get(tool.lower(), tool)
-
-
 def call_step(tool: str, command: str, workspace: str = "") -> StepLine:
     """Return the row of a tool call: the tool and its command, with paths relative to the workspace."""
     subject = shown_command(command, workspace)
@@ -71,19 +50,6 @@ def call_step(tool: str, command: str, workspace: str = "") -> StepLine:
             "mcp", subject=" ".join(filter(None, (server, own_name, subject)))
         )
     return StepLine(short_name(tool), subject=subject)
-
-
-def shown_command(command: str, workspace: str = "") -> str:
-    """Return a command without the shell around it, and with paths relative to the workspace, where it begins."""
-    if in_shell := _IN_SHELL.fullmatch(command):
-        with contextlib.suppress(ValueError):
-            words = shlex.split(in_shell[1])
-            command = words[0] if len(words) == 1 else command
-    if workspace.strip("/"):
-        folder = re.escape(workspace)
-        command = re.sub(rf"^cd [\"']?{folder}[\"']? *(?:&&|;) *", "", command)
-        command = re.sub(rf"(?<![^\s\"'=,(]){folder}/(?=[^\s/])", "", command)
-    return command
 
 
 def message_step(message: str) -> Iterator[StepLine]:
