@@ -1,4 +1,11 @@
-"""Readers of saved transcripts: their base class, and the choice of the reader by content."""
+"""Readers of saved transcripts, one class for each format.
+
+`source` finds the JSON records of a file, folder or pipe, and `row_reader` has the base
+class of the readers. The other modules are named for the program or the API whose
+transcripts they read. A new format: a subclass of `RowReader` in a module named for its
+program, and a row in the table of this module; another package registers its reader in
+the entry-point group `goalrunner.transcripts`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +13,16 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 from goalrunner.core.errors import UsageError, nearest, quoted_list
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
-from goalrunner.core.trail_builder import Deliverable, TrailBuilder
-from goalrunner.transcripts.source import HINT, STDIN_NAME, TextStore, TranscriptSource
+from goalrunner.core.trail_builder import Deliverable
+from goalrunner.transcripts.source import HINT, STDIN_NAME, TranscriptSource
 
 __all__ = [
     "READER_GROUP",
-    "RowReader",
     "SavedTrail",
     "TranscriptReader",
     "check_format",
@@ -26,31 +31,31 @@ __all__ = [
 ]
 
 READER_GROUP = "goalrunner.transcripts"
-"""The entry-point group in which other packages register readers: modules, or objects like one."""
+"""The entry-point group in which other packages register readers."""
 
 _RUN = "goal-run"
+
+# Name of the format -> module and class, in the order of trial: formats that are
+# easily mistaken for another one come later. The last one accepts any JSON with
+# messages, so registered formats are tried before it.
 _BUILT_IN = {
-    _RUN: "events:GoalRunReader",
-    "claude-code": "chat:ClaudeCodeReader",
-    "codex": "trajectories:CodexReader",
-    "openhands": "events:OpenHandsReader",
-    "openhands-v0": "events:OpenHandsV0Reader",
-    "gemini": "chat:GeminiReader",
-    "qwen": "chat:QwenReader",
-    "opencode": "chat:OpenCodeReader",
-    "mini-swe-agent": "trajectories:MiniSweAgentReader",
-    "swe-agent": "trajectories:SweAgentReader",
-    "atif": "trajectories:AtifReader",
-    "acp": "events:AcpReader",
-    "inspect": "chat:InspectReader",
-    "openai-responses": "trajectories:ResponsesReader",
+    _RUN: "goal_run:GoalRunReader",
+    "claude-code": "claude_code:ClaudeCodeReader",
+    "codex": "codex:CodexReader",
+    "openhands": "openhands:OpenHandsReader",
+    "openhands-v0": "openhands:OpenHandsV0Reader",
+    "gemini": "gemini:GeminiReader",
+    "qwen": "gemini:QwenReader",
+    "opencode": "opencode:OpenCodeReader",
+    "mini-swe-agent": "mini_swe_agent:MiniSweAgentReader",
+    "swe-agent": "swe_agent:SweAgentReader",
+    "atif": "atif:AtifReader",
+    "acp": "acp:AcpReader",
+    "inspect": "inspect_logs:InspectReader",
+    "openai-responses": "responses:ResponsesReader",
     "anthropic": "chat:AnthropicReader",
     "openai-chat": "chat:OpenAIChatReader",
 }
-"""Name of the format -> module and class, in the order of trial. Registered formats are tried before the last."""
-
-
-_SAMPLED = 64
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,21 @@ class SavedTrail(Trail):
 
     format: str = ""
     partial: str = ""
-    """What is missing in the transcript; empty if nothing is missing. A partial transcript is never judged complete."""
+    """What is missing in the transcript; empty if nothing is missing.
+
+    A partial transcript is never judged complete.
+    """
 
     @property
     def forgeable(self) -> tuple[str, ...]:
-        """The ids of observations whose output may be the content of a file that the agent wrote."""
-        found = (item for item in self.items if isinstance(item, Observation))
-        return tuple(
-            item.id
-            for item in found
-            if any(fact.startswith(FORGEABLE) for fact in item.facts)
-        )
+        """The ids of observations that may print a file that the agent wrote."""
+        identifiers = []
+        for item in self.items:
+            if not isinstance(item, Observation):
+                continue
+            if any(fact.startswith(FORGEABLE) for fact in item.facts):
+                identifiers.append(item.id)
+        return tuple(identifiers)
 
 
 class TranscriptReader(Protocol):
@@ -81,60 +90,7 @@ class TranscriptReader(Protocol):
         """Return whether the first records are of the format."""
 
     def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
-        """Return the trail. Raise UsageError with file and line if it cannot be read."""
-
-
-class RowReader:
-    """Reads one transcript. A subclass recognises the rows of its format and adds each to `trail`."""
-
-    DESCRIPTION: ClassVar[str]
-    HAS_PARTS: ClassVar[bool] = False
-    """Whether a file may have several conversations, one of which is selected by FILE#NAME."""
-    reporter: ClassVar[str] = "the agent"
-    fault: ClassVar[str] = "a record of this format"
-    """The rest of the message "not ..." for a row that cannot be read."""
-    keys: ClassVar[frozenset[str]] = frozenset({""})
-    """Members of the outer object whose elements are rows; "" stands for the lines or elements of the file."""
-
-    def __init__(self) -> None:
-        texts = TextStore()
-        self.trail = TrailBuilder(self.reporter, texts.add, texts.read)
-
-    def matches(self, source: TranscriptSource) -> bool:
-        """Return whether one of the first rows is one that only this format has."""
-        rows = (record.value for record in source.sample if record.key in self.keys)
-        return any(
-            isinstance(row, dict) and self.is_typical(row)
-            for row in islice(rows, _SAMPLED)
-        )
-
-    def is_typical(self, row: dict[str, Any]) -> bool:
-        """Return whether only this format has such a row."""
-        return self.is_valid(row)
-
-    def is_valid(self, row: Any) -> bool:
-        """Return whether a row can be read."""
-        raise NotImplementedError
-
-    def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
-        """Return the trail. Raise UsageError with the place if a row cannot be read."""
-        for row in self.rows(source):
-            if not self.is_valid(row):
-                raise source.here(f"not {self.fault}")
-            self.add(row)
-        self.end()
-        return self.trail.finish(deliverable)
-
-    def rows(self, source: TranscriptSource) -> Iterator[Any]:
-        """Yield the rows of the transcript."""
-        return (record.value for record in source.records() if record.key in self.keys)
-
-    def add(self, row: Any) -> None:
-        """Add a valid row to the trail."""
-        raise NotImplementedError
-
-    def end(self) -> None:
-        """Add what is left after the last row."""
+        """Return the trail. Raise UsageError with file and line on invalid records."""
 
 
 def read_transcript(
@@ -143,32 +99,20 @@ def read_transcript(
     deliverable: Deliverable = "workspace",
     format: str | None = None,  # noqa: A002 - the name of the option
 ) -> SavedTrail:
-    """Return the trail of a saved transcript, of a run's folder, or of standard input ("-").
+    """Return the trail of a saved transcript, a run's folder or standard input ("-").
 
-    Without `format`, it is recognised by the content. One conversation of a file with several is `FILE#NAME`. Raise
-    UsageError with file, line and format; RecordError if a run's own log or artifacts are damaged.
+    Without `format`, it is recognised by the content. `FILE#NAME` selects one
+    conversation of a file with several. Raise UsageError with file, line and format;
+    RecordError if a run's own log or artifacts are damaged.
     """
     source = _source(path)
-    name, reader = _chosen(source, format)
+    name, reader = _choose_reader(source, format)
     if source.part and not getattr(reader, "HAS_PARTS", False):
         raise source.error(
-            f"a transcript of the format {name} has one conversation, so #{source.part} names none"
+            f"a transcript of the format {name} has one conversation, "
+            f"so #{source.part} names none"
         )
-    try:
-        trail = reader.read(source, deliverable)
-        if not trail.items and name != _RUN:
-            raise source.error(
-                "the transcript contains nothing that an agent did or said"
-            )
-    except (UsageError, RecursionError) as error:
-        why = (
-            error
-            if isinstance(error, UsageError)
-            else source.here("the JSON is nested too deeply")
-        )
-        raise UsageError(
-            why.message, f"It was read as {name} ({reader.DESCRIPTION}). {why.hint}"
-        ) from None
+    trail = _read(source, name, reader, deliverable)
     return SavedTrail(
         trail.items,
         trail.read,
@@ -179,6 +123,31 @@ def read_transcript(
     )
 
 
+def _read(
+    source: TranscriptSource,
+    name: str,
+    reader: TranscriptReader,
+    deliverable: Deliverable,
+) -> Trail:
+    """Return the trail of one reader; its errors name the format."""
+    try:
+        trail = reader.read(source, deliverable)
+        # A run that was stopped before its first round has an empty transcript.
+        if not trail.items and name != _RUN:
+            raise source.error(
+                "the transcript contains nothing that an agent did or said"
+            )
+    except UsageError as error:
+        failure = error
+    except RecursionError:
+        failure = source.error_here("the JSON is nested too deeply")
+    else:
+        return trail
+    # The format may have been recognised wrongly, which explains the error.
+    hint = f"It was read as {name} ({reader.DESCRIPTION}). {failure.hint}"
+    raise UsageError(failure.message, hint) from None
+
+
 def formats() -> list[tuple[str, str]]:
     """Return the name and the description of each format."""
     return [(name, reader.DESCRIPTION) for name, reader in _readers()]
@@ -186,66 +155,73 @@ def formats() -> list[tuple[str, str]]:
 
 def check_format(path: Path) -> None:
     """Raise UsageError if a file cannot be read or is not a transcript."""
-    _chosen(_source(path), None)
+    _choose_reader(_source(path), None)
 
 
 def _source(path: Path | str) -> TranscriptSource:
     file, sign, part = str(path).rpartition("#")
-    if (
-        sign
-        and file != STDIN_NAME
-        and not os.path.lexists(path)
-        and os.path.lexists(file)
-    ):
+    # The name of a file may contain the sign; an existing file wins.
+    names_part = sign and file != STDIN_NAME and not os.path.lexists(path)
+    if names_part and os.path.lexists(file):
         return TranscriptSource(file, part=part)
-    run = Path(path) / "transcript.jsonl"
-    return TranscriptSource(run if os.path.lexists(run) else path)
+    run_transcript = Path(path) / "transcript.jsonl"
+    if os.path.lexists(run_transcript):
+        return TranscriptSource(run_transcript)
+    return TranscriptSource(path)
 
 
-def _chosen(source: TranscriptSource, name: str | None) -> tuple[str, TranscriptReader]:
+def _choose_reader(
+    source: TranscriptSource, name: str | None
+) -> tuple[str, TranscriptReader]:
+    """Return the format of this name, or the first one that matches the source."""
     if name is not None:
-        known = dict(_readers())
-        if name not in known:
-            near = nearest(name, known)
-            hint = f"did you mean {near}?" if near else f"valid: {', '.join(known)}"
-            raise UsageError(
-                f"{quoted_list([name])} is not a format of transcripts", hint
-            )
-        return name, known[name]
-    for found, reader in _readers():
+        return name, _reader_named(name)
+    for format_name, reader in _readers():
         if reader.matches(source):
-            return found, reader
+            return format_name, reader
     raise UsageError(f"{source.name}: the format of this transcript is not known", HINT)
 
 
+def _reader_named(name: str) -> TranscriptReader:
+    readers = dict(_readers())
+    if name in readers:
+        return readers[name]
+    similar = nearest(name, readers)
+    valid = ", ".join(readers)
+    hint = f"did you mean {similar}?" if similar else f"valid: {valid}"
+    raise UsageError(f"{quoted_list([name])} is not a format of transcripts", hint)
+
+
 def _readers() -> Iterator[tuple[str, TranscriptReader]]:
-    *first, last = _BUILT_IN.items()
+    *first, (last_name, last_place) = _BUILT_IN.items()
     for name, place in first:
         yield name, _built_in(place)
     yield from _registered()
-    yield last[0], _built_in(last[1])
+    yield last_name, _built_in(last_place)
 
 
 def _built_in(place: str) -> TranscriptReader:
-    module, name = place.split(":")
-    return cast(
-        "TranscriptReader",
-        getattr(import_module(f"goalrunner.transcripts.{module}"), name)(),
-    )
+    module_name, class_name = place.split(":")
+    module = import_module(f"goalrunner.transcripts.{module_name}")
+    return cast("TranscriptReader", getattr(module, class_name)())
 
 
 def _registered() -> Iterator[tuple[str, TranscriptReader]]:
-    """Yield the readers of other packages. Raise UsageError if one of them cannot be imported."""
+    """Yield the readers of other packages. Raise UsageError on a failed import."""
+    # Slow to import, and not needed if a built-in reader matches.
     from importlib.metadata import entry_points
 
     for point in sorted(entry_points(group=READER_GROUP), key=lambda point: point.name):
-        if point.name not in _BUILT_IN:
-            try:
-                loaded = point.load()
-            except Exception as error:
-                hint = f"repair or uninstall the package that registers it in the entry-point group {READER_GROUP}"
-                raise UsageError(
-                    f"the reader {point.name} cannot be imported from {point.value}: {error}",
-                    hint,
-                ) from error
-            yield point.name, loaded
+        if point.name in _BUILT_IN:
+            continue
+        try:
+            reader = point.load()
+        # Importing a package of someone else can raise anything.
+        except Exception as error:
+            raise UsageError(
+                f"the reader {point.name} cannot be imported from {point.value}: "
+                f"{error}",
+                "repair or uninstall the package that registers it in the "
+                f"entry-point group {READER_GROUP}",
+            ) from error
+        yield point.name, reader

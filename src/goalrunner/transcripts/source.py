@@ -1,4 +1,4 @@
-"""The JSON records of a transcript in a file, folder or pipe, a sample of them, and storage of its texts."""
+"""The JSON records of a transcript in a file, a folder or a pipe."""
 
 from __future__ import annotations
 
@@ -10,24 +10,29 @@ import shutil
 import sys
 import weakref
 from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from tempfile import NamedTemporaryFile, gettempdir
+from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN_NAME = "-"
+
+# Limits keep a file that is no transcript from filling the memory.
 LONGEST_ROW = 64 * 2**20
 """Bytes of one line that are read."""
 LARGEST_DOCUMENT = 256 * 2**20
 """Bytes of one JSON document that are read."""
 
 _SAMPLED = 64
+_HEAD = 8_000
+
+# Members that contain the records. Any other list is part of a record.
 _CONTAINERS = frozenset(
     {
         "messages",
@@ -42,6 +47,7 @@ _CONTAINERS = frozenset(
         "samples",
     }
 )
+# OpenHands names the files of events `12.json` or `event-00012-ID.json`.
 _EVENT = re.compile(r"(?:event-)?(\d+)(?:-[\w-]+)?\.json")
 
 
@@ -53,14 +59,27 @@ class SourceRecord:
     line: int = 0
     """The line in JSON Lines; 0 otherwise."""
     key: str = ""
-    """The member of the outer object that contains the list; empty if there is none."""
+    """The member of the outer object that contains the list; empty if none does."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The bytes of one record, which are JSON or should be."""
+
+    name: str
+    """The line or file, as messages name it."""
+    line: int
+    """The line in JSON Lines; 0 for a file."""
+    data: bytes
+    may_be_torn: bool
+    """Whether its writer may have been stopped in the middle of it."""
 
 
 class TranscriptSource:
-    """The file of a transcript, a folder with one file for each event, or standard input.
+    """The file of a transcript, a folder with a file for each event, or standard input.
 
-    `part` selects one conversation of a file that has several. After `records` is exhausted, `partial` says what is
-    missing at the end; empty if nothing is.
+    `part` selects one conversation of a file that has several. After `records` is
+    exhausted, `partial` says what is missing at the end; empty if nothing is.
     """
 
     def __init__(self, path: Path | str, *, part: str = "") -> None:
@@ -69,32 +88,40 @@ class TranscriptSource:
         self.partial = ""
         self.name = "<stdin>" if str(path) == STDIN_NAME else str(path)
         """The file as it is named in messages."""
-        self.is_folder = os.path.isdir(path)  # noqa: PTH112 - never raises
+        # Unlike the method of Path, this one never raises.
+        self.is_folder = os.path.isdir(path)  # noqa: PTH112
         self._place = "  "
 
     @cached_property
     def piped(self) -> Path | None:
-        """A temporary file with the content of a pipe, which can be read only once; None for files."""
-        if str(self.path) != STDIN_NAME and not self.path.is_fifo():
+        """A temporary file with the content of a pipe; None for other files.
+
+        A pipe can be read only once, and a transcript is read several times.
+        """
+        is_stdin = str(self.path) == STDIN_NAME
+        if not is_stdin and not self.path.is_fifo():
             return None
-        copy = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
+        copy = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115
+        # The copy is removed with this object.
         weakref.finalize(self, copy.close)
-        with (
-            nullcontext(sys.stdin.buffer)
-            if str(self.path) == STDIN_NAME
-            else self.path.open("rb") as stream
-        ):
-            shutil.copyfileobj(stream, copy)
+        if is_stdin:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        else:
+            with self.path.open("rb") as pipe:
+                shutil.copyfileobj(pipe, copy)
         copy.flush()
         return Path(copy.name)
 
     @cached_property
     def head(self) -> bytes:
-        """The beginning without white space; empty for a folder. Raise UsageError if it cannot be read."""
+        """The beginning without white space; empty for a folder.
+
+        Raise UsageError if it cannot be read.
+        """
         if self.is_folder:
             return b""
         with self._open() as file:
-            return file.read(8_000).removeprefix(codecs.BOM_UTF8).lstrip()
+            return file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
 
     @property
     def is_json(self) -> bool:
@@ -103,17 +130,19 @@ class TranscriptSource:
 
     @cached_property
     def sample(self) -> tuple[SourceRecord, ...]:
-        """The records of a document, or the first ones of JSON Lines and folders, up to one that cannot be read."""
+        """The records of a document, or the first ones of JSON Lines and folders.
+
+        They end before the first record that cannot be read.
+        """
         if self.is_json and self._document is not None:
             return tuple(self._records())
-        found: list[SourceRecord] = []
-        with suppress(UsageError):  # the reader reports it
-            found.extend(
-                islice(self._records(), _SAMPLED)
-                if self.is_json or self.is_folder
-                else ()
-            )
-        return tuple(found)
+        if not self.is_json and not self.is_folder:
+            return ()
+        records: list[SourceRecord] = []
+        # The reader reports the error, with the name of the format.
+        with suppress(UsageError):
+            records.extend(islice(self._records(), _SAMPLED))
+        return tuple(records)
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -124,7 +153,10 @@ class TranscriptSource:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of an object that contains records; those that are lists are None."""
+        """The members of an object that contains records, without lists.
+
+        A list is None. Empty for other documents and for JSON Lines.
+        """
         if not self.is_json or not _contains_records(self._document):
             return {}
         return {
@@ -133,157 +165,138 @@ class TranscriptSource:
         }
 
     def records(self) -> Iterator[SourceRecord]:
-        """Yield the records. Raise UsageError with the place; only a torn last line is left out, and noted as partial."""
+        """Yield the records. Raise UsageError with the place of an invalid one.
+
+        Only a torn last record is left out; `partial` names it.
+        """
         for number, record in enumerate(self._records(), 1):
             self._place = f":{record.line}  " if record.line else f": record {number}: "
             yield record
 
     def error(self, message: str, line: int = 0) -> UsageError:
         """Return an error with the file and, unless it is 0, the line."""
-        return UsageError(
-            f"{self.name}:{line}  {message}" if line else f"{self.name}  {message}",
-            HINT,
-        )
+        place = f"{self.name}:{line}" if line else self.name
+        return UsageError(f"{place}  {message}", HINT)
 
-    def here(self, message: str) -> UsageError:
-        """Return an error with the place of the last record."""
+    def error_here(self, message: str) -> UsageError:
+        """Return an error with the place of the last record that was yielded."""
         return UsageError(f"{self.name}{self._place}{message}", HINT)
 
     def _records(self) -> Iterator[SourceRecord]:
         if self.is_folder or self._document is None:
-            yield from self._pieces()
-        elif isinstance(self._document, list):
-            yield from map(SourceRecord, self._document)
-        elif not _contains_records(self._document):
-            yield SourceRecord(self._document)
-        else:
-            lists = (
-                (key, value)
-                for key, value in self._document.items()
-                if isinstance(value, list)
-            )
-            yield from (
-                SourceRecord(element, key=key)
-                for key, value in lists
-                for element in value
-            )
+            yield from self._records_of_pieces()
+            return
+        document = self._document
+        if isinstance(document, list):
+            yield from map(SourceRecord, document)
+            return
+        if not _contains_records(document):
+            yield SourceRecord(document)
+            return
+        for key, value in document.items():
+            if isinstance(value, list):
+                for element in value:
+                    yield SourceRecord(element, key=key)
 
-    def _pieces(self) -> Iterator[SourceRecord]:
-        """Yield the values of JSON Lines, or of the files of a folder. A torn last one is left out."""
-        for name, line, data, may_be_torn in (
-            self._files() if self.is_folder else self._lines()
-        ):
+    def _records_of_pieces(self) -> Iterator[SourceRecord]:
+        """Yield the values of JSON Lines, or of the files of a folder."""
+        for piece in self._files() if self.is_folder else self._lines():
             try:
-                value = loads(data)
-            except (ValueError, RecursionError) as error:
-                why = reason_of(error)
-                if not may_be_torn or isinstance(error, RecursionError):
-                    raise self.error(why if line else f"{name}: {why}", line) from None
-                self.partial = f"{name}, the last one, is torn ({why}); it was left out"
+                value = loads(piece.data)
+            except RecursionError as error:
+                raise self._piece_error(piece, error) from None
+            except ValueError as error:
+                if not piece.may_be_torn:
+                    raise self._piece_error(piece, error) from None
+                # A program that is killed leaves its last record unfinished.
+                self.partial = (
+                    f"{piece.name}, the last one, is torn ({reason_of(error)}); "
+                    "it was left out"
+                )
                 return
-            yield SourceRecord(value, line)
+            yield SourceRecord(value, piece.line)
+
+    def _piece_error(self, piece: _Piece, error: Exception) -> UsageError:
+        reason = reason_of(error)
+        return self.error(
+            reason if piece.line else f"{piece.name}: {reason}", piece.line
+        )
 
     @cached_property
     def _document(self) -> Any:
-        """The value of a file that is one JSON text; None for JSON Lines. Raise UsageError if it is neither."""
+        """The value of a file that is one JSON text; None for JSON Lines.
+
+        Raise UsageError if it is neither.
+        """
         with self._open() as file:
             while (first := file.readline(LONGEST_ROW)) and not first.strip():
                 pass
+            # JSON Lines: the first line is an object, and something follows it.
             with suppress(ValueError, RecursionError):
-                if isinstance(loads(first), dict) and file.read(8_000).strip():
+                if isinstance(loads(first), dict) and file.read(_HEAD).strip():
                     return None
             file.seek(0)
             data = file.read(LARGEST_DOCUMENT + 1)
         if len(data) > LARGEST_DOCUMENT:
-            raise self.error(
-                f"the JSON document is larger than {LARGEST_DOCUMENT // 2**20} MiB"
-            )
+            limit = LARGEST_DOCUMENT // 2**20
+            raise self.error(f"the JSON document is larger than {limit} MiB")
         try:
             return loads(data)
         except (ValueError, RecursionError) as error:
-            line = (
-                data.count(b"\n", 0, error.start) + 1
-                if isinstance(error, UnicodeDecodeError)
-                else 0
-            )
-            raise self.error(reason_of(error), getattr(error, "lineno", line)) from None
+            raise self.error(reason_of(error), _line_of(error, data)) from None
 
-    def _lines(self) -> Iterator[tuple[str, int, bytes, bool]]:
-        """Yield the name, the number and the bytes of each line that is not empty, and whether it may be torn."""
+    def _lines(self) -> Iterator[_Piece]:
+        """Yield the lines that are not empty."""
         with self._open() as file:
             number = 0
-            # Not splitlines(), which also splits at characters that may stand inside a JSON string.
+            # Not splitlines(), which also splits at characters inside JSON strings.
             while line := file.readline(LONGEST_ROW + 1):
                 number += 1
                 if len(line) > LONGEST_ROW:
-                    raise self.error(
-                        f"the line is longer than {LONGEST_ROW // 2**20} MiB", number
-                    )
-                if line.strip():
-                    may_be_torn = (
-                        number > 1
-                        and line.startswith(b"{")
-                        and not line.endswith(b"\n")
-                    )
-                    yield f"line {number}", number, line.rstrip(), may_be_torn
+                    limit = LONGEST_ROW // 2**20
+                    raise self.error(f"the line is longer than {limit} MiB", number)
+                if not line.strip():
+                    continue
+                is_unfinished = line.startswith(b"{") and not line.endswith(b"\n")
+                # A file whose only line is damaged is no transcript.
+                may_be_torn = number > 1 and is_unfinished
+                yield _Piece(f"line {number}", number, line.rstrip(), may_be_torn)
 
-    def _files(self) -> Iterator[tuple[str, int, bytes, bool]]:
-        """Yield the same for the events of a folder, or of its folder `events`, in the order of their numbers."""
+    def _files(self) -> Iterator[_Piece]:
+        """Yield the events of a folder, or of its folder `events`, by their numbers."""
         inner = self.path / "events"
+        numbered_paths: list[tuple[int, Path]] = []
         try:
-            names = list((inner if inner.is_dir() else self.path).iterdir())
-            found = sorted(
-                (int(match[1]), path)
-                for path in names
-                if (match := _EVENT.fullmatch(path.name))
-            )
-            for place, (_, path) in enumerate(found, 1):
-                yield path.name, 0, path.read_bytes(), 1 < place == len(found)
+            for path in (inner if inner.is_dir() else self.path).iterdir():
+                match = _EVENT.fullmatch(path.name)
+                if match:
+                    numbered_paths.append((int(match[1]), path))
+            numbered_paths.sort()
+            total = len(numbered_paths)
+            for place, (_, path) in enumerate(numbered_paths, 1):
+                yield _Piece(path.name, 0, path.read_bytes(), 1 < place == total)
         except OSError as error:
-            raise self.error(
-                f"cannot read {error.filename}: {error.strerror or error}"
-            ) from None
-        if missing := found[-1][0] - found[0][0] + 1 - len(found) if found else 0:
-            self.partial = f"{missing} of the events are missing: the numbers of the files have gaps"
+            reason = error.strerror or error
+            raise self.error(f"cannot read {error.filename}: {reason}") from None
+        if not numbered_paths:
+            return
+        first_number, last_number = numbered_paths[0][0], numbered_paths[-1][0]
+        missing = last_number - first_number + 1 - total
+        if missing:
+            self.partial = (
+                f"{missing} of the events are missing: "
+                "the numbers of the files have gaps"
+            )
 
     def _open(self) -> BinaryIO:
         try:
             return (self.piped or self.path).open("rb")
         except OSError as error:
-            message = (
-                f"{self.name}: cannot read the transcript: {error.strerror or error}"
-            )
+            reason = error.strerror or error
             raise UsageError(
-                message, "Name a file that exists and can be read."
+                f"{self.name}: cannot read the transcript: {reason}",
+                "Name a file that exists and can be read.",
             ) from None
-
-
-class TextStore:
-    """TextStore in a temporary file, so that a long transcript needs little memory."""
-
-    def __init__(self) -> None:
-        self._file = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115 - removed with this object
-        weakref.finalize(self, self._file.close)
-        self._end = 0
-
-    def add(self, text: str) -> tuple[int, int]:
-        """Store a text; return its offset and its length in bytes. Raise UsageError if the disk is full."""
-        data = text.encode(errors="replace")
-        try:
-            self._file.write(data)
-            self._file.flush()
-        except OSError as error:
-            raise UsageError(
-                f"the texts of the transcript cannot be stored in {gettempdir()}: {error.strerror or error}",
-                "free some space there, or set TMPDIR to another folder",
-            ) from None
-        self._end += len(data)
-        return self._end - len(data), len(data)
-
-    def read(self, place: tuple[int, int]) -> str:
-        """Return the text at a place."""
-        begin, length = place
-        return os.pread(self._file.fileno(), length, begin).decode()
 
 
 def loads(data: bytes) -> Any:
@@ -306,8 +319,17 @@ def reason_of(error: Exception) -> str:
             return f"not valid JSON: {error}"
 
 
+def _line_of(error: Exception, data: bytes) -> int:
+    """Return the line of an error in a document; 0 if the error has no place."""
+    if isinstance(error, json.JSONDecodeError):
+        return error.lineno
+    if isinstance(error, UnicodeDecodeError):
+        return data.count(b"\n", 0, error.start) + 1
+    return 0
+
+
 def _contains_records(document: Any) -> bool:
     """Return whether a JSON value is an object whose members contain the records."""
-    return isinstance(document, dict) and any(
-        isinstance(document.get(key), list) for key in _CONTAINERS
-    )
+    if not isinstance(document, dict):
+        return False
+    return any(isinstance(document.get(key), list) for key in _CONTAINERS)

@@ -1,0 +1,53 @@
+"""The reader of sessions of Claude Code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from goalrunner.core.messages import at, clean, text, text_of
+from goalrunner.transcripts.chat import ChatReader
+
+
+class ClaudeCodeReader(ChatReader):
+    """Sessions of Claude Code: `~/.claude/projects/*/*.jsonl`.
+
+    Words of sub-agents and summaries are claims.
+    """
+
+    DESCRIPTION = "session of Claude Code (JSON Lines)"
+    reporter = "claude"
+    keys = frozenset({""})
+    # Each record has one of them, whatever its type. New types of records appear
+    # often; they are accepted by their ids and add nothing.
+    _IDS = frozenset({"sessionId", "uuid", "leafUuid", "messageId", "agentId"})
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        if row.get("type") == "summary":
+            return "leafUuid" in row
+        return row.get("type") in ("user", "assistant") and self.is_valid(row)
+
+    def is_valid(self, row: Any) -> bool:
+        if not isinstance(row, dict) or not isinstance(row.get("type"), str):
+            return False
+        if not self._IDS & row.keys():
+            return False
+        if row["type"] not in ("user", "assistant"):
+            return True
+        role = at(row.get("message"), "role")
+        content = at(row.get("message"), "content")
+        return role in ("user", "assistant") and isinstance(content, str | list)
+
+    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
+        if row["type"] == "summary":
+            self.trail.claimed(text(row.get("summary")), summary=True)
+            return
+        if row["type"] not in ("user", "assistant"):
+            return
+        message = row["message"]
+        if row.get("isCompactSummary"):
+            # Written by the model to replace the conversation before it.
+            self.trail.claimed(clean(text_of(message["content"])), summary=True)
+        elif not row.get("isMeta"):
+            # A side chain is the conversation of a sub-agent.
+            super().add(message, claims=bool(row.get("isSidechain")))
