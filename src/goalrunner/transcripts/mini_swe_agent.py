@@ -38,11 +38,12 @@ class MiniSweAgentReader(ChatReader):
         return row.get("role") in ("user", "tool") and self._exit_fact(row) != ()
 
     def is_valid(self, row: Any) -> bool:
-        if at(row, "role") in self._ROLES:
-            return True
         # With models of the Responses API, rows are its responses and outputs.
-        is_response = at(row, "object") == "response"
-        return is_response or at(row, "type") == "function_call_output"
+        return (
+            at(row, "role") in self._ROLES
+            or at(row, "object") == "response"
+            or at(row, "type") == "function_call_output"
+        )
 
     def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
         match row.get("role"):
