@@ -98,9 +98,13 @@ def test_a_goal_that_was_changed_since_the_start_is_not_gone_on_with(
 
 def test_a_run_is_watched_to_its_end(place: Path, own_home: Path) -> None:
     running = start(
-        "run", sleeping_goal(place, "touch began; sleep 1; touch done"), cwd=place
+        "run", sleeping_goal(place, "touch began; sleep 2; touch done"), cwd=place
     )
     await_file(place / "began")
+    assert (
+        "status     running: round-1 · shell touch began; "
+        in goal("status", cwd=place).out
+    )
     watched = goal("watch", cwd=place)
     running.communicate(timeout=20)
     assert watched.code == 0, watched

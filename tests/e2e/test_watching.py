@@ -52,10 +52,11 @@ def test_a_terminal_shows_output_while_commands_run_and_the_totals(place: Path) 
     assert (place.parent / "told").read_text() == "complete\n"
 
 
-def test_ctrl_c_names_the_command_that_goes_on(place: Path) -> None:
+def test_ctrl_c_names_what_was_cut_and_the_command_that_goes_on(place: Path) -> None:
     with Terminal("run", "goal.toml", cwd=place) as terminal:
         terminal.wait_for("compiling the parser")
         terminal.type("\x03")
         assert terminal.end() == 130
         assert "continue   goal resume " in terminal.shown.splitlines()[-1]
+        assert "   interrupted\ncancelled  " in terminal.shown
     assert (place.parent / "told").read_text() == "cancelled\n"

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import os
-import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.outcome import Usage
+from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.ports import (
     AgentSilent,
     CommandEnded,
@@ -13,7 +12,7 @@ from goalrunner.core.ports import (
     RetryScheduled,
 )
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.reports.current import Current, output_tail
+from goalrunner.reports.current import Current, activity_text, output_tail
 from goalrunner.reports.narrative import Narrative
 from tests.support import told_run
 from tests.support.told_run import numbered
@@ -97,7 +96,7 @@ def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_ti
     before = current.totals()
     clock.now += 60
     run = told_run.created().goal.run_id
-    assert shown(current) == ("waiting", "for you", f"goal approve {run} a1")
+    assert shown(current) == ("waiting", f"for you: goal approve {run} a1", "")
     assert current.running()[0].step.time == "1 min"
     assert (current.totals(), list(current.beats())) == (before, [])
     decided = waiting(
@@ -107,7 +106,43 @@ def test_a_run_that_waits_for_a_person_shows_the_command_that_decides_and_its_ti
     )
     assert shown(decided)[0] == "agent"
     question = waiting(clock, events.QuestionOpened(question="Which colour?"))
-    assert shown(question) == ("waiting", "for you", f'goal answer {run} "..."')
+    assert shown(question) == ("waiting", f'for you: goal answer {run} "..."', "")
+
+
+def test_the_time_between_the_end_of_a_run_and_its_resume_is_not_active() -> None:
+    clock = Clock()
+    ended = events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="interrupted")
+    current = waiting(clock, ended)
+    before = current.totals()
+    clock.now += 60
+    assert (current.totals(), current.running()) == (before, [])
+
+
+def test_an_external_agent_that_goes_on_after_a_resume_is_not_said_to_ask_its_model() -> (
+    None
+):
+    resumed = events.RunResumed(plan=told_run.created().plan, version="0.1.0")
+    program = told_run.started().model_copy(update={"agent_command": "claude -p"})
+    current = following(
+        Clock(),
+        told_run.created(),
+        program,
+        events.RoundStarted(round=1, prompt="first"),
+        told_run.message("user"),
+        resumed,
+    )
+    assert shown(current) == ("agent", "continuing round 1", "")
+
+
+def test_the_activity_of_a_run_is_one_line(tmp_path: Path) -> None:
+    called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
+    begun = events.RoundStarted(round=1, prompt="first")
+    records = numbered(told_run.created(), told_run.started(), begun, called)
+    now = datetime.now(UTC).isoformat()
+    records[-1] = records[-1].model_copy(update={"at": now})
+    text = activity_text(records, tmp_path / "scratch")
+    assert text.startswith("round-1 · shell make · ")
+    assert activity_text(records[:1], tmp_path / "scratch") == ""
 
 
 def test_text_that_streams_is_the_tail() -> None:
@@ -189,26 +224,29 @@ def test_output_that_does_not_exist_yet_is_empty(tmp_path: Path) -> None:
 def test_a_run_of_another_process_is_shown_with_the_end_of_its_commands_output(
     tmp_path: Path,
 ) -> None:
-    clock, scratch, log = Clock(), tmp_path / "scratch", tmp_path / "events.jsonl"
+    clock, scratch = Clock(), tmp_path / "scratch"
     scratch.mkdir()
-    log.touch()
-    os.utime(log, (time.time() - 60, time.time() - 60))
     called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
     begun = (
         told_run.created(),
         told_run.started(),
         events.RoundStarted(round=1, prompt="first"),
     )
-    current = following(clock, *begun, called)
+    narrative = Narrative()
+    current = Current(narrative, clock)
+    a_minute_ago = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
+    for record in numbered(*begun, called, events.UserSaid(text="be quick")):
+        narrative.lines_of(record.model_copy(update={"at": a_minute_ago}))
+        current.follow(record)
     (scratch / f"{'0' * 16}.out").write_text("compiling\n")
     (scratch / f"{'0' * 16}.agent.out").write_text("{}\n")
-    current.follow_files(scratch, log)
+    current.follow_files(scratch)
     (running,) = current.running()
     assert (running.step.subject, running.lines, round(running.seconds)) == (
         "make",
         ["compiling"],
-        60,
+        61,  # the last event was recorded a second after the step began
     )
     (scratch / f"{'0' * 16}.out").unlink()
-    current.follow_files(scratch, log)
+    current.follow_files(scratch)
     assert [item.lines for item in current.running()] == [[]]

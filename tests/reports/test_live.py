@@ -252,3 +252,12 @@ def test_the_terminal_rings_and_has_a_title_when_a_person_is_needed(
     live = LiveProgress(terminal, environ={**ENVIRON, **environ})
     live.on_activity(PersonNeeded("goal: complete k3f9", bell=bell))
     assert ("\x1b]0;goal: complete k3f9\x07\x07" in terminal.getvalue()) == rings
+
+
+def test_a_view_that_is_left_keeps_the_row_of_the_running_step(
+    progress: LiveProgress, terminal: Terminal
+) -> None:
+    called = events.ToolCalled(tool_call_id="c", tool="shell", summary="make")
+    feed(progress, events.RoundStarted(round=1, prompt="first"), called)
+    progress.leave()
+    assert terminal.screen()[-2].startswith("round 1    · shell   make ")

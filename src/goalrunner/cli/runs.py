@@ -19,7 +19,7 @@ from goalrunner.core.errors import (
     one_line,
     quoted,
 )
-from goalrunner.core.run_summary import RunSummary
+from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.records import run_folder
 
 if TYPE_CHECKING:
@@ -206,9 +206,19 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
     if json:
         output.say({**values, "path": str(folder.path)})
     else:
-        output.say(
-            output.terminal_text(
-                status_lines(summary, datetime.now(UTC), str(folder.path))
-            )
+        lines = status_lines(
+            summary, datetime.now(UTC), str(folder.path), _activity(folder, summary)
         )
+        output.say(output.terminal_text(lines))
     return summary.process_exit_code
+
+
+def _activity(folder: RunFolder, summary: RunSummary) -> str:
+    """Return what an active run does at this moment; empty if its log cannot be read."""
+    if summary.status != RUNNING:
+        return ""
+    from goalrunner.reports.current import activity_text
+
+    with contextlib.suppress(GoalError):
+        return activity_text(records(folder), folder.scratch)
+    return ""

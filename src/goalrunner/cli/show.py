@@ -202,23 +202,24 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
         output.say("")  # raises ReaderGone if the reader of a pipe is gone
         if not is_written(folder.events):
             return False
-        progress.current.follow_files(folder.scratch, folder.events)
+        progress.current.follow_files(folder.scratch)
         time.sleep(_POLL)
         return True
 
     records = read_records(folder.events, wait=wait)
-    try:
-        with progress:
+    with progress:
+        try:
             show_live(
                 records,
                 progress,
                 folder=str(folder.path),
                 lost=lambda: not is_written(folder.events),
             )
-    except KeyboardInterrupt:
-        if is_written(folder.events):
-            output.complain(f"the run goes on: goal watch {folder.run_id}")
-        return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
+        except KeyboardInterrupt:
+            progress.leave()
+            if is_written(folder.events):
+                output.complain(f"the run goes on: goal watch {folder.run_id}")
+            return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
     return RunSummary.read(read_summary(folder)).process_exit_code
 
 

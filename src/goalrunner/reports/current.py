@@ -7,7 +7,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
@@ -17,7 +17,6 @@ from typing import get_args
 from goalrunner.core import events
 from goalrunner.core.actions import short_name
 from goalrunner.core.events import Account, Record
-from goalrunner.core.observation import REPLAY
 from goalrunner.core.ports import (
     Activity,
     AgentSilent,
@@ -29,9 +28,11 @@ from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
-from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.narrative import BegunStep, Narrative
 from goalrunner.reports.steps import (
-    call_step,
+    ASKING,
+    WORKING,
+    is_continuing,
     person_step,
     used_text,
     wait_step,
@@ -66,60 +67,6 @@ def output_tail(output: Path) -> list[str]:
     return [line for line in shown if line.strip()]
 
 
-_CONTINUING = "continuing"
-_AFTER_A_WAIT = (events.WaitEnded, events.ApprovalRecorded, events.QuestionAnswered)
-"""Events after which the time of the step begins anew: the run waited before."""
-_AGENT = StepLine("agent", subject="working")
-
-
-def _is_continuing(step: StepLine | None) -> bool:
-    """Return whether nothing was heard of the agent since the run was resumed in its turn."""
-    return step is not None and step.subject.startswith(_CONTINUING)
-
-
-def _step_after(
-    event: events.Event, before: StepLine | None, workspace: str
-) -> StepLine | None:
-    """Return the step that runs after an event. A user message begins a turn of the agent, also after a resume."""
-    match event:
-        case events.RunStarted() | events.RunResumed():
-            return StepLine("start", subject="checking the models")
-        case events.ToolCalled():
-            return call_step(event.tool, event.summary, workspace)
-        case events.ToolResultRecorded() if event.observation.source == REPLAY:
-            return before  # a part of the audit
-        case (
-            events.RoundStarted()
-            | events.ToolResultRecorded()
-            | events.RefinementStarted()
-        ):
-            return _AGENT
-        case events.MessageRecorded() if event.role == "user" or _is_continuing(before):
-            return _AGENT
-        case events.StepStarted():
-            return StepLine("checks", subject=event.description)
-        case events.CritiqueStarted():
-            return StepLine(event.account, subject="scoring the round")
-        case events.AuditStarted() | events.ChecksReviewStarted():
-            return StepLine("judge", subject="reviewing evidence")
-        case (
-            events.RoundFinished()
-            | events.CritiqueFinished()
-            | events.ValidatorsFinished()
-            | events.BaselineTaken()
-        ):
-            return None
-        case (
-            events.ConfirmationRecorded()
-            | events.VerdictRecorded()
-            | events.ChecksReviewed()
-            | events.RunEnded()
-        ):
-            return None
-        case _:
-            return before
-
-
 @dataclass
 class Running:
     """One running step. `lines` are the last lines of its output, or of the agent's text."""
@@ -138,7 +85,7 @@ class Current:
         """`narrative` gets each record before `follow` does."""
         self._narrative, self._monotonic = narrative, monotonic
         self._lock = threading.Lock()
-        self._step: StepLine | None = None
+        self._step: BegunStep | None = None
         self._since = self._at = 0.0
         self._text = ""
         self._calls = 0
@@ -157,22 +104,10 @@ class Current:
 
     def follow(self, record: Record) -> None:
         """Process a record."""
-        now, event, state = self._monotonic(), record.event, self._narrative.state
+        now, event = self._monotonic(), record.event
         with self._lock:
-            step = _step_after(
-                event, self._step, state.workspace if state is not None else ""
-            )
-            is_working = state is not None and state.phase is Phase.WORKING
-            if isinstance(event, events.WaitEnded):
-                step = _AGENT if is_working else None
-            if (
-                isinstance(event, events.RunResumed)
-                and state is not None
-                and is_working
-                and state.prompted
-            ):
-                step = StepLine("agent", subject=f"{_CONTINUING} round {state.round}")
-            if step is not self._step or isinstance(event, _AFTER_A_WAIT):
+            step = self._narrative.step
+            if step is not self._step:
                 self._step, self._since, self._retry = step, now, None
             self._at, self._silence = now, None
             match event:
@@ -204,17 +139,25 @@ class Current:
                 case RetryScheduled():
                     self._retry, self._text = (activity, now + activity.seconds), ""
 
-    def follow_files(self, scratch: Path, records: Path) -> None:
-        """Follow a run of another process: its log `records`, and the output of its command in the folder `scratch`."""
+    def catch_up(self) -> None:
+        """Date the running step back: the records so far were written by another process, some time ago."""
+        state = self._narrative.state
+        with self._lock:
+            if self._has_caught_up or state is None:
+                return
+            self._has_caught_up = True
+            last = datetime.fromisoformat(state.goal.updated_at).timestamp()
+            self._at = self._monotonic() - max(time.time() - last, 0.0)
+            began = self._step.elapsed if self._step else state.elapsed
+            self._since = self._at - max(state.elapsed - began, 0.0)
+
+    def follow_files(self, scratch: Path) -> None:
+        """Follow a run of another process: the output of its command in the folder `scratch`."""
+        self.catch_up()
         with (
             contextlib.suppress(OSError),
             self._lock,
         ):  # a file may be removed meanwhile
-            if not self._has_caught_up:
-                self._since = self._at = self._monotonic() - max(
-                    time.time() - records.stat().st_mtime, 0.0
-                )
-                self._has_caught_up = True
             newest = max(
                 scratch.glob(_OUTPUT),
                 key=lambda path: path.stat().st_mtime,
@@ -223,9 +166,8 @@ class Current:
             if newest not in [started.output for started in self._commands]:
                 self._commands.clear()
                 if newest and self._step:
-                    started = CommandStarted(
-                        self._step.name, self._step.subject, newest
-                    )
+                    line = self._step.line
+                    started = CommandStarted(line.name, line.subject, newest)
                     self._commands[started] = self._since
 
     def on_text(self, delta: str) -> None:
@@ -265,10 +207,10 @@ class Current:
                 ]
             if self._step is None:
                 return []
-            subject, remark = self._model_state(self._step, now)
+            subject, remark = self._model_state(self._step.line, now)
             seconds = now - self._since
             step = replace(
-                self._step,
+                self._step.line,
                 subject=subject,
                 remark=remark,
                 time=figures.elapsed(seconds),
@@ -314,18 +256,19 @@ class Current:
         state = self._narrative.state
         tokens = state.total.since(self._narrative.usage_before).tokens if state else 0
         remarks = [figures.count(tokens, "token")] if tokens else []
-        if _is_continuing(step) and not self._text:
-            return step.subject, "waiting for the model"
+        is_external = state is not None and state.external
+        if is_continuing(step) and not self._text:
+            return step.subject, "" if is_external else ASKING
         if self._silence is not None:
             limit = figures.span(self._silence.limit)
             return (
                 f"no output for {figures.elapsed(self._silence.seconds)}",
                 f"the turn ends after {limit}",
             )
-        if state and state.external:
+        if is_external:
             messages = [figures.count(self._calls, "message")] if self._calls else []
-            return "working", ", ".join(messages + remarks)
-        subject = "answering" if self._text else "waiting for the model"
+            return WORKING, ", ".join(messages + remarks)
+        subject = "answering" if self._text else ASKING
         return subject, ", ".join([f"step {self._calls + 1}", *remarks])
 
     def totals(self) -> str:
@@ -334,9 +277,9 @@ class Current:
         if state is None:
             return ""
         wait = self._wait()
-        if (
-            wait is not None and wait.kind == "limit"
-        ) or self._person() is not None:  # that is no active time
+        is_limit = wait is not None and wait.kind == "limit"
+        # Waiting is no active time, and neither is that after the end of a run that is about to be resumed.
+        if is_limit or self._person() is not None or state.phase is Phase.ENDED:
             return used_text(state, state.elapsed)
         return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
 
@@ -358,3 +301,19 @@ class Current:
                 yield replace(
                     one.step, remark=", ".join(filter(None, (said, one.step.remark)))
                 )
+
+
+def activity_text(records: Iterable[Record], scratch: Path) -> str:
+    """Return what a run of another process does: "round-1 · agent waiting for the model · step 2 · 28.9 s"."""
+    narrative = Narrative()
+    current = Current(narrative)
+    for record in records:
+        narrative.lines_of(record)
+        current.follow(record)
+    current.follow_files(scratch)
+    state = narrative.state
+    parts = [state.memory.current_step or ""] if state is not None else []
+    for one in current.running():
+        step = one.step
+        parts += [f"{step.name} {step.subject}", step.remark, step.time]
+    return " · ".join(filter(None, parts))

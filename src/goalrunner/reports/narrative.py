@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -19,7 +19,7 @@ from goalrunner.core.goal_tables import (
     ValidatorSpec,
 )
 from goalrunner.core.observation import TranscriptRef
-from goalrunner.core.outcome import Usage
+from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.waiting import seconds_between
 from goalrunner.reports import figures
@@ -35,10 +35,14 @@ from goalrunner.reports.layout import (
 )
 from goalrunner.reports.status import gone_text, restoring_command
 from goalrunner.reports.steps import (
+    ASKING,
+    WORKING,
     event_lines,
     message_step,
     near_limits,
+    person_step,
     said_lines,
+    step_after,
     used_text,
     wait_step,
 )
@@ -209,12 +213,25 @@ def _wait_lines(
         yield StepLine("waiting", remark=f"over after {waited}; the work goes on")
 
 
+_AFTER_A_WAIT = (events.WaitEnded, events.ApprovalRecorded, events.QuestionAnswered)
+"""Events after which the time of the step begins anew: the run waited before."""
+
+
+@dataclass(frozen=True)
+class BegunStep:
+    """A step that runs."""
+
+    line: StepLine
+    elapsed: float
+    """Seconds of active time of the run when it began, or when it went on after a wait."""
+
+
 class Narrative:
     """Returns the lines of the records of one run, in their order.
 
-    `state` is the state after the last record; `label` the label of the next line; `missing` what the last verdict of the
-    judge misses; `message` the agent's last message of the round; `usage_before` the usage at the start of the round, or
-    when the run was resumed in it.
+    `state` is the state after the last record; `step` the step that runs after it, if any; `label` the label of the next
+    line; `missing` what the last verdict of the judge misses; `message` the agent's last message of the round;
+    `usage_before` the usage at the start of the round, or when the run was resumed in it.
     """
 
     def __init__(
@@ -230,6 +247,7 @@ class Narrative:
         `said` reads each message of an external agent, whose beginning has a row when it is recorded; `verbose`: all of it.
         """
         self.state: RunState | None = None
+        self.step: BegunStep | None = None
         self.missing = self.label = ""
         self.message: TranscriptRef | None = None
         self.usage_before = Usage()
@@ -293,16 +311,52 @@ class Narrative:
                     )
             case events.VerdictRecorded():
                 self.missing = event.verdict.missing
-            case events.RunEnded() if (
-                state.round > 1
-            ):  # of an only round, the run's last line shows the same
-                lines += self._round_end(state)
+            case events.RunEnded():
+                lines += self._last_lines(before, state)
+        self._follow_step(record, state)
         lines += map(self.labelled, self._session_lines(event))
         lines += map(self.labelled, event_lines(event, state))
         lines += map(self.labelled, _wait_lines(record, before, state))
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)
         return lines
+
+    def _follow_step(self, record: events.Record, state: RunState) -> None:
+        """Keep the step that runs after a record, and when it began."""
+        before = self.step.line if self.step is not None else None
+        line = step_after(record.event, before, state)
+        if line is None:
+            self.step = None
+        elif line is not before or isinstance(record.event, _AFTER_A_WAIT):
+            self.step = BegunStep(line, record.elapsed)
+
+    def _last_lines(
+        self, before: RunState | None, state: RunState
+    ) -> Iterator[ReportLine]:
+        """Yield the step that was cut, and the end of the last round."""
+        yield from map(self.labelled, self._interrupted(before, state))
+        if state.round > 1:  # of an only round, the run's last line shows the same
+            yield from self._round_end(state)
+
+    def _interrupted(
+        self, before: RunState | None, state: RunState
+    ) -> Iterator[StepLine]:
+        """Yield the step that was running when the run was cancelled. A wait has a line of its own."""
+        is_cancelled = state.status is GoalStatus.CANCELLED
+        if before is None or self.step is None or not is_cancelled:
+            return
+        if before.wait is not None or person_step(before) is not None:
+            return
+        step = self.step.line
+        if step.subject == WORKING and not state.external:
+            step = replace(step, subject=ASKING)
+        yield replace(
+            step,
+            mark=WARNED,
+            time=figures.elapsed(state.elapsed - self.step.elapsed),
+            remark="interrupted",
+            tone="warn",
+        )
 
     def _message_lines(
         self, state: RunState, message: TranscriptRef

@@ -149,6 +149,14 @@ class Progress:
             self._asking = False
             self._print_notes()
 
+    def leave(self) -> None:
+        """Print the running steps, because the view ends before the run does."""
+        with self._turn:
+            lines = [
+                self.narrative.labelled(one.step) for one in self.current.running()
+            ]
+        self.close(lines)
+
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines. `copy` is the path of a copy of the outcome."""
         self.close(

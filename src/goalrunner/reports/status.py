@@ -90,14 +90,14 @@ def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
 
 
 def status_lines(
-    summary: RunSummary, now: datetime, folder: str = ""
+    summary: RunSummary, now: datetime, folder: str = "", doing: str = ""
 ) -> Iterator[ReportLine]:
-    """Yield state, rounds, verdict, limits and spend of a run."""
+    """Yield state, rounds, verdict, limits and spend of a run; `doing` is as in `status_text`."""
     yield from known(
         {
             "run": summary.run_id,
             "goal": summary.objective,
-            "status": status_text(summary, now),
+            "status": status_text(summary, now, doing),
         }
     )
     yield from protected_lines(summary)
@@ -111,8 +111,11 @@ def status_lines(
         yield from next_steps(summary)
 
 
-def status_text(summary: RunSummary, now: datetime) -> str:
-    """Return the status of a run with its reason, its current step, or what it waits for."""
+def status_text(summary: RunSummary, now: datetime, doing: str = "") -> str:
+    """Return the status of a run with its reason, its current step, or what it waits for.
+
+    `doing` is what an active run does at this moment, if that is known.
+    """
     if summary.status == LOST:
         return f"{LOST}: its process has ended unexpectedly; everything that it recorded is kept"
     if summary.waits_for:
@@ -120,7 +123,8 @@ def status_text(summary: RunSummary, now: datetime) -> str:
     if summary.status == RUNNING and (summary.waiting or summary.asks):
         return "waiting for you"
     if summary.status == RUNNING:
-        return f"{RUNNING}: {summary.current_step}" if summary.current_step else RUNNING
+        step = doing or summary.current_step
+        return f"{RUNNING}: {step}" if step else RUNNING
     reason = (summary.stop_reason or "").replace("_", " ")
     return f"{summary.status} ({reason})" if reason else summary.status
 

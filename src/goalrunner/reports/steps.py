@@ -9,8 +9,9 @@ from datetime import datetime
 from goalrunner.core import events
 from goalrunner.core.actions import short_name, shown_command
 from goalrunner.core.errors import one_line, quoted, some
+from goalrunner.core.observation import REPLAY
 from goalrunner.core.outcome import GoalStatus
-from goalrunner.core.run_state import RunState, Waiting
+from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import (
@@ -94,7 +95,67 @@ def person_step(state: RunState) -> StepLine | None:
         if state.waiting
         else f'goal answer {run} "..."'
     )
-    return StepLine("waiting", ASKED, subject="for you", remark=command, tone="warn")
+    return StepLine("waiting", ASKED, subject=f"for you: {command}", tone="warn")
+
+
+CONTINUING = "continuing"
+"""The first word of the step of an agent that goes on with a turn after a resume."""
+WORKING, ASKING = "working", "waiting for the model"
+"""What an agent does: an external one, and the built-in one."""
+_AGENT = StepLine("agent", subject=WORKING)
+
+
+def is_continuing(step: StepLine | None) -> bool:
+    """Return whether nothing was heard of the agent since the run was resumed in its turn."""
+    return step is not None and step.subject.startswith(CONTINUING)
+
+
+def step_after(
+    event: events.Event, before: StepLine | None, state: RunState
+) -> StepLine | None:
+    """Return the step that runs after an event; `state` is the state after it, and `before` the step until then.
+
+    A user message begins a turn of the agent, also after a resume.
+    """
+    is_working = state.phase is Phase.WORKING
+    match event:
+        case events.RunResumed() if is_working and state.prompted:
+            return StepLine("agent", subject=f"{CONTINUING} round {state.round}")
+        case events.RunStarted() | events.RunResumed():
+            return StepLine("start", subject="checking the models")
+        case events.WaitEnded():
+            return replace(_AGENT) if is_working else None
+        case events.ToolCalled():
+            return call_step(event.tool, event.summary, state.workspace)
+        case events.ToolResultRecorded() if event.observation.source == REPLAY:
+            return before  # a part of the audit
+        case (
+            events.RoundStarted()
+            | events.ToolResultRecorded()
+            | events.RefinementStarted()
+        ):
+            return _AGENT
+        case events.MessageRecorded() if event.role == "user" or is_continuing(before):
+            return _AGENT
+        case events.StepStarted():
+            return StepLine("checks", subject=event.description)
+        case events.CritiqueStarted():
+            return StepLine(event.account, subject="scoring the round")
+        case events.AuditStarted() | events.ChecksReviewStarted():
+            return StepLine("judge", subject="reviewing evidence")
+        case (
+            events.RoundFinished()
+            | events.CritiqueFinished()
+            | events.ValidatorsFinished()
+            | events.BaselineTaken()
+            | events.ConfirmationRecorded()
+            | events.VerdictRecorded()
+            | events.ChecksReviewed()
+            | events.RunEnded()
+        ):
+            return None
+        case _:
+            return before
 
 
 def event_lines(

@@ -199,7 +199,7 @@ def _run_row(
         cost = cost.replace(figures.UNKNOWN_COST, _UNKNOWN).replace("at least ", ">= ")
     row = {
         "RUN": printable_line(summary.run_id),
-        "STATUS": "waiting" if _waits(summary) else printable_line(summary.status),
+        "STATUS": "waiting" if _is_waiting(summary) else printable_line(summary.status),
         "ROUNDS": str(summary.checked_rounds)
         if limit is None
         else f"{summary.checked_rounds}/{limit}",
@@ -237,6 +237,12 @@ def old_run_line(run: OldRun) -> str:
 def _waits(summary: RunSummary) -> bool:
     """Return whether a run waits for a limit to reset; its process may be gone."""
     return bool(summary.waits_for) and summary.status == RUNNING
+
+
+def _is_waiting(summary: RunSummary) -> bool:
+    """Return whether a running run waits for a limit or a person."""
+    asks = bool(summary.waiting) or summary.asks
+    return _waits(summary) or (asks and summary.status == RUNNING)
 
 
 def waiting_line(summary: RunSummary, now: datetime) -> str:
