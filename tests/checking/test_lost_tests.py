@@ -24,7 +24,8 @@ from goalrunner.core.verdict import (
 )
 from goalrunner.validators.collected_tests import together
 from goalrunner.validators.named_tests import named_tests
-from goalrunner.validators.suites import Output, record_of
+from goalrunner.validators.runner_output import Output
+from goalrunner.validators.suites import record_of
 
 OUTPUTS = Path(__file__).parents[1] / "validators" / "outputs"
 

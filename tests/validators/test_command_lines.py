@@ -19,10 +19,10 @@ from goalrunner.validators.command_lines import (
     obstacle,
     unexecutable_script,
 )
+from goalrunner.validators.environment_faults import is_environmental, without_space
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import CheckPlace
-from goalrunner.validators.suites import is_environmental, without_space
 from tests.support.agents import validation
 
 

@@ -10,8 +10,8 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators.runner_output import Output
 from goalrunner.validators.shell_validator import ShellValidator
-from goalrunner.validators.suites import Output
 from tests.support.agents import validation
 
 CARGO = "test result: ok. {} passed; 0 failed; {} ignored; 0 measured; 0 filtered out; finished in 0.00s\\n"

@@ -9,12 +9,12 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.runner_calls import calls
 from goalrunner.core.verdict import SuiteRecord
+from goalrunner.validators.go_verbose import names_go_tests
+from goalrunner.validators.runner_output import Output
 from goalrunner.validators.runner_reports import Reports
 from goalrunner.validators.suites import (
-    Output,
     SuiteReader,
     filters_of,
-    names_go_tests,
     record_of,
     script_text,
 )

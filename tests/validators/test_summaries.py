@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.validators.runner_output import Output
 from goalrunner.validators.runners import READERS, Summary
-from goalrunner.validators.suites import Output
 
 JEST = """\
 FAIL j/b.test.js

@@ -63,11 +63,11 @@ from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import EntryPair, printable_path
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators.environment_faults import is_environmental, without_space
 from goalrunner.validators.known_failures import files_of_tests, tests_to_come
 from goalrunner.validators.observed_checks import observed_checks
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.started_checks import started_checks
-from goalrunner.validators.suites import is_environmental, without_space
 
 _MANIFESTS = Patterns(MANIFESTS, builtin=True)
 _RENAMED = re.compile(r"EXDEV|cross-device link", re.IGNORECASE)

@@ -9,8 +9,11 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from goalrunner.core.verdict import CollectedTests, Ending
-from goalrunner.validators.collected_tests import TestNames, path_in_workspace
-from goalrunner.validators.named_tests import file_of_module
+from goalrunner.validators.collected_tests import (
+    TestNames,
+    file_of_module,
+    path_in_workspace,
+)
 
 LARGEST = 8_000_000
 """Bytes of a file that is read."""

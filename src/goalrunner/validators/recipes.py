@@ -18,50 +18,53 @@ PHONY = re.compile(r"^\.PHONY[ \t]*:(.*)$", re.MULTILINE)
 
 
 def makefile_in(folder: Path) -> str:
-    """Return the name of the Makefile that make reads in a folder; empty if there is none."""
+    """Return the name of the Makefile that make reads in a folder; empty if none."""
     return next((name for name in MAKEFILES if (folder / name).is_file()), "")
 
 
 def make_targets(text: str) -> dict[str, str]:
     """Return the targets of a Makefile with their prerequisites and recipes."""
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     starts = [*_TARGET.finditer(text)]
-    for start, end in zip(
-        starts, [*(later.start() for later in starts[1:]), len(text)], strict=False
-    ):
+    ends = [*(start.start() for start in starts[1:]), len(text)]
+    for start, end in zip(starts, ends, strict=False):
+        # What follows the colon: prerequisites, and on the next lines the recipe.
+        rule = text[start.end(1) + 1 : end]
         for name in start[1].split():
+            # A name with a dot first is a setting of make, such as .PHONY.
             if not name.startswith("."):
-                found[name] = f"{found.get(name, '')}{text[start.end(1) + 1 : end]}\n"
-    return found
+                targets[name] = f"{targets.get(name, '')}{rule}\n"
+    return targets
 
 
 def recipes_of(text: str, words: Sequence[str]) -> list[str]:
-    """Return the lines of the recipes of a Makefile's targets that words of a command name, or of the first target.
+    """Return the lines of the recipes of a Makefile that a command runs.
 
-    Prerequisites are followed from targets without a recipe: other ones build what is checked.
+    The recipes are those of targets that words of the command name, or of the first
+    target. Prerequisites are followed from targets without a recipe: those of other
+    targets build what is checked.
     """
-    parts = make_targets(text)
-    names = [word for word in words if word in parts] or [*parts][:1]
-    found: list[str] = []
-    for name in names:  # grows
-        lines = parts[name].replace("\\\n", " ").split("\n")
+    targets = make_targets(text)
+    names = [word for word in words if word in targets] or [*targets][:1]
+    recipes: list[str] = []
+    for name in names:  # grows while it is read
+        prerequisites, *lines = targets[name].replace("\\\n", " ").split("\n")
         recipe = [
             line.lstrip("\t@+- ").replace("$$", "$")
-            for line in lines[1:]
+            for line in lines
             if line.startswith("\t")
         ]
-        found += recipe
-        if not recipe:
-            names += [
-                word
-                for word in _WORD.findall(lines[0])
-                if word in parts and word not in names
-            ]
-    return found
+        recipes += recipe
+        if recipe:
+            continue
+        for word in _WORD.findall(prerequisites):
+            if word in targets and word not in names:
+                names.append(word)
+    return recipes
 
 
 def package_scripts(text: str) -> dict[str, str]:
-    """Return the scripts of a package.json."""
+    """Return the scripts of a package.json; none if the text is not valid."""
     try:
         scripts = json.loads(text)["scripts"]
         return {str(name): str(script) for name, script in scripts.items()}
@@ -72,6 +75,7 @@ def package_scripts(text: str) -> dict[str, str]:
 def file_text(path: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
+        # A pipe or device would block the read.
         if not path.is_file():
             return ""
         with path.open("rb") as file:

@@ -1,7 +1,8 @@
-"""How the known test runners sum up a run.
+"""The summaries that test runners print at the end of a run.
 
-Every form is anchored to whole lines. The forms are those of pytest 5 to 9, unittest of Python 3.8 to 3.14, jest 27 to
-30, vitest 1 to 4, mocha 8 to 11, node:test of Node 18 to 24, and of the test commands of go and cargo.
+Every form is anchored to whole lines. The forms are those of pytest 5 to 9, unittest of
+Python 3.8 to 3.14, jest 27 to 30, vitest 1 to 4, mocha 8 to 11, node:test of Node 18 to
+24, and of the test commands of go and cargo.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ from goalrunner.core.tools import (
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary in an output, as one line. `says` is what it reports of failures: "2 failed, 1 error"."""
+    """A summary of a test runner in an output."""
 
     text: str
+    """The summary in one line: "2 failed, 41 passed"."""
     says: str
+    """What it reports of failures: "2 failed, 1 error"; empty if there are none."""
     begin: int
     end: int
-    """Where it stands in the output."""
+    """Its position in the output, in characters."""
     none_ran: bool = False
     """Whether no test passed or failed, not even as expected."""
     ran: int = 0
@@ -44,46 +47,55 @@ GO_PACKAGE = re.compile(
     r"^(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?$", re.MULTILINE
 )
 CARGO_RESULT = re.compile(
-    r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored; (\d+) measured; \d+ filtered out"
-    r"(?:; finished in [0-9.]+s)? *$",
+    r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored;"
+    r" (\d+) measured; \d+ filtered out(?:; finished in [0-9.]+s)? *$",
     re.MULTILINE,
 )
 _COUNT = r"\d+ [a-z]+(?: [a-z]+)?"
 _BARS = r"\d+ [a-z]+(?: \| \d+ [a-z]+)*|no tests"
 _PYTEST = re.compile(
-    rf"^ *(?P<bar>=+ )?(?P<tests>{_COUNT}(?:, {_COUNT})*|no tests ran) in [0-9.]+ ?s(?:econds)?"
+    rf"^ *(?P<bar>=+ )?(?P<tests>{_COUNT}(?:, {_COUNT})*|no tests ran)"
+    r" in [0-9.]+ ?s(?:econds)?"
     r"(?: \((?:\d+ days?, )?[0-9:]+\))?(?(bar) =+) *$",
     re.MULTILINE,
 )
 _JEST = re.compile(
-    r"^Test Suites: +(?P<groups>(?:\d+ [a-z]+, )*)\d+(?: of \d+)? total *\n *Tests: +(?P<tests>(?:\d+ [a-z]+, )*)\d+ total *"
+    r"^Test Suites: +(?P<groups>(?:\d+ [a-z]+, )*)\d+(?: of \d+)? total *"
+    r"\n *Tests: +(?P<tests>(?:\d+ [a-z]+, )*)\d+ total *"
     r"(?:\n(?:Snapshots: .*|Time: .*|Ran all test suites.*| *$))*",
     re.MULTILINE,
 )
 _VITEST = re.compile(
-    rf"^ *Test Files +(?P<groups>{_BARS}) *(?:\(\d+\))? *\n *Tests +(?P<tests>{_BARS}) *(?:\(\d+\))? *"
+    rf"^ *Test Files +(?P<groups>{_BARS}) *(?:\(\d+\))? *"
+    rf"\n *Tests +(?P<tests>{_BARS}) *(?:\(\d+\))? *"
     r"(?P<more>(?:\n *(?:Type )?Errors +(?:\d+ errors?|no errors) *$)*)"
     r"(?:\n(?: +(?:Start at|Duration|Snapshots|Typecheck) .*| *$))*",
     re.MULTILINE,
 )
 _MOCHA = re.compile(
-    r"^  (?P<tests>\d+ passing) \(\d+(?:ms|s|m|h)\) *(?P<more>(?:\n  \d+ (?:pending|failing) *$)*)",
+    r"^  (?P<tests>\d+ passing) \(\d+(?:ms|s|m|h)\) *"
+    r"(?P<more>(?:\n  \d+ (?:pending|failing) *$)*)",
     re.MULTILINE,
 )
 _NODE = re.compile(
-    r"^[#ℹ] tests \d+ *(?:\n[#ℹ] (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [0-9.]+ *$)*",
+    r"^[#ℹ] tests \d+ *(?:\n[#ℹ] "
+    r"(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [0-9.]+ *$)*",
     re.MULTILINE,
 )
 _NODE_COUNT = re.compile(r"([a-z]+) ([0-9]+)")
 _NODE_FILE = re.compile(
-    r"^(?:(?:not )?ok \d+ - |[✔✖] )(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$",
+    r"^(?:(?:not )?ok \d+ - |[✔✖] )"
+    r"(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$",
     re.MULTILINE,
 )
 _NO_JEST = re.compile(r"^No tests found, exiting with code 0$", re.MULTILINE)
 _NO_VITEST = re.compile(r"^.*No test files found, exiting with code 0$", re.MULTILINE)
 """What jest and vitest print with --passWithNoTests."""
 _PROGRESS = re.compile(r"^[.FEsxu]+$", re.MULTILINE)
-"""The line of unittest with a letter for each test and each subtest that failed or was skipped."""
+"""The line of unittest with a letter for each test.
+
+And one for each subtest that failed or was skipped.
+"""
 _UNITTEST = re.compile(
     r"^ *Ran (\d+) tests? in [0-9.]+s *\n *\n *(OK|FAILED|NO TESTS RAN)"
     r"(?: \(([a-z]+(?: [a-z]+)?=\d+(?:, [a-z]+(?: [a-z]+)?=\d+)*)\))? *$",
@@ -96,50 +108,56 @@ _GO_END = re.compile(
     r"(?:\n(?:FAIL|PASS|exit status \d+|coverage: .*) *$)*", re.MULTILINE
 )
 _CARGO_END = re.compile(
-    r"(?:\n(?:error: (?:test|doctest) failed.*|error: \d+ targets? failed:|    `.*`|all doctests ran in .*| *$))*",
+    r"(?:\n(?:error: (?:test|doctest) failed.*|error: \d+ targets? failed:"
+    r"|    `.*`|all doctests ran in .*| *$))*",
     re.MULTILINE,
 )
+_CARGO_ERROR = re.compile(r"^error: (.*?):?$", re.MULTILINE)
+_GO_FAIL = re.compile(r"^FAIL *$", re.MULTILINE)
 _BAD = re.compile(r"[1-9]\d* (?:[a-z]+ )?(?:failed|failing|errors?)\b")
 _RAN = ("passed", "failed", "xpassed", "passing", "failing")
 _LEFT_OUT = ("skipped", "xfailed", "todo", "pending", "disabled")
 
 
-def _counted(
-    form: re.Pattern[str], noun: str = "", empty: re.Pattern[str] | None = None
-) -> Callable[[str], Iterator[Summary]]:
-    """Return a reader of a form with counts of tests, perhaps more of them, and counts of groups of tests.
+@dataclass(frozen=True)
+class _CountedForm:
+    """The summary of a runner that counts tests, and perhaps groups of tests."""
 
-    `empty` is what the runner prints instead if it finds no test.
-    """
+    pattern: re.Pattern[str]
+    """With groups: tests, and perhaps `more` counts of tests, and `groups` of them."""
+    noun: str = ""
+    """What a group is: "test file"."""
+    empty: re.Pattern[str] | None = None
+    """What the runner prints instead if it finds no test."""
 
-    def read(output: str) -> Iterator[Summary]:
-        for match in form.finditer(output):
-            parts = match.groupdict("")
-            tests = parts["tests"].replace(" | ", ", ").strip(", ")
-            groups = parts.get("groups", "").strip(", ")
-            more = re.findall(r"\d+ [a-z]+", parts.get("more", ""))
-            counts = ", ".join(filter(None, (tests, *more)))
-            skipped = _sum(counts, _LEFT_OUT)
-            yield Summary(
-                text=counts or groups or "no tests",
-                says=", ".join(_BAD.findall(counts)) or _failed_groups(groups, noun),
-                begin=match.start(),
-                end=match.end(),
-                none_ran=_sum(counts, (*_RAN, "xfailed")) == 0
-                and "collected" not in counts,
-                ran=_sum(counts, _RAN),
-                skipped=skipped,
-            )
-        for match in empty.finditer(output) if empty else ():
-            yield Summary(
-                text="no tests",
-                says="",
-                begin=match.start(),
-                end=match.end(),
-                none_ran=True,
-            )
+    def read(self, output: str) -> Iterator[Summary]:
+        for match in self.pattern.finditer(output):
+            yield self._summary(match)
+        if self.empty is None:
+            return
+        for match in self.empty.finditer(output):
+            begin, end = match.span()
+            yield Summary("no tests", "", begin, end, none_ran=True)
 
-    return read
+    def _summary(self, match: re.Match[str]) -> Summary:
+        parts = match.groupdict("")
+        # vitest separates its counts by bars.
+        tests = parts["tests"].replace(" | ", ", ").strip(", ")
+        groups = parts.get("groups", "").strip(", ")
+        more = re.findall(r"\d+ [a-z]+", parts.get("more", ""))
+        counts = ", ".join(filter(None, (tests, *more)))
+        failures = ", ".join(_BAD.findall(counts))
+        # `pytest --collect-only` prints how many tests it collected.
+        is_collection = "collected" in counts
+        return Summary(
+            text=counts or groups or "no tests",
+            says=failures or _failed_groups(groups, self.noun),
+            begin=match.start(),
+            end=match.end(),
+            none_ran=_sum(counts, (*_RAN, "xfailed")) == 0 and not is_collection,
+            ran=_sum(counts, _RAN),
+            skipped=_sum(counts, _LEFT_OUT),
+        )
 
 
 def _failed_groups(groups: str, noun: str) -> str:
@@ -155,56 +173,67 @@ def unittest(output: str) -> Iterator[Summary]:
     """Read `Ran 3 tests in 0.001s`, a blank line, and `FAILED (failures=1)`."""
     begin = 0
     for match in _UNITTEST.finditer(output):
-        number, word, more = match.groups("")
-        failures = ", ".join(
-            f"{count} {kind}" for kind, count in _UNITTEST_BAD.findall(more)
-        )
-        left_out = {kind: int(count) for kind, count in _UNITTEST_SKIPPED.findall(more)}
-        skipped = sum(left_out.values())
-        letters = max(
-            map(len, _PROGRESS.findall(output, begin, match.start())), default=0
-        )
+        progress = _PROGRESS.findall(output, begin, match.start())
         begin = match.end()
-        # A test of which a subtest is skipped is no skipped test. There are more letters than tests then.
-        has_subtests = max(letters, skipped) > int(number)
-        yield Summary(
-            text=", ".join(
-                filter(None, (f"{number} test{_plural(number)}", word, more))
-            ),
-            says=failures or ("FAILED" if word == "FAILED" else ""),
-            begin=match.start(),
-            end=match.end(),
-            none_ran=not has_subtests and left_out.get("skipped", 0) == int(number),
-            ran=int(number) if has_subtests else int(number) - skipped,
-            skipped=0 if has_subtests else skipped,
-        )
+        yield _unittest_summary(match, max(map(len, progress), default=0))
+
+
+def _unittest_summary(match: re.Match[str], letters: int) -> Summary:
+    """Return a summary; `letters` is the length of the line of progress before it."""
+    count, word, details = match.groups("")
+    number = int(count)
+    failures = [f"{bad} {kind}" for kind, bad in _UNITTEST_BAD.findall(details)]
+    left_out = dict(_UNITTEST_SKIPPED.findall(details))
+    skipped = sum(map(int, left_out.values()))
+    # A test of which a subtest is skipped is no skipped test. There are more letters
+    # than tests then.
+    has_subtests = max(letters, skipped) > number
+    all_skipped = int(left_out.get("skipped", 0)) == number
+    tests = f"{count} test{_plural(count)}"
+    return Summary(
+        text=", ".join(filter(None, (tests, word, details))),
+        says=", ".join(failures) or ("FAILED" if word == "FAILED" else ""),
+        begin=match.start(),
+        end=match.end(),
+        none_ran=all_skipped and not has_subtests,
+        ran=number if has_subtests else number - skipped,
+        skipped=0 if has_subtests else skipped,
+    )
 
 
 def node(output: str) -> Iterator[Summary]:
-    """Read `# tests 5` and the counts below it; the reporter spec writes `ℹ` for `#`."""
+    """Read `# tests 5` and the counts below it.
+
+    The reporter spec writes `ℹ` for `#`.
+    """
     end_before = 0
     for match in _NODE.finditer(output):
-        counts = {name: int(count) for name, count in _NODE_COUNT.findall(match[0])}
         # Node counts a file without tests as a test.
         files = len(_NODE_FILE.findall(output, end_before, match.start()))
         end_before = match.end()
-        if not {"tests", "pass", "fail", "cancelled"} <= counts.keys():
-            continue
-        failed = counts["fail"] or counts["cancelled"]
-        text = ", ".join(
-            f"{counts[name]} {name}"
-            for name in ("pass", "fail", "cancelled")
-            if counts[name]
-        )
-        yield Summary(
-            text=text or "no tests",
-            says=f"{failed} failed" if failed else "",
-            begin=match.start(),
-            end=match.end(),
-            none_ran=not text,
-            ran=max(counts["pass"] + counts["fail"] - files, 0),
-            skipped=counts.get("skipped", 0) + counts.get("todo", 0),
-        )
+        counts = {name: int(count) for name, count in _NODE_COUNT.findall(match[0])}
+        if {"tests", "pass", "fail", "cancelled"} <= counts.keys():
+            yield _node_summary(match, counts, files)
+
+
+def _node_summary(
+    match: re.Match[str], counts: Mapping[str, int], files: int
+) -> Summary:
+    """Return a summary; `files` are the files that node counted as tests."""
+    texts: list[str] = []
+    for name in ("pass", "fail", "cancelled"):
+        if counts[name]:
+            texts.append(f"{counts[name]} {name}")
+    failed = counts["fail"] or counts["cancelled"]
+    return Summary(
+        text=", ".join(texts) or "no tests",
+        says=f"{failed} failed" if failed else "",
+        begin=match.start(),
+        end=match.end(),
+        none_ran=not texts,
+        ran=max(counts["pass"] + counts["fail"] - files, 0),
+        skipped=counts.get("skipped", 0) + counts.get("todo", 0),
+    )
 
 
 def go(output: str) -> Iterator[Summary]:
@@ -214,18 +243,21 @@ def go(output: str) -> Iterator[Summary]:
         return
     last = packages[-1]
     ending = _GO_END.match(output, last.end()) or last
-    failed = [package[2] for package in packages if package[1] == "FAIL"]
-    ok = [package[0] for package in packages if package[1] == "ok  "]
+    failed: list[str] = []
+    ok = 0
+    without_tests = 0
+    for package in packages:
+        if package[1] == "FAIL":
+            failed.append(package[2])
+        elif package[1] == "ok  ":
+            ok += 1
+            without_tests += "[no tests to run]" in package[0]
     says = ""
-    if last[1] == "FAIL" or re.search(
-        r"^FAIL *$", output[last.end() : ending.end()], re.MULTILINE
-    ):
-        tests = ", ".join(dict.fromkeys(_GO_FAILED_TEST.findall(output)[-3:]))
-        says = f"FAIL {', '.join(dict.fromkeys(failed[-3:]))}"
-        says += f" ({tests})" if tests else ""
-    ran = len(failed) + sum("[no tests to run]" not in line for line in ok)
+    if last[1] == "FAIL" or _GO_FAIL.search(output[last.end() : ending.end()]):
+        says = _go_failures(failed, _GO_FAILED_TEST.findall(output))
+    ran = len(failed) + ok - without_tests
     yield Summary(
-        text=says or f"{len(ok)} package{_plural(str(len(ok)))} ok",
+        text=says or f"{ok} package{_plural(str(ok))} ok",
         says=says,
         begin=last.start(),
         end=ending.end(),
@@ -234,38 +266,46 @@ def go(output: str) -> Iterator[Summary]:
     )
 
 
+def _go_failures(packages: Sequence[str], tests: Sequence[str]) -> str:
+    """Return `FAIL x/y (TestA)`, with the last three of each."""
+    last_packages = ", ".join(dict.fromkeys(packages[-3:]))
+    last_tests = ", ".join(dict.fromkeys(tests[-3:]))
+    return f"FAIL {last_packages}" + (f" ({last_tests})" if last_tests else "")
+
+
 def cargo(output: str) -> Iterator[Summary]:
-    """Read `test result: FAILED. 1 passed; 1 failed; ...` for each target, and cargo's own last word where one failed."""
+    """Read `test result: FAILED. 1 passed; 1 failed; ...` for each target.
+
+    Where one failed, cargo's own last line follows.
+    """
     results = [*CARGO_RESULT.finditer(output)]
-    any_ran = any(
-        int(result[2]) + int(result[3]) + int(result[5]) for result in results
-    )
-    passed = failed = (
-        0  # of all targets so far: the last one, the doctests, often has no tests
-    )
+    all_ran = 0
+    for result in results:
+        all_ran += int(result[2]) + int(result[3]) + int(result[5])
+    # The text counts all targets so far: the last one, the doctests, often has no test.
+    passed = failed = 0
     for result in results:
         ending = _CARGO_END.match(output, result.end()) or result
-        error = re.search(
-            r"^error: (.*?):?$", output[result.end() : ending.end()], re.MULTILINE
-        )
-        says = error[1] if error else ""
-        if result[1] == "FAILED" or result[3] != "0":
-            says = f"{result[3]} failed"
         passed += int(result[2])
         failed += int(result[3])
+        says = ""
+        if result[1] == "FAILED" or result[3] != "0":
+            says = f"{result[3]} failed"
+        elif error := _CARGO_ERROR.search(output[result.end() : ending.end()]):
+            says = error[1]
         yield Summary(
             text=f"{passed} passed, {failed} failed",
             says=says,
             begin=result.start(),
             end=ending.end(),
-            none_ran=not any_ran,
+            none_ran=all_ran == 0,
             ran=int(result[2]) + int(result[3]),
             skipped=int(result[4]),
         )
 
 
 def _sum(text: str, words: Collection[str]) -> int:
-    """Return the sum of the counts before one of these words: "2 failed, 41 passed"."""
+    """Return the sum of the counts of these words in a text: "2 failed, 41 passed"."""
     counts = re.findall(r"(\d+) (\w+)(?=$|[ ,|])", text)
     return sum(int(count) for count, word in counts if word in words)
 
@@ -275,11 +315,11 @@ def _plural(number: str) -> str:
 
 
 READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
-    PYTEST.name: _counted(_PYTEST),
+    PYTEST.name: _CountedForm(_PYTEST).read,
     UNITTEST.name: unittest,
-    JEST.name: _counted(_JEST, "test suite", _NO_JEST),
-    VITEST.name: _counted(_VITEST, "test file", _NO_VITEST),
-    MOCHA.name: _counted(_MOCHA),
+    JEST.name: _CountedForm(_JEST, "test suite", _NO_JEST).read,
+    VITEST.name: _CountedForm(_VITEST, "test file", _NO_VITEST).read,
+    MOCHA.name: _CountedForm(_MOCHA).read,
     NODE_TEST.name: node,
     GO_TEST.name: go,
     CARGO_TEST.name: cargo,
@@ -288,19 +328,20 @@ READERS: dict[str, Callable[[str], Iterator[Summary]]] = {
 
 
 def reports_needed(calls: Sequence[Call], env: Mapping[str, str]) -> int | None:
-    """Return how many reports of pytest there must be if a line ends with exit code 0; None if it can give none.
+    """Return how many reports of pytest there must be if a line ends with exit code 0.
 
-    Under `coverage run` the plugin would be measured.
+    None if the line can give none: under `coverage run` the plugin would be measured.
     """
     if env.get("COVERAGE_PROCESS_START") or env.get("COVERAGE_PROCESS_CONFIG"):
         return None
-    pytests = [
-        call.program
-        for call in calls
-        if call.runner is PYTEST and call.tests and not call.program.clean
-    ]
-    if not pytests or any(
-        program.negated or "coverage" in program.through for program in pytests
-    ):
-        return None
-    return sum(not (program.fallback or program.optional) for program in pytests)
+    calls_of_pytest = 0
+    needed = 0
+    for call in calls:
+        program = call.program
+        if call.runner is not PYTEST or not call.tests or program.clean:
+            continue
+        if program.negated or "coverage" in program.through:
+            return None
+        calls_of_pytest += 1
+        needed += not (program.fallback or program.optional)
+    return needed if calls_of_pytest else None

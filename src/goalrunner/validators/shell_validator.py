@@ -24,6 +24,7 @@ from goalrunner.validators.command_lines import (
 from goalrunner.validators.junit_report import copying_command
 from goalrunner.validators.known_failures import judged, judged_at_start
 from goalrunner.validators.python_validators import PythonValidator
+from goalrunner.validators.runner_output import Output
 from goalrunner.validators.runner_reports import (
     Reports,
     Watch,
@@ -47,7 +48,7 @@ from goalrunner.validators.suite_facts import (
     no_test_ran,
     proves,
 )
-from goalrunner.validators.suites import Output, SuiteReader, SuiteReading
+from goalrunner.validators.suites import SuiteReader, SuiteReading
 
 _BYTES = 1_000_000
 """Bytes at the end of an output in which a runner says that it could not start."""

@@ -1,4 +1,4 @@
-"""What the tests of one run mean for its result: none ran, a threshold was missed, or they explain the exit code."""
+"""What the tests of one run mean for its result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from goalrunner.core.runner_calls import Call, calls, parts_of
 from goalrunner.core.tools import GO_TEST, PYTEST
-from goalrunner.core.verdict import CollectedTests, ValidatorResult
+from goalrunner.core.verdict import CollectedTests, Ending, ValidatorResult
 from goalrunner.validators.named_tests import GO
 from goalrunner.validators.runner_reports import Reports
 from goalrunner.validators.suites import SuiteReading
@@ -20,22 +20,26 @@ _THRESHOLD = re.compile(
     r"|.*[0-9.]+% (?:line|branch|function) coverage does not meet threshold of [0-9.]+%.*)$",
     re.MULTILINE,
 )
-"""Lines of pytest-cov, coverage, jest, vitest, nyc, c8 and node about a threshold that is not reached."""
+"""Lines about a threshold that is not reached.
+
+Those of pytest-cov, coverage, jest, vitest, nyc, c8 and node.
+"""
 _RAN = frozenset({"passed", "failed", "xfailed"})
 
 
 def no_test_ran(
     line_calls: Sequence[Call], reading: SuiteReading, reports: Reports
 ) -> str:
-    """Return that a test runner ran no test: one that the line itself calls, or all that are seen. Else empty."""
-    empty = _runners_without_tests(reading, reports)
-    called = {
-        call.runner.name for call in line_calls if call.tests and _is_certain(call)
-    }
-    is_empty = any(empty.get(name) for name in called) or (
-        bool(empty) and all(empty.values())
-    )
-    if not is_empty:
+    """Return that a test runner ran no test; else an empty text.
+
+    It is one that the line itself calls, or all that are seen.
+    """
+    is_empty = _runners_without_tests(reading, reports)
+    has_empty_call = False
+    for call in line_calls:
+        if call.tests and _is_certain(call) and is_empty.get(call.runner.name):
+            has_empty_call = True
+    if not has_empty_call and not is_without_tests(reading, reports):
         return ""
     skipped = _skipped(reading)
     return f"no test ran ({skipped} skipped)" if skipped else "no test ran"
@@ -43,8 +47,8 @@ def no_test_ran(
 
 def is_without_tests(reading: SuiteReading, reports: Reports) -> bool:
     """Return whether a test runner was seen and ran nothing."""
-    empty = _runners_without_tests(reading, reports)
-    return bool(empty) and all(empty.values())
+    is_empty = _runners_without_tests(reading, reports)
+    return bool(is_empty) and all(is_empty.values())
 
 
 def _is_certain(call: Call) -> bool:
@@ -52,25 +56,26 @@ def _is_certain(call: Call) -> bool:
 
 
 def _runners_without_tests(reading: SuiteReading, reports: Reports) -> dict[str, bool]:
-    """Return for each runner of which something is known whether it ran no test."""
-    found = {
-        runner: all(summary.none_ran for summary in summaries)
-        for runner, summaries in reading.output.summaries.items()
-        if summaries
-    }
+    """Return for each runner that was seen whether it ran no test."""
+    is_empty: dict[str, bool] = {}
+    for runner, summaries in reading.output.summaries.items():
+        if summaries:
+            is_empty[runner] = all(summary.none_ran for summary in summaries)
     if reports.pytest is not None and reports.has_pytest:
-        found[PYTEST.name] = not reports.pytest.run
-    if reading.tests is not None and found.get(GO_TEST.name) is False:
-        # A package whose tests are all skipped is ok.
-        endings = [
-            ending
-            for name, ending in reading.tests.endings.items()
-            if name.startswith(GO)
-        ]
-        found[GO_TEST.name] = (
-            bool(endings) and reading.tests.whole and _RAN.isdisjoint(endings)
-        )
-    return found
+        is_empty[PYTEST.name] = not reports.pytest.run
+    # Go reports a package as ok if all of its tests are skipped.
+    if reading.tests is not None and is_empty.get(GO_TEST.name) is False:
+        is_empty[GO_TEST.name] = _skips_all_go_tests(reading.tests)
+    return is_empty
+
+
+def _skips_all_go_tests(tests: CollectedTests) -> bool:
+    """Return whether all tests of Go are known, and none of them ran."""
+    endings: list[Ending] = []
+    for name, ending in tests.endings.items():
+        if name.startswith(GO):
+            endings.append(ending)
+    return bool(endings) and tests.whole and _RAN.isdisjoint(endings)
 
 
 def _skipped(reading: SuiteReading) -> int:
@@ -83,18 +88,18 @@ def is_below_threshold(reading: SuiteReading) -> bool:
     """Return whether a coverage threshold is not reached, and no test failed."""
     if _THRESHOLD.search(reading.output.text) is None:
         return False
-    has_failed = (
-        reading.tests is not None and "failed" in reading.tests.endings.values()
-    )
-    return not has_failed and not any(count.failed for count in reading.record.counts)
+    if reading.tests is not None and "failed" in reading.tests.endings.values():
+        return False
+    return not any(count.failed for count in reading.record.counts)
 
 
 def proves(
     result: ValidatorResult, tests: CollectedTests | None, reports: Reports
 ) -> bool:
-    """Return whether the exit code of a line is that of the runners whose tests are known.
+    """Return whether the exit code of a line is that of the runners that named tests.
 
-    A red line proves it by a test that failed: the parts of a line behind `&&` did not run then.
+    A red line proves it by a test that failed: the parts of a line behind `&&` did not
+    run then.
     """
     line_calls = calls(result.command)
     is_lost = any(call.program.lost or not _is_certain(call) for call in line_calls)
@@ -102,7 +107,9 @@ def proves(
         return False
     if result.exit_code == 0:
         return all(part.runner for part in parts_of(result.command))
-    statuses = reports.pytest.exit_statuses if reports.pytest is not None else ()
-    if any(statuses) and result.exit_code not in statuses:
-        return False
+    if reports.pytest is not None:
+        statuses = reports.pytest.exit_statuses
+        # Something else than pytest gave the exit code of the line.
+        if any(statuses) and result.exit_code not in statuses:
+            return False
     return "failed" in tests.endings.values()
