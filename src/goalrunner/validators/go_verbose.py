@@ -50,7 +50,7 @@ def shows_go_tests(texts: str) -> bool:
 
 
 def has_goflags(env: Mapping[str, str]) -> bool:
-    """Return whether the user's settings of go have GOFLAGS, which env would replace."""
+    """Return whether the user's settings of go have GOFLAGS; env would replace them."""
     home = Path(env.get("HOME") or "/")
     config = Path(env.get("XDG_CONFIG_HOME") or home / ".config")
     settings = Path(env.get("GOENV") or config / "go/env")

@@ -1,4 +1,4 @@
-"""The tests that `go test -v`, `cargo test` and `unittest -v` name in their output, each with its ending."""
+"""The tests that go, cargo and unittest name in their output, with their endings."""
 
 from __future__ import annotations
 

@@ -220,17 +220,15 @@ def _node_summary(
     match: re.Match[str], counts: Mapping[str, int], files: int
 ) -> Summary:
     """Return a summary; `files` are the files that node counted as tests."""
-    texts: list[str] = []
-    for name in ("pass", "fail", "cancelled"):
-        if counts[name]:
-            texts.append(f"{counts[name]} {name}")
+    kinds = [kind for kind in ("pass", "fail", "cancelled") if counts[kind]]
+    text = ", ".join(f"{counts[kind]} {kind}" for kind in kinds)
     failed = counts["fail"] or counts["cancelled"]
     return Summary(
-        text=", ".join(texts) or "no tests",
+        text=text or "no tests",
         says=f"{failed} failed" if failed else "",
         begin=match.start(),
         end=match.end(),
-        none_ran=not texts,
+        none_ran=not text,
         ran=max(counts["pass"] + counts["fail"] - files, 0),
         skipped=counts.get("skipped", 0) + counts.get("todo", 0),
     )

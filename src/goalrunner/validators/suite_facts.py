@@ -17,7 +17,8 @@ _THRESHOLD = re.compile(
     r"|.*Coverage failure: total of [0-9.]+ is less than fail-under=[0-9.]+.*"
     r"|Jest: .*coverage threshold for .* not met.*"
     r"|.*Coverage for \w+ \([0-9.]+%\) does not meet .*threshold.*"
-    r"|.*[0-9.]+% (?:line|branch|function) coverage does not meet threshold of [0-9.]+%.*)$",
+    r"|.*[0-9.]+% (?:line|branch|function) coverage"
+    r" does not meet threshold of [0-9.]+%.*)$",
     re.MULTILINE,
 )
 """Lines about a threshold that is not reached.

@@ -1,4 +1,4 @@
-"""The tests of one run of a validator, read from its output and its runners' reports."""
+"""The tests of one run of a validator, from its output and its runners' reports."""
 
 from __future__ import annotations
 
