@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from goalrunner.core.events import Content, ValidatorsFinished
-from goalrunner.core.observation import DiffStat, Snapshot
+from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.ports import CheckRun, ValidationContext
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.snapshots.store import SnapshotStore
@@ -141,6 +141,14 @@ class ScriptedChecker:
     def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
         """None."""
         return ()
+
+    def keep_baseline(
+        self,
+        now: Snapshot,
+        outputs: Mapping[str, ArtifactRef],
+        read: Callable[[ArtifactRef], bytes],
+    ) -> None:
+        """Nothing is kept."""
 
     async def compare(
         self, red: Sequence[ValidatorResult], context: ValidationContext

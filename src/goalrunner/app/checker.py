@@ -6,12 +6,13 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
+from goalrunner.app.kept_baseline import BaselineKeeper
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.protected_files import (
     allowing,
@@ -52,7 +53,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedChecks, Content, ValidatorsFinished
 from goalrunner.core.freshness import SUITE_REPORTS, is_code
 from goalrunner.core.labels import Label
-from goalrunner.core.observation import Snapshot
+from goalrunner.core.observation import ArtifactRef, Snapshot
 from goalrunner.core.ports import CheckRun, Launcher, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.checks import is_hidden, run_validators
@@ -100,6 +101,12 @@ class _Check:
     """Whether the results of M have those of hidden validators."""
     content: str = ""
     """Identifies the content that was checked."""
+    ignored_content: str = ""
+    """Identifies the part of it that git ignores."""
+    now: Snapshot | None = None
+    """The files that were checked."""
+    age: float | None = None
+    """Seconds since an earlier command ran the validators; None: they ran now."""
 
     def is_kept(self, later: _Check) -> bool:
         """Return whether the results of this check count for a later one, after a review accepted the changes."""
@@ -205,6 +212,9 @@ class CheckRunner:
             self._in_place = self.environment
         self._base = BaseResults(start / "base.json", config.redactor.text)
         self._flakiness = Flakiness()
+        self._keeper = BaselineKeeper(
+            config, store, folder, self._specs, self.environment.kind
+        )
         self._remembered = False
         self._start, self._start_id = StartFiles(()), ""
         self._changed: Mapping[str, EntryPair] = {}
@@ -271,9 +281,10 @@ class CheckRunner:
             if build is None
             else await asyncio.to_thread(build_state, self._store.workspace, build)
         )
-        check.content = " ".join(
-            (now.id, changes.state, built, *changes.appeared, *changes.dependencies)
-        )
+        check.now = now
+        check.ignored_content = f"{changes.state} {built}"
+        differing = (*changes.appeared, *changes.dependencies)
+        check.content = " ".join((now.id, check.ignored_content, *differing))
         self._flakiness.begin(check.content, when)
         if (
             last is not None
@@ -334,7 +345,8 @@ class CheckRunner:
             else ran.answers
         )
         changed = tuple(item.path for item in check.changes.put_back("B"))
-        return replace(check_run(answers, finished, diff), changed=changed)
+        ran_now = check_run(answers, finished, diff)
+        return replace(ran_now, changed=changed, age=check.age)
 
     async def _refused_in_place(self, plan: Plan) -> Plan:
         """Return the plan, refused if git would be steered by settings that are not put back in place."""
@@ -414,7 +426,7 @@ class CheckRunner:
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""
-        if "M" not in check.runs:
+        if "M" not in check.runs and not await self._reuse(check):
             await self._run_side(check, "M", hidden=False)
         delivered = check.runs["M"]
         if delivered.green and check.changes.changes:
@@ -426,6 +438,29 @@ class CheckRunner:
         while not isinstance(step := check.next_side(), Decision):
             await self._run_side(check, step, hidden=True)
         return step
+
+    async def _reuse(self, check: _Check) -> bool:
+        """Take over the baseline of an earlier command; return whether there is one."""
+        if check.context.iteration or check.now is None or check.changes.changes:
+            return False
+        content = " ".join((check.ignored_content, self.git.state()))
+        kept = await self._keeper.find(check.now, content)
+        if kept is None:
+            return False
+        check.runs["M"], check.age = kept
+        for result in check.runs["M"].results:
+            self._flakiness.note(result, "M")
+        return True
+
+    def keep_baseline(
+        self,
+        now: Snapshot,
+        outputs: Mapping[str, ArtifactRef],
+        read: Callable[[ArtifactRef], bytes],
+    ) -> None:
+        check = self._last
+        if check is not None and check.now == now and check.age is None:
+            self._keeper.keep(now, check.runs["M"], outputs, read)
 
     async def _add_hidden(self, check: _Check) -> None:
         """Run the hidden validators on M. With the agent's checks, they run only if these are reviewed."""

@@ -216,7 +216,7 @@ def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
     seen: list[Event] = []
     own = replace(
         options,
-        observers=(Callback(seen.append),),
+        observers=(*options.observers, Callback(seen.append)),
         conversation=NoAgent(),
         needs_round=True,
         keeps_run=False,

@@ -59,6 +59,7 @@ class RunOptions:
         None  # the first user message, if it differs from the objective
     )
     keeps_run: bool = True  # False: for a check, whose records are removed at its end
+    reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
 

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Self
 
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
 from goalrunner.records.run_folder import read_json, write_json
 
 
-class _KeptResult(ValidatorResult):
+class KeptResult(ValidatorResult):
     """A result with its tests, which the log leaves out."""
 
     tests: CollectedTests | None = None
+
+    @classmethod
+    def of(cls, result: ValidatorResult, redact: Callable[[str], str]) -> Self:
+        """Return a result as it is written; `redact` replaces secrets in it."""
+        names = ("feedback", "command", "summary")
+        texts = {name: redact(getattr(result, name)) for name in names}
+        return cls(**{**dict(result), **texts})
 
 
 class BaseResults:
@@ -23,7 +31,7 @@ class BaseResults:
         self._path = path
         self._redact = redact
         self.results: dict[str, ValidatorResult] = {
-            **((path and read_json(path, dict[str, _KeptResult])) or {})
+            **((path and read_json(path, dict[str, KeptResult])) or {})
         }
 
     def keep(self, results: Iterable[ValidatorResult]) -> None:
@@ -31,11 +39,7 @@ class BaseResults:
         self.results = {result.name: result for result in results}
         written = {}
         for name, result in self.results.items():
-            texts = {
-                key: self._redact(getattr(result, key))
-                for key in ("feedback", "command", "summary")
-            }
-            kept = _KeptResult(**{**dict(result), **texts})
+            kept = KeptResult.of(result, self._redact)
             written[name] = kept.model_dump(mode="json")
         if self._path is not None:
             write_json(self._path, written)

@@ -7,6 +7,7 @@ outside of it.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import os
 import re
@@ -100,6 +101,11 @@ class GitSettings:
                 f"or {self._record} is damaged: {error}",
                 "start a new run: goal run GOAL_FILE",
             ) from error
+
+    def state(self) -> str:
+        """Return a hash over them as they were at the start."""
+        rows = [(str(path), one.mode, one.data) for path, one in self._start.items()]
+        return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
 
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:
         """Return the layers in which these files are as at the start.

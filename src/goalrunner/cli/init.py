@@ -28,8 +28,10 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError, os_errors
+from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
+from goalrunner.core.ports import Activity, CommandStarted
 from goalrunner.core.summary import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
 from goalrunner.goalfile.place import DEFAULT
@@ -48,16 +50,21 @@ def check(
         Text,
         argument("GOAL_FILE", "Default: goal.toml, here or above.", options.goal_files),
     ] = None,
+    fresh: options.Fresh = False,
     json: options.Json = False,
 ) -> int:
     """Check a goal file and run its validators once; spend nothing.
 
-    Prints the check environment, protected and ignored files, which validators fail and why, and whether a run could
-    start: agent, keys, judge, sandbox. No model is called. The exit code is 0 if a run could start, 2 for an error in the
-    goal file, else 4.
+    Prints the check environment, protected and ignored files, which validators fail and
+    why, and whether a run could start: agent, keys, judge, sandbox. No model is called.
+    If nothing has changed, results of the last 10 minutes are shown again, and `goal run`
+    uses them as its baseline. The exit code is 0 if a run could start, 2 for an error in
+    the goal file, else 4.
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
-    run_options = RunOptions(home=runs.home(), goal_file=path)
+    run_options = RunOptions(
+        home=runs.home(), goal_file=path, reuses_baseline=not fresh
+    )
     readiness = check_readiness(goal, run_options)
     if readiness.can_check:
         baseline = _baseline(goal, run_options)
@@ -79,11 +86,26 @@ def check(
 
 def _baseline(goal: Goal, run_options: RunOptions) -> BaselineResult:
     """Run the validators once, with a line on stderr while a person waits."""
-    commands = ", ".join(
-        spec.run for spec in goal.validators if spec.run and not spec.hidden
-    )
-    output.complain(f"Running the validators once: {commands}")
-    return take_baseline(goal, run_options)
+    return take_baseline(goal, replace(run_options, observers=(_Announcement(goal),)))
+
+
+class _Announcement:
+    """Prints a line on stderr when the first validator starts."""
+
+    def __init__(self, goal: Goal) -> None:
+        self._commands = [
+            spec.run for spec in goal.validators if spec.run and not spec.hidden
+        ]
+
+    def on_record(self, record: Record) -> None:
+        """Do nothing."""
+
+    def on_activity(self, activity: Activity) -> None:
+        """Print the line once."""
+        if isinstance(activity, CommandStarted) and self._commands:
+            commands = ", ".join(self._commands)
+            output.complain(f"Running the validators once: {commands}")
+            self._commands = []
 
 
 def _refuse_tests_to_fix(path: Path, goal: Goal, baseline: BaselineResult) -> None:
@@ -251,7 +273,8 @@ def _unchecked(proposal: Proposal) -> Iterator[str]:
 
 def _checked(proposal: Proposal) -> BaselineResult:
     """Run the validator once in the check environment of the goal file, and print the result."""
-    baseline = _baseline(proposal.goal, RunOptions(home=runs.home()))
+    run_options = RunOptions(home=runs.home(), reuses_baseline=True)
+    baseline = _baseline(proposal.goal, run_options)
     if baseline.interrupted:
         raise KeyboardInterrupt
     output.say(output.terminal_text(baseline_lines(baseline)))

@@ -203,6 +203,10 @@ Detach = Annotated[
         "Run in the background; print the id of the run and how to watch it.",
     ),
 ]
+Fresh = Annotated[
+    bool,
+    flag("--fresh", "Run the validators anew, also if their results are known."),
+]
 Verbose = Annotated[
     bool, flag("--verbose", "Print all that an external agent says.", "-v")
 ]

@@ -114,6 +114,7 @@ def run(
             "Let results be reviewed that rest on changed files or tests, or have similar labels.",
         ),
     ] = False,
+    fresh: options.Fresh = False,
     canary: Annotated[
         bool, flag("--canary", "Do not run if the judge accepts work without proof.")
     ] = False,
@@ -153,7 +154,11 @@ def run(
     files = open_files(junit, summary, gitlab)
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(
-        home=runs.home(), goal_file=goal_file, record=record, continues=earlier
+        home=runs.home(),
+        goal_file=goal_file,
+        record=record,
+        continues=earlier,
+        reuses_baseline=not fresh,
     )
     if record and goal.agent.external:
         if not any(

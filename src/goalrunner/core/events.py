@@ -501,6 +501,8 @@ class BaselineTaken(Frozen):
     """None if no workspace is watched."""
     notes: tuple[str, ...] = ()
     """What a person should know before the agent works."""
+    age: float | None = Field(None, ge=0)
+    """Seconds since an earlier command ran the validators; None: they ran now."""
 
 
 class ValidatorsFinished(Frozen):

@@ -20,7 +20,7 @@ from goalrunner.core.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.core.observation import Snapshot, Trail
+from goalrunner.core.observation import ArtifactRef, Snapshot, Trail
 from goalrunner.core.verdict import UnreadAnswer, ValidatorResult
 
 
@@ -142,6 +142,8 @@ class CheckRun:
     """The agent's changes of the checks, as a patch, if only its versions are green."""
     changed: tuple[str, ...] = ()
     """The changed paths that are not source: what labels are about."""
+    age: float | None = None
+    """Seconds since an earlier command ran the validators; None: they ran now."""
 
 
 class Checker(Protocol):
@@ -174,6 +176,17 @@ class Checker(Protocol):
         """Run the checks of `now` on the source of the start; return whether a test that was added fails there.
 
         None if no test was added.
+        """
+
+    def keep_baseline(
+        self,
+        now: Snapshot,
+        outputs: Mapping[str, ArtifactRef],
+        read: Callable[[ArtifactRef], bytes],
+    ) -> None:
+        """Keep the baseline's results on `now` for later commands, if that is safe.
+
+        `outputs` are those of the validators, by name; `read` returns their content.
         """
 
     def protected(self) -> tuple[str, ...]:

@@ -146,6 +146,7 @@ class Checks:
         notes: tuple[str, ...] = ()
         if standing in ("red", "green") and checker is not None:
             notes = checker.warnings(finished.results)
+            self._keep_baseline(finished, after)
         await self.keep_start(checked=True)
         self._journal.append(
             events.BaselineTaken(
@@ -158,8 +159,22 @@ class Checks:
                 snapshot=None if after == self._state.base else after,
                 content=finished.content,
                 notes=tuple(map(self._parts.redact, notes)),
+                age=ran.age,
             )
         )
+
+    def _keep_baseline(
+        self, finished: events.ValidatorsFinished, now: Snapshot | None
+    ) -> None:
+        """Let the checker keep the results for the commands that follow."""
+        checker = self._parts.checker
+        if checker is not None and now is not None:
+            outputs = {
+                result.name: result.output
+                for result in finished.results
+                if result.output is not None
+            }
+            checker.keep_baseline(now, outputs, self._journal.artifacts.read)
 
     async def validate(self, number: int, response: str) -> None:
         """Run the validators after a round."""

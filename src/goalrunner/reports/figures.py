@@ -109,8 +109,11 @@ def age(then: str, now: datetime) -> str:
         seconds = (now - datetime.fromisoformat(then)).total_seconds()
     except (TypeError, ValueError):
         return ""
-    if seconds < 1:
-        return "now"
+    return "now" if seconds < 1 else ago(seconds)
+
+
+def ago(seconds: float) -> str:
+    """Return a time in the past: "12 s ago", "3 h ago", "2 days ago"."""
     for size, unit, limit in (
         (1, "s", _MINUTE),
         (_MINUTE, "min", _HOUR),

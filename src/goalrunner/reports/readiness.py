@@ -44,6 +44,7 @@ def readiness_value(goal: Goal, readiness: Readiness) -> dict[str, Any]:
             "standing": event.standing,
             "reason": event.reason,
             "notes": list(event.notes),
+            "age": event.age,
         }
         baseline = {**about, "results": results}
     return {

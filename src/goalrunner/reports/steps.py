@@ -243,6 +243,9 @@ def _check_lines(event: events.Event, *, wants_red: bool) -> Iterator[ReportLine
     match event:
         case events.BaselineTaken():
             yield from map(_validator, event.results)
+            if event.age is not None:
+                ago = figures.ago(event.age)
+                yield StepLine("checks", remark=f"baseline reused from {ago}")
             if event.reason:
                 yield _failed("checks", event.reason)
             elif event.standing == "green":
