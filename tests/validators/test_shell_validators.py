@@ -13,7 +13,7 @@ from goalrunner.core.goal_tables import Expectation, RunVariable, ValidatorSpec
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import FEEDBACK_TAIL, ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators import spec_validator
+from goalrunner.validators import output_search
 from goalrunner.validators.shell_validator import ShellValidator
 from tests.support.agents import validation
 from tests.support.clocks import deadlines
@@ -162,7 +162,7 @@ async def test_a_pattern_is_looked_for_in_the_whole_output(
 async def test_a_pattern_without_end_is_cut(
     workspace: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spec_validator, "SEARCH_TIMEOUT", 0.5)
+    monkeypatch.setattr(output_search, "SEARCH_TIMEOUT", 0.5)
     expect = Expectation(output="(a+)+$")
     result, _ = await check(workspace, f"echo {'a' * 60}b", expect=expect)
     assert (result.passed, result.reason) == (False, "red")

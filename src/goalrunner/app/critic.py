@@ -40,12 +40,12 @@ from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, tail_of
+from goalrunner.validators.output_end import feedback_of
 from goalrunner.validators.python_validators import PythonValidator, called
 from goalrunner.validators.spec_validator import (
     Answer,
     CheckPlace,
     SpecValidator,
-    feedback_of,
 )
 
 

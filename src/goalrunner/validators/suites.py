@@ -29,10 +29,10 @@ from goalrunner.validators.go_verbose import (
     verbose_environment,
 )
 from goalrunner.validators.named_tests import named_tests, started_and_ended
+from goalrunner.validators.output_end import text_of_end
 from goalrunner.validators.recipes import file_text
 from goalrunner.validators.runner_output import Output
 from goalrunner.validators.runner_reports import Reports
-from goalrunner.validators.spec_validator import text_of_end
 
 _MOST_BYTES = 8_000_000
 """Maximum number of bytes that are read, from the end of the output."""
