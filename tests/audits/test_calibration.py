@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.audits.calibration import Calibration, calibrate_judges, read_dataset
+from goalrunner.audits.calibration import Calibration, calibrate_judges
+from goalrunner.audits.dataset import read_dataset
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.agent_ports import Message

@@ -11,12 +11,11 @@ import pytest
 
 from goalrunner import Goal, JudgeConfig
 from goalrunner.audits.canaries import (
-    MUTATIONS,
     CanaryReport,
-    copies_of,
     question_judge,
     refuse_credulous_judge,
 )
+from goalrunner.audits.canary_copies import MUTATIONS, copies_of
 from goalrunner.core import events
 from goalrunner.core.errors import GoalError, ProviderUnavailable, UsageError
 from goalrunner.core.ports import AuditRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.audits.canaries import MUTATIONS
+from goalrunner.audits.canary_copies import MUTATIONS
 from goalrunner.cli.main import main
 from tests.support import told_run
 from tests.support.finished_run import CRITERION, finish_run

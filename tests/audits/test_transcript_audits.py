@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import AuditJob, Auditor, OnEnd, check_judges
+from goalrunner.audits.auditor import Auditor, OnEnd, check_judges
+from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.spending import Spending
+from goalrunner.audits.transcript_audits import AuditJob
 from goalrunner.audits.transcript_files import find_transcripts, goal_beside
 from goalrunner.core.errors import AuthenticationFailed, UsageError
 from goalrunner.core.goal import Goal

@@ -1,4 +1,4 @@
-"""`goal audit` and `goal judge`: how reliable judges are."""
+"""The commands `goal audit`, `goal judge calibrate` and `goal judge canary`."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import hashlib
 import os
 from json import dumps
 from pathlib import Path
-from typing import Annotated, cast, get_args
+from typing import Annotated, Any, cast, get_args
 
 from goalrunner.app.goal_models import judged_by
 from goalrunner.audits import canaries
-from goalrunner.audits.canaries import EXAMPLE, MUTATIONS, CanaryReport
-from goalrunner.audits.kept_verdicts import KeptVerdicts, Spending, TranscriptAudit
-from goalrunner.audits.transcript_audits import (
-    AuditJob,
-    Auditor,
-    Policy,
-    audit_transcript,
-    check_judges,
-)
+from goalrunner.audits.auditor import Auditor, check_judges
+from goalrunner.audits.canaries import EXAMPLE, CanaryReport
+from goalrunner.audits.canary_copies import MUTATIONS
+from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.spending import Spending
+from goalrunner.audits.transcript_audits import AuditJob, Policy, audit_transcript
 from goalrunner.audits.transcript_files import (
     file_of_part,
     find_transcripts,
@@ -34,6 +31,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
 from goalrunner.reports.layout import lines_text, printable_line, table
 
+# By the result of an audit.
 _EXIT_CODES = {
     "complete": 0,
     "not complete": 1,
@@ -41,12 +39,24 @@ _EXIT_CODES = {
     "not audited": 1,
     "judge failed": int(ExitCode.FAILED),
 }
-"""By the result of an audit."""
-_RATE = options.checked(
-    lambda text: rate if 0 <= (rate := float(text)) <= 1 else None,
-    "a number from 0 to 1",
+# Mark and word by whether the judge accepts a copy.
+_ANSWERS = {
+    True: ("✗", "accepts"),
+    False: ("✓", "refuses"),
+    None: ("?", "not readable"),
+}
+_STRICT = (
+    "the judge also refuses the unchanged copy, so its other answers say little; "
+    "it may refuse every result"
 )
-_STRICT = "the judge also refuses the unchanged copy, so its other answers say little; it may refuse every result"
+
+
+def _share(text: str) -> float | None:
+    value = float(text)
+    return value if 0 <= value <= 1 else None
+
+
+_SHARE = options.checked(_share, "a number from 0 to 1")
 
 VerdictsFile = Annotated[
     File,
@@ -76,41 +86,44 @@ def judge_transcript(
     junit: Path | None,
     json: bool,
 ) -> int:
-    """Judge one transcript and print the result, as `goal status` does; with `base`, run the validators, too."""
+    """Judge one transcript and print the result, as `goal status` does.
+
+    With `base`, run the validators, too.
+    """
+    # Imported here, because `goal run` imports this module for --canary.
     from goalrunner.app.run_options import RunOptions
     from goalrunner.audits.pages import audit_facts, audit_value, audits_junit
     from goalrunner.audits.revision_checks import check_revision
 
     transcript = _transcript(target)
-    copy = output.ResultFile(junit, option="--junit") if junit else None
+    # An output file that cannot be written is an error before the judge is paid.
+    junit_file = output.ResultFile(junit, option="--junit") if junit else None
     checks = None
     if base is not None:
-        checks = main.wait_for(
-            check_revision(
-                goal, base, RunOptions(home=runs.home(), goal_file=goal_file)
-            )
-        )
-    result = main.wait_for(
-        audit_transcript(AuditJob(transcript, goal, format_), checks)
-    )
-    if copy is not None:
-        copy.write(audits_junit([result]))
-    not_run = bool(goal.validators) and base is None
-    output.say(
-        audit_value(result)
-        if json
-        else output.terminal_text(audit_facts(result, not_run=not_run))
-    )
+        run_options = RunOptions(home=runs.home(), goal_file=goal_file)
+        checks = main.wait_for(check_revision(goal, base, run_options))
+    job = AuditJob(transcript, goal, format_)
+    result = main.wait_for(audit_transcript(job, checks))
+    if junit_file is not None:
+        junit_file.write(audits_junit([result]))
+    if json:
+        output.say(audit_value(result))
+    else:
+        not_run = bool(goal.validators) and base is None
+        output.say(output.terminal_text(audit_facts(result, not_run=not_run)))
     return _EXIT_CODES[result.result]
 
 
 def _transcript(target: str | None) -> str:
+    """Return the transcript that a file, a folder, "-" or the name of a run names."""
     if target is None:
         raise UsageError(
             "no transcript is given",
             "goal status TRANSCRIPT --objective TEXT --judge MODEL",
         )
-    if target == options.STDIN or os.path.exists(target) or file_of_part(target):  # noqa: PTH110 - never raises
+    # The method of Path raises errors for some invalid names.
+    is_path = os.path.exists(target) or bool(file_of_part(target))  # noqa: PTH110
+    if target == options.STDIN or is_path:
         return target
     try:
         return str(runs.find(target).transcript)
@@ -127,31 +140,36 @@ def audit_goal(
     workspace: str | None = None,
     validators: list[str] | None = None,
 ) -> Goal:
-    """Return the goal to judge by. It needs a judge, but neither an agent nor a validator. Raise UsageError."""
+    """Return the goal to judge by. Raise UsageError.
+
+    It needs a judge, but neither an agent nor a validator.
+    """
     if objective is None and goal_file is None:
         raise UsageError(
             "no objective to judge the transcript by",
             "add --objective TEXT or --goal FILE",
         )
-    given = {
+    settings = {
         "objective": objective,
         "judge.model": judge,
         "workspace.path": workspace,
         "validators": validators or None,
     }
-    return judged_by(goals.resolved(goal_file, given))
+    return judged_by(goals.resolved(goal_file, settings))
 
 
 def _budget(
     tokens: str | None, cost: str | None, unenforced: list[str] | None = None
 ) -> Budget:
     """Return the budget that options name. Raise GoalFileError, as for a goal file."""
-    given = {
+    settings = {
+        # A goal needs an objective; only its budget is used.
+        "objective": "a budget",
         "budget.tokens": tokens,
         "budget.cost_usd": cost,
         "budget.allow_unenforced": unenforced or None,
     }
-    return goals.resolved(None, {"objective": "a budget", **given}).budget
+    return goals.resolved(None, settings).budget
 
 
 def audit(
@@ -177,9 +195,10 @@ def audit(
 ) -> int:
     """Judge many saved transcripts: files, folders or patterns.
 
-    A transcript that was judged before by the same goal and judge is not judged again, so an interrupted command can be
-    repeated. A budget applies to one call of the command. The exit code is 0 if all are complete, 1 if one is not or
-    cannot be read, 4 if the judge failed.
+    A transcript that was judged before by the same goal and judge is not judged again,
+    so an interrupted command can be repeated. A budget applies to one call of the
+    command. The exit code is 0 if all are complete, 1 if one is not or cannot be read,
+    4 if the judge failed.
     """
     from goalrunner.audits.pages import (
         audit_value,
@@ -189,45 +208,51 @@ def audit(
     )
 
     paths = find_transcripts(transcripts)
-    if objective is not None or goal is not None:
-        shared = audit_goal(objective, goal, judge)
-        todo = [AuditJob(path, shared, format_) for path in paths]
-    else:
-        todo = [
-            AuditJob(path, audit_goal(None, goal_beside(path), judge), format_)
-            for path in paths
-        ]
-    wanted = (("--junit", junit, audits_junit), ("--html", html, audits_page))
-    copies = [
-        (output.ResultFile(path, option=option), text)
-        for option, path, text in wanted
-        if path
-    ]
+    audit_jobs = _audit_jobs(paths, objective, goal, judge, format_)
+    # Output files that cannot be written are errors before the judge is paid.
+    junit_file = output.ResultFile(junit, option="--junit") if junit else None
+    html_file = output.ResultFile(html, option="--html") if html else None
     kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     budget = _budget(tokens, cost)
-    check_judges(todo, budget)
+    check_judges(audit_jobs, budget)
     auditor = Auditor(kept, Spending(budget), on_end=_report_end)
-    audits = [_of_this_call(one) for one in main.wait_for(auditor.run(todo, jobs))]
+    results = main.wait_for(auditor.run(audit_jobs, jobs))
+    audits = [_of_this_call(result) for result in results]
     if json:
-        output.say(
-            "".join(
-                f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in audits
-            )
-        )
+        lines = [f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in audits]
+        output.say("".join(lines))
     else:
         output.say(audits_table(audits, output.columns()))
-    for copy, text in copies:
-        copy.write(text(audits))
+    if junit_file is not None:
+        junit_file.write(audits_junit(audits))
+    if html_file is not None:
+        html_file.write(audits_page(audits))
     return max(_EXIT_CODES[one.result] for one in audits)
 
 
+def _audit_jobs(
+    paths: list[Path],
+    objective: str | None,
+    goal_file: Path | None,
+    judge: str | None,
+    format_: str | None,
+) -> list[AuditJob]:
+    """Return an audit for each path, by the goal of the options or by its own."""
+    if objective is None and goal_file is None:
+        return [
+            AuditJob(path, audit_goal(None, goal_beside(path), judge), format_)
+            for path in paths
+        ]
+    shared_goal = audit_goal(objective, goal_file, judge)
+    return [AuditJob(path, shared_goal, format_) for path in paths]
+
+
 def _of_this_call(audit: TranscriptAudit) -> TranscriptAudit:
-    """Return an audit with what it cost in this call: nothing if an earlier call made it."""
-    return (
-        audit.model_copy(update={"usage": Usage(), "seconds": 0.0})
-        if audit.is_known
-        else audit
-    )
+    """Return an audit with what it cost in this call."""
+    if not audit.is_known:
+        return audit
+    # An earlier call made and paid it.
+    return audit.model_copy(update={"usage": Usage(), "seconds": 0.0})
 
 
 def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
@@ -251,7 +276,7 @@ def calibrate(
     ] = None,
     target_false_accept: Annotated[
         float | None,
-        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=_RATE),
+        option("RATE", "Find the minimum_score for this rate, 0 to 1.", parser=_SHARE),
     ] = None,
     jobs: Jobs = 4,
     tokens: options.Tokens = None,
@@ -263,8 +288,9 @@ def calibrate(
 ) -> int:
     """Measure how often judges are wrong, on labelled transcripts.
 
-    A label says whether the work is really complete. Each verdict is appended to the results (default: a file in GOAL_HOME);
-    after an interruption, the same command continues. A budget applies to one call of the command. The exit code is 1 if a
+    A label says whether the work is really complete. Each verdict is appended to the
+    results (default: a file in GOAL_HOME); after an interruption, the same command
+    continues. A budget applies to one call of the command. The exit code is 1 if a
     sample does not count, audits remain, or no threshold has the wanted rate.
     """
     from goalrunner.audits.calibration import calibrate_judges
@@ -276,40 +302,41 @@ def calibrate(
     from goalrunner.audits.judge_statistics import Series, require_libraries
 
     policies = cast("list[Policy]", policy or ["bounded"])
-    series = list(
-        dict.fromkeys(Series(model, name) for model in judge for name in policies)
-    )
+    # A judge or policy may be named twice.
+    series = dict.fromkeys(Series(model, name) for model in judge for name in policies)
     budget = _budget(tokens, cost, allow_unenforced)
     require_libraries()
-    page = (
-        output.ResultFile(html, {"the dataset": dataset}, "--html")
-        if html is not None
-        else None
+    page_file = None
+    if html is not None:
+        page_file = output.ResultFile(html, {"the dataset": dataset}, "--html")
+    calibration = main.wait_for(
+        calibrate_judges(
+            dataset,
+            list(series),
+            KeptVerdicts(results or _results_file(dataset)),
+            target_false_accept,
+            jobs=jobs,
+            budget=budget,
+            on_end=_report_end,
+        )
     )
-    digest = hashlib.sha256(
-        os.path.realpath(dataset).encode(errors="surrogateescape")
-    ).hexdigest()[:16]
-    kept = KeptVerdicts(results or runs.home() / "calibrations" / f"{digest}.jsonl")
-    work = calibrate_judges(
-        dataset,
-        series,
-        kept,
-        target_false_accept,
-        jobs=jobs,
-        budget=budget,
-        on_end=_report_end,
-    )
-    found = main.wait_for(work)
-    report = calibration_report(found)
-    if page is not None:
-        page.write(calibration_page(report))
-    output.say(
-        found.model_dump(mode="json")
-        if json
-        else calibration_text(report, output.columns())
-    )
+    report = calibration_report(calibration)
+    if page_file is not None:
+        page_file.write(calibration_page(report))
+    if json:
+        output.say(calibration.model_dump(mode="json"))
+    else:
+        output.say(calibration_text(report, output.columns()))
     has_no_threshold = any(not line.setting for line in report.thresholds)
-    return int(bool(found.faults or found.audits.left or has_no_threshold))
+    is_incomplete = calibration.faults or calibration.audits.left
+    return int(bool(is_incomplete or has_no_threshold))
+
+
+def _results_file(dataset: Path) -> Path:
+    """Return the file of verdicts of a dataset, by the real path of the dataset."""
+    path = os.path.realpath(dataset).encode(errors="surrogateescape")
+    digest = hashlib.sha256(path).hexdigest()[:16]
+    return runs.home() / "calibrations" / f"{digest}.jsonl"
 
 
 def canary(
@@ -323,84 +350,79 @@ def canary(
 ) -> int:
     """Test whether a judge accepts work without proof.
 
-    The judge audits copies of a run, or of a built-in example, from which the proof was removed: each copy that it calls
-    complete is a miss. The exit code is 0 without a miss, 1 with one, 4 if the judge gave no answer that can be read.
+    The judge audits copies of a run, or of a built-in example, from which the proof was
+    removed: each copy that it calls complete is a miss. The exit code is 0 without a
+    miss, 1 with one, 4 if the judge gave no answer that can be read.
     """
     folder: RunFolder | None = None
-    if target is not None and not (runs.is_file(target) or target.endswith(".toml")):
+    is_run = target is not None and not (
+        runs.is_file(target) or target.endswith(".toml")
+    )
+    if target is not None and is_run:
         from goalrunner.app.previous_run import frozen_goal
 
         folder = runs.find(target)
         goal = frozen_goal(folder, os.environ, runnable=False)
         if judge is not None:
-            goal = goal.model_copy(
-                update={
-                    "judge": goal.judge.model_copy(update={"model": judge, "use": ""})
-                }
-            )
+            update = {"model": judge, "use": ""}
+            judge_config = goal.judge.model_copy(update=update)
+            goal = goal.model_copy(update={"judge": judge_config})
     else:
         path = Path(target) if target is not None else goals.of_folder()
-        goal = goals.resolved(
-            path, {"objective": None if path else EXAMPLE, "judge.model": judge}
-        )
-    report = _questioned(judged_by(goal), folder)
+        # Without a goal file, the built-in example is the goal.
+        settings: dict[str, Any] = {"objective": None if path else EXAMPLE}
+        goal = goals.resolved(path, {**settings, "judge.model": judge})
+    report = _question_judge(judged_by(goal), folder)
     if json:
         output.say(report.model_dump(mode="json"))
     else:
-        _print(report)
-    return (
-        1
-        if report.misses
-        else int(ExitCode.FAILED if report.unreadable else ExitCode.COMPLETE)
-    )
+        _print_canaries(report)
+    if report.misses:
+        return 1
+    return int(ExitCode.FAILED if report.unreadable else ExitCode.COMPLETE)
 
 
 def require_careful_judge(goal: Goal) -> None:
-    """Ask the goal's judge about the built-in example. Raise GoalError if it accepts a copy without proof."""
+    """Ask the goal's judge about the built-in example.
+
+    Raise GoalError if it accepts a copy without proof.
+    """
     if not goal.has_judge:
         raise UsageError(
             "--canary needs a judge", "add --judge MODEL, or remove --canary"
         )
-    report = _questioned(goal, None)
+    report = _question_judge(goal, None)
     canaries.refuse_credulous_judge(report)
     if not report.unchanged.judge_accepts:
         output.complain(f"Warning: {_STRICT}")
 
 
-def _questioned(goal: Goal, folder: RunFolder | None) -> CanaryReport:
+def _question_judge(goal: Goal, folder: RunFolder | None) -> CanaryReport:
     output.complain(
-        f"Asking the judge {goal.judge.words} about {len(MUTATIONS)} copies that prove nothing"
+        f"Asking the judge {goal.judge.words} about {len(MUTATIONS)} copies "
+        "that prove nothing"
     )
     return main.wait_for(canaries.question_judge(goal, folder))
 
 
-def _print(report: CanaryReport) -> None:
+def _print_canaries(report: CanaryReport) -> None:
     rows = [(" ", "COPY", "JUDGE", "AFTER CHECK", "WHAT IS DIFFERENT")]
-    words = {
-        True: ("✗", "accepts"),
-        False: ("✓", "refuses"),
-        None: ("?", "not readable"),
-    }
     for answer in (report.unchanged, *report.copies):
-        mark, said = words[answer.judge_accepts]
+        mark, word = _ANSWERS[answer.judge_accepts]
+        # The unchanged trail is there to compare with; accepting it is no miss.
+        if answer is report.unchanged:
+            mark = "·"
         verdict = "complete" if answer.complete_after_check else "not complete"
-        is_first = answer is report.unchanged
-        rows.append(
-            ("·" if is_first else mark, answer.name, said, verdict, answer.sentence)
-        )
+        rows.append((mark, answer.name, word, verdict, answer.sentence))
     output.say(lines_text(table(rows, output.columns())))
-    survived = sum(
-        bool(answer.judge_accepts) and answer.complete_after_check
-        for answer in report.copies
-    )
-    missed = (
-        f"{count(len(report.misses), 'miss', 'misses')} of {len(report.copies)} copies"
-    )
-    through = (
-        f", {survived} of them complete after the check of the citations"
-        if report.misses
-        else ""
-    )
-    output.say(f"\n{missed}{through} · {' · '.join(spent(report.usage))}\n")
+    misses = count(len(report.misses), "miss", "misses")
+    text = f"{misses} of {len(report.copies)} copies"
+    if report.misses:
+        survivors = sum(
+            bool(copy.judge_accepts) and copy.complete_after_check
+            for copy in report.copies
+        )
+        text += f", {survivors} of them complete after the check of the citations"
+    output.say(f"\n{text} · {' · '.join(spent(report.usage))}\n")
     if report.unchanged.judge_accepts is False:
         output.complain(f"Note: {_STRICT}")

@@ -1,8 +1,9 @@
-"""How good judges are: error rates, scores and agreement of their verdicts, by scikit-learn and SciPy."""
+"""Statistics of judges: error rates, scores and agreement of their verdicts."""
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from statistics import NormalDist, fmean, median
@@ -14,9 +15,15 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import Usage
 
+# scikit-learn and SciPy are imported where they are used: they are optional, and slow
+# to import.
+
 _CONFIDENCE = 0.95
 _BINS = 10
-_STEPS = 100  # thresholds that are tried, from 0 to 1; scores have two digits as well
+# Thresholds that are tried, from 0 to 1; scores have two digits as well.
+_STEPS = 100
+# Products such as 0.29 * 100 are a little too small in floating point.
+_TOLERANCE = 1e-9
 
 
 def require_libraries() -> None:
@@ -39,7 +46,10 @@ class Series(NamedTuple):
 
 
 class Rate(Frozen):
-    """A share with its 95 % Wilson interval. Without values, `rate` is None and the interval is 0 to 1."""
+    """A share with its 95 % Wilson interval.
+
+    Without values, `rate` is None and the interval is 0 to 1.
+    """
 
     count: int = 0
     of: int = 0
@@ -49,27 +59,33 @@ class Rate(Frozen):
 
 
 class Bin(Frozen):
-    """The verdicts with about the same score: their mean score, and how many of the samples are really complete."""
+    """The verdicts with about the same score."""
 
     score: float
+    """Their mean score."""
     complete: Rate
+    """How many of the samples are really complete."""
 
 
 class Threshold(Frozen):
-    """The smallest `[judge] minimum_score` with the wanted false-accept rate; None if there is no such score."""
+    """The smallest `[judge] minimum_score` with the wanted false-accept rate."""
 
     target_false_accept: float
     minimum_score: float | None
+    """None if no score keeps the rate."""
     false_accept: Rate
     false_reject: Rate
-    shown: bool  # whether the whole interval is at the target or below
-    incomplete_samples_needed: (
-        int  # that show the target, without a single false accept
-    )
+    shown: bool
+    """Whether the whole interval is at the target or below."""
+    incomplete_samples_needed: int
+    """How many show the target, without a single false accept."""
 
 
 class JudgeStatistics(Frozen):
-    """Statistics of one judge under one policy. A value is None if no sample, or no price, is known."""
+    """Statistics of one judge under one policy.
+
+    A value is None if no sample, or no price, is known.
+    """
 
     judge: str
     policy: Policy
@@ -79,24 +95,23 @@ class JudgeStatistics(Frozen):
     false_reject: Rate
     auroc: float | None
     brier: float | None
-    roc: tuple[
-        dict[str, float], ...
-    ]  # the rates "false_accept" and "true_accept" at each threshold of the score
+    roc: tuple[dict[str, float], ...]
+    """The rates "false_accept" and "true_accept" at each threshold of the score."""
     curve: tuple[Bin, ...]
-    audit: dict[
-        str, float | None
-    ]  # mean "tokens" and "cost_usd", and the median of "seconds"
+    audit: dict[str, float | None]
+    """Mean "tokens" and "cost_usd", and the median of "seconds"."""
     usage: Usage
     threshold: Threshold | None
 
 
 class Agreement(Frozen):
-    """How far two judges agree on the same samples under one policy. Kappa is None if all verdicts are the same."""
+    """How far two judges agree on the same samples under one policy."""
 
     judges: tuple[str, str]
     policy: Policy
     same: Rate
     kappa: float | None
+    """Cohen's kappa; None if all verdicts are the same."""
 
 
 class LabelledAudit(NamedTuple):
@@ -126,15 +141,20 @@ def statistics_of(
     from sklearn import metrics
 
     samples = list(audits.values())
+    # An answer that cannot be read has no score, but is an error of the judge.
     readable = [sample for sample in samples if sample.audit.result != "judge failed"]
     labels = [sample.is_complete for sample in readable]
     scores = [sample.score for sample in readable]
     auroc, roc = None, []
+    # The curve needs samples of both labels.
     if len(set(labels)) == 2:
         auroc = float(metrics.roc_auc_score(labels, scores))
         false_accepts, true_accepts, _ = metrics.roc_curve(labels, scores)
         for x, y in zip(false_accepts, true_accepts, strict=True):
             roc.append({"false_accept": float(x), "true_accept": float(y)})
+    brier = None
+    if scores:
+        brier = float(metrics.brier_score_loss(labels, scores, pos_label=True))
     false_accept, false_reject = _errors(samples, 0.0)
     return JudgeStatistics(
         judge=series.judge,
@@ -144,9 +164,7 @@ def statistics_of(
         false_accept=false_accept,
         false_reject=false_reject,
         auroc=auroc,
-        brier=float(metrics.brier_score_loss(labels, scores, pos_label=True))
-        if scores
-        else None,
+        brier=brier,
         roc=tuple(roc),
         curve=_curve(readable),
         audit=_effort([sample.audit for sample in samples]),
@@ -156,7 +174,10 @@ def statistics_of(
 
 
 def _effort(audits: Sequence[TranscriptAudit]) -> dict[str, float | None]:
-    """Return mean tokens and cost of an audit, and the median of its seconds; None if a value is not known."""
+    """Return mean tokens and cost of an audit, and the median of its seconds.
+
+    A value is None if it is not known.
+    """
     effort: dict[str, float | None] = {
         "tokens": None,
         "cost_usd": None,
@@ -181,13 +202,14 @@ def rate(values: Sequence[bool]) -> Rate:
     if not values:
         return Rate()
     count, of = sum(values), len(values)
-    found = binomtest(count, of).proportion_ci(_CONFIDENCE, method="wilson")
+    # Wilson's interval holds for small samples and for shares near 0 as well.
+    interval = binomtest(count, of).proportion_ci(_CONFIDENCE, method="wilson")
     return Rate(
         count=count,
         of=of,
         rate=count / of,
-        low=float(found.low),
-        high=float(found.high),
+        low=float(interval.low),
+        high=float(interval.high),
     )
 
 
@@ -195,66 +217,75 @@ def _errors(
     samples: Sequence[LabelledAudit], minimum_score: float
 ) -> tuple[Rate, Rate]:
     """Return the rates of false accepts and false rejects with a minimum score."""
-    false_accepts = [
-        one.is_accepted(minimum_score) for one in samples if not one.is_complete
-    ]
-    false_rejects = [
-        not one.is_accepted(minimum_score) for one in samples if one.is_complete
-    ]
+    false_accepts = []
+    false_rejects = []
+    for sample in samples:
+        is_accepted = sample.is_accepted(minimum_score)
+        if sample.is_complete:
+            false_rejects.append(not is_accepted)
+        else:
+            false_accepts.append(is_accepted)
     return rate(false_accepts), rate(false_rejects)
 
 
 def _curve(readable: Sequence[LabelledAudit]) -> tuple[Bin, ...]:
-    """Return a bin for each tenth of the score that has verdicts; a score between two bins belongs to the lower one."""
+    """Return a bin for each tenth of the score that has verdicts."""
     curve = []
-    for _, group in groupby(sorted(readable, key=_bin), _bin):
+    for _, group in groupby(sorted(readable, key=_bin_number), _bin_number):
         members = list(group)
-        mean = fmean(one.score for one in members)
-        curve.append(
-            Bin(score=mean, complete=rate([one.is_complete for one in members]))
-        )
+        mean = fmean(member.score for member in members)
+        complete = rate([member.is_complete for member in members])
+        curve.append(Bin(score=mean, complete=complete))
     return tuple(curve)
 
 
-def _bin(sample: LabelledAudit) -> int:
+def _bin_number(sample: LabelledAudit) -> int:
+    """Return the bin of a score; one between two bins belongs to the lower one."""
+    # Rounded first: (0.1 + 0.2) * 10 is a little more than 3 in floating point.
     return max(1, math.ceil(round(sample.score * _BINS, 6)))
 
 
 def _threshold(samples: Sequence[LabelledAudit], target: float) -> Threshold:
-    """Return the smallest threshold that keeps the false accepts of these samples at the target or below."""
+    """Return the smallest threshold that keeps false accepts at the target or below."""
     minimum: float | None = None
     for step in range(_STEPS + 1):
         false_accept, false_reject = _errors(samples, step / _STEPS)
-        if false_accept.of and false_accept.count <= math.floor(
-            target * false_accept.of + 1e-9
-        ):
+        allowed = math.floor(target * false_accept.of + _TOLERANCE)
+        if false_accept.of and false_accept.count <= allowed:
             minimum = step / _STEPS
             break
-    # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
-    z = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2)
+    needed = 0
+    if target > 0:
+        # The upper end of the Wilson interval of 0 in n is z² / (n + z²).
+        z = NormalDist().inv_cdf((1 + _CONFIDENCE) / 2)
+        needed = math.ceil(z * z * (1 - target) / target)
     return Threshold(
         target_false_accept=target,
         minimum_score=minimum,
         false_accept=false_accept,
         false_reject=false_reject,
         shown=minimum is not None and false_accept.high <= target,
-        incomplete_samples_needed=math.ceil(z * z * (1 - target) / target)
-        if target > 0
-        else 0,
+        incomplete_samples_needed=needed,
     )
 
 
 def agreement_of(
     one: Series, other: Series, first: LabelledAudits, second: LabelledAudits
 ) -> Agreement:
-    """Return how far the judges of two series with the same policy agree on the samples that both have judged."""
+    """Return how far the judges of two series with the same policy agree.
+
+    Only samples that both have judged count.
+    """
     from sklearn.metrics import cohen_kappa_score
 
-    common = first.keys() & second.keys()
-    left = [first[line].is_accepted() for line in common]
-    right = [second[line].is_accepted() for line in common]
-    kappa = float(cohen_kappa_score(left, right)) if len({*left, *right}) == 2 else None
-    same = rate([a == b for a, b in zip(left, right, strict=True)])
+    common_lines = first.keys() & second.keys()
+    first_verdicts = [first[line].is_accepted() for line in common_lines]
+    second_verdicts = [second[line].is_accepted() for line in common_lines]
+    kappa = None
+    # Kappa divides by the disagreement that chance explains, which is 0 otherwise.
+    if len({*first_verdicts, *second_verdicts}) == 2:
+        kappa = float(cohen_kappa_score(first_verdicts, second_verdicts))
+    same = rate(list(map(operator.eq, first_verdicts, second_verdicts)))
     return Agreement(
         judges=(one.judge, other.judge), policy=one.policy, same=same, kappa=kappa
     )

@@ -15,7 +15,6 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import (
     Fact,
     facts,
-    known,
     laid_out,
     lines_text,
     model_name,
@@ -27,70 +26,76 @@ from goalrunner.reports.review import result_text
 if TYPE_CHECKING:
     from goalrunner.audits.kept_verdicts import TranscriptAudit
 
+# Fewest columns for what is missing in a table of audits.
 _MIN_MISSING = 20
-"""Fewest columns for what is missing in a table of audits."""
 EVIDENCE = {
     "transcript": "what the transcript claims; the runner saw none of it",
     "runner": "what the log of the run recorded",
     "both": "what the transcript claims, and what the runner recorded itself",
 }
+# The results in the order of the last line.
 _RESULTS = ("complete", "not complete", "unreadable", "not audited", "judge failed")
+# A transcript without a verdict is an error of the suite, not a failure.
+_CASE_KINDS: dict[str, CaseKind] = {"complete": "", "not complete": "failure"}
 
 
 def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     """Yield the score, each criterion, and what is missing."""
     yield Fact("verdict", result_text(verdict))
-    criteria, shown = [], {""}
+    criteria = []
+    listed_lines = {""}
     for item in verdict.criteria:
         missing = f": {item.missing}" if item.missing and not item.satisfied else ""
-        criteria.append(f"{'✓' if item.satisfied else '✗'} {item.criterion}{missing}")
-        shown |= {
-            printable_line(item.missing),
-            printable_line(f"{item.criterion}: {item.missing}"),
-        }
+        mark = "✓" if item.satisfied else "✗"
+        criteria.append(f"{mark} {item.criterion}{missing}")
+        listed_lines.add(printable_line(item.missing))
+        listed_lines.add(printable_line(f"{item.criterion}: {item.missing}"))
     yield from facts("criteria", criteria)
-    if not verdict.complete:
-        yield from facts(
-            "missing",
-            [
-                line
-                for line in verdict.missing.splitlines()
-                if printable_line(line) not in shown
-            ],
-        )
+    if verdict.complete:
+        return
+    # What the criteria say already is not repeated.
+    other_lines = []
+    for line in verdict.missing.splitlines():
+        if printable_line(line) not in listed_lines:
+            other_lines.append(line)
+    yield from facts("missing", other_lines)
 
 
 def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
-    """Yield the lines of an audit. `not_run`: the goal has validators, which did not run."""
+    """Yield the lines of an audit.
+
+    `not_run`: the goal has validators, which did not run.
+    """
     if audit.problem:
         yield Fact("verdict", f"none; {audit.problem}")
     elif audit.verdict is not None:
         yield from verdict_facts(audit.verdict)
-    results = [
-        f"{'✓' if one.passed else '✗'} {one.name}: {public_remark(one)}"
-        for one in audit.validators
-    ]
+    results = []
+    for result in audit.validators:
+        mark = "✓" if result.passed else "✗"
+        results.append(f"{mark} {result.name}: {public_remark(result)}")
     yield from facts("validators", results)
     if not_run:
         yield Fact(
             "validators",
-            "not run; --base REV runs them with the protected files of that git revision",
+            "not run; --base REV runs them with the protected files of that git "
+            "revision",
             "warn",
         )
     yield Fact("format", audit.format)
-    yield from known({"partial": audit.partial}, "warn")
+    if audit.partial:
+        yield Fact("partial", audit.partial, "warn")
     yield Fact("evidence", EVIDENCE.get(audit.evidence, ""))
     if audit.forgeable:
-        yield Fact(
-            "forgeable",
-            f"{', '.join(audit.forgeable)}: the agent wrote the file that the output shows",
-            "warn",
-        )
-    yield from (Fact("note", label, "warn") for label in audit.labels)
+        identifiers = ", ".join(audit.forgeable)
+        text = f"{identifiers}: the agent wrote the file that the output shows"
+        yield Fact("forgeable", text, "warn")
+    for label in audit.labels:
+        yield Fact("note", label, "warn")
 
 
 def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) -> str:
-    """Return a row for each transcript, then how many there are of each result and what was used."""
+    """Return a row for each transcript, and under them the lines of `audit_lines`."""
     rows = [("RESULT", "SCORE", "FORMAT", "TRANSCRIPT", "MISSING")]
     for audit in audits:
         score = figures.score(audit.verdict.score) if audit.verdict else "-"
@@ -107,52 +112,51 @@ def audits_table(audits: Sequence[TranscriptAudit], columns: int | None = None) 
 
 
 def audit_lines(audits: Sequence[TranscriptAudit]) -> list[str]:
-    """Return how many audits there are of each result, what was used, and the source of the evidence."""
+    """Return how many audits have each result, what was used, and the evidence."""
     counts: Counter[str] = Counter(audit.result for audit in audits)
-    results = [f"{counts[name]:,} {name}" for name in _RESULTS if counts[name]]
-    used = figures.spent(sum((audit.usage for audit in audits), Usage()))
-    kinds = [
-        name for name in EVIDENCE if any(audit.evidence == name for audit in audits)
-    ]
-    first = " · ".join([figures.count(len(audits), "transcript"), *results, *used])
-    return [first, *(f"evidence: {EVIDENCE[name]}" for name in kinds)]
+    parts = [figures.count(len(audits), "transcript")]
+    parts += [f"{counts[name]:,} {name}" for name in _RESULTS if counts[name]]
+    parts += figures.spent(sum((audit.usage for audit in audits), Usage()))
+    lines = [" · ".join(parts)]
+    sources = {audit.evidence for audit in audits}
+    for name, sentence in EVIDENCE.items():
+        if name in sources:
+            lines.append(f"evidence: {sentence}")
+    return lines
 
 
 def audit_value(audit: TranscriptAudit) -> dict[str, Any]:
     """Return an audit as JSON: the verdict, and how the transcript was read."""
-    values = audit.model_dump(mode="json", exclude={"verdict", "key"})
-    return {
-        **(
-            audit.verdict.model_dump(mode="json")
-            if audit.verdict
-            else {"complete": False}
-        ),
-        **values,
-    }
+    value: dict[str, Any] = {"complete": False}
+    if audit.verdict:
+        value = audit.verdict.model_dump(mode="json")
+    value.update(audit.model_dump(mode="json", exclude={"verdict", "key"}))
+    return value
 
 
 def audits_junit(audits: Sequence[TranscriptAudit]) -> str:
     """Return JUnit XML with a case for each transcript."""
-    properties = {
-        "judges": "; ".join(
-            sorted({model_name(audit.judge) for audit in audits if audit.judge})
-        )
-    }
-    seconds = sum(audit.seconds for audit in audits)
+    judges = {model_name(audit.judge) for audit in audits if audit.judge}
     return suite_text(
-        "goal audit", list(map(_case, audits)), seconds=seconds, properties=properties
+        "goal audit",
+        list(map(_case, audits)),
+        seconds=sum(audit.seconds for audit in audits),
+        properties={"judges": "; ".join(sorted(judges))},
     )
 
 
 def _case(audit: TranscriptAudit) -> Case:
-    kinds: dict[str, CaseKind] = {"complete": "", "not complete": "failure"}
-    kind, type_ = kinds.get(audit.result, "error"), audit.result.replace(" ", "_")
-    said, output = (
-        audit.missing or audit.result,
-        laid_out(audit_facts(audit)) if audit.verdict is not None else "",
-    )
+    message = audit.missing or audit.result
+    output = laid_out(audit_facts(audit)) if audit.verdict is not None else ""
     return Case(
-        "transcripts", audit.transcript, kind, type_, said, said, output, audit.seconds
+        "transcripts",
+        audit.transcript,
+        _CASE_KINDS.get(audit.result, "error"),
+        audit.result.replace(" ", "_"),
+        message,
+        message,
+        output,
+        audit.seconds,
     )
 
 

@@ -1,8 +1,9 @@
-"""The validators of a goal, run once in the check environment with the originals of a git revision."""
+"""The validators of a goal, run once with the protected files of a git revision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from goalrunner.app.build import PreparedRun, open_run
 from goalrunner.app.preflight import needs_environment
@@ -25,7 +26,9 @@ from goalrunner.engine.turns import NoAgent
 from goalrunner.records.run_folder import CHECKS, RunFolder, new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
-_KEPT = 4_000_000  # bytes at each end of an output that the judge can see
+# Bytes at each end of an output that the judge can see.
+_OUTPUT_END = 4_000_000
+_NAMED_PATHS = 5
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class RevisionChecks:
     results: tuple[ValidatorResult, ...] = ()
     outputs: tuple[str, ...] = ()
     refusal: str = ""
+    """Why the results do not count; empty if they do."""
     protected_changes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
@@ -44,43 +48,45 @@ class RevisionChecks:
         return verdict_of(self.results, self.refusal, self.protected_changes)
 
     def added_to(self, trail: Trail) -> Trail:
-        """Return the trail with the results of visible validators at its end, as observations of the runner."""
-        number = max(
-            (int(item.id[1:]) for item in trail.items if isinstance(item, Observation)),
-            default=0,
-        )
-        last = max((item.round for item in trail.items), default=0)
-        own: list[tuple[Observation, str]] = []
+        """Return the trail with the results of visible validators at its end.
+
+        They are observations of the runner.
+        """
+        parts = [(item, trail.read(item)) for item in trail.items]
+        last_round = max((item.round for item in trail.items), default=0)
+        number = 0
+        for item in trail.items:
+            if isinstance(item, Observation):
+                number = max(number, int(item.id[1:]))
         for result, text in zip(self.results, self.outputs, strict=True):
-            if not result.hidden:
-                identifier, source = (
-                    f"o{number + len(own) + 1}",
-                    f"validator {result.name}",
-                )
-                facts = result_facts(result)
-                item = Observation(
-                    id=identifier,
-                    source=source,
-                    facts=facts,
-                    command=result.command,
-                    round=last,
-                )
-                own.append((item, text))
-        return trail_with([*((item, trail.read(item)) for item in trail.items), *own])
+            if result.hidden:
+                continue
+            number += 1
+            observation = Observation(
+                id=f"o{number}",
+                source=f"validator {result.name}",
+                facts=result_facts(result),
+                command=result.command,
+                round=last_round,
+            )
+            parts.append((observation, text))
+        return trail_with(parts)
 
 
 async def check_revision(
     goal: Goal, revision: str, options: RunOptions
 ) -> RevisionChecks:
-    """Run the validators of a goal on its workspace as it is now; protected files have the content of the revision.
+    """Run the validators of a goal on its workspace as it is now.
 
-    Files that git ignores are used as they are. No run is kept. Raise UsageError for a goal without
-    validators, without a git repository, or for an unknown revision; GoalError if the validators cannot run.
+    Protected files have the content of the revision; files that git ignores are used as
+    they are. No run is kept. Raise UsageError for a goal without validators, without a
+    git repository, or for an unknown revision; GoalError if the validators cannot run.
     """
     if not needs_environment(goal):
         raise UsageError(
             "there are no validators to run at the revision",
-            'name one: --validator "CMD", or [[validators]] in the goal file; they need deliverable = "workspace"',
+            'name one: --validator "CMD", or [[validators]] in the goal file; '
+            'they need deliverable = "workspace"',
         )
     config = resolve(only_checks(goal), replace(options, conversation=NoAgent()))
     findings = readiness(config)
@@ -92,56 +98,77 @@ async def check_revision(
     try:
         prepared = open_run(config, findings, folder)
         try:
-            return await _checked(prepared, revision)
+            return await _run_validators(prepared, revision)
         finally:
             prepared.close()
     finally:
         remove_run(config.home, folder)
 
 
-async def _checked(prepared: PreparedRun, revision: str) -> RevisionChecks:
-    parts, config = prepared.run.parts, prepared.config
+async def _run_validators(prepared: PreparedRun, revision: str) -> RevisionChecks:
+    parts = prepared.run.parts
     store, checker = parts.watch, parts.checker
     assert isinstance(store, SnapshotStore), "the deliverable is a workspace"
     assert checker is not None, "there is a check environment"
     now = await store.snapshot()
-    base = await revision_snapshot(store, revision, config.options.environ)
+    base = await revision_snapshot(store, revision, prepared.config.options.environ)
     context = ValidationContext(
         run_id=prepared.folder.run_id,
         iteration=1,
-        objective=config.goal.objective,
+        objective=prepared.config.goal.objective,
         workspace=parts.workspace,
         response="",
         conversation=parts.conversation,
         scratch=parts.scratch,
     )
-    ran = await checker.check(base, now, context, when="the audit")
+    checked = await checker.check(base, now, context, when="the audit")
     after = await store.snapshot()
-    changed = tuple(change.path for change in await store.changes(now, after))
-    finished = ran.finished
-    leaked = [*finished.leaked, *changed]
-    results, outputs = [], []
-    for result, output in zip(finished.results, ran.outputs, strict=True):
-        shown = {
-            name: parts.redact(getattr(result, name))
-            for name in ("feedback", "command", "summary")
-        }
-        results.append(result.model_copy(update={**shown, "suite": SuiteRecord()}))
-        text = shown["feedback"]
-        if output is not None:
-            text = b"".join(
-                parts.artifacts.ends(parts.artifacts.adopt(output), _KEPT)
-            ).decode(errors="replace")
-        outputs.append(text)
-    written = (
-        f"the workspace changed while validators ran: {', '.join(leaked[:5])}"
-        if leaked
-        else ""
-    )
+    changes = await store.changes(now, after)
+    finished = checked.finished
+    results = []
+    outputs = []
+    for result, output in zip(finished.results, checked.outputs, strict=True):
+        redacted_result = _redacted(result, prepared)
+        results.append(redacted_result)
+        outputs.append(_output_text(output, redacted_result, prepared))
     return RevisionChecks(
         tuple(results),
         tuple(outputs),
-        finished.refusal or written,
+        finished.refusal
+        or _leak_message([*finished.leaked, *(change.path for change in changes)]),
         finished.protected_changes,
         finished.labels,
     )
+
+
+def _redacted(result: ValidatorResult, prepared: PreparedRun) -> ValidatorResult:
+    """Return a result without secrets and without its record of single tests."""
+    redact = prepared.run.parts.redact
+    return result.model_copy(
+        update={
+            "feedback": redact(result.feedback),
+            "command": redact(result.command),
+            "summary": redact(result.summary),
+            "suite": SuiteRecord(),
+        }
+    )
+
+
+def _output_text(
+    output: Path | None, result: ValidatorResult, prepared: PreparedRun
+) -> str:
+    """Return the text of a validator's output; its feedback if there is no output."""
+    if output is None:
+        return result.feedback
+    artifacts = prepared.run.parts.artifacts
+    # Adopted outputs are redacted.
+    ends = artifacts.ends(artifacts.adopt(output), _OUTPUT_END)
+    return b"".join(ends).decode(errors="replace")
+
+
+def _leak_message(changed_paths: list[str]) -> str:
+    """Return why the results do not count if validators changed the workspace."""
+    if not changed_paths:
+        return ""
+    names = ", ".join(changed_paths[:_NAMED_PATHS])
+    return f"the workspace changed while validators ran: {names}"

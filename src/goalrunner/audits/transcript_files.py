@@ -1,4 +1,4 @@
-"""Which files are transcripts, and the goal file of each."""
+"""The files of transcripts that a command names, and the goal file of each."""
 
 from __future__ import annotations
 
@@ -10,33 +10,38 @@ from pathlib import Path
 from goalrunner.core.errors import UsageError
 from goalrunner.transcripts import check_format
 
+# Suffixes of transcripts in a folder.
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")
-"""Suffixes of transcripts in a folder."""
 
 
 def find_transcripts(names: Sequence[str]) -> list[Path]:
-    """Return the transcripts that files, folders and patterns name, each once. Raise UsageError if a name has none.
+    """Return the transcripts that files, folders and patterns name, each once.
 
-    A folder may be a transcript itself (a run, events of OpenHands). Of any other folder, these are the files with the
-    suffix of a transcript, also in subfolders that are not hidden.
+    A folder may be a transcript itself (a run, events of OpenHands). Of any other
+    folder, these are the files with the suffix of a transcript, also in subfolders that
+    are not hidden. Raise UsageError if a name has none.
     """
-    transcripts: dict[str, Path] = {}  # by real path
+    # The same file may be named twice, also by a link.
+    by_real_path: dict[str, Path] = {}
     for name in names:
-        named = list(_named(name))
-        if not named:
+        paths = list(_named(name))
+        if not paths:
             suffixes = ", ".join(_SUFFIXES)
             raise UsageError(
                 f"{name}: no transcript was found",
                 f"name files, or a folder with files ({suffixes})",
             )
-        for path in named:
-            transcripts[os.path.realpath(path)] = path
-    return list(transcripts.values())
+        for path in paths:
+            by_real_path[os.path.realpath(path)] = path
+    return list(by_real_path.values())
 
 
 def _named(name: str) -> Iterator[Path]:
-    is_path = os.path.lexists(name) or file_of_part(name)
-    matches = [name] if is_path else sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones as well
+    if os.path.lexists(name) or file_of_part(name):
+        matches = [name]
+    else:
+        # Unlike the method of Path, this function accepts absolute patterns.
+        matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
     for match in matches:
         path = Path(match)
         if path.is_dir():
@@ -46,31 +51,39 @@ def _named(name: str) -> Iterator[Path]:
 
 
 def file_of_part(path: str) -> str:
-    """Return FILE of a path FILE#NAME, which names one conversation of the file; empty for other paths."""
+    """Return FILE of a path FILE#NAME; empty for other paths.
+
+    NAME is one conversation of the file.
+    """
     file, _, _ = path.rpartition("#")
+    # The methods of Path raise errors for some invalid names.
     is_part = os.path.isfile(file) and not os.path.lexists(path)  # noqa: PTH113
     return file if is_part else ""
 
 
 def _inside(folder: Path) -> Iterator[Path]:
+    """Yield the transcripts of a folder, or the folder if it is a transcript itself."""
     try:
         check_format(folder)
     except UsageError:
-        for path in sorted(folder.iterdir()):
-            if (
-                path.is_dir()
-                and not path.is_symlink()
-                and not path.name.startswith(".")
-            ):
-                yield from _inside(path)
-            elif path.suffix in _SUFFIXES and path.is_file():
-                yield path
+        pass
     else:
         yield folder
+        return
+    for path in sorted(folder.iterdir()):
+        # A link to a folder could lead into a circle.
+        is_subfolder = path.is_dir() and not path.is_symlink()
+        if is_subfolder and not path.name.startswith("."):
+            yield from _inside(path)
+        elif path.suffix in _SUFFIXES and path.is_file():
+            yield path
 
 
 def goal_beside(path: Path) -> Path:
-    """Return the goal file of a transcript: NAME.toml beside it, or goal.toml in its folder. Raise UsageError if none exists."""
+    """Return the goal file of a transcript. Raise UsageError if none exists.
+
+    It is NAME.toml beside the transcript, or goal.toml in its folder.
+    """
     file = Path(file_of_part(str(path)) or path)
     places = [file / "goal.toml"]
     if not file.is_dir():
@@ -78,7 +91,8 @@ def goal_beside(path: Path) -> Path:
     for place in places:
         if place.is_file():
             return place
+    missing_files = " and no ".join(map(str, places))
     raise UsageError(
-        f"{path}: no goal to judge it by; there is no {' and no '.join(map(str, places))}",
+        f"{path}: no goal to judge it by; there is no {missing_files}",
         "add --objective TEXT or --goal FILE, which hold for all transcripts",
     )

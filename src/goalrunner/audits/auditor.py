@@ -1,0 +1,142 @@
+"""Audits of many transcripts within one budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from goalrunner.app.goal_models import goal_judge
+from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.spending import Spending, SpendingRecorder
+from goalrunner.audits.transcript_audits import AuditJob, audit_trail, path_text
+from goalrunner.core.errors import (
+    AuthenticationFailed,
+    GoalError,
+    ModelError,
+    ModelNotFound,
+    UsageError,
+)
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import Budget
+from goalrunner.judge.prompt_builder import check_room
+from goalrunner.llm import LLM
+from goalrunner.system.launcher import in_thread
+from goalrunner.transcripts import SavedTrail
+
+OnEnd = Callable[[int, int, TranscriptAudit], None]
+"""Called with the number of an audit that has ended, the number of all, and the audit."""
+
+
+@dataclass
+class Auditor:
+    """Audits many transcripts within one budget and keeps the verdicts.
+
+    Errors are not kept: a later call tries again. With `measuring`, the audits measure
+    the judge: answers that cannot be read are kept as well, and a verdict that the
+    budget cut short does not count. `model` makes the judge of a goal.
+    """
+
+    kept: KeptVerdicts
+    spending: Spending = field(default_factory=Spending)
+    model: Callable[[Goal], LLM] = goal_judge
+    measuring: bool = False
+    on_end: OnEnd | None = None
+    _locks: dict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
+
+    async def run(
+        self, jobs: Sequence[AuditJob], at_once: int = 4
+    ) -> list[TranscriptAudit]:
+        """Audit transcripts, `at_once` at a time, in the order of `jobs`.
+
+        Raise AuthenticationFailed or ModelNotFound if the judge cannot be asked at all,
+        and RecordError if verdicts cannot be kept.
+        """
+        results: dict[int, TranscriptAudit] = {}
+        # The tasks share the iterator, so each job is taken once.
+        waiting = iter(enumerate(jobs))
+
+        async def work() -> None:
+            # A model makes one audit at a time, so each task makes its own.
+            models: dict[str, LLM] = {}
+            for index, job in waiting:
+                audit = await self._result(job, models)
+                results[index] = audit
+                if self.on_end is not None:
+                    self.on_end(len(results), len(jobs), audit)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(at_once, len(jobs))):
+                    group.create_task(work())
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return [results[index] for index in range(len(jobs))]
+
+    async def _result(self, job: AuditJob, models: dict[str, LLM]) -> TranscriptAudit:
+        """Return the kept audit, or make one. An error becomes a result."""
+        try:
+            saved = await in_thread(job.read)
+            key = await in_thread(job.key, saved)
+        except GoalError as error:
+            return job.result("unreadable", error.message)
+        except OSError as error:
+            return job.result("unreadable", str(error))
+        # Equal transcripts are judged once: the second waits for the verdict.
+        async with self._locks[key]:
+            earlier = self.kept.get(key)
+            if earlier is not None:
+                update = {"transcript": path_text(job.path), "is_known": True}
+                return earlier.model_copy(update=update)
+            if stop := self.spending.stop:
+                return job.result("not audited", stop, key)
+            settings = _settings(job.goal)
+            if settings not in models:
+                models[settings] = self.model(job.goal)
+            return await self._new_audit(job, saved, key, models[settings])
+
+    async def _new_audit(
+        self, job: AuditJob, saved: SavedTrail, key: str, llm: LLM
+    ) -> TranscriptAudit:
+        """Make an audit and keep its verdict."""
+        recorder = SpendingRecorder(self.spending)
+        try:
+            audit = await audit_trail(job, saved, llm, recorder)
+            audit = audit.model_copy(update={"key": key})
+        except (AuthenticationFailed, ModelNotFound):
+            # They would fail every other audit as well.
+            raise
+        except ModelError as error:
+            audit = job.result("judge failed", error.message, key)
+        except GoalError as error:
+            audit = job.result("unreadable", error.message, key)
+        if recorder.is_cut and (self.measuring or audit.verdict is None):
+            return job.result("not audited", self.spending.stop, key)
+        is_final = self.measuring or audit.result != "judge failed"
+        if audit.verdict is not None and is_final:
+            self.kept.add(audit)
+        return audit
+
+
+def check_judges(jobs: Sequence[AuditJob], budget: Budget) -> None:
+    """Raise GoalError for a judge that cannot be asked.
+
+    Raise UsageError if it has no price and the budget is in dollars.
+    """
+    needs_price = budget.cost_usd is not None and "cost_usd" not in budget.unenforced
+    goals = {_settings(job.goal): job.goal for job in jobs}
+    for goal in goals.values():
+        check_room(goal)
+        llm = goal_judge(goal)
+        llm.check()
+        if needs_price and not llm.has_price():
+            message = f"model {llm.model} has no known price, so --cost cannot be kept"
+            raise UsageError(message, "limit --tokens instead")
+
+
+def _settings(goal: Goal) -> str:
+    """Return the settings that the judge's model depends on, as text."""
+    return f"{goal.judge.model_dump_json()} {goal.agent.model_dump_json()}"
