@@ -14,9 +14,14 @@ from typing import Literal
 import pytest
 from pydantic import ValidationError
 
+from goalrunner.core.approval_rules import (
+    completion_rule,
+    expires_at,
+    is_late,
+    rule_for,
+)
 from goalrunner.core.events import RunRules
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.limits import completion_rule, expires_at, is_late, rule_for
 
 PATTERNS = (
     "git push*",

@@ -20,9 +20,9 @@ from goalrunner.core.decision import (
     decide,
     proven,
 )
+from goalrunner.core.endings import awaiting_approval
 from goalrunner.core.events import Event, RunEnded, RunRules
 from goalrunner.core.goal_tables import Approvals
-from goalrunner.core.limits import awaiting_approval
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.budgets import shortfall
 from goalrunner.core.decision import AskJudge, RunRound, Validate, decide, proven
+from goalrunner.core.endings import end_by_error, out_of_budget, timed_out
 from goalrunner.core.errors import (
     AuthenticationFailed,
     ModelNotFound,
@@ -27,7 +29,6 @@ from goalrunner.core.events import (
     ValidatorsFinished,
     VerdictRecorded,
 )
-from goalrunner.core.limits import end_by_error, out_of_budget, shortfall, timed_out
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import Stall
 from goalrunner.core.verdict import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.core import events, fold
+from goalrunner.core import events
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.errors import (
     EnvironmentFailed,
@@ -18,6 +18,7 @@ from goalrunner.core.errors import (
     WorkspaceError,
 )
 from goalrunner.core.events import ChangedChecks, Colour, Content
+from goalrunner.core.fold.resuming import resumed
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import ArtifactRef
 from goalrunner.core.outcome import GoalOutcome, StopReason
@@ -418,7 +419,7 @@ async def test_a_run_that_is_resumed_runs_validators_again_that_could_not_run(
 ) -> None:
     bench = Bench(tmp_path, ran(GONE), ran(GONE))
     await bench.drive()
-    state = fold.resumed(
+    state = resumed(
         bench.run.state,
         events.RunResumed(plan=bench.plan, version="0"),
         "2026-01-01T00:00:00+00:00",
@@ -536,7 +537,7 @@ async def test_without_a_person_the_run_waits_and_goes_on_with_the_decision(
     bench.log.append(
         events.ApprovalRecorded(approval_id="a1", decision=decision, by="ada")
     )
-    ended = await resumed(bench)
+    ended = await resumed_in_new_process(bench)
     assert (ended.passed, ended.iterations) == (True, rounds)
     is_again = (
         has_judge or decision == "denied"
@@ -616,11 +617,11 @@ async def test_a_review_of_a_judge_that_is_away_fails_the_run_and_is_made_when_i
         tmp_path, tampered(), ran(True), judge=judge, approvals={"checks": "judge"}
     )
     assert (await bench.drive()).stop_reason is StopReason.JUDGE_FAILED
-    ended = await resumed(bench)
+    ended = await resumed_in_new_process(bench)
     assert (ended.passed, ended.iterations) == (True, 1)
 
 
-async def resumed(bench: Bench) -> GoalOutcome:
+async def resumed_in_new_process(bench: Bench) -> GoalOutcome:
     """Another process takes the run up."""
     journal = RunJournal(bench.parts.log, bench.parts.transcript, bench.parts.artifacts)
     reader = Resumption(fresh_rounds=False)
@@ -649,7 +650,7 @@ async def test_a_resumed_run_hands_over_what_validators_said_before(
     assert (await bench.drive()).stop_reason is StopReason.MAX_ITERATIONS
     bench.plan = bench.plan.model_copy(update={"max_iterations": 2})
     bench.checker.answers.append(ran(True))
-    assert (await resumed(bench)).passed
+    assert (await resumed_in_new_process(bench)).passed
     assert bench.checker.recalled == (content,)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalRequest
+from goalrunner.core.endings import timed_out
 from goalrunner.core.errors import some
 from goalrunner.core.events import Event, Record
 from goalrunner.core.fold import apply
@@ -26,7 +27,6 @@ from goalrunner.core.goal_tables import (
     WorkspaceConfig,
 )
 from goalrunner.core.labels import Label
-from goalrunner.core.limits import timed_out
 from goalrunner.core.observation import (
     ArtifactRef,
     DiffStat,

@@ -21,10 +21,10 @@ from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.app.session import EarlierRun, HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
+from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
-from goalrunner.core.limits import guarding_key
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome, Usage

@@ -17,9 +17,9 @@ from goalrunner.agents.external_chat import ExternalConversation, not_installed
 from goalrunner.agents.facts import find_program
 from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol
+from goalrunner.core.approval_rules import guarding_key, rule_for
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import guarding_key, rule_for
 from goalrunner.core.ports import HIDDEN, Launcher
 from goalrunner.goalfile.agents import preset_named
 from goalrunner.llm import LLM

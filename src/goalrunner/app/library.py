@@ -41,10 +41,10 @@ from goalrunner.app.run_options import (
 )
 from goalrunner.app.session import EarlierRun, Limits, drive_to_end
 from goalrunner.core.agent_ports import Conversation, Message
+from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.core.limits import guarding_key
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict

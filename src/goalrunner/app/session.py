@@ -33,12 +33,12 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
+from goalrunner.core.budgets import options_to_lift, shortfall, shortfalls
 from goalrunner.core.decision import RunRound
 from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import RunEnded, RunResumed, RunRules
-from goalrunner.core.fold import with_cut
+from goalrunner.core.fold.usage import with_more_usage
 from goalrunner.core.goal import Goal
-from goalrunner.core.limits import lifting, shortfall, shortfalls
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
@@ -321,7 +321,7 @@ class EarlierRun:
         if (
             self.loaded.state.external
         ):  # only a model of this process can estimate the call that was cut
-            _refuse_low_limits(with_cut(run.state, cut), plan)
+            _refuse_low_limits(with_more_usage(run.state, cut), plan)
         for observer in self.options.observers:
             if isinstance(observer, Rejoining):
                 observer.on_state(run.state)
@@ -368,7 +368,9 @@ def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
     elif plan.timeout is not None and plan.timeout <= state.elapsed:
         why = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used"
     elif (found := shortfall(planned)) and found.unknown:
-        raise UsageError(f"run {run} is capped: {found.words}", lifting(planned))
+        raise UsageError(
+            f"run {run} is capped: {found.words}", options_to_lift(planned)
+        )
     elif found:
         why = found.words
     else:

@@ -1,4 +1,6 @@
-"""The tool calls of an agent in words: short names, commands without their shell, and what was done in some rounds."""
+"""The tool calls of an agent in words: short names, commands without their shell, and
+what was done in some rounds.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def short_name(tool: str) -> str:
 
 
 def shown_command(command: str, workspace: str = "") -> str:
-    """Return a command without the shell around it, and with paths relative to the workspace, where it begins."""
+    """Return a command without the shell around it, and with paths relative to the
+    workspace, where it begins.
+    """
     if in_shell := _IN_SHELL.fullmatch(command):
         with contextlib.suppress(ValueError):
             words = shlex.split(in_shell[1])
@@ -51,7 +55,9 @@ def shown_command(command: str, workspace: str = "") -> str:
 
 
 def action_of(observation: Observation, workspace: str = "") -> str:
-    """Return what a tool call did, such as "edited src/a.py"; empty if it shows nothing that happened."""
+    """Return what a tool call did, such as "edited src/a.py"; empty if it shows nothing
+    that happened.
+    """
     if not observation.shows:
         return ""
     name = short_name(observation.source)
@@ -61,7 +67,9 @@ def action_of(observation: Observation, workspace: str = "") -> str:
 
 
 def with_actions(counts: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
-    """Return how often each action was done, with those that are added; of very many, the first are kept."""
+    """Return how often each action was done, with those that are added; of very many,
+    the first are kept.
+    """
     total = dict(counts)
     for action, count in added.items():
         if action in total or len(total) < _KEPT:
@@ -70,7 +78,9 @@ def with_actions(counts: Mapping[str, int], added: Mapping[str, int]) -> dict[st
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Return the most telling actions, edits first: "edited src/a.py 4 times, ran pytest -q"."""
+    """Return the most telling actions, edits first: "edited src/a.py 4 times, ran
+    pytest -q".
+    """
     verbs = list(_VERBS.values())
 
     def rank(item: tuple[str, int]) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Protocols of agents, of people who decide, and of observers, with what they exchange with a run."""
+"""Protocols of agents, of people who decide, and of observers, with what they exchange
+with a run.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,12 @@ from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.core.run_state import Approval, RunState
 
 Message = Mapping[str, Any]
-"""A chat message in OpenAI's shape: role, content (str), tool_calls, tool_call_id, name."""
+"""A chat message in OpenAI's shape: role, content (str), tool_calls, tool_call_id,
+name."""
 
 CALLED = -1
-"""The start of a tool whose call was recorded before it started: the time of that record."""
+"""The start of a tool whose call was recorded before it started: the time of that
+record."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +47,16 @@ class ToolResult:
     summary: str = ""
     """One short line for people: "exit 1", "+4 −1"."""
     path: str | None = None
-    """The only path that it depends on, relative to the workspace; None: the whole of it."""
+    """The only path that it depends on, relative to the workspace; None: the whole of
+    it."""
     writes: bool = True
     """Whether it may have changed the workspace."""
     notice: Literal["blocked", "question"] | None = None
-    """Set if `command` is a message to the run: the agent cannot continue, or asks a person."""
+    """Set if `command` is a message to the run: the agent cannot continue, or asks a
+    person."""
     plan: PlanProposed | None = None
-    """A plan to record. The runner checks its completed steps and replaces `output` by the reply."""
+    """A plan to record. The runner checks its completed steps and replaces `output` by
+    the reply."""
     reported_by: str = ""
     """The external agent that reported it; empty if the runner saw it."""
     started: int | None = CALLED
@@ -60,7 +67,9 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded tool result: its observation, both ends of its redacted output, and the number of bytes between them."""
+    """A recorded tool result: its observation, both ends of its redacted output, and
+    the number of bytes between them.
+    """
 
     observation: Observation
     head: bytes
@@ -69,12 +78,17 @@ class Recorded:
 
 
 class Recorder(Protocol):
-    """Records what an agent or a judge does. Everything is redacted and durable when a call returns."""
+    """Records what an agent or a judge does.
+
+    Everything is redacted and durable when a call returns.
+    """
 
     def message(self, message: Message) -> None: ...
 
     def user_said(self, text: str) -> None:
-        """Record what a person wrote to the agent, in addition to its message if that is recorded."""
+        """Record what a person wrote to the agent, in addition to its message if that
+        is recorded.
+        """
 
     async def permit(
         self,
@@ -83,16 +97,20 @@ class Recorder(Protocol):
         text: str,
         preview: str = "",
     ) -> str | None:
-        """Return None if an action is allowed, or why it is denied; to be called before `tool_called`.
+        """Return None if an action is allowed, or why it is denied; to be called before
+        `tool_called`.
 
-        Raise ApprovalPending if no person is available, and ApprovalDenied if a denial ends the run.
+        Raise ApprovalPending if no person is available, and ApprovalDenied if a denial
+        ends the run.
         """
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record a call before its tool starts."""
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Record a result, with a snapshot if the workspace may have changed; return what an agent may see."""
+        """Record a result, with a snapshot if the workspace may have changed; return
+        what an agent may see.
+        """
 
     def usage(self, account: Account, usage: Usage) -> None: ...
 
@@ -100,8 +118,10 @@ class Recorder(Protocol):
         """Record the session of an external agent, or its new totals."""
 
     async def agent_ran(self, ran: AgentRan, output: Path, errors: Path) -> None:
-        """Record that a process of an external agent has ended. The files with its stdout and stderr, which need not
-        exist, are moved into the artifacts.
+        """Record that a process of an external agent has ended.
+
+        The files with its stdout and stderr, which need not exist, are moved into the
+        artifacts.
         """
 
     def audit_failed(
@@ -110,20 +130,27 @@ class Recorder(Protocol):
         detail: str,
         answer: str = "",
     ) -> None:
-        """Record why the judge gave no usable answer, and both ends of an answer that could not be read."""
+        """Record why the judge gave no usable answer, and both ends of an answer that
+        could not be read.
+        """
 
     @property
     def streams_text(self) -> bool:
-        """Whether `text` is shown to a person; if not, an answer need not stream, which is faster."""
+        """Whether `text` is shown to a person; if not, an answer need not stream, which
+        is faster.
+        """
 
     def text(self, delta: str) -> None:
         """Show a piece of the agent's streamed text; it is not recorded."""
 
     def check_budget(self) -> None:
-        """Raise BudgetExhausted if the budget is spent; to be called before each model call."""
+        """Raise BudgetExhausted if the budget is spent; to be called before each model
+        call.
+        """
 
     def scratch(self, suffix: str = "") -> Path:
-        """Return a new path for a file in the run's folder, outside of the workspace."""
+        """Return a new path for a file in the run's folder, outside of the
+        workspace."""
 
 
 @dataclass(frozen=True)
@@ -137,29 +164,36 @@ class RoundReply:
     left: tuple[str, ...] = ()
     """Names of background processes that it left."""
     failure: GoalError | None = None
-    """The error that ended an interrupted turn. It ends the run only if the agent said nothing and changed no file."""
+    """The error that ended an interrupted turn. It ends the run only if the agent said
+    nothing and changed no file."""
     ending: str = ""
-    """Why an interrupted turn ended, for people and the agent's next prompt: "no output for 15 min"."""
+    """Why an interrupted turn ended, for people and the agent's next prompt: "no output
+    for 15 min"."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The interrupted turn of an earlier process, by the ids of the calls in the last assistant message."""
+    """The interrupted turn of an earlier process, by the ids of the calls in the last
+    assistant message.
+    """
 
     results: Mapping[str, Recorded] = field(default_factory=dict)
     """Recorded results without a recorded message."""
     cut: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Tool and command of the calls without a result. Their effect is unknown, and they never run again."""
+    """Tool and command of the calls without a result. Their effect is unknown, and they
+    never run again."""
     session: AgentSession | None = None
     objective: int | None = None
-    """The index of the run's own first prompt in the chat without system prompt; None if it was not sent."""
+    """The index of the run's own first prompt in the chat without system prompt; None
+    if it was not sent."""
 
 
 class Conversation(Protocol):
     """An agent with its messages; one `send` is one round.
 
-    A conversation that awaits `recorder.permit` before each action has `supports_approvals = True`; without it, `run_goal`
-    refuses goals in which a person decides on actions.
+    A conversation that awaits `recorder.permit` before each action has
+    `supports_approvals = True`; without it, `run_goal` refuses goals in which a person
+    decides on actions.
     """
 
     @property
@@ -167,17 +201,25 @@ class Conversation(Protocol):
         """The chat so far, oldest first; the list object that the agent itself uses."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Give the agent a user message and let it work until it answers. Raises ModelError, BudgetExhausted."""
+        """Give the agent a user message and let it work until it answers.
+
+        Raises ModelError, BudgetExhausted.
+        """
 
     def checkpoint(self) -> object:
-        """Return the current messages, system prompt and model state, without the workspace."""
+        """Return the current messages, system prompt and model state, without the
+        workspace.
+        """
 
     def restore(self, checkpoint: object) -> None: ...
 
 
 @runtime_checkable
 class Resumable(Protocol):
-    """A conversation that can continue in another process. Other conversations start again in that process."""
+    """A conversation that can continue in another process.
+
+    Other conversations start again in that process.
+    """
 
     def load(
         self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
@@ -185,14 +227,18 @@ class Resumable(Protocol):
         """Load the chat of an earlier process without recording it again."""
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Start with the chat of another run, which is recorded as the start of this one."""
+        """Start with the chat of another run, which is recorded as the start of this
+        one.
+        """
 
     async def resume_turn(
         self, notice: str, left: Unfinished, recorder: Recorder
     ) -> RoundReply:
-        """Continue an interrupted turn: calls that did not start are run, interrupted ones are reported to the agent.
+        """Continue an interrupted turn: calls that did not start are run, interrupted
+        ones are reported to the agent.
 
-        `notice` is a user message that is sent first if it is not empty. Raises as `send` does.
+        `notice` is a user message that is sent first if it is not empty. Raises as
+        `send` does.
         """
 
 
@@ -209,7 +255,10 @@ class Switching(Protocol):
     """A conversation with several agents, of which one works."""
 
     async def switch(self, index: int) -> None:
-        """Let the agent at that place among `plan.agents` go on with the chat. The one at work until now is closed."""
+        """Let the agent at that place among `plan.agents` go on with the chat.
+
+        The one at work until now is closed.
+        """
 
 
 @runtime_checkable
@@ -228,16 +277,21 @@ class ApprovalAnswer:
     by: str = ""
     reason: str = ""
     typed: bool = False
-    """Whether it was typed at a terminal. Without a sandbox, a command of the agent may write to that terminal."""
+    """Whether it was typed at a terminal. Without a sandbox, a command of the agent may
+    write to that terminal."""
 
 
 @dataclass(frozen=True)
 class ApprovalRequest:
-    """What a person sees before the decision. `changed` are paths, for a completion or for changed checks."""
+    """What a person sees before the decision.
+
+    `changed` are paths, for a completion or for changed checks.
+    """
 
     approval: Approval
     preview: str = ""
-    """A unified diff: the file to be written, the changed checks, or all since the start; empty for a command."""
+    """A unified diff: the file to be written, the changed checks, or all since the
+    start; empty for a command."""
     changed: tuple[str, ...] = ()
     evidence: tuple[EvidenceRow, ...] = ()
     checks: ChangedChecks | None = None
@@ -253,7 +307,10 @@ class QuestionReply:
 
 
 class Approver(Protocol):
-    """Asks a person. None as an answer means that no person is available, and the run waits."""
+    """Asks a person.
+
+    None as an answer means that no person is available, and the run waits.
+    """
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Ask for the decision on an action; cancellation withdraws the question."""
@@ -269,7 +326,10 @@ class Observer(Protocol):
 
 @runtime_checkable
 class TextObserver(Observer, Protocol):
-    """An observer that shows the agent's text while it streams. Without such an observer, answers are not streamed."""
+    """An observer that shows the agent's text while it streams.
+
+    Without such an observer, answers are not streamed.
+    """
 
     def on_text(self, delta: str) -> None: ...
 
@@ -279,4 +339,6 @@ class Rejoining(Protocol):
     """An observer that needs the state of a resumed run."""
 
     def on_state(self, state: RunState) -> None:
-        """Handle the state that an earlier process left; called once, before the first new event."""
+        """Handle the state that an earlier process left; called once, before the first
+        new event.
+        """

@@ -14,7 +14,8 @@ from goalrunner.core.errors import quoted
 from goalrunner.core.field_types import Frozen, InnerError, braced, from_file
 
 Protocol = Literal["command", "acp"]
-"""How an external agent is driven: one process per round, or one per run that speaks the Agent Client Protocol."""
+"""How an external agent is driven: one process per round, or one per run that speaks
+the Agent Client Protocol."""
 
 BudgetName = Literal["tokens", "cost_usd"]
 """A budget by its key in the goal file."""
@@ -23,8 +24,8 @@ Scope = Literal["turn", "session"]
 """What a reported number covers: one turn, or the session so far."""
 
 ExitMeaning = Literal["limit", "overload", "turns", "sign_in"]
-"""What an exit code of an agent's program means: a usage or rate limit, a failure of the provider that passes, a limit of
-turns, or no valid key or login."""
+"""What an exit code of an agent's program means: a usage or rate limit, a failure of
+the provider that passes, a limit of turns, or no valid key or login."""
 
 PLACEHOLDERS = ("prompt", "prompt_file", "session", "workspace", "model", "args")
 """Names that the words of a command may contain in braces."""
@@ -62,7 +63,8 @@ def _checked_words(
             if name in word and name != word:
                 raise InnerError(
                     (index,),
-                    f"{quoted(word)}: {name} stands for several words; write it as a word of its own",
+                    f"{quoted(word)}: {name} stands for several words; write it as a "
+                    "word of its own",
                 )
     return words
 
@@ -94,16 +96,20 @@ TEXT = "text"
 
 
 class JudgeCommand(Frozen):
-    """How an agent's program answers one question as a judge: a new process without tools, in a folder of its own, with
-    the prompt on stdin. In the command, `{schema}` and `{system}` are replaced by the JSON Schema of the answer and the
-    rules of the judge, `{schema_file}` and `{system_file}` by files with them, and the word `{model}` by the words of
-    `model`. Without `{system}` or `{system_file}`, the rules are the beginning of the prompt.
+    """How an agent's program answers one question as a judge: a new process without
+    tools, in a folder of its own, with the prompt on stdin.
+
+    In the command, `{schema}` and `{system}` are replaced by the JSON Schema of the
+    answer and the rules of the judge, `{schema_file}` and `{system_file}` by files with
+    them, and the word `{model}` by the words of `model`. Without `{system}` or
+    `{system_file}`, the rules are the beginning of the prompt.
     """
 
     argv: Annotated[tuple[fields.String, ...], AfterValidator(_judge_command)] = ()
     """Command; empty: it cannot be a judge."""
     answer: fields.OptionalLine = ""
-    """Dotted key of the structured answer in its output; empty: its last message is the answer."""
+    """Dotted key of the structured answer in its output; empty: its last message is the
+    answer."""
     reports: tuple[BudgetName, ...] = ()
     """Usage that its output reports."""
     tools: fields.Flag = False
@@ -115,7 +121,8 @@ class JudgeCommand(Frozen):
     files: dict[fields.InnerFolder, fields.String] = Field({})
     """Files in its folder, by path."""
     watched: tuple[HomePath, ...] = ()
-    """Paths below HOME with its settings, memory, hooks and plugins; if one changes during a run, it judges no more."""
+    """Paths below HOME with its settings, memory, hooks and plugins; if one changes
+    during a run, it judges no more."""
     folders: dict[fields.KeyVariable, HomePath] = Field({})
     """Variables that name a folder in place of the one at this path below HOME."""
     status: fields.OptionalLine = ""
@@ -125,9 +132,12 @@ class JudgeCommand(Frozen):
 
 
 class Preset(Frozen):
-    """How one agent is started. In commands, `{prompt}`, `{prompt_file}`, `{session}` and `{workspace}` are replaced by
-    their values, and the words `{model}` and `{args}` by the words of `model` and of `[agent] args`. Without `{prompt}`
-    or `{prompt_file}`, the prompt is written to stdin.
+    """How one agent is started.
+
+    In commands, `{prompt}`, `{prompt_file}`, `{session}` and `{workspace}` are replaced
+    by their values, and the words `{model}` and `{args}` by the words of `model` and of
+    `[agent] args`. Without `{prompt}` or `{prompt_file}`, the prompt is written to
+    stdin.
     """
 
     argv: Command = ()
@@ -171,7 +181,8 @@ class Preset(Frozen):
     denied: tuple[fields.Text, ...] = ()
     """Texts of failures that mean a wrong or missing key."""
     exit_codes: dict[ExitCodeNumber, ExitMeaning] = Field({})
-    """Exit codes that say why it ended: { 75 = "limit" }; also "overload", "turns" (its own limit) and "sign_in"."""
+    """Exit codes that say why it ended: { 75 = "limit" }; also "overload", "turns" (its
+    own limit) and "sign_in"."""
     hints: dict[fields.Text, fields.Line] = Field({})
     """Text of a failure -> what to type next; case is ignored."""
     judge: JudgeCommand = Field(default_factory=JudgeCommand)
@@ -207,16 +218,23 @@ class Preset(Frozen):
         if self.reports and (self.stream == TEXT or not self.argv):
             yield (
                 "reports",
-                'needs argv and stream = "NAME", the agent whose parser reads the usage',
+                (
+                    'needs argv and stream = "NAME", the agent whose parser reads the '
+                    "usage"
+                ),
             )
         if any("{session}" in word for word in self.resume) and self.stream == TEXT:
             yield (
                 "resume",
-                'names {session}, which text output does not contain; write stream = "NAME", as for reports',
+                (
+                    "names {session}, which text output does not contain; write stream = "
+                    '"NAME", as for reports'
+                ),
             )
 
     def installing(self, protocol: Protocol) -> str:
-        """Return the command that installs the program of this protocol; may be empty."""
+        """Return the command that installs the program of this protocol; may be
+        empty."""
         return (self.acp_install if protocol == "acp" else "") or self.install
 
     def reports_by(self, protocol: Protocol) -> frozenset[BudgetName]:

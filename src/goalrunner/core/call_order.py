@@ -1,4 +1,6 @@
-"""Freshness in a saved chat: there are no times of files, so the order of the calls decides."""
+"""Freshness in a saved chat: there are no times of files, so the order of the calls
+decides.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - a path in 
 
 
 def removed_by(command: str) -> list[str]:
-    """Return what a command line removes or touches; for git and patch, which change files that they do not name, a name."""
+    """Return what a command line removes or touches; for git and patch, which change
+    files that they do not name, a name.
+    """
     found = [
         word
         for words in _REMOVED.findall(command)
@@ -41,17 +45,24 @@ class CallOrder:
         self._seen: list[tuple[int, Observation, str]] = []
 
     def changed(self, call: int, paths: Iterable[str]) -> None:
-        """Note the files that a call changes; those outside of the workspace are left out."""
+        """Note the files that a call changes; those outside of the workspace are left
+        out.
+        """
         for path in paths:
             if not _OUTSIDE.fullmatch(path):
                 self._changes.append((call, posixpath.normpath(path)))
 
     def observed(self, call: int, item: Observation, path: str) -> None:
-        """Note the result of a call. `path` is the only file that it depends on; empty: all files."""
+        """Note the result of a call.
+
+        `path` is the only file that it depends on; empty: all files.
+        """
         self._seen.append((call, item, path))
 
     def stale(self) -> dict[str, str]:
-        """Return by id of an observation why it is outdated: a later call changed a file."""
+        """Return by id of an observation why it is outdated: a later call changed a
+        file.
+        """
         reasons = {}
         for number, item, own in self._seen:
             later = (
@@ -68,6 +79,8 @@ class CallOrder:
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Return whether two paths may be one file; the folder to which they are relative is not known."""
+    """Return whether two paths may be one file; the folder to which they are relative
+    is not known.
+    """
     path, other = posixpath.normpath(path), posixpath.normpath(other)
     return path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")

@@ -1,6 +1,8 @@
-"""The critic, an optional reviewer inside a round: its table, its answers, its events, and when the agent refines its work.
+"""The critic, an optional reviewer inside a round: its table, its answers, its events,
+and when the agent refines its work.
 
-A critique is not evidence. It decides nothing but whether the agent gets one more prompt before the round is checked.
+A critique is not evidence. It decides nothing but whether the agent gets one more
+prompt before the round is checked.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ decides nothing. The objective is unchanged:"""
 
 
 class CriticConfig(Frozen):
-    """The critic: a model, a command or a Python callable that scores each round before it is checked."""
+    """The critic: a model, a command or a Python callable that scores each round before
+    it is checked.
+    """
 
     model: fields.ModelName = ""
     '''LiteLLM's naming, an agent ("claude"), scripted/<file>, or "agent"'''
@@ -57,7 +61,9 @@ class CriticConfig(Frozen):
 
     @property
     def spec(self) -> ValidatorSpec | None:
-        """The command or the callable, which runs as a validator does; None for a model."""
+        """The command or the callable, which runs as a validator does; None for a
+        model.
+        """
         if not (self.run or self.python):
             return None
         variables: tuple[RunVariable, ...] = get_args(RunVariable)
@@ -78,11 +84,15 @@ class CriticConfig(Frozen):
         if len(kinds) > 1:
             raise InnerError(
                 (),
-                f"a critic has one of model, run and python; remove {' or '.join(kinds)}",
+                "a critic has one of model, run and python; remove "
+                f"{' or '.join(kinds)}",
                 whole=True,
             )
         if not kinds and (others or has_rules):
-            message = 'a critic needs model = "provider/model", run = "command" or python = "package.module:function"'
+            message = (
+                'a critic needs model = "provider/model", run = "command" or python = '
+                '"package.module:function"'
+            )
             raise InnerError((), message, whole=True)
         if others and not (self.use or self.model):
             raise InnerError(
@@ -94,7 +104,10 @@ class CriticConfig(Frozen):
 
 
 class Critique(Frozen):
-    """A critic's score of a round and its feedback to the agent. It is not evidence, and the judge never sees it."""
+    """A critic's score of a round and its feedback to the agent.
+
+    It is not evidence, and the judge never sees it.
+    """
 
     score: float | None = Field(None, ge=0, le=1)
     """None: there is no usable score."""
@@ -113,12 +126,17 @@ class CriticRule(Frozen):
     max_refinements: int = Field(1, ge=0)
 
     def wants_refinement(self, critique: Critique, refinements: int) -> bool:
-        """Return whether the agent gets the feedback, after so many refinements of the round."""
+        """Return whether the agent gets the feedback, after so many refinements of the
+        round.
+        """
         is_low = critique.score is not None and critique.score < self.threshold
         return is_low and refinements < self.max_refinements
 
     def prompt(self, critique: Critique) -> str:
-        """Return the prompt of a refinement: score, feedback, and what to do with it. The objective follows."""
+        """Return the prompt of a refinement: score, feedback, and what to do with it.
+
+        The objective follows.
+        """
         score = f"score {critique.score:.2f}, at least {self.threshold:.2f} is wanted"
         return _REFINE.format(score=f"{score}\n\n{critique.feedback}".strip())
 
@@ -132,7 +150,10 @@ class CritiqueStarted(Frozen):
 
 
 class CritiqueFinished(Critique):
-    """The critic's score of the round, or why there is none. It is not evidence, and does not end a run."""
+    """The critic's score of the round, or why there is none.
+
+    It is not evidence, and does not end a run.
+    """
 
     type: Literal["critique_finished"] = "critique_finished"
     account: ClassVar[Literal["critic"]] = "critic"
@@ -156,8 +177,8 @@ Score = float | Mapping[str, Any] | Critique
 """A number from 0 to 1, or `{"score": 0.4, "feedback": "..."}`."""
 
 Critic = Callable[[Mapping[str, Any], Any], Score | Awaitable[Score]]
-"""A function that scores the agent's response before the round is checked; it may be async. Its second argument is the
-conversation, with `messages`."""
+"""A function that scores the agent's response before the round is checked; it may be
+async. Its second argument is the conversation, with `messages`."""
 
 
 class _Answer(Frozen):
@@ -170,7 +191,8 @@ class UnusableCritiqueError(ValueError):
 
 
 def critique_of(value: object) -> Critique:
-    """Return a critic's answer: a number from 0 to 1, or a mapping or an object with `score` and perhaps `feedback`.
+    """Return a critic's answer: a number from 0 to 1, or a mapping or an object with
+    `score` and perhaps `feedback`.
 
     Raise UnusableCritiqueError for anything else.
     """
@@ -194,7 +216,10 @@ def critique_of(value: object) -> Critique:
 
 
 def last_line_critique(output: str) -> Critique:
-    """Return the critique in the last line of a command's output. Raise UnusableCritiqueError if there is none."""
+    """Return the critique in the last line of a command's output.
+
+    Raise UnusableCritiqueError if there is none.
+    """
     line = next(reversed(output.strip().splitlines()), "")
     try:
         return critique_of(json.loads(line))

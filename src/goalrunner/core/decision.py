@@ -1,4 +1,7 @@
-"""`decide(state) -> Step`: the steps, limits, order and stop rules of the loop. Pure: no clock, no input or output."""
+"""`decide(state) -> Step`: the steps, order and stop rules of the loop.
+
+Pure: no clock, no input or output.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from goalrunner.core.actions import in_words
-from goalrunner.core.errors import some
-from goalrunner.core.events import ChangedChecks, PromptKind, RunEnded
-from goalrunner.core.limits import (
+from goalrunner.core.approval_rules import completion_rule
+from goalrunner.core.budgets import shortfall
+from goalrunner.core.endings import (
     awaiting_approval,
-    completion_rule,
     end,
     end_by_denial,
     out_of_budget,
-    shortfall,
     unreadable,
 )
+from goalrunner.core.errors import some
+from goalrunner.core.events import ChangedChecks, PromptKind, RunEnded
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import (
     BaselineOutcome,
@@ -92,7 +95,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class AskApproval:
-    """Let a person decide whether the run may end complete, or which versions of the checks count."""
+    """Let a person decide whether the run ends complete, or which checks count."""
 
     action: str
     rule: str
@@ -115,7 +118,7 @@ Step = (
 """The next thing to do."""
 
 UNREAD_AUDITS = 3
-"""Audits in a row, of one round, whose answers cannot be read before the run fails."""
+"""Audits of one round in a row without a readable answer before the run fails."""
 
 OBSTACLES = 2
 """How often validators may be unable to run in one round before the run fails."""
@@ -128,34 +131,27 @@ FIRST_BLOCKED_ROUND = 2
 
 
 def proven(state: RunState) -> bool:
-    """Return whether the runner holds the proof: all validators green in this round, and a complete verdict of the judge if
+    """Return whether the runner holds the proof that the goal is met.
+
+    That needs all validators green in this round, and a complete verdict of the judge if
     there is one. Everything that a verdict must fulfil is checked again here.
     """
     plan, verdict = state.plan, state.verdict
-    if (
-        verdict is None
-        or not verdict.complete
-        or not (plan.validators or plan.has_judge)
-    ):
+    if verdict is None or not verdict.complete:
         return False
     if plan.validators and not state.validators_green:
         return False
     if not plan.has_judge:
-        return verdict.source == "validators"
-    criteria = verdict.criteria
-    judged = (
-        state.phase is Phase.JUDGED
-        and verdict.source == "judge"
-        and verdict.score >= plan.minimum_score
-    )
-    return (
-        judged
-        and bool(criteria)
-        and all(item.satisfied and item.evidence for item in criteria)
-    )
+        # Without validators and judge, nothing can show that the goal is met.
+        return bool(plan.validators) and verdict.source == "validators"
+    if state.phase is not Phase.JUDGED or verdict.source != "judge":
+        return False
+    if verdict.score < plan.minimum_score or not verdict.criteria:
+        return False
+    return all(item.satisfied and item.evidence for item in verdict.criteria)
 
 
-def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
+def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
     """Return the next step. It depends only on the state."""
     match state.phase:
         case Phase.ENDED:
@@ -170,11 +166,7 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
         case _ if state.failure is not None:
             return _after_failure(state, state.failure)
         case Phase.READY | Phase.WORKED | Phase.VALIDATED if state.leaks >= LEAKS:
-            message = (
-                f"the workspace changed while it was checked: {some(state.leaked)}"
-            )
-            hint = f"stop what writes there (an editor, a watcher, a server); then goal resume {state.goal.run_id}"
-            return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
+            return _end_by_leaks(state)
         case Phase.READY if state.plan.takes_baseline:
             return TakeBaseline()
         case Phase.READY:
@@ -208,6 +200,15 @@ def decide(state: RunState) -> Step:  # noqa: C901  one arm per phase
             return _go_on(state)
 
 
+def _end_by_leaks(state: RunState) -> RunEnded:
+    message = f"the workspace changed while it was checked: {some(state.leaked)}"
+    hint = (
+        "stop what writes there (an editor, a watcher, a server); "
+        f"then goal resume {state.goal.run_id}"
+    )
+    return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
+
+
 def _after_failure(state: RunState, failure: Failure) -> Step:
     """Return what follows a failure. Without its critic, a round is checked as it is."""
     following = after_failure(state, failure)
@@ -217,15 +218,21 @@ def _after_failure(state: RunState, failure: Failure) -> Step:
 
 
 def _is_open(state: RunState) -> bool:
-    """Return whether a critic may still act on the round: it has not been decided, the agent does not report that it is
-    blocked, and the budget is not spent. A round whose budget is spent is checked without a critique.
+    """Return whether a critic may still act on the round.
+
+    The round has not been decided, the agent does not report that it is blocked, and the
+    budget is not spent. A round whose budget is spent is checked without a critique.
     """
-    acts = state.plan.is_scored and 0 < state.round != state.counted
-    return acts and not state.block_report and not shortfall(state)
+    if not state.plan.is_scored or state.round in (0, state.counted):
+        return False
+    return not state.block_report and not shortfall(state)
 
 
 def _refinement(state: RunState, *, again: bool = False) -> RunRound | None:
-    """Return the prompt of a refinement, in the same round; None if the critic asks for none. `again`: it was sent before."""
+    """Return the prompt of a refinement, in the same round; None for no refinement.
+
+    `again`: it was sent before, so it is not counted once more.
+    """
     critic, critique = state.plan.critic, state.critique
     if critic is None or critique is None or critique.score is None:
         return None
@@ -241,18 +248,16 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
         case "differs":
             return end(StopReason.ENVIRONMENT_FAILED, baseline.reason)
         case "green" if state.plan.wants_red:
-            message = 'not started: the validators already pass, and the goal has baseline = "red"'
-            return end(
-                StopReason.BASELINE_GREEN,
-                message,
-                'add a validator that fails, or set baseline = "any"',
+            message = (
+                "not started: the validators already pass, and the goal has "
+                'baseline = "red"'
             )
+            hint = 'add a validator that fails, or set baseline = "any"'
+            return end(StopReason.BASELINE_GREEN, message, hint)
         case "green" if not state.plan.needs_round:
-            return (
-                _unless_spent(state, AskJudge(0))
-                if state.plan.has_judge
-                else _completion(state)
-            )
+            if state.plan.has_judge:
+                return _unless_spent(state, AskJudge(0))
+            return _completion(state)
         case "green" | "red":
             return _unless_spent(state, _round(state, "first", 1))
 
@@ -260,11 +265,8 @@ def _after_baseline(state: RunState, baseline: BaselineOutcome) -> Step:
 def _review(state: RunState, changed: ChangedChecks) -> Step:
     """Let the judge review changed checks, or a person decide."""
     undecided = state.undecided_review
-    if (
-        state.plan.approvals.checks == "judge"
-        and state.plan.has_judge
-        and undecided is None
-    ):
+    may_judge = state.plan.has_judge and state.plan.approvals.checks == "judge"
+    if may_judge and undecided is None:
         return _unless_spent(state, ReviewChecks(state.round))
     why = (
         changed.why
@@ -276,11 +278,13 @@ def _review(state: RunState, changed: ChangedChecks) -> Step:
 
 
 def _after_decision(state: RunState) -> Step:
+    """Return what follows a round that validators or the judge decided."""
     if proven(state):
         return _completion(state)
     if state.unread >= UNREAD_AUDITS:
         return unreadable(state)
-    if state.is_unread:  # the judge is asked again alone: the workspace is the same
+    if state.is_unread:
+        # The judge is asked again alone: the workspace is the same.
         return _unless_spent(state, AskJudge(state.round))
     verdict = state.verdict
     # The agent's own claim that it is blocked only reaches the judge.
@@ -291,7 +295,10 @@ def _after_decision(state: RunState) -> Step:
 
 
 def _completion(state: RunState) -> Step:
-    """Return the completion, the request for an approval that it needs, or after a refusal the next round."""
+    """Return the end of a proven run, or the request for the approval that it needs.
+
+    After a refused approval, it is the next round.
+    """
     rule = completion_rule(state.plan.approvals, state.goal.risk_class)
     approval = state.completion
     if rule and (approval is None or approval.decision is None):
@@ -300,72 +307,80 @@ def _completion(state: RunState) -> Step:
         return _go_on(state)
     if state.waiting:
         return awaiting_approval(state)
-    by = "verdict" if state.plan.has_judge else "validators"
-    return end(
-        StopReason.SATISFIED,
-        f"{by} of {f'round {state.round}' if state.round else 'the baseline'}",
-    )
+    proof = "verdict" if state.plan.has_judge else "validators"
+    place = f"round {state.round}" if state.round else "the baseline"
+    return end(StopReason.SATISFIED, f"{proof} of {place}")
 
 
 def _go_on(state: RunState) -> Step:
     """Return the next round, unless a limit or a stall stops the run."""
-    refused, run = state.completion, state.goal.run_id
-    # After a resume, the run does not end with the same denial again.
-    if (
-        refused is not None
-        and refused.refused
-        and state.plan.approvals.on_deny == "stop"
-        and not refused.told
-    ):
-        return end_by_denial(refused)
+    denial = state.completion
+    stops_by_denial = state.plan.approvals.on_deny == "stop"
+    if denial is not None and denial.refused and stops_by_denial and not denial.told:
+        # After a resume, `told` is set: the run does not end with the same denial again.
+        return end_by_denial(denial)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
-        message = f"not complete after {limit} {'round' if limit == 1 else 'rounds'}"
+        rounds = "round" if limit == 1 else "rounds"
+        message = f"not complete after {limit} {rounds}"
         return end(StopReason.MAX_ITERATIONS, message, state.settling)
     if stall is not None and state.stall.rounds > stall:
         return end(StopReason.STALLED, _stall_text(state.stall), state.settling)
     if state.memory.open_questions:
-        message = "only a person can answer: " + "\n".join(state.memory.open_questions)
-        return end(
-            StopReason.QUESTION_OPEN,
-            message,
-            f'goal answer {run} "..."; then goal resume {run}',
-        )
+        return _end_by_questions(state)
     return _unless_spent(state, _retry(state))
 
 
 def _stall_text(stall: Stall) -> str:
-    """Return how many rounds ended the same way, and what the agent did in them, as far as that was recorded."""
-    text = f"{stall.rounds} rounds in a row ended the same way: what is checked did not change"
+    """Return how many rounds ended the same way, and what the agent did in them.
+
+    What it did is there as far as it was recorded.
+    """
+    text = (
+        f"{stall.rounds} rounds in a row ended the same way: what is checked did not "
+        "change"
+    )
     actions = [in_words(stall.actions)] if stall.actions else []
     if stall.idle:
         among = "" if stall.idle == stall.rounds else f" in {stall.idle} of them"
         actions.append(f"changed no file{among}")
-    did = " and ".join(actions)
-    return f"{text}; in these rounds, the agent {did}" if did else text
+    if not actions:
+        return text
+    return f"{text}; in these rounds, the agent {' and '.join(actions)}"
+
+
+def _end_by_questions(state: RunState) -> RunEnded:
+    run_id = state.goal.run_id
+    message = "only a person can answer: " + "\n".join(state.memory.open_questions)
+    hint = f'goal answer {run_id} "..."; then goal resume {run_id}'
+    return end(StopReason.QUESTION_OPEN, message, hint)
 
 
 def _again(state: RunState) -> RunRound:
-    """Return the prompt of an interrupted round; the agent may already have received it."""
+    """Return the prompt of an interrupted round.
+
+    The agent may already have received it.
+    """
     if state.prompted:
         return _round(state, "resumed", state.round)
     if state.refinements:
-        return _refinement(state, again=True) or _round(state, "neutral", state.round)
+        refinement = _refinement(state, again=True)
+        return refinement or _round(state, "neutral", state.round)
     if state.round <= 1:
         return _round(state, "first", 1, _feedback(state))
     return replace(_retry(state), round=state.round)
 
 
 def _retry(state: RunState) -> RunRound:
-    verdict, number = state.verdict, state.round + 1
+    """Return the prompt of the next round."""
+    number, limit = state.round + 1, state.plan.stall_rounds
     if state.round == 0:
         return _round(state, "first", 1, _feedback(state))
-    if (
-        state.plan.stall_rounds is not None
-        and state.stall.rounds == state.plan.stall_rounds
-    ):
+    if limit is not None and state.stall.rounds == limit:
+        # One more round, which asks for another way, before the run ends as stalled.
         return _round(state, "stalled", number, _feedback(state))
-    if verdict is not None and verdict.source == "fallback":
+    if state.verdict is not None and state.verdict.source == "fallback":
+        # An answer of the judge that could not be read says nothing to the agent.
         return _round(state, "neutral", number)
     return _round(state, "retry", number, _feedback(state))
 
@@ -379,28 +394,29 @@ def _round(
 
 
 def _feedback(state: RunState) -> str | None:
-    """Return what is missing according to validators or judge, and which protected files the agent changed."""
+    """Return what is missing according to validators or judge; None for nothing.
+
+    It names the protected files that the agent changed.
+    """
     verdict = state.verdict
     if verdict is not None and verdict.source == "validators" and verdict.missing:
         return agent_feedback(verdict, state.validators)
     if state.validators and not state.validators_green:
-        return (
-            verdict_of(
-                state.validators, state.refusal, state.protected_changes
-            ).missing.strip()
-            or None
+        own_verdict = verdict_of(
+            state.validators, state.refusal, state.protected_changes
         )
-    missing = (
-        verdict.missing.strip()
-        if verdict is not None and verdict.source == "judge"
-        else ""
-    )
-    note = protected_message(state.protected_changes)
-    return "\n\n".join(part for part in (missing, note) if part) or None
+        return own_verdict.missing.strip() or None
+    parts = [protected_message(state.protected_changes)]
+    if verdict is not None and verdict.source == "judge":
+        parts.insert(0, verdict.missing.strip())
+    return "\n\n".join(filter(None, parts)) or None
 
 
 def _last_check(state: RunState, reached: RunEnded) -> Step:
-    """Return the next step of the check after a limit cut the agent's turn; the end by that limit if it proves nothing."""
+    """Return the next step of the check after a limit cut the agent's turn.
+
+    It is the end by that limit if the check proves nothing.
+    """
     if state.failure is not None or state.leaked or state.obstacle:
         return reached
     may_ask = state.plan.has_judge and not shortfall(state)
@@ -410,12 +426,7 @@ def _last_check(state: RunState, reached: RunEnded) -> Step:
         case Phase.WORKED if may_ask:
             return AskJudge(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
-            review = _review(state, state.changed_checks)
-            if isinstance(review, ReviewChecks):
-                return review
-            return end(
-                reached.stop_reason, f"{reached.message}\n{_needed_review(state)}"
-            )
+            return _last_review(state, state.changed_checks, reached)
         case Phase.VALIDATED if state.validators_green and may_ask:
             return AskJudge(state.round)
         case Phase.VALIDATED | Phase.JUDGED if proven(state):
@@ -424,9 +435,19 @@ def _last_check(state: RunState, reached: RunEnded) -> Step:
             return reached
 
 
-def _needed_review(state: RunState) -> str:
-    action = state.changed_checks.action if state.changed_checks is not None else ""
-    return f"the validators pass, but this has to be reviewed: {action}\n{state.settling}".strip()
+def _last_review(state: RunState, changed: ChangedChecks, reached: RunEnded) -> Step:
+    """Return the judge's review of changed checks, or the end by a limit.
+
+    No person is asked after a limit; the end says what could be decided.
+    """
+    review = _review(state, changed)
+    if isinstance(review, ReviewChecks):
+        return review
+    needed = (
+        f"the validators pass, but this has to be reviewed: {changed.action}\n"
+        f"{state.settling}"
+    ).strip()
+    return end(reached.stop_reason, f"{reached.message}\n{needed}")
 
 
 def _unless_spent(state: RunState, step: Step) -> Step:

@@ -15,7 +15,10 @@ from typing import Any, Literal
 
 
 class ExitCode(IntEnum):
-    """The exit codes. Signals give 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+    """The exit codes.
+
+    Signals give 128 + number: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
+    """
 
     COMPLETE = 0
     CAPPED = 1
@@ -41,7 +44,8 @@ class Outage:
 
 
 class GoalError(Exception):
-    """An expected failure: `message` says what failed and why, `hint` what to type next (may be empty).
+    """An expected failure: `message` says what failed and why, `hint` what to type next
+    (may be empty).
 
     `outage` is set if the failure passes by itself.
     """
@@ -70,7 +74,9 @@ class UsageError(GoalError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a goal file, with its key and its 1-based line and column (0 if unknown)."""
+    """One problem of a goal file, with its key and its 1-based line and column (0 if
+    unknown).
+    """
 
     message: str
     key: str = ""
@@ -81,7 +87,8 @@ class Problem:
 class GoalFileError(UsageError):
     """A goal is not valid; contains all problems in the order of its file.
 
-    A problem with an option or a variable has the name of that option or variable in place of the file's name.
+    A problem with an option or a variable has the name of that option or variable in
+    place of the file's name.
     """
 
     def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
@@ -110,9 +117,11 @@ class ConversationBusy(UsageError):
 
 
 class RecordError(GoalError):
-    """A run's log, transcript or artifact cannot be written or read back; names file and byte offset.
+    """A run's log, transcript or artifact cannot be written or read back; names file
+    and byte offset.
 
-    `outcome` is the GoalOutcome of the run that it ended, if known; None outside of a run.
+    `outcome` is the GoalOutcome of the run that it ended, if known; None outside of a
+    run.
     """
 
     outcome: Any = None
@@ -120,7 +129,9 @@ class RecordError(GoalError):
 
 @contextmanager
 def os_errors(what: str, hint: str, kind: type[GoalError]) -> Iterator[None]:
-    """Raise an error of this kind, with `what` and the reason, for an OSError in the context."""
+    """Raise an error of this kind, with `what` and the reason, for an OSError in the
+    context.
+    """
     try:
         yield
     except OSError as error:
@@ -135,7 +146,9 @@ def record_errors(
 
 
 class WorkspaceError(GoalError):
-    """The workspace, or the store of its snapshots, cannot be read or written; names the path."""
+    """The workspace, or the store of its snapshots, cannot be read or written; names
+    the path.
+    """
 
     stop_reason = "workspace_failed"
 
@@ -145,9 +158,11 @@ class WorkspaceBusy(WorkspaceError):
 
 
 class EnvironmentFailed(GoalError):
-    """The check environment cannot be set up, kept or undone, so that no validator result counts.
+    """The check environment cannot be set up, kept or undone, so that no validator
+    result counts.
 
-    If it is `permanent`, another attempt is useless or harmful; otherwise the check runs once more.
+    If it is `permanent`, another attempt is useless or harmful; otherwise the check
+    runs once more.
     """
 
     stop_reason = "environment_failed"
@@ -160,13 +175,17 @@ class EnvironmentFailed(GoalError):
 
 
 class ValidatorMissing(GoalError):
-    """The command line of a validator names a program or a path that does not exist and that only a person can correct."""
+    """The command line of a validator names a program or a path that does not exist and
+    that only a person can correct.
+    """
 
     stop_reason = "validator_missing"
 
 
 class BudgetExhausted(GoalError):
-    """The budget of tokens or dollars is spent; raised before a model call, never during one."""
+    """The budget of tokens or dollars is spent; raised before a model call, never
+    during one.
+    """
 
     exit_code = ExitCode.CAPPED
 
@@ -178,7 +197,10 @@ class ApprovalPending(GoalError):
 
 
 class ApprovalDenied(GoalError):
-    """An action was denied, or its approval expired. `reply` is the answer to the agent."""
+    """An action was denied, or its approval expired.
+
+    `reply` is the answer to the agent.
+    """
 
     exit_code = ExitCode.BLOCKED
 
@@ -189,7 +211,10 @@ class ApprovalDenied(GoalError):
 
 
 class TurnCut(Exception):
-    """The agent's turn was ended before it was over, but not the run. The message is why: "no output for 15 min"."""
+    """The agent's turn was ended before it was over, but not the run.
+
+    The message is why: "no output for 15 min".
+    """
 
 
 class DeadlineReached(TurnCut):
@@ -213,7 +238,9 @@ class AgentNotSignedIn(AgentError):
 
 
 class AgentRefused(AgentError):
-    """The provider refuses the model or the account of an external agent, also in later turns."""
+    """The provider refuses the model or the account of an external agent, also in later
+    turns.
+    """
 
 
 class ModelError(GoalError):
@@ -249,14 +276,17 @@ class JudgeChanged(ModelError):
 
 
 class ProviderUnavailable(ModelError):
-    """Rate limit, server error, timeout or an interrupted stream, which persisted through all retries."""
+    """Rate limit, server error, timeout or an interrupted stream, which persisted
+    through all retries.
+    """
 
 
 _SHOWN = 60
 """Characters of a string that are shown."""
 
 LONGEST_PATH = 4096
-"""Maximum number of characters of a path that are shown. It is large, because the end of a path matters most."""
+"""Maximum number of characters of a path that are shown. It is large, because the end
+of a path matters most."""
 
 
 RESETS = "the limit resets at"
@@ -277,9 +307,11 @@ def ways_on(
     reason: str,
     unknown: Sequence[str],
 ) -> list[str]:
-    """Return the options of `goal resume` without which a limit would stop a run at once: a text for each way to go on.
+    """Return the options of `goal resume` without which a limit would stop a run at
+    once: a text for each way to go on.
 
-    `reason` is why it stopped; the use of `unknown` budgets is not known. Return nothing if no limit is in the way.
+    `reason` is why it stopped; the use of `unknown` budgets is not known. Return
+    nothing if no limit is in the way.
     """
     raised, counted, lifted = [], [], []
     for name, option in LIMIT_OPTIONS.items():
@@ -305,7 +337,8 @@ def ways_on(
 
 
 def _raised(name: str, limit: float, used: float) -> str:
-    """Return the option that doubles a limit, or what was used of it: "--timeout 20m"."""
+    """Return the option that doubles a limit, or what was used of it: "--timeout
+    20m"."""
     if name == "timeout":  # in whole minutes if the limit is
         value = 2 * max(limit, used - used % limit)
         size, unit = next(
@@ -321,7 +354,9 @@ def _raised(name: str, limit: float, used: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a limit without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5 s"."""
+    """Return a limit without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5
+    s".
+    """
     if seconds < 60:
         return f"{seconds:g} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -351,7 +386,9 @@ def kind_of(value: object) -> str:
 
 
 def quoted(text: str, longest: int = _SHOWN) -> str:
-    """Return a string in quotes, on one line, at most `longest` characters of it, without control characters."""
+    """Return a string in quotes, on one line, at most `longest` characters of it,
+    without control characters.
+    """
     short = text if len(text) <= longest else text[: longest - 1] + "…"
     shown = json.dumps(short, ensure_ascii=False)
     return "".join(
@@ -385,15 +422,22 @@ def kind(value: object) -> str:
 
 
 def shortened(text: str, longest: int, note: str = "") -> str:
-    """Return the text, or its two ends if it is longer, with a mark that counts what is left out; `note` ends the mark."""
+    """Return the text, or its two ends if it is longer, with a mark that counts what is
+    left out; `note` ends the mark.
+    """
     if len(text) <= longest:
         return text
     half = longest // 2
-    return f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n{text[-half:]}"
+    return (
+        f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n"
+        f"{text[-half:]}"
+    )
 
 
 def titled(kind: str, action: str) -> str:
-    """Return an action with its kind in front, unless it begins with it: "checks changed: tests/test_a.py"."""
+    """Return an action with its kind in front, unless it begins with it: "checks
+    changed: tests/test_a.py".
+    """
     return (
         action
         if action.startswith((f"{kind}: ", f"{kind} changed: "))

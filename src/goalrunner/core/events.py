@@ -1,8 +1,10 @@
 """The typed events of a run's log, with their schema version.
 
-Each event has its own tag (`type`). Large content lies in transcript and artifacts; events hold references. The tags
-goal_created, step_started, tool_result_recorded, approval_recorded, question_opened, question_answered and
-run_ended (blocked, completed, cancelled) are those of the Goals and State pattern."""
+Each event has its own tag (`type`). Large content lies in transcript and artifacts;
+events hold references. The tags goal_created, step_started, tool_result_recorded,
+approval_recorded, question_opened, question_answered and run_ended (blocked, completed,
+cancelled) are those of the Goals and State pattern.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,8 @@ class RunRules(Frozen):
     wait: float | None = 0.0
     """Seconds that the run may wait in all for limits to reset; None: no limit."""
     agents: tuple[str, ...] = ()
-    """Names of the agents of a run with several: the next one takes over where one cannot go on."""
+    """Names of the agents of a run with several: the next one takes over where one
+    cannot go on."""
     self_judging: tuple[str, ...] = ()
     """Those of them that are the judge as well."""
     approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
@@ -262,7 +265,9 @@ class NoteGiven(Frozen):
 
 
 class SecretsReplaced(Frozen):
-    """How many secrets were replaced since the last such event, in everything that was written."""
+    """How many secrets were replaced since the last such event, in everything that was
+    written.
+    """
 
     type: Literal["secrets_replaced"] = "secrets_replaced"
     counts: dict[str, int]
@@ -326,7 +331,8 @@ class RoundFinished(Frozen):
     round: int = Field(ge=1)
     reason: Literal["answered", "max_steps", "interrupted"] = "answered"
     ending: str = ""
-    """Why an interrupted turn ended, for people and the agent: "no output for 15 min"."""
+    """Why an interrupted turn ended, for people and the agent: "no output for 15
+    min"."""
     steps: int = Field(0, ge=0)
     """Model calls."""
     response: Observation | None = None
@@ -344,13 +350,18 @@ class RoundFinished(Frozen):
     total: DiffStat | None = None
     """Since the start of the run; None: not known."""
     gone_or_reverted: tuple[str, ...] = ()
-    """Paths whose content at the start of the run was not committed, and that are gone or have the committed content now."""
+    """Paths whose content at the start of the run was not committed, and that are gone
+    or have the committed content now."""
     touched: dict[str, int] | None = None
-    """By path: when it last changed in this round, in nanoseconds since 1970. A folder ends with a slash; None: not known."""
+    """By path: when it last changed in this round, in nanoseconds since 1970. A folder
+    ends with a slash; None: not known."""
 
 
 class AgentRan(Frozen):
-    """A process of an external agent has ended. Its output is no evidence; after an interruption, both ends are kept."""
+    """A process of an external agent has ended.
+
+    Its output is no evidence; after an interruption, both ends are kept.
+    """
 
     type: Literal["agent_ran"] = "agent_ran"
     agent: str
@@ -385,7 +396,9 @@ class Colour(Frozen):
 
 
 class Content(Frozen):
-    """The content that validators ran on, and their results: a resumed run still detects a flaky validator."""
+    """The content that validators ran on, and their results: a resumed run still
+    detects a flaky validator.
+    """
 
     key: str
     """Identifies the content: a snapshot, and a hash of the ignored files."""
@@ -395,7 +408,10 @@ class Content(Frozen):
 
 
 class ChangedTest(Frozen):
-    """A test whose result depends on whose checks run. An ending is "absent" where the test does not exist."""
+    """A test whose result depends on whose checks run.
+
+    An ending is "absent" where the test does not exist.
+    """
 
     test: str
     change: Literal["lost", "skipped", "red", "changed", "added"]
@@ -445,7 +461,9 @@ class ChangedTest(Frozen):
 
 
 class ChangedChecks(Frozen):
-    """Validators that are green only with the agent's versions of files that checks consist of."""
+    """Validators that are green only with the agent's versions of files that checks
+    consist of.
+    """
 
     key: str
     """Hash over the paths and their content: an approval is for exactly this."""
@@ -456,14 +474,16 @@ class ChangedChecks(Frozen):
     results: tuple[ValidatorResult, ...]
     """The results with the agent's versions."""
     tests: tuple[ChangedTest, ...] = ()
-    """The tests that were lost, skipped, changed or added, or that are red with the original checks."""
+    """The tests that were lost, skipped, changed or added, or that are red with the
+    original checks."""
     why: str = ""
     """Why the changes need a review, in one sentence."""
     hint: str = ""
     """The line of the goal file that allows them: `allow = ["Makefile"]`."""
 
     labels: tuple[str, ...] = ()
-    """Labels of green results that the goal lets review; empty: the results are red without the changes."""
+    """Labels of green results that the goal lets review; empty: the results are red
+    without the changes."""
 
     @property
     def action(self) -> str:
@@ -471,7 +491,9 @@ class ChangedChecks(Frozen):
         return ", ".join(self.labels) or self.label()
 
     def label(self, reviewer: str = "") -> str:
-        """Return the label of a result that rests on these changes; `reviewer` is REVIEWED, or empty for a person."""
+        """Return the label of a result that rests on these changes; `reviewer` is
+        REVIEWED, or empty for a person.
+        """
         names = some(self.paths or [item.test for item in self.tests])
         return Label.CHECKS_CHANGED.about(
             f"{names} ({reviewer})" if reviewer else names
@@ -523,7 +545,8 @@ class ValidatorsFinished(Frozen):
     written: tuple[str, ...] = ()
     """Files that validators wrote: their changes make no evidence outdated."""
     left: tuple[str, ...] = ()
-    """Files that validators made in the workspace, in place; they are no work of the agent until it changes them."""
+    """Files that validators made in the workspace, in place; they are no work of the
+    agent until it changes them."""
     snapshot: Snapshot | None = None
     """The workspace afterwards, if it changed meanwhile."""
     protected_changes: tuple[str, ...] = ()
@@ -548,7 +571,9 @@ class ChecksReviewStarted(Frozen):
 
 
 class ReviewedChange(Frozen):
-    """One hunk of changed checks, or one of their tests, and the words of the goal that ask for it."""
+    """One hunk of changed checks, or one of their tests, and the words of the goal that
+    ask for it.
+    """
 
     path: str
     change: str
@@ -558,7 +583,8 @@ class ReviewedChange(Frozen):
     problem: str = ""
     """Why the change is refused; empty: it is accepted."""
     hunk: str = ""
-    """Hash of the hunk's path and lines; empty for a test. A refused hunk is not reviewed again."""
+    """Hash of the hunk's path and lines; empty for a test. A refused hunk is not
+    reviewed again."""
 
 
 class ChecksReviewed(Frozen):
@@ -584,7 +610,9 @@ class ChecksReviewed(Frozen):
 
     @property
     def feedback(self) -> str:
-        """What the agent reads about refused changes: the files to restore, and what is refused in each."""
+        """What the agent reads about refused changes: the files to restore, and what is
+        refused in each.
+        """
         lines = []
         for path in dict.fromkeys(item.path for item in self.changes if item.problem):
             changes = [item for item in self.changes if item.path == path]
@@ -654,7 +682,10 @@ class VerdictRecorded(Frozen):
 
 
 class StartKept(Frozen):
-    """Files about the start were written into the run's folder. A resumed run uses these files."""
+    """Files about the start were written into the run's folder.
+
+    A resumed run uses these files.
+    """
 
     type: Literal["start_kept"] = "start_kept"
     files: dict[str, str]
@@ -754,7 +785,8 @@ class LimitReached(Frozen):
     end: RunEnded
     """How the run ends if that check does not prove the goal."""
     resets_at: str = ""
-    """When the limit resets (ISO 8601), if it is one of the agent, and that is known."""
+    """When the limit resets (ISO 8601), if it is one of the agent, and that is
+    known."""
 
 
 class WorkFailed(Frozen):
@@ -783,7 +815,8 @@ class WaitStarted(Frozen):
     account: Account
     """Whose work goes on afterwards."""
     kind: Literal["limit", "retry"]
-    """"limit": the time does not count as active time. "retry": a short pause, which counts."""
+    """"limit": the time does not count as active time. "retry": a short pause, which
+    counts."""
     reason: str
     until: str
     """ISO 8601, UTC."""
@@ -915,7 +948,8 @@ class Record(Frozen):
     elapsed: float = Field(0.0, ge=0)
     """Seconds of active time since the run began."""
     p: str = Field("", pattern=r"^([0-9a-f]{16})?$")
-    """First 16 digits of the SHA-256 of the previous line; in the first line, of an empty text."""
+    """First 16 digits of the SHA-256 of the previous line; in the first line, of an
+    empty text."""
     event: Event
 
 

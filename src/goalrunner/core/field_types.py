@@ -1,6 +1,8 @@
-"""The base class of all records, and types for the fields of a goal, each with the check of its form.
+"""The base class of all records, and types for the fields of a goal, each with the
+check of its form.
 
-The message of a ValueError of these types follows the name of the key: `timeout` + `"soon" is not a valid duration; ...`.
+The message of a ValueError of these types follows the name of the key: `timeout` +
+`"soon" is not a valid duration; ...`.
 """
 
 from __future__ import annotations
@@ -32,10 +34,13 @@ from goalrunner.core.errors import quoted, toml_value
 
 
 class Frozen(BaseModel):
-    """An immutable record. An unknown field is an error, so that a typing mistake is always found.
+    """An immutable record.
 
-    The docstring below a field describes it in the JSON Schema. It is read from the source then: pydantic's own
-    `use_attribute_docstrings` reads all of them whenever a model is imported.
+    An unknown field is an error, so that a typing mistake is always found.
+
+    The docstring below a field describes it in the JSON Schema. It is read from the
+    source then: pydantic's own `use_attribute_docstrings` reads all of them whenever a
+    model is imported.
     """
 
     model_config = ConfigDict(
@@ -61,7 +66,9 @@ class Frozen(BaseModel):
 
 
 def field_descriptions(model: type) -> dict[str, str]:
-    """Return the docstrings below the fields of a class by name; none if its source is not available."""
+    """Return the docstrings below the fields of a class by name; none if its source is
+    not available.
+    """
     import ast
     import inspect
     import textwrap
@@ -83,7 +90,8 @@ def field_descriptions(model: type) -> dict[str, str]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first problem of an invalid record, in words: "label: Field required"."""
+    """Return the first problem of an invalid record, in words: "label: Field
+    required"."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[
         0
     ]
@@ -95,13 +103,15 @@ def first_problem(error: ValidationError) -> str:
 
 
 FROM_FILE = {"file": True}
-"""The validation context of a goal file. In it, empty values are errors, and `["word"]` is a command of one word."""
+"""The validation context of a goal file. In it, empty values are errors, and `["word"]`
+is a command of one word."""
 
 
 class InnerError(ValueError):
     """An error inside of the checked value, at `path`.
 
-    The message is the name of the key and `reason`, or `reason` alone if it is `whole`. `key`: the key itself is wrong.
+    The message is the name of the key and `reason`, or `reason` alone if it is `whole`.
+    `key`: the key itself is wrong.
     """
 
     def __init__(
@@ -165,7 +175,9 @@ _DOTTED = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 def matching(pattern: str, message: str) -> AfterValidator:
-    """Return the check that a text matches a pattern; `{text}` in the message stands for the text."""
+    """Return the check that a text matches a pattern; `{text}` in the message stands
+    for the text.
+    """
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -222,9 +234,13 @@ CallableName = Annotated[
         '{text} is not a Python callable; write "package.module:function"',
     ),
 ]
-_KEY = 'must be the name of an environment variable, such as "OPENAI_API_KEY", not the key itself'
+_KEY = (
+    'must be the name of an environment variable, such as "OPENAI_API_KEY", not the '
+    "key itself"
+)
 KeyVariable = Annotated[Text, matching(_VARIABLE, _KEY)]
-"""The name of the environment variable that holds a key. A wrong one is not shown: it may be the key itself."""
+"""The name of the environment variable that holds a key. A wrong one is not shown: it
+may be the key itself."""
 _ADDRESS = '{text} is not an address; write "http://..." or "https://..."'
 Address = Annotated[Line, matching(r"https?://[^\s/].*", _ADDRESS)]
 Environment = dict[
@@ -236,7 +252,9 @@ Environment = dict[
 
 
 def secret_pattern(entry: str) -> re.Pattern[str] | None:
-    """Return the pattern of `/pattern/`, None for anything else; raise ValueError if the pattern is not valid."""
+    """Return the pattern of `/pattern/`, None for anything else; raise ValueError if
+    the pattern is not valid.
+    """
     if len(entry) < 2 or not (entry.startswith("/") and entry.endswith("/")):
         return None
     pattern = compiled(entry[1:-1])
@@ -246,7 +264,8 @@ def secret_pattern(entry: str) -> re.Pattern[str] | None:
 
 
 def secret_variable(entry: str) -> str | None:
-    """Return the variable that `$NAME` or `${NAME}` stands for; None for anything else."""
+    """Return the variable that `$NAME` or `${NAME}` stands for; None for anything
+    else."""
     match = re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", entry)
     return match[1] if match else None
 
@@ -255,7 +274,8 @@ def _secret(entry: str) -> str:
     """Return the entry. A wrong one is not shown: it may be the secret itself."""
     if secret_pattern(entry) is None and secret_variable(entry) is None:
         raise ValueError(
-            'must be "$NAME", a variable that holds the secret, or "/pattern/"; do not write the secret itself'
+            'must be "$NAME", a variable that holds the secret, or "/pattern/"; do '
+            "not write the secret itself"
         )
     return entry
 
@@ -292,12 +312,18 @@ Template = Annotated[Text, AfterValidator(_template)]
 """A retry message with placeholders."""
 
 
-_SET_BY_RUNNER = "messages stream stream_options tools functions response_format n max_retries num_retries"
+_SET_BY_RUNNER = (
+    "messages stream stream_options tools functions response_format n max_retries "
+    "num_retries"
+)
 OWNED_PARAMETERS: dict[str, str] = {
     **dict.fromkeys(_SET_BY_RUNNER.split(), "the runner sets it; remove it"),
     **dict.fromkeys(("api_base", "base_url"), 'write api_base = "..." beside params'),
     "model": 'write model = "..." beside params',
-    "api_key": 'write api_key_env = "..." beside params, the name of the variable that holds it',
+    "api_key": (
+        'write api_key_env = "..." beside params, the name of the variable that holds '
+        "it"
+    ),
 }
 """Arguments of a model call that are not for `params`, and what to do instead."""
 
@@ -323,7 +349,8 @@ Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
 
 LARGEST = 2**63 - 1
 _LONGEST = 1e9
-"""Maximum number of seconds (31 years) and of dollars. Larger values are mistakes, and clocks reject them."""
+"""Maximum number of seconds (31 years) and of dollars. Larger values are mistakes, and
+clocks reject them."""
 
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
@@ -332,9 +359,11 @@ _NOTATION = 'write seconds, or "90s", "30m", "2h"'
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of "90s", "30m", "2h", "1h30m", "1d", "1.5h" or "500ms"; None for an invalid duration.
+    """Return the seconds of "90s", "30m", "2h", "1h30m", "1d", "1.5h" or "500ms"; None
+    for an invalid duration.
 
-    Units are d, h, m, s and ms, each at most once, the larger first; a number needs a unit.
+    Units are d, h, m, s and ms, each at most once, the larger first; a number needs a
+    unit.
     """
     match = re.fullmatch(_DURATION, text.strip())
     if match is None or not text.strip():
@@ -347,7 +376,9 @@ def parse_duration(text: str) -> float | None:
 
 
 def _seconds(value: object, *, least: float | None = None) -> object:
-    """Return seconds above zero, or from `least` on; None for inf, which lifts the limit."""
+    """Return seconds above zero, or from `least` on; None for inf, which lifts the
+    limit.
+    """
     seconds = parse_duration(value) if isinstance(value, str) else value
     if value is None or seconds == math.inf:
         return None
@@ -360,11 +391,13 @@ def _seconds(value: object, *, least: float | None = None) -> object:
         raise ValueError(f"{toml_value(value)} is not a valid duration; {remedy}")
     if least is not None and seconds < least:
         raise ValueError(
-            f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the limit"
+            f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the "
+            "limit"
         )
     if least is None and seconds <= 0:
         raise ValueError(
-            f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the limit"
+            f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the "
+            "limit"
         )
     if seconds > _LONGEST:
         raise ValueError(

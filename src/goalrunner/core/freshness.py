@@ -1,9 +1,10 @@
 """The rule of freshness: which observations still count.
 
-An observation is fresh if no file on which it may depend has changed since its tool was started. Two facts show that.
-The times of the last changes, from one look at the end of the round, show what changed between the start of the tool
-and the end of its round, even if it was changed back. The snapshots show what differs from then on. What is not known
-counts against freshness: without a time of the start, the whole round counts.
+An observation is fresh if no file on which it may depend has changed since its tool was
+started. Two facts show that. The times of the last changes, from one look at the end of
+the round, show what changed between the start of the tool and the end of its round,
+even if it was changed back. The snapshots show what differs from then on. What is not
+known counts against freshness: without a time of the start, the whole round counts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from datetime import datetime
 from goalrunner.core.observation import Observation
 
 ChangeTimes = Mapping[str, int]
-"""By path: when it last changed, in nanoseconds. A folder, in which something appeared or vanished, ends with a slash."""
+"""By path: when it last changed, in nanoseconds. A folder, in which something appeared
+or vanished, ends with a slash."""
 
 OTHERS = ""
 """The path of the newest change that is not listed, where too many paths changed."""
@@ -28,7 +30,8 @@ MAKING = 2_000_000_000
 """Nanoseconds in which a new file, or a new cache folder, gets its first content."""
 
 UNCERTAIN = 10_000_000
-"""Nanoseconds by which the time of a change may lie before the time of another clock at that moment."""
+"""Nanoseconds by which the time of a change may lie before the time of another clock at
+that moment."""
 
 _COARSE = 1_000_000_000
 _COARSE_STEP = 2 * _COARSE
@@ -50,16 +53,20 @@ _GIT = re.compile(r"\bgit\b")
 
 
 def newest(times: ChangeTimes) -> dict[str, int]:
-    """Return the times to record, newest first; those that are left out are one time for OTHERS."""
+    """Return the times to record, newest first; those that are left out are one time
+    for OTHERS.
+    """
     ordered = sorted(times.items(), key=lambda entry: (-entry[1], entry[0]))
     kept, rest = ordered[:MOST_CHANGES], ordered[MOST_CHANGES:]
     return dict(kept) | ({OTHERS: rest[0][1]} if rest else {})
 
 
 def start_of(timestamp: object) -> int | None:
-    """Return a time before the tools of a message with this timestamp started, in nanoseconds since 1970.
+    """Return a time before the tools of a message with this timestamp started, in
+    nanoseconds since 1970.
 
-    The timestamp is a text in ISO 8601, or seconds since 1970; local time without an offset. None for anything else.
+    The timestamp is a text in ISO 8601, or seconds since 1970; local time without an
+    offset. None for anything else.
     """
     seconds = (
         timestamp
@@ -83,14 +90,20 @@ def is_git(path: str) -> bool:
 
 
 def is_code(path: str) -> bool:
-    """Return whether a path is named like code or configuration. A validator that rewrites such a file is no test run."""
+    """Return whether a path is named like code or configuration.
+
+    A validator that rewrites such a file is no test run.
+    """
     return bool(_CODE.fullmatch(path))
 
 
 def depends_on(item: Observation, path: str, written: Collection[str]) -> bool:
-    """Return whether an observation may depend on a path. `written` are files that validators write.
+    """Return whether an observation may depend on a path.
 
-    The reports of suites are results. A repository counts only for a command with the word git: a commit changes no file.
+    `written` are files that validators write.
+
+    The reports of suites are results. A repository counts only for a command with the
+    word git: a commit changes no file.
     """
     if is_git(path):
         return bool(_GIT.search(item.command))
@@ -103,10 +116,12 @@ def changed_after_start(
     differing: Collection[str],
     written: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """Return the paths that changed after the tool was started, up to the end of its round, sorted.
+    """Return the paths that changed after the tool was started, up to the end of its
+    round, sorted.
 
-    `times` are those of the round; None if they are not known, as in logs of earlier versions. `differing` are paths with
-    another content at the end of the round than before the tool; for a reported observation, than at the start of the round.
+    `times` are those of the round; None if they are not known, as in logs of earlier
+    versions. `differing` are paths with another content at the end of the round than
+    before the tool; for a reported observation, than at the start of the round.
     """
     start, end, reported = item.started, item.ended, bool(item.reported_by)
     if times is None or (start is None and not reported):
@@ -117,8 +132,8 @@ def changed_after_start(
                 if not is_git(path) and depends_on(item, path, written)
             )
         )
-    # What is only reported rests on the times alone. The snapshots around a tool of the runner show other changes; a time
-    # within it shows a change that was undone.
+    # What is only reported rests on the times alone. The snapshots around a tool of the
+    # runner show other changes; a time within it shows a change that was undone.
     files = set() if reported else {path for path in differing if not is_git(path)}
     folders = set()
     for path, at in times.items():
@@ -142,7 +157,9 @@ def changed_after_start(
 
 
 def _has_file_of(folder: str, at: int, times: ChangeTimes) -> bool:
-    """Return whether a file was made in a folder at that time: then its own time counts."""
+    """Return whether a file was made in a folder at that time: then its own time
+    counts.
+    """
     made = (
         path
         for path, time in times.items()

@@ -1,4 +1,7 @@
-"""The goal: what done means, which agent and judge work on it, and its limits. Reads no file."""
+"""The goal: what done means, which agent and judge work on it, and its limits.
+
+Reads no file.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,8 @@ from goalrunner.core.events import Account
 from goalrunner.core.field_types import Frozen, InnerError, from_file
 
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
-"""Tables that may be written as one string, and the key which that string stands for."""
+"""Tables that may be written as one string, and the key which that string stands
+for."""
 
 SHORT_KEYS: dict[str, tuple[str, ...]] = {
     "model": ("agent", "model"),
@@ -37,12 +41,16 @@ RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
 
 
 def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each short key that stands beside its long form, with what to do about it."""
+    """Yield each short key that stands beside its long form, with what to do about
+    it."""
     agent = table.get("agent")
     if "model" in table and isinstance(agent, Mapping) and "model" in agent:
         yield (
             "model",
-            '"model" is the short form of model in [agent], which is given as well; remove one of the two',
+            (
+                '"model" is the short form of model in [agent], which is given as well; '
+                "remove one of the two"
+            ),
         )
     if "validator" in table and "validators" in table:
         message = (
@@ -55,7 +63,9 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def validator_tables(value: object) -> object:
-    """Return `validator = "command"`, or a list of commands, in the long form; any other value as it is."""
+    """Return `validator = "command"`, or a list of commands, in the long form; any
+    other value as it is.
+    """
     commands = [value] if isinstance(value, str) else value
     if not isinstance(commands, list | tuple):
         return value
@@ -63,7 +73,9 @@ def validator_tables(value: object) -> object:
 
 
 def _short(key: str, accepted: Any) -> BeforeValidator:
-    """Return the validator of a table that may be written as one string, the value of `key`."""
+    """Return the validator of a table that may be written as one string, the value of
+    `key`.
+    """
 
     def expand(value: object, info: ValidationInfo) -> object:
         is_short = isinstance(value, str) or (
@@ -80,11 +92,16 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
 def _named(
     validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo
 ) -> tuple[tables.ValidatorSpec, ...]:
-    """Return the validators, each with a name of its own: "pytest", "ruff", then "pytest-2"."""
+    """Return the validators, each with a name of its own: "pytest", "ruff", then
+    "pytest-2".
+    """
     taken: set[str] = set()
     for index, validator in enumerate(validators):
         if validator.name in taken and from_file(info):
-            message = f"{quoted(validator.name)} is the name of another validator; choose a different one"
+            message = (
+                f"{quoted(validator.name)} is the name of another validator; choose a "
+                "different one"
+            )
             raise InnerError((index, "name"), message)
         taken |= {validator.name} - {""}
     return tuple(
@@ -94,7 +111,9 @@ def _named(
 
 
 def _free_name(validator: tables.ValidatorSpec, taken: set[str]) -> str:
-    """Return the name of the function or program that a validator calls, numbered if it is taken; add it to `taken`."""
+    """Return the name of the function or program that a validator calls, numbered if it
+    is taken; add it to `taken`.
+    """
     from goalrunner.core.shell_programs import label
 
     word = (
@@ -115,7 +134,8 @@ def _agent_name(name: str) -> str:
         raise ValueError("is built in and cannot be redefined; choose another name")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise ValueError(
-            "is not a valid name of an agent; write letters, digits, dots, dashes and underscores"
+            "is not a valid name of an agent; write letters, digits, dots, dashes and "
+            "underscores"
         )
     return name
 
@@ -136,9 +156,11 @@ _RESULT = re.compile(
 
 
 def activity_warning(goal: Goal) -> str | None:
-    """Return a warning if the objective begins with an activity and names no result that can be checked; else None.
+    """Return a warning if the objective begins with an activity and names no result
+    that can be checked; else None.
 
-    (Source: the Goals-and-State document, which calls for objectives that can be checked.)
+    (Source: the Goals-and-State document, which calls for objectives that can be
+    checked.)
     """
     found = _ACTIVITY.match(goal.objective.strip())
     if (
@@ -148,8 +170,10 @@ def activity_warning(goal: Goal) -> str | None:
     ):
         return None
     return (
-        f'the objective begins with an activity ("{found[1]}") and names no result that can be checked; write what is true at '
-        "the end, such as \"parse('') returns an empty Document\", or list success_criteria"
+        f'the objective begins with an activity ("{found[1]}") and names no result '
+        "that can be checked; write what is true at "
+        "the end, such as \"parse('') returns an empty Document\", or list "
+        "success_criteria"
     )
 
 
@@ -208,9 +232,11 @@ class Goal(Frozen):
     max_iterations: fields.CountLimit = tables.DEFAULT_MAX_ITERATIONS
     """inf: no limit."""
     timeout: fields.DurationLimit = None
-    """Seconds of active time; inf: no limit. Default with an external agent and no budget: 4 hours."""
+    """Seconds of active time; inf: no limit. Default with an external agent and no
+    budget: 4 hours."""
     wait: fields.WaitLimit = Field(default_factory=float)  # the schema names no default
-    """Longest sum of waits for limits to reset; default: 6 h with `goal run`, 0 in Python; inf: no limit."""
+    """Longest sum of waits for limits to reset; default: 6 h with `goal run`, 0 in
+    Python; inf: no limit."""
     agent: _Agent = Field(default_factory=tables.AgentConfig)
     judge: _Judge = Field(default_factory=tables.JudgeConfig)
     critic: _Critic = Field(default_factory=CriticConfig)
@@ -227,7 +253,8 @@ class Goal(Frozen):
     if TYPE_CHECKING:
 
         def __init__(self, **given: Any) -> None:
-            """Make a goal of its fields, or of the short forms `validator` and `model`."""
+            """Make a goal of its fields, or of the short forms `validator` and
+            `model`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -251,7 +278,9 @@ class Goal(Frozen):
 
     @model_validator(mode="after")
     def _with_default_timeout(self) -> Goal:
-        """Limit a run of an external agent for which the goal names neither a timeout, which may be inf, nor a budget."""
+        """Limit a run of an external agent for which the goal names neither a timeout,
+        which may be inf, nor a budget.
+        """
         if (
             "timeout" not in self.model_fields_set
             and self.agent.external

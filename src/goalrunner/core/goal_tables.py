@@ -1,4 +1,6 @@
-"""The tables of a goal: agent, judge, validators, budget, workspace, approvals, redaction, notifications, memory."""
+"""The tables of a goal: agent, judge, validators, budget, workspace, approvals,
+redaction, notifications, memory.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,16 @@ from goalrunner.core.labels import REVIEWABLE, begins_with
 from goalrunner.core.runner_calls import why_nameless
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
-"""Calling the goal complete; running a command; writing a file; counting the agent's versions of existing tests and
-test-runner configuration. Runs of before asked about commands that use the "network"."""
+"""Calling the goal complete; running a command; writing a file; counting the agent's
+versions of existing tests and test-runner configuration. Runs of before asked about
+commands that use the "network"."""
 
 
 def _current_kind(kind: object) -> object:
     if kind == "network":
         raise ValueError(
-            'has no "network" any more; name commands in [approvals] commands = ["curl *", "git push*"], '
+            'has no "network" any more; name commands in [approvals] commands = '
+            '["curl *", "git push*"], '
             "and for no network at all write [workspace] network = false"
         )
     return kind
@@ -47,7 +51,10 @@ DEFAULT_EXPIRY = 24 * 3600.0
 
 
 def approvals_of_before(value: object) -> object:
-    """Return the approvals in a log. Older runs could ask about commands that use the network; they ask about every one."""
+    """Return the approvals in a log.
+
+    Older runs could ask about commands that use the network; they ask about every one.
+    """
     if not isinstance(value, Mapping) or "network" not in value.get("require", ()):
         return value
     kinds = ["shell" if kind == "network" else kind for kind in value["require"]]
@@ -74,14 +81,17 @@ CheckPolicy = Literal["judge", "person", "refuse"]
 
 
 class Approvals(Frozen):
-    """The actions and results that a person must approve, and who reviews changed checks."""
+    """The actions and results that a person must approve, and who reviews changed
+    checks.
+    """
 
     require: tuple[Requirable, ...] = ()
     """Kinds of actions."""
     commands: tuple[fields.Text, ...] = ()
     """Patterns of command lines, `*` for anything."""
     checks: CheckPolicy | None = None
-    """Who reviews changed checks; None: the judge if there is one that is independent, else a person."""
+    """Who reviews changed checks; None: the judge if there is one that is independent,
+    else a person."""
     labels: tuple[LabelName, ...] = ()
     """Beginnings of labels; results with them are reviewed like changed checks."""
     expires: fields.DurationLimit = DEFAULT_EXPIRY
@@ -91,14 +101,16 @@ class Approvals(Frozen):
 
 
 AGENT_MODEL = "agent"
-"""The name, as a judge's model, of the agent's own model: a separate instance with its own account."""
+"""The name, as a judge's model, of the agent's own model: a separate instance with its
+own account."""
 
 BUILTIN = "builtin"
 """The name of the built-in agent."""
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_EXTERNAL_TIMEOUT = 4 * 3600.0
-"""Seconds of active time of a run whose agent is external and whose goal names no timeout and no budget."""
+"""Seconds of active time of a run whose agent is external and whose goal names no
+timeout and no budget."""
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
 DEFAULT_AUDIT_TOKENS = 12_000
@@ -109,7 +121,8 @@ KEY_VARIABLE = "name of the environment variable that holds the key"
 def _patient(seconds: float | None) -> float | None:
     if seconds is not None and seconds < 1:
         raise ValueError(
-            f'{seconds:g} s is below 1 s, and no agent prints something all the time; write "15m", for example'
+            f"{seconds:g} s is below 1 s, and no agent prints something all the time; "
+            'write "15m", for example'
         )
     return seconds
 
@@ -118,7 +131,9 @@ IdleLimit = Annotated[fields.DurationLimit, AfterValidator(_patient)]
 
 
 class Expectation(Frozen):
-    """What makes a shell validator pass: an exit code, and if given, a pattern in its output."""
+    """What makes a shell validator pass: an exit code, and if given, a pattern in its
+    output.
+    """
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
     output: fields.Pattern | None = None
@@ -128,11 +143,14 @@ class Expectation(Frozen):
 RunVariable = Literal[
     "GOAL_RUN_ID", "GOAL_ITERATION", "GOAL_OBJECTIVE", "GOAL_RESPONSE_FILE"
 ]
-"""An environment variable that describes the run to validators whose command or script names it."""
+"""An environment variable that describes the run to validators whose command or script
+names it."""
 
 
 class ValidatorSpec(Frozen):
-    """A check that the runner runs: a shell command (`run`) or a callable (`python = "package.module:function"`)."""
+    """A check that the runner runs: a shell command (`run`) or a callable (`python =
+    "package.module:function"`).
+    """
 
     name: fields.OptionalLine = ""
     """Name in reports; default: made from the command."""
@@ -153,11 +171,12 @@ class ValidatorSpec(Frozen):
     hidden: fields.Flag = False
     """Runs once the others are green; the agent never sees its name or output."""
     retries: Annotated[int, Field(ge=0, le=100, strict=True)] | None = None
-    """How often a red result is run again; green after red then counts as green. None: a third run decides if
-    a validator was red and green on the same files; 0: it is red then.
-    """
+    """How often a red result is run again; green after red then counts as green. None:
+    a third run decides if a validator was red and green on the same files; 0: it is red
+    then."""
     tests: Literal["optional"] | None = None
-    """"optional": its test runner may run no test, or skip all of them. None: that is red."""
+    """"optional": its test runner may run no test, or skip all of them. None: that is
+    red."""
     fixes: tuple[fields.Text, ...] = ()
     """Tests that must pass: tests/test_x.py::test_empty."""
     known_failures: Literal["baseline"] | None = None
@@ -167,7 +186,10 @@ class ValidatorSpec(Frozen):
     @model_validator(mode="after")
     def _run_or_python(self) -> ValidatorSpec:
         if self.run is None and self.python is None:
-            message = 'a validator needs run = "command" or python = "package.module:function"'
+            message = (
+                'a validator needs run = "command" or python = '
+                '"package.module:function"'
+            )
             raise InnerError((), message, whole=True)
         if self.run is not None and self.python is not None:
             raise InnerError(
@@ -181,7 +203,10 @@ class ValidatorSpec(Frozen):
             )
             raise InnerError(("expect",), message, key=True)
         if self.known_failures and self.expect != Expectation():
-            message = "cannot be combined with known_failures, with which tests decide; remove one of the two"
+            message = (
+                "cannot be combined with known_failures, with which tests decide; "
+                "remove one of the two"
+            )
             raise InnerError(("expect",), message, key=True)
         for key in ("fixes", "known_failures", "tests"):
             if self.python is not None and getattr(self, key):
@@ -200,7 +225,10 @@ class ValidatorSpec(Frozen):
 
 
 def _command(value: object, info: ValidationInfo) -> object:
-    """Return a command as words. A line for sh -c is one word, so the only word of a list is quoted."""
+    """Return a command as words.
+
+    A line for sh -c is one word, so the only word of a list is quoted.
+    """
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list | tuple):
         return value
@@ -236,7 +264,8 @@ class AgentConfig(Frozen):
     use: Annotated[
         fields.Line, WithJsonSchema({"anyOf": [{"type": "string"}, _NAMES_SCHEMA]})
     ] = BUILTIN
-    """"builtin"; "command" or "acp" with a command; a preset; or a list of them, in which each takes over from the last."""
+    """"builtin"; "command" or "acp" with a command; a preset; or a list of them, in
+    which each takes over from the last."""
     fallbacks: SkipJsonSchema[tuple[fields.Line, ...]] = ()
     """The names that follow the first one in `use`."""
     command: Command = ()
@@ -262,7 +291,8 @@ class AgentConfig(Frozen):
     turn_timeout: fields.DurationLimit = None
     """Seconds after which its turn is ended and the round is checked; inf: no limit."""
     idle_timeout: IdleLimit = DEFAULT_IDLE_TIMEOUT
-    """Seconds without output, open tool call or work of its processes after which the turn is ended; inf: no limit."""
+    """Seconds without output, open tool call or work of its processes after which the
+    turn is ended; inf: no limit."""
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
@@ -289,7 +319,8 @@ class AgentConfig(Frozen):
             if name in names[:index]:
                 raise InnerError(
                     ("use", index),
-                    f"names {quoted(name)} twice: an agent cannot fail over to itself; remove it",
+                    f"names {quoted(name)} twice: an agent cannot fail over to "
+                    "itself; remove it",
                 )
         return {**data, "use": names[0], "fallbacks": tuple(names[1:])}
 
@@ -299,7 +330,10 @@ class AgentConfig(Frozen):
         return (self.use, *self.fallbacks)
 
     def alone(self, name: str) -> AgentConfig:
-        """Return the settings of one of the agents. A fallback has none of those that are for the first one's program."""
+        """Return the settings of one of the agents.
+
+        A fallback has none of those that are for the first one's program.
+        """
         if name == self.use:
             return self.model_copy(update={"fallbacks": ()})
         own = {
@@ -310,18 +344,24 @@ class AgentConfig(Frozen):
 
     @property
     def external(self) -> bool:
-        """Whether the agent is an external program, so that its actions are known only from its own reports."""
+        """Whether the agent is an external program, so that its actions are known only
+        from its own reports.
+        """
         return self.use != BUILTIN
 
 
 class JudgeConfig(Frozen):
-    """Settings of the judge: `JudgeConfig(model, system_prompt)`. (Source of these two: GoalLoop's JudgeConfig.)
+    """Settings of the judge: `JudgeConfig(model, system_prompt)`.
 
-    In Python, `model` may also be a model itself: an LLM, a function, or an object with `complete(messages) -> str`.
+    (Source of these two: GoalLoop's JudgeConfig.)
+
+    In Python, `model` may also be a model itself: an LLM, a function, or an object with
+    `complete(messages) -> str`.
     """
 
     model: fields.ModelName = ""
-    """LiteLLM's naming, an agent ("claude"), scripted/<file>, or "agent"; empty: no judge, or the default of `use`."""
+    """LiteLLM's naming, an agent ("claude"), scripted/<file>, or "agent"; empty: no
+    judge, or the default of `use`."""
     use: fields.OptionalLine = ""
     """An agent whose program judges; `model` is then its own naming."""
     system_prompt: fields.Text | None = None
@@ -391,7 +431,8 @@ class Budget(Frozen):
 def _current_check(kind: object) -> object:
     if kind == "checkout":
         raise ValueError(
-            'has no "checkout" any more; remove the key: with setup, validators run in an overlay without ignored files'
+            'has no "checkout" any more; remove the key: with setup, validators run '
+            "in an overlay without ignored files"
         )
     return kind
 
@@ -400,7 +441,8 @@ class WorkspaceConfig(Frozen):
     """Settings of the folder in which the agent works, and of the check environment."""
 
     path: fields.OptionalText = ""
-    """Absolute after loading; empty: the project of the goal file, else the current folder."""
+    """Absolute after loading; empty: the project of the goal file, else the current
+    folder."""
     protect: tuple[fields.Text, ...] = ()
     """Patterns of paths with original content in checks."""
     editable: tuple[fields.Text, ...] = ()
@@ -412,7 +454,8 @@ class WorkspaceConfig(Frozen):
     dependencies: tuple[fields.Text, ...] = ()
     """Patterns of ignored folders with installed dependencies."""
     setup: fields.Text | None = None
-    """Command that installs what validators need; they then see no ignored files but those that it makes."""
+    """Command that installs what validators need; they then see no ignored files but
+    those that it makes."""
     check: Annotated[
         Literal["overlay", "in-place"] | None, BeforeValidator(_current_check)
     ] = None
@@ -425,13 +468,18 @@ class WorkspaceConfig(Frozen):
     @model_validator(mode="after")
     def _combined(self) -> WorkspaceConfig:
         if self.editable and self.protect:
-            message = "cannot be combined with editable, which protects everything that it does not name; remove one of the two"
+            message = (
+                "cannot be combined with editable, which protects everything that it "
+                "does not name; remove one of the two"
+            )
             raise InnerError(("protect",), message, key=True)
         return self
 
 
 class RedactConfig(Frozen):
-    """Secrets that are not recognised by their form, and texts that look like secrets but are not."""
+    """Secrets that are not recognised by their form, and texts that look like secrets
+    but are not.
+    """
 
     extra: tuple[fields.Secret, ...] = ()
     """$NAME, a variable that holds one, or /pattern/."""

@@ -1,4 +1,6 @@
-"""The labels of a run: what weakens its result, what each means, and what to do about it."""
+"""The labels of a run: what weakens its result, what each means, and what to do about
+it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,10 @@ from typing import NamedTuple
 
 
 class Label(StrEnum):
-    """What weakens a result. Some labels name what they are about: `checks differ: tests/conftest.py`."""
+    """What weakens a result.
+
+    Some labels name what they are about: `checks differ: tests/conftest.py`.
+    """
 
     CHECKS_CHANGED = "checks changed"
     CHECKS_DIFFER = "checks differ"
@@ -56,37 +61,46 @@ class Explanation(NamedTuple):
 
 EXPLANATIONS = {
     Label.CHECKS_CHANGED: Explanation(
-        "The result rests on the agent's version of these checks, which the goal names or allows, or a review accepted.",
+        "The result rests on the agent's version of these checks, which the goal "
+        "names or allows, or a review accepted.",
         "Review them with `goal diff`; `protect` keeps the originals.",
         "PATHS",
     ),
     Label.CHECKS_DIFFER: Explanation(
-        "The agent changed these files of the checks; the validators pass with the originals as well.",
-        "Review them with `goal diff`; the last lines print the command that restores the originals, if all files are named.",
+        "The agent changed these files of the checks; the validators pass with the "
+        "originals as well.",
+        "Review them with `goal diff`; the last lines print the command that restores "
+        "the originals, if all files are named.",
         "PATHS",
     ),
     Label.PROTECTED_CHANGED: Explanation(
-        "The run ended without success, and left these protected files in the workspace as the agent changed them.",
-        "The last lines print the command that restores the originals; `[workspace] allow` lets the agent change them.",
+        "The run ended without success, and left these protected files in the "
+        "workspace as the agent changed them.",
+        "The last lines print the command that restores the originals; `[workspace] "
+        "allow` lets the agent change them.",
         "PATHS",
     ),
     Label.TESTS_REMOVED: Explanation(
-        "So many tests of the start are missing or skipped; with them, the validators pass as well.",
+        "So many tests of the start are missing or skipped; with them, the validators "
+        "pass as well.",
         "Review the tests with `goal diff`; `protect` keeps the originals.",
         "COUNT",
     ),
     Label.RESTS_ON_FILES: Explanation(
-        "The validators pass only with these new or changed files, which are neither source nor protected.",
+        "The validators pass only with these new or changed files, which are neither "
+        "source nor protected.",
         "Review them with `goal diff`; `protect` keeps the originals.",
         "PATHS",
     ),
     Label.RESTS_ON_TESTS: Explanation(
-        "A threshold, such as the coverage, is reached only with the agent's versions of these tests.",
+        "A threshold, such as the coverage, is reached only with the agent's versions "
+        "of these tests.",
         "Review them with `goal diff`.",
         "PATHS",
     ),
     Label.NOTHING_CHANGED: Explanation(
-        "The validators pass, but the agent changed no file that git tracks or would add.",
+        "The validators pass, but the agent changed no file that git tracks or would "
+        "add.",
         "Add a validator that fails until the work is done, or a judge.",
     ),
     Label.PASSED_BEFORE: Explanation(
@@ -94,17 +108,20 @@ EXPLANATIONS = {
         "Add a test or validator that fails until the work is done, or a judge.",
     ),
     Label.SUPPRESSIONS_ADDED: Explanation(
-        "The change adds so many marks that turn off a check, such as `# noqa`, `type: ignore` or `skip`.",
+        "The change adds so many marks that turn off a check, such as `# noqa`, "
+        "`type: ignore` or `skip`.",
         "Review them with `goal diff`.",
         "COUNT",
     ),
     Label.DEPENDENCIES_CHANGED: Explanation(
-        "Installed packages, or the files that `setup` installs from, differ from those at the start of the run.",
+        "Installed packages, or the files that `setup` installs from, differ from "
+        "those at the start of the run.",
         "Install them before the run, or in `setup`.",
         "PACKAGES",
     ),
     Label.CHANGED_FILES: Explanation(
-        "A validator rewrote these files, as `ruff --fix` does; the workspace was not changed.",
+        "A validator rewrote these files, as `ruff --fix` does; the workspace was not "
+        "changed.",
         "Use a validator that only checks; files that it has to write are `outputs`.",
         "PATHS",
     ),
@@ -125,10 +142,12 @@ EXPLANATIONS = {
     ),
     Label.NOT_ISOLATED: Explanation(
         "A Python validator ran in the process of the program that started the run.",
-        'Name it in the goal as `python = "package.module:function"`; it then runs in its own process.',
+        'Name it in the goal as `python = "package.module:function"`; it then runs in '
+        "its own process.",
     ),
     Label.SELF_JUDGED: Explanation(
-        "Agent and judge are the same model, or the same program and not known to be different models.",
+        "Agent and judge are the same model, or the same program and not known to be "
+        "different models.",
         "Name another judge with `--judge` or `[judge]`, or the models of both.",
     ),
     Label.JUDGE_HAD_TOOLS: Explanation(
@@ -136,12 +155,14 @@ EXPLANATIONS = {
         "Use a judge without tools: `claude`, or a model with an API key.",
     ),
     Label.AGENTS: Explanation(
-        "Another agent took over, because one could not go on; the names are in the order of their work.",
+        "Another agent took over, because one could not go on; the names are in the "
+        "order of their work.",
         "`goal show` says why; name one agent if the result should be the work of one.",
         "NAMES",
     ),
     Label.START_UNKNOWN: Explanation(
-        "The agent had worked before the run began; `git diff` shows whether it changed tests.",
+        "The agent had worked before the run began; `git diff` shows whether it "
+        "changed tests.",
         "Install the Stop hook before the session begins.",
     ),
     Label.GOAL_CHANGED: Explanation(
@@ -149,11 +170,13 @@ EXPLANATIONS = {
         "Check it with `git diff`; `goal show` shows the goal of this run.",
     ),
     Label.RESTS_ON_REPORTS: Explanation(
-        "There is no validator: the evidence is what the agent reports about its own work.",
+        "There is no validator: the evidence is what the agent reports about its own "
+        "work.",
         "Add a validator, whose output the runner itself sees.",
     ),
     Label.UNGUARDED: Explanation(
-        "No sandbox confined the agent, so one of its commands could have given the approval.",
+        "No sandbox confined the agent, so one of its commands could have given the "
+        "approval.",
         'Run the agent in a sandbox: `sandbox = "auto"`.',
     ),
     Label.UNASKED: Explanation(
@@ -165,8 +188,10 @@ EXPLANATIONS = {
         "Move the checks out of the workspace, and run the agent in a sandbox.",
     ),
     Label.NOT_AUDITED: Explanation(
-        "A limit ended the run after its validators had passed, before the judge could be asked.",
-        "Resume the run with a higher limit: `goal resume --cost`, `--tokens` or `--timeout`.",
+        "A limit ended the run after its validators had passed, before the judge "
+        "could be asked.",
+        "Resume the run with a higher limit: `goal resume --cost`, `--tokens` or "
+        "`--timeout`.",
     ),
 }
 """The meaning of each label, and its cure."""
@@ -189,15 +214,20 @@ REVIEWABLE = (
 """The labels of checks that a goal may have reviewed."""
 
 STRICT_LABELS = ("rests on", *REVIEWABLE[2:7])
-"""The beginnings of the labels that `goal run --strict` has reviewed: the agent's work may have caused them."""
+"""The beginnings of the labels that `goal run --strict` has reviewed: the agent's work
+may have caused them."""
 
 
 def begins_with(label: str, name: str) -> bool:
-    """Return whether a label begins with these words: `rests on changed files: x` begins with `rests on`."""
+    """Return whether a label begins with these words: `rests on changed files: x`
+    begins with `rests on`.
+    """
     return f"{label.replace(':', ' ')} ".startswith(f"{name} ")
 
 
 def label_in(text: str) -> Label | None:
-    """Return the label that a text of a log begins with; None for a label of a later version."""
+    """Return the label that a text of a log begins with; None for a label of a later
+    version.
+    """
     name = text.partition(":")[0]
     return next((label for label in Label if label == name), None)

@@ -1,4 +1,6 @@
-"""Chat messages: their form, the texts, calls and results in them, and access to JSON of unknown structure."""
+"""Chat messages: their form, the texts, calls and results in them, and access to JSON
+of unknown structure.
+"""
 
 from __future__ import annotations
 
@@ -50,11 +52,14 @@ def text_of(content: object) -> str:
 
 @dataclass(frozen=True)
 class Block:
-    """One block of a message's content: text, a tool call, a tool's result, another known kind, or an unknown one."""
+    """One block of a message's content: text, a tool call, a tool's result, another
+    known kind, or an unknown one.
+    """
 
     kind: Literal["text", "call", "result", "other", "unknown"]
     name: str = ""
-    """The tool of a call; the type of a block of another kind, and of a result of a tool that ran at the provider."""
+    """The tool of a call; the type of a block of another kind, and of a result of a
+    tool that ran at the provider."""
     id: str = ""
     text: str = ""
     given: object = None
@@ -70,7 +75,8 @@ def blocks_of(content: object) -> tuple[Block, ...]:
 
 
 def unknown_block(content: object) -> str:
-    """Return the kind of the first block that cannot be read; empty if there is none."""
+    """Return the kind of the first block that cannot be read; empty if there is
+    none."""
     return next(
         (
             block.name or "without a type"
@@ -82,7 +88,8 @@ def unknown_block(content: object) -> str:
 
 
 DEEPEST = 100
-"""Maximum nesting of objects and lists in a message; deeper ones could exceed Python's recursion limit."""
+"""Maximum nesting of objects and lists in a message; deeper ones could exceed Python's
+recursion limit."""
 
 
 def _is_deeper(value: object, levels: int) -> bool:
@@ -102,11 +109,15 @@ KNOWN_BLOCKS = "known kinds: text, tool_use, tool_result, toolUse, toolResult"
 """The hint of an error about an unknown block."""
 
 
-_SHAPE = "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, ...]"
+_SHAPE = (
+    "pass the whole chat in OpenAI's shape: [{'role': 'assistant', 'content': '...'}, "
+    "...]"
+)
 
 
 def refuse_no_chat(messages: object) -> None:
-    """Raise UsageError if this is not a list of chat messages; the list may be empty."""
+    """Raise UsageError if this is not a list of chat messages; the list may be
+    empty."""
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence):
         raise UsageError(
             f"messages must be a list of chat messages, not {kind_of(messages)}", _SHAPE
@@ -123,11 +134,15 @@ def refuse_no_chat(messages: object) -> None:
         role, content = message.get("role"), message.get("content")
         if not isinstance(role, str) or role not in ROLES:
             raise UsageError(
-                f"message {number} has the role {role!r:.40}; known: {', '.join(sorted(ROLES))}",
+                f"message {number} has the role {role!r:.40}; known: "
+                f"{', '.join(sorted(ROLES))}",
                 _SHAPE,
             )
         if not isinstance(content, str | list | tuple | Mapping | None):
-            wrong = f"the content of message {number} is {kind_of(content)}, not text or a list of blocks"
+            wrong = (
+                f"the content of message {number} is {kind_of(content)}, not text or "
+                "a list of blocks"
+            )
             raise UsageError(wrong, _SHAPE)
         if kind := unknown_block(content):
             raise UsageError(
@@ -234,7 +249,9 @@ def parsed(arguments: Any) -> Any:
 
 
 def block_text(value: Any) -> str:
-    """Return a string as it is, the text of content blocks, other values as JSON, and an empty string for None."""
+    """Return a string as it is, the text of content blocks, other values as JSON, and
+    an empty string for None.
+    """
     if value is None:
         return ""
     if isinstance(value, str):
@@ -298,7 +315,9 @@ def integer_of(value: Any) -> int | None:
 
 
 def exit_fact(*codes: Any) -> tuple[str, ...]:
-    """Return the fact of the first exit code that is an integer; empty if there is none."""
+    """Return the fact of the first exit code that is an integer; empty if there is
+    none.
+    """
     return next(
         ((f"exit {code}",) for code in map(integer_of, codes) if code is not None), ()
     )
@@ -312,7 +331,9 @@ _INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was abo
 
 
 def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
-    """Return the facts of a result: none if it succeeded, else its exit code, "denied", "interrupted" or "error"."""
+    """Return the facts of a result: none if it succeeded, else its exit code, "denied",
+    "interrupted" or "error".
+    """
     if not failed:
         return ()
     if found := _EXIT_CODE.match(output):

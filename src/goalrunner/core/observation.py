@@ -1,4 +1,5 @@
-"""Snapshots of the workspace, observations, claims, and the rows of the evidence table."""
+"""Snapshots of the workspace, observations, claims, and the rows of the evidence
+table."""
 
 from __future__ import annotations
 
@@ -19,19 +20,23 @@ UNDONE = frozenset({"error", "denied", "interrupted"})
 """Facts of a call that was not made, or whose effect is unknown."""
 
 UNASKED = "ran without approval"
-"""Fact of an action that needed approval and that the agent reports to have performed without it."""
+"""Fact of an action that needed approval and that the agent reports to have performed
+without it."""
 
 OWNER = "owner"
-"""The source of a person's answer, which depends on no file. No tool may have this name."""
+"""The source of a person's answer, which depends on no file. No tool may have this
+name."""
 
 RESPONSE = "response"
 """The source of the response if it is the deliverable. No tool may have this name."""
 
 FORGEABLE = "forgeable: the agent wrote "
-"""Prefix of the fact that the output may come from a file that the agent wrote; its path follows."""
+"""Prefix of the fact that the output may come from a file that the agent wrote; its
+path follows."""
 
 REPLAY = "replay"
-"""In logs of earlier versions, the source of the output of a cited command that the runner ran again."""
+"""In logs of earlier versions, the source of the output of a cited command that the
+runner ran again."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80
@@ -39,11 +44,14 @@ _READ = 1_000
 
 
 def source_of(tool: str) -> str:
-    """Return the source of a tool's result from the name that a model or an agent chose.
+    """Return the source of a tool's result from the name that a model or an agent
+    chose.
 
-    It is one word that cannot be confused with facts, another line, a validator, the response, or a person.
+    It is one word that cannot be confused with facts, another line, a validator, the
+    response, or a person.
     """
-    # Normalised first: full-width letters and brackets become plain ones wherever they are shown.
+    # Normalised first: full-width letters and brackets become plain ones wherever they
+    # are shown.
     name = (
         _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT]
         or "tool"
@@ -59,9 +67,11 @@ _MOST_NAMES = 8
 
 
 def names_in(*outputs: bytes) -> tuple[str, ...]:
-    """Return the references that an output gives in lines such as `GOAL_EVIDENCE order:O-104 policy:v7`, at most 8.
+    """Return the references that an output gives in lines such as `GOAL_EVIDENCE
+    order:O-104 policy:v7`, at most 8.
 
-    They name an observation and prove nothing. (Source: the evidence references of Goals and State.)
+    They name an observation and prove nothing. (Source: the evidence references of
+    Goals and State.)
     """
     lines = (
         line
@@ -86,7 +96,10 @@ class Snapshot(Frozen):
 
 
 class Change(Frozen):
-    """One path that differs between two snapshots. `path` is relative to the workspace, with forward slashes."""
+    """One path that differs between two snapshots.
+
+    `path` is relative to the workspace, with forward slashes.
+    """
 
     path: str
     kind: Literal["added", "modified", "deleted", "repository"]
@@ -114,7 +127,9 @@ class ArtifactRef(Frozen):
 
 
 class TranscriptRef(Frozen):
-    """One line of transcript.jsonl: where it begins, how long it is (bytes, without the newline), and its hash."""
+    """One line of transcript.jsonl: where it begins, how long it is (bytes, without the
+    newline), and its hash.
+    """
 
     offset: int = Field(ge=0)
     length: int = Field(ge=0)
@@ -122,7 +137,9 @@ class TranscriptRef(Frozen):
 
 
 class Observation(Frozen):
-    """A recorded tool result, a validator result, or the response if it is the deliverable."""
+    """A recorded tool result, a validator result, or the response if it is the
+    deliverable.
+    """
 
     kind: Literal["observation"] = "observation"
     id: str = Field(pattern=r"^o[1-9][0-9]*$")
@@ -146,23 +163,32 @@ class Observation(Frozen):
     path: str | None = None
     """The only path that it depends on; None: the whole workspace."""
     started: int | None = None
-    """When its tool had not started yet, in nanoseconds since 1970, by the clock of file times; None: not known."""
+    """When its tool had not started yet, in nanoseconds since 1970, by the clock of
+    file times; None: not known."""
     ended: int | None = None
     """When its tool had ended; None: not known."""
     reported_by: str = ""
-    """The external agent that reported it, whose round begins at `before` and ends at `after`; empty: the runner saw it."""
+    """The external agent that reported it, whose round begins at `before` and ends at
+    `after`; empty: the runner saw it."""
 
     @property
     def shows(self) -> bool:
-        """Whether it shows something that happened; the agent's own words, and calls that failed or were not made, do not."""
+        """Whether it shows something that happened; the agent's own words, and calls
+        that failed or were not made, do not.
+        """
         return self.source not in SAID and not UNDONE.intersection(self.facts)
 
     @property
     def heading(self) -> str:
-        """The line under which it is shown: `[o12] shell (exit 0)`, or `[o12] shell, reported by claude (exit 0)`."""
+        """The line under which it is shown: `[o12] shell (exit 0)`, or `[o12] shell,
+        reported by claude (exit 0)`.
+        """
         facts = f" ({', '.join(self.facts)})" if self.facts else ""
         reported = f", reported by {self.reported_by}" if self.reported_by else ""
-        return f"[{self.id}] {self.source}{reported}{facts}{''.join(f' {name}' for name in self.names)}"
+        return (
+            f"[{self.id}] "
+            f"{self.source}{reported}{facts}{''.join(f' {name}' for name in self.names)}"
+        )
 
 
 class Claim(Frozen):
@@ -186,7 +212,8 @@ class UserText:
 class Trail:
     """Observations and claims of a run in order, with access to their whole text.
 
-    `read(item)` gives an observation's output or a claim's text, whole and redacted, as str.
+    `read(item)` gives an observation's output or a claim's text, whole and redacted, as
+    str.
     """
 
     items: tuple[Observation | Claim, ...]
@@ -194,10 +221,13 @@ class Trail:
     said: tuple[UserText, ...] = ()
     """What a person wrote to the agent, oldest first, beside the objective."""
     stale: Mapping[str, str] = field(default_factory=dict)
-    """By id of an observation: why it is outdated, as far as the order of the items shows it."""
+    """By id of an observation: why it is outdated, as far as the order of the items
+    shows it."""
 
     def observation(self, identifier: str) -> Observation | None:
-        """Return the observation with that id ("o12"), or the newest with that name ("order:O-104"); else None."""
+        """Return the observation with that id ("o12"), or the newest with that name
+        ("order:O-104"); else None.
+        """
         for item in reversed(self.items):
             if isinstance(item, Observation) and (
                 item.id == identifier or identifier in item.names
@@ -220,7 +250,9 @@ def trail_with(found: Iterable[tuple[Observation | Claim, str]]) -> Trail:
 
 
 class EvidenceRow(Frozen):
-    """One piece of evidence for a criterion or of a validator; a criterion without any has one row without observation."""
+    """One piece of evidence for a criterion or of a validator; a criterion without any
+    has one row without observation.
+    """
 
     criterion: str
     '''The criterion in the words of the verdict, or "validator tests"'''
@@ -250,10 +282,14 @@ class EvidenceRow(Frozen):
 
     @property
     def seen_by(self) -> str:
-        """Who saw it: "runner", or the external agent that reported it; empty if there is no observation."""
+        """Who saw it: "runner", or the external agent that reported it; empty if there
+        is no observation.
+        """
         return (self.reported_by or "runner") if self.known else ""
 
     @property
     def fresh(self) -> bool:
-        """Whether the cited observation exists and nothing on which it depends changed after it."""
+        """Whether the cited observation exists and nothing on which it depends changed
+        after it.
+        """
         return self.known and not self.stale

@@ -1,4 +1,4 @@
-"""Outages by HTTP status, and the time at which a limit resets by the headers of a response. Pure."""
+"""Outages of providers, by HTTP status and the headers of a response. Pure."""
 
 from __future__ import annotations
 
@@ -12,32 +12,35 @@ from goalrunner.core.errors import Outage
 RATE_LIMIT = 429
 _OVERLOADED = 529
 _PASSING = frozenset({408, 409, 425})
-"""Status codes below 500 of failures that pass by themselves, besides the one of a rate limit."""
+"""Status codes below 500 of failures that pass by themselves, beside a rate limit."""
 
 
 def outage_of(status: object, resets_at: datetime | None = None) -> Outage | None:
-    """Return the outage that an HTTP status reports; None if the failure does not pass by itself."""
+    """Return the outage that an HTTP status reports.
+
+    None if the failure does not pass by itself.
+    """
+    # A bool is an int, and what a program reports as a status may be anything.
     if not isinstance(status, int) or isinstance(status, bool):
         return None
     if status == RATE_LIMIT:
         return Outage("limit", f"{status} rate limit", resets_at)
-    if status in _PASSING or 500 <= status < 600:
-        reason = (
-            "overloaded"
-            if status == _OVERLOADED
-            else "server error"
-            if status >= 500
-            else "try again"
-        )
-        return Outage("overload", f"{status} {reason}", resets_at)
+    if status == _OVERLOADED:
+        return Outage("overload", f"{status} overloaded", resets_at)
+    if 500 <= status < 600:
+        return Outage("overload", f"{status} server error", resets_at)
+    if status in _PASSING:
+        return Outage("overload", f"{status} try again", resets_at)
     return None
 
 
 def usage_limit(window: str, resets_at: datetime | None) -> Outage:
-    """Return the outage of a used-up subscription; `window` is the length of the limit in words, or empty."""
-    return Outage(
-        "limit", f"usage limit, {window}" if window else "usage limit", resets_at
-    )
+    """Return the outage of a used-up subscription.
+
+    `window` is the length of the limit in words, or empty.
+    """
+    reason = f"usage limit, {window}" if window else "usage limit"
+    return Outage("limit", reason, resets_at)
 
 
 _SECONDS_OF_AN_EPOCH = 1e9
@@ -48,11 +51,9 @@ _LATEST = 1e11
 
 def time_of_epoch(value: object) -> datetime | None:
     """Return the time of a number of seconds since 1970; None for anything else."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not _SECONDS_OF_AN_EPOCH <= value < _LATEST
-    ):
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not _SECONDS_OF_AN_EPOCH <= value < _LATEST:
         return None
     return datetime.fromtimestamp(value, UTC)
 
@@ -60,26 +61,32 @@ def time_of_epoch(value: object) -> datetime | None:
 def reset_time(
     headers: Mapping[str, str], now: datetime, *, limited: bool = True
 ) -> datetime | None:
-    """Return when a refused request may be sent again: by Retry-After, or if `limited` by the reset headers of limits.
+    """Return when a refused request may be sent again; None if no header names a time.
 
-    Return None if the headers name no time after `now`. Reset headers of limits that are not used up do not count.
+    Retry-After decides; without it, and if `limited`, the reset headers of limits that
+    are used up. Times that are not after `now` do not count.
     """
     by_name = {name.lower(): value.strip() for name, value in headers.items()}
-    named = [by_name["retry-after"]] if "retry-after" in by_name else []
-    if limited and not named:
-        named = [value for name, value in by_name.items() if _is_used_up(name, by_name)]
-    times = (_time_of(value, now) for value in named)
-    return max(
-        (time for time in times if time is not None and time > now), default=None
-    )
+    values = []
+    if "retry-after" in by_name:
+        values = [by_name["retry-after"]]
+    elif limited:
+        values = [
+            value for name, value in by_name.items() if _is_used_up(name, by_name)
+        ]
+    times = [_time_of(value, now) for value in values]
+    later = [time for time in times if time is not None and time > now]
+    return max(later, default=None)
 
 
 def _is_used_up(name: str, headers: Mapping[str, str]) -> bool:
-    """Return whether a header names the reset of a limit of which nothing remains, as far as that is said."""
-    if (
-        "ratelimit" not in name.replace("rate-limit", "ratelimit")
-        or "reset" not in name
-    ):
+    """Return whether a header names the reset of a limit of which nothing remains.
+
+    A limit without a header of what remains counts as used up.
+    """
+    # Providers write `x-ratelimit-...` and `anthropic-ratelimit-...`, some `rate-limit`.
+    is_of_limit = "ratelimit" in name.replace("rate-limit", "ratelimit")
+    if not is_of_limit or "reset" not in name:
         return False
     try:
         return float(headers.get(name.replace("reset", "remaining"), "0")) <= 0
@@ -93,32 +100,19 @@ _DURATION = re.compile(
 
 
 def _time_of(value: str, now: datetime) -> datetime | None:
-    """Return the time that a header names: seconds from now, an epoch, "6m0s", RFC 3339 or an HTTP date."""
+    """Return the time that a header names; None if it names none.
+
+    It is a number of seconds from now, an epoch, "6m0s", RFC 3339 or an HTTP date.
+    """
     try:
         return _time_of_number(float(value), now)
     except (ValueError, OverflowError):
         pass
-    duration = _DURATION.fullmatch(value)
     try:
-        if value and duration:
-            days, hours, minutes, seconds, milliseconds = (
-                float(part or 0) for part in duration.groups()
-            )
-            return now + timedelta(
-                days=days,
-                hours=hours,
-                minutes=minutes,
-                seconds=seconds,
-                milliseconds=milliseconds,
-            )
-        named = (
-            datetime.fromisoformat(value)
-            if value[4:5] == "-"
-            else parsedate_to_datetime(value)
-        )
+        return _time_of_duration(value, now) or _time_of_date(value)
     except (ValueError, OverflowError, TypeError, IndexError):
+        # The parser of HTTP dates raises each of these for some texts.
         return None
-    return named if named.tzinfo else named.replace(tzinfo=UTC)
 
 
 def _time_of_number(value: float, now: datetime) -> datetime | None:
@@ -127,3 +121,24 @@ def _time_of_number(value: float, now: datetime) -> datetime | None:
     if value >= _SECONDS_OF_AN_EPOCH:
         return time_of_epoch(value)
     return now + timedelta(seconds=value) if value >= 0 else None
+
+
+def _time_of_duration(value: str, now: datetime) -> datetime | None:
+    match = _DURATION.fullmatch(value)
+    if match is None or not value:
+        return None
+    days, hours, minutes, seconds, milliseconds = map(float, match.groups("0"))
+    return now + timedelta(
+        days=days,
+        hours=hours,
+        minutes=minutes,
+        seconds=seconds,
+        milliseconds=milliseconds,
+    )
+
+
+def _time_of_date(value: str) -> datetime:
+    is_iso = value[4:5] == "-"
+    parse = datetime.fromisoformat if is_iso else parsedate_to_datetime
+    time = parse(value)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -17,8 +17,9 @@ from goalrunner.core.verdict import GoalVerdict
 class Usage(Frozen):
     """Tokens, dollars and calls of one account. Unknown values are None, never 0.
 
-    `cost_usd` is None if the price of any call is unknown; `known_cost_usd` is then a lower bound. The tokens are None if
-    all of them are unknown. If `uncounted_calls` is above 0, they are a lower bound.
+    `cost_usd` is None if the price of any call is unknown; `known_cost_usd` is then a
+    lower bound. The tokens are None if all of them are unknown. If `uncounted_calls` is
+    above 0, they are a lower bound.
     """
 
     input_tokens: int | None = Field(0, ge=0)
@@ -41,7 +42,9 @@ class Usage(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Add derived fields: unknown tokens are None, and known dollars are the known part of them."""
+        """Add derived fields: unknown tokens are None, and known dollars are the known
+        part of them.
+        """
         if not isinstance(data, dict):
             return data
         unknown = (
@@ -54,12 +57,16 @@ class Usage(Frozen):
 
     @classmethod
     def unknown(cls) -> Usage:
-        """Return the usage of a call, or of a turn of an external agent, that was not reported."""
+        """Return the usage of a call, or of a turn of an external agent, that was not
+        reported.
+        """
         return cls(cost_usd=None, calls=1, uncounted_calls=1)
 
     @property
     def tokens(self) -> int:
-        """The known input and output tokens; a lower bound if `uncounted_calls` is above 0."""
+        """The known input and output tokens; a lower bound if `uncounted_calls` is
+        above 0.
+        """
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
     @property
@@ -71,7 +78,10 @@ class Usage(Frozen):
         return self._combined(other, 1)
 
     def since(self, before: Usage) -> Usage:
-        """Return the usage since `before`. Its dollars are unknown if they are in either of the two."""
+        """Return the usage since `before`.
+
+        Its dollars are unknown if they are in either of the two.
+        """
         return self._combined(before, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
@@ -108,7 +118,8 @@ class AgentSession(Frozen):
 
 
 SCHEMA_VERSION = "1.3"
-"""The version of outcome.json. Readers refuse another major number, and ignore unknown fields."""
+"""The version of outcome.json. Readers refuse another major number, and ignore unknown
+fields."""
 
 
 class GoalStatus(StrEnum):
@@ -171,7 +182,8 @@ EXIT_CODES = {
     GoalStatus.BLOCKED: ExitCode.BLOCKED,
     GoalStatus.CANCELLED: ExitCode.INTERRUPTED,
 }
-"""The exit code of each status; others have 4. A run that a signal cancelled has 128 + its number."""
+"""The exit code of each status; others have 4. A run that a signal cancelled has 128 +
+its number."""
 
 FINAL = frozenset({StopReason.SATISFIED, StopReason.CANCELLED})
 """Stop reasons after which a run cannot be resumed."""
@@ -182,7 +194,8 @@ RecordStatus = Literal[
 MemoryStop = Literal[
     "success", "blocked", "approval_required", "budget_exhausted", "cancelled", "failed"
 ]
-"""Stop reasons of the working memory. (Source: Goals and State, as the status of a goal record.)"""
+"""Stop reasons of the working memory. (Source: Goals and State, as the status of a goal
+record.)"""
 
 _RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
     GoalStatus.COMPLETE: ("completed", "success"),
@@ -195,14 +208,20 @@ _RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
 
 
 def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
-    """Return the status of the goal record and the stop reason of the working memory for the end of a run."""
+    """Return the status of the goal record and the stop reason of the working memory
+    for the end of a run.
+    """
     if reason is StopReason.APPROVAL_REQUIRED:
         return "waiting_for_approval", "approval_required"
     return _RECORDS[reason.status]
 
 
 class GoalAttempt(Frozen):
-    """One decided round: its number from 1, whether it passed, and the feedback that went back. (Source: GoalLoop.)"""
+    """One decided round: its number from 1, whether it passed, and the feedback that
+    went back.
+
+    (Source: GoalLoop.)
+    """
 
     attempt: int = Field(ge=1)
     passed: bool
@@ -278,7 +297,8 @@ class GoalOutcome(Frozen):
     changes: DiffStat | None = None
     """What the agent changed in the workspace; None: not known."""
     gone_or_reverted: tuple[str, ...] = ()
-    """Paths with content at the start that was not committed, and that are gone or have the committed content at the end."""
+    """Paths with content at the start that was not committed, and that are gone or have
+    the committed content at the end."""
     labels: tuple[str, ...] = ()
     '''What weakens the proof, such as "self-judged" or "flaky: NAMES"'''
     protected_changes: tuple[str, ...] = ()
@@ -302,7 +322,8 @@ class GoalOutcome(Frozen):
     waited: float = Field(0.0, ge=0)
     """Seconds in which it waited for limits to reset; no active time."""
     resume_at: str = ""
-    """ISO 8601, UTC: when the limit resets that it waits for, or that ended it; empty: not known, or none."""
+    """ISO 8601, UTC: when the limit resets that it waits for, or that ended it; empty:
+    not known, or none."""
     run_path: str = ""
     """The run's folder."""
     signal: int | None = None

@@ -1,4 +1,6 @@
-"""Protocols of validators, check environment, judge, reviewer and child processes; what a run is doing, for live views."""
+"""Protocols of validators, check environment, judge, reviewer and child processes; what
+a run is doing, for live views.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,14 @@ class Validator(Protocol):
     serial: bool
     """Whether it must not run in parallel with others."""
     hidden: bool
-    """Whether it runs only once the others are green; the agent never sees its name, command or output."""
+    """Whether it runs only once the others are green; the agent never sees its name,
+    command or output."""
 
     async def validate(
         self, context: ValidationContext
     ) -> tuple[ValidatorResult, Path | None]:
-        """Run the check; return the result and the file with its whole output, if any."""
+        """Run the check; return the result and the file with its whole output, if
+        any."""
 
 
 @dataclass(frozen=True)
@@ -72,18 +76,22 @@ class AuditRequest:
     minimum_score: float = 0.0
     require: Literal["any", "runner"] = "any"
     stale: Mapping[str, str] = field(default_factory=dict)
-    """By observation id: why it no longer counts ("src/a.py changed after o12"). Other observations are fresh."""
+    """By observation id: why it no longer counts ("src/a.py changed after o12"). Other
+    observations are fresh."""
     changed: tuple[str, ...] = ()
     """Paths that differ from the start of the run."""
     left: tuple[str, ...] = ()
     """Names of processes that the agent left running at the end of its last turn."""
     unread: UnreadAnswer | None = None
-    """The answer to the audit before this one, of the same evidence, if it could not be read."""
+    """The answer to the audit before this one, of the same evidence, if it could not be
+    read."""
 
 
 @dataclass(frozen=True)
 class ChecksReviewRequest:
-    """What a judge receives for a review of changed checks: the goal and the changes, nothing that the agent said."""
+    """What a judge receives for a review of changed checks: the goal and the changes,
+    nothing that the agent said.
+    """
 
     objective: str
     success_criteria: tuple[str, ...]
@@ -100,15 +108,25 @@ class ChecksReviewRequest:
 
 
 class Judge(Protocol):
-    """Audits a run; each call is fresh, without memory. The run records the events that it returns."""
+    """Audits a run; each call is fresh, without memory.
+
+    The run records the events that it returns.
+    """
 
     async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
-        """Audit once. Answers that cannot be parsed give a fallback verdict. Raise ModelError if the model cannot be reached."""
+        """Audit once.
+
+        Answers that cannot be parsed give a fallback verdict. Raise ModelError if the
+        model cannot be reached.
+        """
 
     async def confirm(
         self, request: AuditRequest, claim: str, recorder: Recorder
     ) -> ConfirmationRecorded:
-        """Give a second opinion, without any verdict, on the claim that the goal is blocked. Raise ModelError.
+        """Give a second opinion, without any verdict, on the claim that the goal is
+        blocked.
+
+        Raise ModelError.
 
         An opinion that cannot be parsed does not confirm the claim.
         """
@@ -116,7 +134,10 @@ class Judge(Protocol):
     async def review(
         self, request: ChecksReviewRequest, recorder: Recorder
     ) -> ChecksReviewed:
-        """Review changed checks. An answer that cannot be parsed accepts nothing. Raise ModelError."""
+        """Review changed checks.
+
+        An answer that cannot be parsed accepts nothing. Raise ModelError.
+        """
 
 
 class Reviewer(Protocol):
@@ -129,10 +150,12 @@ class Reviewer(Protocol):
 
 @dataclass(frozen=True)
 class CheckRun:
-    """A run of the validators in the check environment: the event, and the outputs that the run stores and numbers.
+    """A run of the validators in the check environment: the event, and the outputs that
+    the run stores and numbers.
 
-    The results of the event are those that are not hidden, in the order of the goal; then the hidden ones, if the others
-    are green. Its `leaked` are ignored files that changed in the workspace meanwhile.
+    The results of the event are those that are not hidden, in the order of the goal;
+    then the hidden ones, if the others are green. Its `leaked` are ignored files that
+    changed in the workspace meanwhile.
     """
 
     finished: ValidatorsFinished
@@ -166,14 +189,15 @@ class Checker(Protocol):
     ) -> CheckRun:
         """Run every validator on `now`; `base` is the start.
 
-        `approved` are keys of changed checks that were accepted, with the reviewer for `ChangedChecks.label`. Raises
-        GoalError if the environment fails.
+        `approved` are keys of changed checks that were accepted, with the reviewer for
+        `ChangedChecks.label`. Raises GoalError if the environment fails.
         """
 
     async def on_start(
         self, base: Snapshot, now: Snapshot, context: ValidationContext
     ) -> bool | None:
-        """Run the checks of `now` on the source of the start; return whether a test that was added fails there.
+        """Run the checks of `now` on the source of the start; return whether a test
+        that was added fails there.
 
         None if no test was added.
         """
@@ -190,15 +214,23 @@ class Checker(Protocol):
         """
 
     def protected(self) -> tuple[str, ...]:
-        """Return the protected files in short: names, and patterns with the number of files. Empty before the baseline."""
+        """Return the protected files in short: names, and patterns with the number of
+        files.
+
+        Empty before the baseline.
+        """
 
     def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
-        """Return what a person should know before the agent works, of protected files and of tests that do not exist."""
+        """Return what a person should know before the agent works, of protected files
+        and of tests that do not exist.
+        """
 
     async def compare(
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
-        """Return why these baseline results fail because of the environment, with the line to type; else an empty text."""
+        """Return why these baseline results fail because of the environment, with the
+        line to type; else an empty text.
+        """
 
 
 HIDDEN = "not found in the sandbox"
@@ -235,7 +267,8 @@ class LaunchOptions(TypedDict, total=False):
     shared: Sequence[Path]
     """Files of the runner that are visible in a sandbox."""
     on_start: Callable[[Callable[[], float]], None] | None
-    """Called when it has started, with a function that returns the processor time of its processes in seconds."""
+    """Called when it has started, with a function that returns the processor time of
+    its processes in seconds."""
 
 
 class Launcher(Protocol):
@@ -244,7 +277,8 @@ class Launcher(Protocol):
     async def launch(
         self, argv: Sequence[str], **options: Unpack[LaunchOptions]
     ) -> Completion:
-        """Run `argv` to its end, its deadline or cancellation, then end every process that it started.
+        """Run `argv` to its end, its deadline or cancellation, then end every process
+        that it started.
 
         A missing program gives `exit_code=127` and an `error`.
         """
@@ -269,7 +303,10 @@ class CommandEnded:
 
 @dataclass(frozen=True)
 class RetryScheduled:
-    """A model call failed and is repeated after a pause. `reason` is "429 rate limit", for example."""
+    """A model call failed and is repeated after a pause.
+
+    `reason` is "429 rate limit", for example.
+    """
 
     reason: str
     seconds: float
@@ -281,7 +318,10 @@ class RetryScheduled:
 
 @dataclass(frozen=True)
 class AgentSilent:
-    """An external agent shows no sign of life. Its turn ends after `limit` seconds. 0 seconds: it works again."""
+    """An external agent shows no sign of life.
+
+    Its turn ends after `limit` seconds. 0 seconds: it works again.
+    """
 
     seconds: float
     limit: float
@@ -289,7 +329,9 @@ class AgentSilent:
 
 @dataclass(frozen=True)
 class PersonNeeded:
-    """A person should be notified that the run has ended or waits for them; without a sound if `bell` is False."""
+    """A person should be notified that the run has ended or waits for them; without a
+    sound if `bell` is False.
+    """
 
     text: str
     bell: bool = True

@@ -1,6 +1,9 @@
-"""The state of one run: small and typed, without the transcript. Only `fold.apply` makes new ones.
+"""The state of one run: small and typed, without the transcript.
 
-Names and values of GoalRecord and WorkingMemory are those of the Goals and State pattern.
+Only `fold.apply` makes new ones.
+
+Names and values of GoalRecord and WorkingMemory are those of the Goals and State
+pattern.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ from goalrunner.core.outcome import MemoryStop as MemoryStop
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
 KEPT = 100
-"""Maximum number of references and of attempts in a state; the log contains all of them."""
+"""Maximum number of references and of attempts in a state; the log contains all of
+them."""
 
 
 class BudgetState(Frozen):
@@ -98,7 +102,8 @@ class BaselineOutcome(Frozen):
 
 
 class Stall(Frozen):
-    """How many rounds in a row had the same result, or alternated between two: same snapshot, same checks, same feedback.
+    """How many rounds in a row had the same result, or alternated between two: same
+    snapshot, same checks, same feedback.
 
     The response counts as well if it is the deliverable or a callable checks it.
     """
@@ -142,7 +147,10 @@ class Approval(ApprovalFacts):
 
 
 class Failure(Frozen):
-    """Why the agent, or a model of the run, could not go on. What follows is not decided yet."""
+    """Why the agent, or a model of the run, could not go on.
+
+    What follows is not decided yet.
+    """
 
     account: Account
     kind: Literal["limit", "overload", "permanent"]
@@ -276,7 +284,8 @@ class RunState(Frozen):
     changes: DiffStat | None = None
     """From the start to the end of the last round."""
     gone_or_reverted: tuple[str, ...] = ()
-    """Paths whose uncommitted content of the start is gone or reverted at the end of the last round."""
+    """Paths whose uncommitted content of the start is gone or reverted at the end of
+    the last round."""
     content: str = ""
     """Id of the snapshot after the agent's last change; the same in a stall."""
     response: str = ""
@@ -321,7 +330,8 @@ class RunState(Frozen):
     failure: Failure | None = None
     """Of the agent or a model, if what follows is not decided yet."""
     failures: dict[str, int] = Field({})
-    """By account and kind of failure ("agent limit"): how often in a row, without work between them."""
+    """By account and kind of failure ("agent limit"): how often in a row, without work
+    between them."""
     wait: Waiting | None = None
     """The wait at hand."""
     waited: float = 0.0
@@ -335,9 +345,11 @@ class RunState(Frozen):
     agent_usage: dict[str, Usage] = Field({})
     """Of a run with several agents: the usage by name."""
     limit: RunEnded | None = None
-    """How a limit ends the run after one last check of what is there; None: no limit was reached."""
+    """How a limit ends the run after one last check of what is there; None: no limit
+    was reached."""
     resets_at: str = ""
-    """When that limit resets (ISO 8601); empty if that is not known, or it does not reset."""
+    """When that limit resets (ISO 8601); empty if that is not known, or it does not
+    reset."""
 
     def replace(self, **changes: Any) -> RunState:
         """Return the state with other fields."""
@@ -354,7 +366,9 @@ class RunState(Frozen):
         )
 
     def with_evidence(self, ids: Sequence[str], *, new: bool = True) -> RunState:
-        """Return the state with more references to evidence; `new` if the observations are not counted yet."""
+        """Return the state with more references to evidence; `new` if the observations
+        are not counted yet.
+        """
         noted = self.with_memory(
             evidence_refs=(*self.memory.evidence_refs, *ids)[-KEPT:]
         )
@@ -383,8 +397,9 @@ class RunState(Frozen):
     def accounts(self, *, over: bool | None = None) -> dict[str, Usage]:
         """Return the usage by account for display.
 
-        An external agent reports its usage at the end of its turn, so that of an interrupted turn is unknown. `over` tells
-        whether the run has stopped; None: as its status says.
+        An external agent reports its usage at the end of its turn, so that of an
+        interrupted turn is unknown. `over` tells whether the run has stopped; None: as
+        its status says.
         """
         over = self.status is not GoalStatus.RUNNING if over is None else over
         if not (over and self.external and self.awaiting == "agent"):
@@ -395,7 +410,9 @@ class RunState(Frozen):
         }
 
     def agents_at_work(self, *, over: bool | None = None) -> dict[str, Usage]:
-        """Return the usage of each agent of a run in which another one took over, as `accounts` does; else nothing."""
+        """Return the usage of each agent of a run in which another one took over, as
+        `accounts` does; else nothing.
+        """
         if not self.given_up:
             return {}
         name, account = (
@@ -411,6 +428,11 @@ class RunState(Frozen):
     def spent(self, *, over: bool | None = None) -> Usage:
         """Return the sum of `accounts`."""
         return sum(self.accounts(over=over).values(), Usage())
+
+    @property
+    def phase_before_end(self) -> Phase:
+        """The phase in which the run ended, or that it has reached."""
+        return self.left if self.phase is Phase.ENDED else self.phase
 
     @property
     def unchecked(self) -> Phase:
@@ -432,7 +454,9 @@ class RunState(Frozen):
         )
 
     def newest_approval(self, about: Callable[[Approval], bool]) -> Approval | None:
-        """Return the newest approval for which `about` is true and that is not withdrawn; None if there is none."""
+        """Return the newest approval for which `about` is true and that is not
+        withdrawn; None if there is none.
+        """
         for item in reversed(self.approvals):
             if item.decision != "withdrawn" and about(item):
                 return item
@@ -440,7 +464,9 @@ class RunState(Frozen):
 
     @property
     def subject(self) -> str:
-        """What an approval of the completion is valid for: the snapshot, else the response, else the round."""
+        """What an approval of the completion is valid for: the snapshot, else the
+        response, else the round.
+        """
         return (
             self.snapshot.id
             if self.snapshot
@@ -456,7 +482,9 @@ class RunState(Frozen):
 
     @property
     def approved_checks(self) -> dict[str, str]:
-        """Keys of the changed checks that were accepted, with the reviewer for the label; empty for a person."""
+        """Keys of the changed checks that were accepted, with the reviewer for the
+        label; empty for a person.
+        """
         by_judge = {
             item.key: REVIEWED for item in self.reviews if item.decision == "accepted"
         }
@@ -476,7 +504,9 @@ class RunState(Frozen):
 
     @property
     def undecided_review(self) -> ChecksReviewed | None:
-        """The review that left the changed checks at hand to a person; None if there is none."""
+        """The review that left the changed checks at hand to a person; None if there is
+        none.
+        """
         key = self.changed_checks.key if self.changed_checks is not None else ""
         return next(
             (
@@ -512,7 +542,9 @@ class RunState(Frozen):
 
     @property
     def validators_green(self) -> bool:
-        """Whether every validator of the goal, hidden ones included, ran in this round and passed, and the results count."""
+        """Whether every validator of the goal, hidden ones included, ran in this round
+        and passed, and the results count.
+        """
         ran = tuple(result.name for result in self.validators)
         passed = ran == (*self.plan.validators, *self.plan.hidden) and all(
             item.passed for item in self.validators
@@ -526,7 +558,9 @@ class RunState(Frozen):
 
     @property
     def lacks_audit(self) -> bool:
-        """Whether a limit ended the run after green validators, before the judge could be asked."""
+        """Whether a limit ended the run after green validators, before the judge could
+        be asked.
+        """
         was_validated = (
             self.status is GoalStatus.CAPPED and self.left is Phase.VALIDATED
         )
@@ -539,9 +573,11 @@ class RunState(Frozen):
 
     @property
     def decided_by_validators(self) -> bool:
-        """Whether the validators alone decide this round: there is no judge, or one is red.
+        """Whether the validators alone decide this round: there is no judge, or one is
+        red.
 
-        If the agent reports that it is blocked, the judge is asked as well, so that an impossible goal ends early.
+        If the agent reports that it is blocked, the judge is asked as well, so that an
+        impossible goal ends early.
         """
         return not self.plan.has_judge or not (
             self.validators_green or self.block_report

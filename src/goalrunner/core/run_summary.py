@@ -1,6 +1,10 @@
-"""The figures of a run: what `summary.json` holds, and what every report shows. Imports no pydantic: `goal list` is quick."""
+"""The figures of a run: what `summary.json` holds, and what every report shows.
 
-# Without `from __future__ import annotations`: `read` compares values with the declared types.
+Imports no pydantic: `goal list` is quick.
+"""
+
+# Without `from __future__ import annotations`: `read` compares values with the declared
+# types.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from types import NoneType, UnionType
@@ -27,8 +31,9 @@ _LARGEST = 1e300
 class RunSummary:
     """The figures of one run, with the names and types of `summary.json`.
 
-    They are made of the state, or read from the file. The file may be of another version, or damaged: a field that is
-    missing there, or has another type, has its default.
+    They are made of the state, or read from the file. The file may be of another
+    version, or damaged: a field that is missing there, or has another type, has its
+    default.
     """
 
     run_id: str = ""
@@ -87,7 +92,8 @@ class RunSummary:
     waits_for: str = ""
     """The limit that it waits for; empty if it does not wait."""
     resume_at: str = ""
-    """ISO 8601: when the limit resets that it waits for, or that ended it; empty: not known, or none."""
+    """ISO 8601: when the limit resets that it waits for, or that ended it; empty: not
+    known, or none."""
     duration: float = 0.0
     waited: float = 0.0
     """Seconds in which it waited for limits to reset; no active time."""
@@ -107,7 +113,10 @@ class RunSummary:
 
     @classmethod
     def of(cls, state: "RunState", *, lost: bool = False) -> "RunSummary":
-        """Return the figures of a state. `lost`: the run has not ended, and its process is gone."""
+        """Return the figures of a state.
+
+        `lost`: the run has not ended, and its process is gone.
+        """
         from goalrunner.core.summary import outcome_of
 
         memory = state.memory
@@ -208,7 +217,10 @@ class RunSummary:
 
     @property
     def checked_rounds(self) -> int:
-        """The rounds that were checked. A baseline that ends the run is its first iteration, but no round."""
+        """The rounds that were checked.
+
+        A baseline that ends the run is its first iteration, but no round.
+        """
         return 0 if self.round == 0 and self.iterations == 1 else self.iterations
 
     @property
@@ -241,7 +253,10 @@ class RunSummary:
 
 
 def _has_type(value: object, declared: Any) -> bool:
-    """Return whether a JSON value has the declared type of a field. An integer is a float, and True is not a number."""
+    """Return whether a JSON value has the declared type of a field.
+
+    An integer is a float, and True is not a number.
+    """
     if isinstance(value, int | float) and declared in (int, float):
         return type(value) in (int, declared) and abs(value) < _LARGEST
     if type(value) is declared or declared is Any:

@@ -1,4 +1,6 @@
-"""The test runners that a command line calls directly, and the parts of a line between its top-level `&&`."""
+"""The test runners that a command line calls directly, and the parts of a line between
+its top-level `&&`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Call:
 
     @property
     def tests(self) -> bool:
-        """Whether it is asked to run tests, rather than to list them or to say its version."""
+        """Whether it is asked to run tests, rather than to list them or to say its
+        version.
+        """
         return not any(
             word.partition("=")[0] in self.runner.idle.split()
             for word in self.arguments
@@ -33,7 +37,8 @@ class Call:
 
 
 def calls(line: str) -> tuple[Call, ...]:
-    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv run python -m pytest`.
+    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv
+    run python -m pytest`.
 
     Calls by a Makefile, a script or another tool are not direct calls.
     """
@@ -47,7 +52,9 @@ def calls(line: str) -> tuple[Call, ...]:
 
 
 def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
-    """Return the arguments of a call of a runner; None if the program is not this runner."""
+    """Return the arguments of a call of a runner; None if the program is not this
+    runner.
+    """
     if program.name not in runner.programs.split() or (
         runner.is_module and not program.module
     ):
@@ -76,7 +83,9 @@ class LinePart:
 
     @property
     def runner(self) -> Runner | None:
-        """The test runner whose exit code is that of the part; None if it is another program's."""
+        """The test runner whose exit code is that of the part; None if it is another
+        program's.
+        """
         deciding = [call for call in self.calls if call.tests and _decides(call)]
         return (
             deciding[-1].runner
@@ -91,9 +100,12 @@ def _decides(call: Call) -> bool:
 
 
 def parts_of(line: str) -> tuple[LinePart, ...]:
-    """Return the parts of a line between its top-level `&&`, in order. They run in one shell, as written.
+    """Return the parts of a line between its top-level `&&`, in order.
 
-    A line that has `||`, `;`, `&` or several lines at its top level is one part, and so is one that cannot be read.
+    They run in one shell, as written.
+
+    A line that has `||`, `;`, `&` or several lines at its top level is one part, and so
+    is one that cannot be read.
     """
     texts = _split(line)
     merged: list[str] = []
@@ -132,7 +144,9 @@ def _commands(text: str) -> Sequence[Command] | None:
 
 
 def _is_separate(command: Command) -> bool:
-    """Return whether the exit code of a command does not decide that of the line, as behind `||` or before `;`."""
+    """Return whether the exit code of a command does not decide that of the line, as
+    behind `||` or before `;`.
+    """
     return command.fallback or (command.lost is not None and command.lost.how != "|")
 
 
@@ -147,15 +161,22 @@ def _prepares(text: str) -> bool:
 
 
 def why_nameless(line: str, *, alone: bool) -> str:
-    """Return why the tests of a line are not known by their names; empty if they may be.
+    """Return why the tests of a line are not known by their names; empty if they may
+    be.
 
     `alone`: nothing else may decide the exit code.
     """
     nameless = [call.runner.name for call in calls(line) if _only_counts(call)]
     if nameless and "junit" not in line.lower():
-        return f"needs the names of tests, and {nameless[0]} prints only their number; use {WITH_NAMES}"
+        return (
+            f"needs the names of tests, and {nameless[0]} prints only their number; "
+            f"use {WITH_NAMES}"
+        )
     if alone and len(parts_of(line)) > 1:
-        return "needs a command that only runs tests; write [[validators]] for each part of the line"
+        return (
+            "needs a command that only runs tests; write [[validators]] for each part "
+            "of the line"
+        )
     return ""
 
 

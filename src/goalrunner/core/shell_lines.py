@@ -1,6 +1,9 @@
-"""A shell line is split into its commands. What is not read is an error: arithmetic, deep substitutions, some quotes.
+"""A shell line is split into its commands.
 
-The commands in substitutions (`$(...)`) are unknown, and the text of here-documents is no command.
+What is not read is an error: arithmetic, deep substitutions, some quotes.
+
+The commands in substitutions (`$(...)`) are unknown, and the text of here-documents is
+no command.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ _SUBSTITUTED = re.compile(
     re.DOTALL,
 )
 _MESSAGE = re.compile(r"\"\$\(cat <<'(\w+)'\n(?:(?!\1\n).*\n)*+\1\n\s*\)\"")
-"""How agents write a long text: `git commit -m "$(cat <<'EOF' ...)"`. Its `cat` runs nothing else."""
+"""How agents write a long text: `git commit -m "$(cat <<'EOF' ...)"`. Its `cat` runs
+nothing else."""
 _ARRAY = re.compile(r"\w+\+?=\([^()'\"`$]*\)")
 _BLANK = re.compile(r"(?:[ \t]|\\\n|#[^\n]*)+")
 _REDIRECTION = re.compile(r"\d*(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
@@ -58,7 +62,9 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Lost:
-    """An exit code that does not count, by the operator behind its command, and the words of the command that counts."""
+    """An exit code that does not count, by the operator behind its command, and the
+    words of the command that counts.
+    """
 
     how: Literal["|", "||", ";", "&"]
     instead: str = ""
@@ -68,8 +74,9 @@ class Lost:
 class Command:
     """One simple command, without redirections. Its words are without quotes.
 
-    `negated`: behind `!`, so its failure is what is wanted. `fallback`: behind `||`, so it only runs if something else
-    failed. `optional`: within if, while or for, so it may not run. `last`: nothing runs after it.
+    `negated`: behind `!`, so its failure is what is wanted. `fallback`: behind `||`, so
+    it only runs if something else failed. `optional`: within if, while or for, so it
+    may not run. `last`: nothing runs after it.
     """
 
     words: tuple[str, ...] = ()
@@ -85,7 +92,9 @@ class Command:
 
 @dataclass(frozen=True)
 class ShellLine:
-    """The commands of a line in their order, and whether it has substitutions, such as `$(...)`."""
+    """The commands of a line in their order, and whether it has substitutions, such as
+    `$(...)`.
+    """
 
     commands: tuple[Command, ...]
     substitutes: bool
@@ -103,13 +112,17 @@ def read_line(text: str) -> ShellLine:
 
 
 class _Tokens:
-    """The words and operators of a text. Redirections and the text of here-documents are left out."""
+    """The words and operators of a text.
+
+    Redirections and the text of here-documents are left out.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
         self._documents: list[tuple[str, bool]] = []
-        """The delimiters of here-documents that follow this line, and whether tabs before their lines do not count."""
+        """The delimiters of here-documents that follow this line, and whether tabs
+        before their lines do not count."""
         self.substitutes = False
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
@@ -193,7 +206,9 @@ class _Tokens:
 
 @dataclass(frozen=True)
 class _Group:
-    """A group that is not closed: the word that opened it, and what holds for it and for the commands in it."""
+    """A group that is not closed: the word that opened it, and what holds for it and
+    for the commands in it.
+    """
 
     opening: str
     outer: Command
@@ -213,7 +228,8 @@ class _Splitter:
         self._words: list[str] = []
         self._assignments: list[str] = []
         self._state: Literal["start", "command", "closed", "head"] = "start"
-        """What is read: the start of a command, its words, what follows a group, or the words behind `for` or `case`."""
+        """What is read: the start of a command, its words, what follows a group, or the
+        words behind `for` or `case`."""
 
     def add(self, part: str, is_word: bool) -> None:
         """Add a part. Raise UnreadableError if it is out of place."""
@@ -282,7 +298,10 @@ class _Splitter:
         self._state = "closed"
 
     def _divide(self, part: str) -> None:
-        """Begin the next part of `if` or a loop. The exit code before it decides what runs."""
+        """Begin the next part of `if` or a loop.
+
+        The exit code before it decides what runs.
+        """
         if (
             not self._groups
             or self._groups[-1].opening in "({"
@@ -343,7 +362,9 @@ class _Splitter:
         )
 
     def _lost(self, index: int) -> Lost | None:
-        """Return why the exit code of a command does not count; None if it does, or decides a condition."""
+        """Return why the exit code of a command does not count; None if it does, or
+        decides a condition.
+        """
         depth = self._behind[index][1]
         for at, (operator, operator_depth) in enumerate(self._behind[index:], index):
             if operator_depth > depth:

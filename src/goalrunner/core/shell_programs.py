@@ -1,4 +1,6 @@
-"""The programs that a shell line starts, also through others: `env A=1`, `uv run`, `sh -c "..."`, `find -exec`, `python -m`."""
+"""The programs that a shell line starts, also through others: `env A=1`, `uv run`, `sh
+-c "..."`, `find -exec`, `python -m`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _DEEPEST = 12
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SHELL_VALUED = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 _UNREAD_SHELL_OPTION = re.compile(r"\+|-$|-(?!-)[^oO]*[oO].")
-"""Options of shells that end elsewhere than those of other programs: `+e`, `-`, and `-oc NAME`."""
+"""Options of shells that end elsewhere than those of other programs: `+e`, `-`, and
+`-oc NAME`."""
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _ANY = "$@"
 """Arguments that are only known when the command runs."""
@@ -38,15 +41,18 @@ class Program(Command):
     """
 
     first_word: str = ""
-    """The first word of its command in the line: that of what starts it, if anything does."""
+    """The first word of its command in the line: that of what starts it, if anything
+    does."""
     through: tuple[str, ...] = ()
     """Names of what starts it, outermost first: ("uv", "coverage", "python")."""
     module: bool = False
     """Whether `words[0]` is a Python module."""
     clean: bool = False
-    """Whether it gets an environment that is not the command's own, or ignores PYTHONPATH."""
+    """Whether it gets an environment that is not the command's own, or ignores
+    PYTHONPATH."""
     folder: str = ""
-    """The folder after the `cd`s before it, relative to the start of the line; a `cd` in a subshell counts as well."""
+    """The folder after the `cd`s before it, relative to the start of the line; a `cd`
+    in a subshell counts as well."""
     starts: bool = False
     """Whether it only starts the programs that follow."""
     problem: str = ""
@@ -69,7 +75,8 @@ class Program(Command):
 
 
 def programs(line: str) -> tuple[Program, ...]:
-    """Return every program that a line starts by itself, in order, without those that only start others.
+    """Return every program that a line starts by itself, in order, without those that
+    only start others.
 
     A line that cannot be read has none.
     """
@@ -77,7 +84,8 @@ def programs(line: str) -> tuple[Program, ...]:
 
 
 def started_programs(line: str) -> tuple[tuple[Program, ...], str]:
-    """Return all programs of a line, outer ones before those that they start, and why the line is not understood.
+    """Return all programs of a line, outer ones before those that they start, and why
+    the line is not understood.
 
     The second text is empty if all programs are known.
     """
@@ -90,7 +98,9 @@ def started_programs(line: str) -> tuple[tuple[Program, ...], str]:
 
 
 def label(line: str) -> str:
-    """Return the name of the main program of a line: that of `cd x && uv run pytest -q` is pytest."""
+    """Return the name of the main program of a line: that of `cd x && uv run pytest -q`
+    is pytest.
+    """
     found = programs(line)
     if not found:
         return PurePosixPath((line.split() or [""])[0]).name
@@ -106,7 +116,10 @@ def label(line: str) -> str:
 
 
 def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
-    """Yield the programs of a script, with what is known of the program that runs it. Raise UnreadableError."""
+    """Yield the programs of a script, with what is known of the program that runs it.
+
+    Raise UnreadableError.
+    """
     line = read_line(script)
     if line.substitutes:
         yield Program(starts=True, problem="it contains a substitution")
@@ -152,7 +165,10 @@ def _with_started(program: Program, depth: int) -> Iterator[Program]:
 
 
 def _started_by(program: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs that a program starts, each with what it starts in turn. Raise UnreadableError."""
+    """Yield the programs that a program starts, each with what it starts in turn.
+
+    Raise UnreadableError.
+    """
     name, words = program.name, program.words
     through = replace(program, through=(*program.through, name))
     if program.module and name != "coverage":
@@ -199,7 +215,9 @@ def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
 
 
 def _of_git(git: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs of `git rebase --exec`, `git bisect run` and `git submodule foreach`."""
+    """Yield the programs of `git rebase --exec`, `git bisect run` and `git submodule
+    foreach`.
+    """
     rest = git.words[_options(git.words, GIT_VALUED)[0] :]
     if rest[:1] == ("rebase",):
         for option, following in pairwise((*rest, "")):
@@ -277,7 +295,9 @@ def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
 
 
 def _from_subcommand(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
-    """Return the words of a wrapper from its subcommand on; none if it has another subcommand."""
+    """Return the words of a wrapper from its subcommand on; none if it has another
+    subcommand.
+    """
     if not wrapper.behind:
         return words
     rest = words[_options(words, frozenset(wrapper.valued.split()))[0] :]
@@ -290,7 +310,10 @@ def _from_subcommand(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...
 
 
 def _executed(find: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs of `find -exec`. The paths that it finds begin with the folder that it searches."""
+    """Yield the programs of `find -exec`.
+
+    The paths that it finds begin with the folder that it searches.
+    """
     roots = [*takewhile(lambda word: not word.startswith("-"), find.words[1:])] or ["."]
     path = f"{roots[0]}{_ANY}" if len(roots) == 1 else _ANY
     rest = iter(find.words)
@@ -308,7 +331,9 @@ def _executed(find: Program, depth: int) -> Iterator[Program]:
 def _options(
     words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()
 ) -> tuple[int, dict[str, str]]:
-    """Return where the operands of a command begin, and its options with their values. An option in `last` ends them.
+    """Return where the operands of a command begin, and its options with their values.
+
+    An option in `last` ends them.
 
     `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.
     """

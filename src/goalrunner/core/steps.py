@@ -1,4 +1,7 @@
-"""The steps in a run's working memory: the runner's own, and those of the agent's plan. A step is done with evidence."""
+"""The steps in a run's working memory. A step is done with evidence.
+
+Some are the runner's own, named `validate-2`; the others are those of the agent's plan.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +10,49 @@ import re
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.run_state import KEPT, Phase, RunState
 
-_RUNNERS = re.compile(
+_RUNNER_STEP = re.compile(
     r"baseline|(?:round|critique|validate|review_checks|audit|confirm|prove)-.*"
 )
 
 
-def is_runners(step: str) -> bool:
-    """Return whether a step is one of the runner's own steps; an agent's plan must not contain these."""
-    return _RUNNERS.fullmatch(step) is not None
+def is_runner_step(step: str) -> bool:
+    """Return whether a step is one of the runner's own.
+
+    An agent's plan must not contain these.
+    """
+    return _RUNNER_STEP.fullmatch(step) is not None
 
 
 def with_step(state: RunState, step: str | None) -> RunState:
-    """Return the state after a step of the runner started. A step that was open before was interrupted.
+    """Return the state after a step of the runner started.
 
-    A step of the agent's plan is pending again: the end of a turn does not prove that it is done.
+    A step that was open before was interrupted. A step of the agent's plan is pending
+    again: the end of a turn does not prove that it is done.
     """
     current, pending = state.memory.current_step, state.memory.pending_steps
-    if current is not None and not is_runners(current):
+    if current is not None and not is_runner_step(current):
         pending = (current, *pending)
-    return state.with_memory(current_step=step, pending_steps=pending).replace(
-        seen="" if step else state.seen
-    )
+    state = state.with_memory(current_step=step, pending_steps=pending)
+    # The evidence of an earlier step is none of this one.
+    return state.replace(seen="") if step else state
 
 
 def with_step_done(state: RunState, evidence: str = "") -> RunState:
-    """Return the state after the current step is done, with its evidence: an observation, or the event itself."""
+    """Return the state after the current step is done.
+
+    Its evidence is an observation, or the event itself.
+    """
     current = state.memory.current_step
     if current is None:
         return state
-    step = current if is_runners(current) else f"round-{state.round}"
+    step = current if is_runner_step(current) else f"round-{state.round}"
     shown_by = evidence or state.seen or f"e{state.memory.version + 1}"
-    return _completed(with_step(state, None), {step: shown_by})
+    return _with_completed(with_step(state, None), {step: shown_by})
 
 
-def _completed(state: RunState, steps: dict[str, str]) -> RunState:
+def _with_completed(state: RunState, steps: dict[str, str]) -> RunState:
     """Return the state with completed steps and their evidence; the newest are kept."""
-    earlier = (step for step in state.memory.completed_steps if step not in steps)
+    earlier = [step for step in state.memory.completed_steps if step not in steps]
     done = (*earlier, *steps)[-KEPT:]
     evidence = {**state.memory.step_evidence, **steps}
     return state.with_memory(
@@ -51,65 +61,71 @@ def _completed(state: RunState, steps: dict[str, str]) -> RunState:
 
 
 def with_plan(state: RunState, event: PlanProposed) -> RunState:
-    """Return the state with the agent's plan, which replaces the one before it except for completed steps."""
-    done = _completed(state, event.completed)
-    current = event.current or done.memory.current_step
+    """Return the state with the agent's plan.
+
+    It replaces the plan before it, except for completed steps.
+    """
+    state = _with_completed(state, event.completed)
+    current = event.current or state.memory.current_step
     if current in event.completed:
         current = f"round-{state.round}" if state.round else None
-    planned = (
+    pending = [
         step
         for step in event.pending
         if step != current and step not in event.completed
-    )
-    runners = (step for step in done.memory.pending_steps if is_runners(step))
-    pending = tuple(dict.fromkeys((*planned, *runners)))
-    return done.with_memory(
-        current_step=current, pending_steps=pending, proposed_stop=event.stop_reason
+    ]
+    pending += filter(is_runner_step, state.memory.pending_steps)
+    return state.with_memory(
+        current_step=current,
+        pending_steps=tuple(dict.fromkeys(pending)),
+        proposed_stop=event.stop_reason,
     )
 
 
 def remaining_steps(state: RunState) -> tuple[str, ...]:
-    """Return the pending steps: those of the agent's plan, then the runner's. None are left after completion."""
+    """Return the pending steps: those of the agent's plan, then the runner's.
+
+    None are left after completion.
+    """
     memory = state.memory
     if state.phase is Phase.ENDED:
         return () if memory.stop_reason == "success" else memory.pending_steps
-    planned = (step for step in memory.pending_steps if not is_runners(step))
-    return tuple(
-        dict.fromkeys(
-            step
-            for step in (*planned, *_upcoming(state))
-            if step != memory.current_step
-        )
-    )
+    steps = [step for step in memory.pending_steps if not is_runner_step(step)]
+    steps += _upcoming(state)
+    return tuple(step for step in dict.fromkeys(steps) if step != memory.current_step)
 
 
 def _upcoming(state: RunState) -> list[str]:
-    """Return the runner's next steps until the goal is proven or the next round starts."""
-    number, plan = state.round, state.plan
-    again = [f"round-{number + 1}"]
-    audit = [f"audit-{number}"] if plan.has_judge else []
+    """Return the runner's next steps, until the goal is proven or a round starts."""
+    plan = state.plan
+    next_round = [f"round-{state.round + 1}"]
+    audit = [f"audit-{state.round}"] if plan.has_judge else []
     match state.phase:
+        case Phase.READY if plan.takes_baseline:
+            return ["baseline", *next_round]
         case Phase.READY:
-            return [*(["baseline"] if plan.takes_baseline else []), *again]
+            return next_round
         case Phase.BASELINED:
             is_green = state.baseline is not None and state.baseline.standing == "green"
-            return audit if is_green and not plan.needs_round else again
+            return audit if is_green and not plan.needs_round else next_round
         case Phase.WORKING | Phase.WORKED:
-            critique = (
-                [f"critique-{number}"]
-                if plan.is_scored and state.critique is None
-                else []
-            )
-            return [
-                *critique,
-                *([f"validate-{number}"] if plan.validators else []),
-                *audit,
-            ]
+            return [*_checks(state), *audit]
         case Phase.VALIDATED if not state.decided_by_validators:
             return audit
         case Phase.VALIDATED | Phase.JUDGED:
-            return [] if state.verdict is not None and state.verdict.complete else again
+            is_complete = state.verdict is not None and state.verdict.complete
+            return [] if is_complete else next_round
+        case Phase.CONFIRMED if not state.confirmed:
+            return next_round
         case _:
-            return (
-                again if state.phase is Phase.CONFIRMED and not state.confirmed else []
-            )
+            return []
+
+
+def _checks(state: RunState) -> list[str]:
+    """Return the steps between the agent's turn and the audit."""
+    steps = []
+    if state.plan.is_scored and state.critique is None:
+        steps.append(f"critique-{state.round}")
+    if state.plan.validators:
+        steps.append(f"validate-{state.round}")
+    return steps

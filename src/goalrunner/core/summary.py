@@ -1,4 +1,6 @@
-"""The evidence table, outcome and summary of a run, and the JSON Schemas of all records."""
+"""The evidence table, outcome and summary of a run, and the JSON Schemas of all
+records.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _EXIT = re.compile(r"exit (\d+)")
 
 
 class SnapshotHistory:
-    """The snapshots of a run: all that were taken, and those that each round found and left; round 0 is the start."""
+    """The snapshots of a run: all that were taken, and those that each round found and
+    left; round 0 is the start.
+    """
 
     def __init__(self) -> None:
         self.taken: list[
@@ -85,7 +89,9 @@ class SnapshotHistory:
 
 
 class EvidenceIndex:
-    """The observations and claims of a run, and which of them were outdated at the last verdict."""
+    """The observations and claims of a run, and which of them were outdated at the last
+    verdict.
+    """
 
     def __init__(self) -> None:
         self.items: list[Observation | Claim] = []
@@ -124,7 +130,8 @@ class EvidenceIndex:
         output: Callable[[ArtifactRef], bytes],
         message: Callable[[TranscriptRef], Message],
     ) -> Trail:
-        """Return the observations and claims so far, whose texts these functions read."""
+        """Return the observations and claims so far, whose texts these functions
+        read."""
 
         def read(item: Observation | Claim) -> str:
             if isinstance(item, Observation):
@@ -148,7 +155,9 @@ class EvidenceIndex:
     def table(
         self, verdict: GoalVerdict, results: Sequence[ValidatorResult] = ()
     ) -> tuple[EvidenceRow, ...]:
-        """Return a row for each citation of each criterion, then one for each validator's result."""
+        """Return a row for each citation of each criterion, then one for each
+        validator's result.
+        """
         rows = []
         for criterion in verdict.criteria:
             missing = "" if criterion.satisfied else criterion.missing
@@ -221,7 +230,9 @@ class EvidenceIndex:
 def evidence_of(
     records: Iterable[Record],
 ) -> tuple[RunState | None, tuple[EvidenceRow, ...]]:
-    """Return the state that the records fold to (None for an empty log), and the evidence table of its last verdict."""
+    """Return the state that the records fold to (None for an empty log), and the
+    evidence table of its last verdict.
+    """
     index, state = EvidenceIndex(), None
     for record in records:
         state = apply(state, record)
@@ -230,7 +241,10 @@ def evidence_of(
 
 
 def last_verdict(state: RunState) -> GoalVerdict | None:
-    """Return the last verdict; None only if no round was checked. One that is not complete says what is missing."""
+    """Return the last verdict; None only if no round was checked.
+
+    One that is not complete says what is missing.
+    """
     verdict, problem = state.verdict, state.audit_problem
     unasked = state.status is GoalStatus.FAILED and (
         state.memory.current_step or ""
@@ -262,7 +276,11 @@ def outcome_of(
     evidence: tuple[EvidenceRow, ...] = (),
     lost: bool = False,
 ) -> GoalOutcome:
-    """Return the outcome of a state, also of a run that has not ended (status `running`). `lost`: its process is gone."""
+    """Return the outcome of a state, also of a run that has not ended (status
+    `running`).
+
+    `lost`: its process is gone.
+    """
     return GoalOutcome(
         run_id=state.goal.run_id,
         parent=state.goal.parent,
@@ -325,7 +343,10 @@ _MODELS: dict[str, Any] = {
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """Return the JSON Schema of goal files, outcomes, states or log records. Raise UsageError for another name."""
+    """Return the JSON Schema of goal files, outcomes, states or log records.
+
+    Raise UsageError for another name.
+    """
     if name not in _MODELS:
         raise UsageError(
             f"there is no schema {name!r:.40}", f"known: {', '.join(_MODELS)}"

@@ -1,4 +1,6 @@
-"""What is known of other programs: the one table that the readers of command lines, reports and projects look into."""
+"""What is known of other programs: the one table that the readers of command lines,
+reports and projects look into.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Runner:
     filters: str = ""
     """Options that select tests."""
     varying: str = ""
-    """Options with which the selection of tests depends on what changed or failed before."""
+    """Options with which the selection of tests depends on what changed or failed
+    before."""
     commands: str = ""
     """Subcommands that run tests; empty: it needs none."""
     option: str = ""
@@ -34,7 +37,10 @@ PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
 PYTEST = Runner(
     name="pytest",
     programs="pytest py.test",
-    idle="--collect-only --collectonly --co --version -V -VV --help -h --fixtures --markers --setup-plan --setup-only",
+    idle=(
+        "--collect-only --collectonly --co --version -V -VV --help -h --fixtures "
+        "--markers --setup-plan --setup-only"
+    ),
     filters="-k -m --deselect --ignore --ignore-glob",
     varying="--testmon --picked --lf --last-failed",
 )
@@ -45,7 +51,10 @@ JEST = Runner(
     name="jest",
     programs="jest jest.js",
     idle="--listTests --version --showConfig",
-    filters="-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests --selectProjects",
+    filters=(
+        "-o -t --testNamePattern --testPathIgnorePatterns --findRelatedTests "
+        "--selectProjects"
+    ),
     varying="--onlyChanged --onlyFailures --changedSince --lastCommit",
 )
 VITEST = Runner(
@@ -117,7 +126,8 @@ PROJECT_FILES = (
         "dune-project",
     ),
 )
-"""Files that stand in the folder of a project, or of a part of one that has its own packages or targets."""
+"""Files that stand in the folder of a project, or of a part of one that has its own
+packages or targets."""
 
 _JAVASCRIPT = (
     "tsconfig*.json",
@@ -181,7 +191,8 @@ CONFIGURATION: dict[str, tuple[str, ...]] = {
     "bazel": (".bazelrc",),
     **dict.fromkeys(("dart", "flutter"), ("dart_test.yaml",)),
 }
-"""The files that configure programs, as patterns of .gitignore, beside those that begin with the program's name."""
+"""The files that configure programs, as patterns of .gitignore, beside those that begin
+with the program's name."""
 
 CONFIGURED_BY_NAME = frozenset(
     """
@@ -189,7 +200,8 @@ CONFIGURED_BY_NAME = frozenset(
     phpunit rspec invoke pre-commit prek lefthook lint-staged detekt checkstyle
     """.split()
 )
-"""Further programs, beside checkers, whose configuration begins with their names: tox.ini, .nycrc, jest.config.js."""
+"""Further programs, beside checkers, whose configuration begins with their names:
+tox.ini, .nycrc, jest.config.js."""
 
 CHECKERS = frozenset(
     """
@@ -210,7 +222,8 @@ PACKAGE_MANAGERS = {
     "bun": "bun.lock",
     "npm": "package-lock.json",
 }
-"""Programs that run the scripts of package.json, with their lock files; npm works with those of others as well."""
+"""Programs that run the scripts of package.json, with their lock files; npm works with
+those of others as well."""
 
 PYTHON_TOOLS = frozenset(
     """
@@ -218,7 +231,8 @@ PYTHON_TOOLS = frozenset(
     sphinx twine uv
     """.split()
 )
-"""Modules that are started with `python -m` to check or build a project. The agent's work does not provide them."""
+"""Modules that are started with `python -m` to check or build a project. The agent's
+work does not provide them."""
 
 PROJECT_RUNNERS = {
     "uv": "uv.lock",
@@ -231,7 +245,8 @@ PROJECT_RUNNERS = {
     "tox": "",
     "nox": "",
 }
-"""Programs that run a command in an environment of the project, wherever PATH leads, with their lock files."""
+"""Programs that run a command in an environment of the project, wherever PATH leads,
+with their lock files."""
 
 PROGRAM_FOLDERS = (".venv/bin", "venv/bin", "node_modules/.bin")
 """Folders of a project in which programs are installed."""
@@ -247,21 +262,27 @@ DAEMONS = (
     "docker-compose",
     "podman",
 )
-"""Programs that do their work in a daemon outside of the check's namespace, which sees the live workspace."""
+"""Programs that do their work in a daemon outside of the check's namespace, which sees
+the live workspace."""
 
 
 @dataclass(frozen=True)
 class Wrapper:
-    """How the command in the arguments of a program is found. Texts are lists of words."""
+    """How the command in the arguments of a program is found.
+
+    Texts are lists of words.
+    """
 
     valued: str = ""
     """Options that take a value."""
     operands: int = 0
     """Words of the program's own before the command."""
     behind: str = ""
-    """Subcommands, with commas between them, one of which must be first; empty: none is needed."""
+    """Subcommands, with commas between them, one of which must be first; empty: none is
+    needed."""
     clean: str = ""
-    """Options with which the command gets an environment of its own; `always`: without any."""
+    """Options with which the command gets an environment of its own; `always`: without
+    any."""
     starts_module: bool = False
     """Whether it starts the Python module that its option -m names."""
 
@@ -275,8 +296,14 @@ _SUDO = """
     -u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -r --role -t --type -T --command-timeout
     -U --other-user -R --chroot
 """
-_XARGS = "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines --max-procs --max-chars"
-_COVERAGE = "-m --source --source-pkgs --omit --include --rcfile --data-file --context --concurrency"
+_XARGS = (
+    "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines "
+    "--max-procs --max-chars"
+)
+_COVERAGE = (
+    "-m --source --source-pkgs --omit --include --rcfile --data-file --context "
+    "--concurrency"
+)
 _TIMEOUT = Wrapper("-k --kill-after -s --signal", operands=1)
 _CONDA = Wrapper("-n --name -p --prefix --cwd", behind="run")
 

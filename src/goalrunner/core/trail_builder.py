@@ -1,7 +1,9 @@
-"""The trail of a chat or a transcript: calls are paired with their results, and files that the agent wrote are noted.
+"""The trail of a chat or a transcript: calls are paired with their results, and files
+that the agent wrote are noted.
 
-Results of tools are observations, texts of the agent are claims. What a person wrote is kept apart from both. A later command
-that prints a file of the agent proves nothing, so its output is marked as forgeable.
+Results of tools are observations, texts of the agent are claims. What a person wrote is
+kept apart from both. A later command that prints a file of the agent proves nothing, so
+its output is marked as forgeable.
 """
 
 from __future__ import annotations
@@ -76,9 +78,13 @@ _COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A tool call. `given` are its string arguments; `waiting` is how many calls with its id have no result.
+    """A tool call.
 
-    `number` is its place among the calls, `path` the only file on which its result depends.
+    `given` are its string arguments; `waiting` is how many calls with its id have no
+    result.
+
+    `number` is its place among the calls, `path` the only file on which its result
+    depends.
     """
 
     tool: str = "tool"
@@ -92,7 +98,9 @@ class _Call:
     path: str = ""
 
     def beside(self, other: _Call) -> _Call:
-        """Return what holds for a result of one of two calls with the same id: which of them is not known."""
+        """Return what holds for a result of one of two calls with the same id: which of
+        them is not known.
+        """
         given, forgeable = self.given | other.given, self.forgeable or other.forgeable
         summary, waiting = self.summary or other.summary, self.waiting + 1
         return _Call(
@@ -107,10 +115,13 @@ class _Call:
 
 
 class TrailBuilder:
-    """Collects the items of a chat in order. `reporter` is the program that reports the results, if it is an external one.
+    """Collects the items of a chat in order.
 
-    `subagents`: whether results of tools with names like `task` are reports of other agents, and so claims. `store`
-    keeps a text elsewhere and returns its place; `read` returns the text at a place.
+    `reporter` is the program that reports the results, if it is an external one.
+
+    `subagents`: whether results of tools with names like `task` are reports of other
+    agents, and so claims. `store` keeps a text elsewhere and returns its place; `read`
+    returns the text at a place.
     """
 
     def __init__(
@@ -138,13 +149,19 @@ class TrailBuilder:
         self._user_texts: list[UserText] = []
 
     def user(self, text: str = "") -> None:
-        """Begin a round with a message of the user. What a person wrote in it is kept; without a text that is unknown."""
+        """Begin a round with a message of the user.
+
+        What a person wrote in it is kept; without a text that is unknown.
+        """
         self._round += 1
         if own := persons_text(text):
             self._user_texts.append(UserText(self._round, own))
 
     def claimed(self, text: str, *, summary: bool = False) -> None:
-        """Add a text of the agent, which is a claim. `summary`: of a sub-agent or an earlier conversation."""
+        """Add a text of the agent, which is a claim.
+
+        `summary`: of a sub-agent or an earlier conversation.
+        """
         if text.strip():
             self._response = self._response if summary else len(self._items)
             self._items.append(Claim(round=self._round))
@@ -162,8 +179,9 @@ class TrailBuilder:
     ) -> None:
         """Note a tool call with its arguments, a dict or a text.
 
-        `summary`: its result is the report of another agent. `writes`: files that it writes and its arguments omit.
-        `started`: a time before it started, in nanoseconds since 1970, if one is known.
+        `summary`: its result is the report of another agent. `writes`: files that it
+        writes and its arguments omit. `started`: a time before it started, in
+        nanoseconds since 1970, if one is known.
         """
         line = command_of(arguments)
         self._called += 1
@@ -196,7 +214,8 @@ class TrailBuilder:
         self._order.changed(self._called, [path])
 
     def tool(self, identifier: str) -> str:
-        """Return the tool of a call that waits for its result; empty if there is none."""
+        """Return the tool of a call that waits for its result; empty if there is
+        none."""
         call = self._calls.get(identifier)
         return call.tool if call and call.waiting else ""
 
@@ -205,7 +224,8 @@ class TrailBuilder:
     ) -> None:
         """Add the result of a call, or of a tool whose call is not known.
 
-        It is an observation, except for a sub-agent's report and a result that only repeats an argument (`finish`).
+        It is an observation, except for a sub-agent's report and a result that only
+        repeats an argument (`finish`).
         """
         known = self._calls.pop(identifier, None)
         call = known or _Call(
@@ -222,7 +242,8 @@ class TrailBuilder:
             self._calls[identifier] = replace(
                 call, tool="tool", command="", given=given, waiting=left
             )
-        # TaskOutput returns the output of a background command, or the report of another agent.
+        # TaskOutput returns the output of a background command, or the report of
+        # another agent.
         is_output = self._subagents and call.tool == "TaskOutput"
         is_report = call.summary or (is_output and _COMMAND_TASK not in text[:_HEAD])
         if is_report or text.strip() in call.given:
@@ -247,7 +268,11 @@ class TrailBuilder:
         self._places.append(self._store(text))
 
     def finish(self, deliverable: Deliverable) -> Trail:
-        """Return the trail. If the response is the deliverable, the last text of the agent is an observation."""
+        """Return the trail.
+
+        If the response is the deliverable, the last text of the agent is an
+        observation.
+        """
         if deliverable == "response" and self._response is not None:
             number, identifier = (
                 self._items[self._response].round,
@@ -289,7 +314,8 @@ def command_of(arguments: Any) -> str | None:
 def _shown(tool: str, arguments: Any, line: str | None) -> str:
     """Return the command line, the path of a file tool, or else the arguments.
 
-    Other texts are left out only for tools that write files: their results are marked as forgeable.
+    Other texts are left out only for tools that write files: their results are marked
+    as forgeable.
     """
     if line is not None:
         return line
@@ -324,7 +350,9 @@ def _is_writer(tool: str) -> bool:
 
 
 def _only_path(tool: str, arguments: Any) -> str:
-    """Return the file that a tool reads or writes; empty for a tool that may look at others."""
+    """Return the file that a tool reads or writes; empty for a tool that may look at
+    others.
+    """
     given = arguments if isinstance(arguments, dict) else {}
     return (
         next(filter(None, map(text, map(given.get, _PATHS))), "")
@@ -360,7 +388,9 @@ class WrittenFiles:
         """Those that were added since this list was cleared."""
 
     def __contains__(self, path: str) -> bool:
-        """Return whether a path, absolute or relative to a folder that is not known, is one of them."""
+        """Return whether a path, absolute or relative to a folder that is not known, is
+        one of them.
+        """
         path = posixpath.normpath(path)
         known = self._by_name.get(posixpath.basename(path), ())
         return any(
@@ -376,7 +406,9 @@ class WrittenFiles:
             self.newest.append(path)
 
     def of_call(self, tool: str, arguments: Any, command: str | None) -> str:
-        """Note what a call writes; return the first file written by the agent whose content its output may show."""
+        """Note what a call writes; return the first file written by the agent whose
+        content its output may show.
+        """
         if command is not None:
             return self._of_command(command[:_LONGEST])
         given = arguments if isinstance(arguments, dict) else {}
@@ -399,7 +431,8 @@ class WrittenFiles:
         return self._first(paths)
 
     def _of_command(self, command: str) -> str:
-        # Without here-documents and quoted texts, which may contain anything; `$OUT/x` is the path OUT/x.
+        # Without here-documents and quoted texts, which may contain anything; `$OUT/x`
+        # is the path OUT/x.
         line = re.sub(
             r"[${}]",
             "",
@@ -420,15 +453,18 @@ class WrittenFiles:
 
 
 _AUTHORS: dict[Any, bool] = {"user": False, "assistant": True}
-"""Roles of messages with results in blocks, and whether these are results of tools that ran at the provider."""
+"""Roles of messages with results in blocks, and whether these are results of tools that
+ran at the provider."""
 
 
 def trail_of(
     messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace"
 ) -> Trail:
-    """Return the trail of a chat in OpenAI's format, oldest first: observations numbered from o1, rounds by user messages.
+    """Return the trail of a chat in OpenAI's format, oldest first: observations
+    numbered from o1, rounds by user messages.
 
-    `content` is a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for calls and results.
+    `content` is a string, None or a list of blocks, also those of Anthropic, Strands
+    and Bedrock for calls and results.
     """
     trail = TrailBuilder(subagents=False)  # a program's own tools may have any name
     for message in messages:
@@ -439,7 +475,9 @@ def trail_of(
 def add_message(
     trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool = False
 ) -> None:
-    """Add a chat message: text of the assistant is a claim, results of tools are observations unless all are `claims`."""
+    """Add a chat message: text of the assistant is a claim, results of tools are
+    observations unless all are `claims`.
+    """
     content, role = message.get("content"), message.get("role")
     said, tool = clean(text_of(content)), ""
     results = [

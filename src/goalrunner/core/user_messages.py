@@ -1,4 +1,6 @@
-"""What a person wrote to an agent, among texts that have the role of the user: programs write many of those."""
+"""What a person wrote to an agent, among texts that have the role of the user: programs
+write many of those.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from collections.abc import Iterable
 from goalrunner.core.errors import shortened
 
 ORIGIN = "origin"
-"""The key of a message with the role of the user that says who wrote it, if that is not a person."""
+"""The key of a message with the role of the user that says who wrote it, if that is not
+a person."""
 
 LONGEST_USER_TEXT = 4_000
 """Characters of one message of a person that are kept: both ends of a longer one."""
@@ -19,7 +22,8 @@ _SHORT = 40
 _REMINDER = re.compile(r"<(system-reminder|EXTRA_INFO)>.*?</\1>", re.DOTALL)
 _OF_PROGRAMS = re.compile(
     r"\s*(?:"
-    # What Claude Code, Codex, Gemini CLI and OpenHands add, and results of tools in texts of the user.
+    # What Claude Code, Codex, Gemini CLI and OpenHands add, and results of tools in
+    # texts of the user.
     r"<(?:system|command-|local-command|task-notification|bash-|environment_context|user_instructions|permissions"
     r"|turn_aborted|session_context|user_action|tool_response|tool_result|function_results?|observation|returncode"
     r"|output|system-|uploaded_files|hook|skill)"
@@ -29,7 +33,10 @@ _OF_PROGRAMS = re.compile(
     r")",
 )
 _OF_RUNNER = (
-    "Clean up first, then run your checks last: a result counts only if nothing changed after it.",
+    (
+        "Clean up first, then run your checks last: a result counts only if nothing "
+        "changed after it."
+    ),
     "When you finish, this is run to check your work:\n- ",
     "The objective is unchanged:\n\n",
     "Go on with the objective (round ",
@@ -38,11 +45,13 @@ _OF_RUNNER = (
     "You have worked on this before, and do not remember it.",
     "That does not meet the goal yet. ",
 )
-"""Words of the runner's own prompts, each of which has at least one of them unless it is the objective alone."""
+"""Words of the runner's own prompts, each of which has at least one of them unless it
+is the objective alone."""
 
 
 def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
-    """Return what a person wrote in a text with the role of the user; empty for prompts, reminders and results.
+    """Return what a person wrote in a text with the role of the user; empty for
+    prompts, reminders and results.
 
     `prompts` are texts that the runner sent to the agent. A long text is shortened.
     """
@@ -58,5 +67,7 @@ def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
 
 
 def _repeats(text: str, prompt: str) -> bool:
-    """Return whether a text is a prompt, or contains one that is too long to be there by chance."""
+    """Return whether a text is a prompt, or contains one that is too long to be there
+    by chance.
+    """
     return text == prompt or (len(prompt) >= _SHORT and prompt in text)

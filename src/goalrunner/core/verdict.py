@@ -13,7 +13,8 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef
 
 FEEDBACK_TAIL = 4_000
-"""Characters of a validator's output that go back to the agent; the last ones, where test runners put their summary."""
+"""Characters of a validator's output that go back to the agent; the last ones, where
+test runners put their summary."""
 
 _TAIL_OF_NPM = re.compile(
     r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?"
@@ -26,7 +27,10 @@ _SHOWN = 160
 
 
 class ValidationOutcome(Frozen):
-    """What a Python validator may return: passed or not, and what to tell the agent. (Source: Strands' GoalLoop.)"""
+    """What a Python validator may return: passed or not, and what to tell the agent.
+
+    (Source: Strands' GoalLoop.)
+    """
 
     passed: bool = Field(strict=True)
     feedback: str | None = None
@@ -75,9 +79,11 @@ class SuiteRecord(Frozen):
     quiet: bool = False
     """The summary may be missing in a green run: `pytest >log || cat log`"""
     proves: bool = False
-    """The collected tests explain the exit code of the whole line: no other program of it decided."""
+    """The collected tests explain the exit code of the whole line: no other program of
+    it decided."""
     below_threshold: bool = False
-    """It is red, no test failed, and a test runner reports that its coverage threshold is not reached."""
+    """It is red, no test failed, and a test runner reports that its coverage threshold
+    is not reached."""
 
 
 Ending = Literal["passed", "failed", "skipped", "xfailed", ""]
@@ -85,14 +91,18 @@ Ending = Literal["passed", "failed", "skipped", "xfailed", ""]
 
 
 class CollectedTests(Frozen):
-    """The tests that the runners of a validator collected, by their ids: `tests/test_a.py::test_b`."""
+    """The tests that the runners of a validator collected, by their ids:
+    `tests/test_a.py::test_b`.
+    """
 
     endings: Mapping[str, Ending] = Field(default_factory=dict)
     """Every collected test. The file of an id is relative to the workspace."""
     skipped_at: Mapping[str, str] = Field(default_factory=dict)
-    """The file in which a test was skipped, by the test's id, where the runner says so; relative to the workspace."""
+    """The file in which a test was skipped, by the test's id, where the runner says so;
+    relative to the workspace."""
     whole: bool = True
-    """Whether no test is missing: no early end, no file that could not be collected, no runner without ids."""
+    """Whether no test is missing: no early end, no file that could not be collected, no
+    runner without ids."""
 
 
 NOT_PASSED = "not passed"
@@ -131,21 +141,26 @@ class ValidatorResult(Frozen):
     """Tests that passed or failed, in records of older runs."""
     suite: SuiteRecord = SuiteRecord()
     tests: CollectedTests | None = Field(None, exclude=True)
-    """The collected tests; None if no runner gave ids. The log does not contain them."""
+    """The collected tests; None if no runner gave ids. The log does not contain
+    them."""
     output: ArtifactRef | None = None
     observation: str = ""
     '''The id under which the judge sees it, "o12"'''
 
     @property
     def is_silent(self) -> bool:
-        """Whether it only says that it did not pass, like a callable that returned False."""
+        """Whether it only says that it did not pass, like a callable that returned
+        False.
+        """
         return (
             not self.passed and self.summary == NOT_PASSED and not self.feedback.strip()
         )
 
     @property
     def remark(self) -> str:
-        """One line for people: the summary, and the last line of the output beside a bare exit code."""
+        """One line for people: the summary, and the last line of the output beside a
+        bare exit code.
+        """
         summary = self.summary or self.reason.replace("_", " ")
         if self.passed or not _BARE.fullmatch(summary):
             return summary
@@ -159,7 +174,9 @@ class ValidatorResult(Frozen):
 
 
 def identifier_of(text: str) -> str:
-    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, ` O12 `; another text as it is."""
+    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, `
+    O12 `; another text as it is.
+    """
     found = _ID.fullmatch(text.strip().strip("[]").strip())
     return found[0].lower() if found else text
 
@@ -174,7 +191,9 @@ def obstacle_of(results: Sequence[ValidatorResult]) -> str:
 
 
 class Citation(Frozen):
-    """An observation and what is quoted from it: words of its output, or a fact of its heading ("exit 0")."""
+    """An observation and what is quoted from it: words of its output, or a fact of its
+    heading ("exit 0").
+    """
 
     observation: str
     '''"o12"'''
@@ -205,7 +224,10 @@ class CriterionVerdict(Frozen):
 
 
 class GoalVerdict(Frozen):
-    """Whether the goal is provably complete. `missing` is sent to the agent. (Source: OpenHands' goal loop.)"""
+    """Whether the goal is provably complete.
+
+    `missing` is sent to the agent. (Source: OpenHands' goal loop.)
+    """
 
     score: float = Field(ge=0, le=1)
     """Probability that the whole objective is provably done."""
@@ -269,9 +291,11 @@ def verdict_of(
     refusal: str = "",
     protected_changes: Sequence[str] = (),
 ) -> GoalVerdict:
-    """Return the runner's own verdict: complete if there are validators and all are green.
+    """Return the runner's own verdict: complete if there are validators and all are
+    green.
 
-    `refusal` says why the results do not count. `protected_changes` are files that validators saw in their original state.
+    `refusal` says why the results do not count. `protected_changes` are files that
+    validators saw in their original state.
     """
     red = [result for result in results if not result.passed]
     passed = bool(results) and not red and not refusal
@@ -299,7 +323,9 @@ def verdict_of(
 def agent_feedback(
     verdict: GoalVerdict, results: Sequence[ValidatorResult]
 ) -> str | None:
-    """Return the feedback for the agent; None if the validators only say that they did not pass."""
+    """Return the feedback for the agent; None if the validators only say that they did
+    not pass.
+    """
     silent = all(result.is_silent for result in results if not result.passed)
     if (
         verdict.source == "validators"
@@ -311,18 +337,22 @@ def agent_feedback(
 
 
 def protected_message(lines: Sequence[str]) -> str:
-    """Return what the agent reads about paths that validators saw in their original state; empty if there are none."""
+    """Return what the agent reads about paths that validators saw in their original
+    state; empty if there are none.
+    """
     more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
     listed = "".join(f"\n- {line}" for line in lines[:10])
     return (
-        f"The validators ran with the original content of these files, not as you changed them:{listed}{more}"
+        "The validators ran with the original content of these files, not as you "
+        f"changed them:{listed}{more}"
         if lines
         else ""
     )
 
 
 def _summary_and_feedback(result: ValidatorResult) -> str:
-    """Return summary and feedback, without the summary if the feedback begins with it."""
+    """Return summary and feedback, without the summary if the feedback begins with
+    it."""
     summary, feedback = result.summary.strip(), result.feedback.strip()
     first = " ".join(feedback.partition("\n")[0].split())
     if first.startswith(summary.removesuffix("…")):
@@ -370,11 +400,14 @@ _VARYING = (
         "<number>",
     ),
 )
-"""Patterns of text that varies between two runs of the same check, and their replacements."""
+"""Patterns of text that varies between two runs of the same check, and their
+replacements."""
 
 
 def normalised(text: str) -> str:
-    """Return a text without durations, times, temporary paths, addresses and ids, its lines in a fixed order."""
+    """Return a text without durations, times, temporary paths, addresses and ids, its
+    lines in a fixed order.
+    """
     for pattern, name in _VARYING:
         text = pattern.sub(name, text)
     return "\n".join(

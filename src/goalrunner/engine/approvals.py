@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+from goalrunner.core.approval_rules import expires_at, is_late
+from goalrunner.core.endings import end_by_denial
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.core.goal_tables import ApprovalKind
-from goalrunner.core.limits import end_by_denial, expires_at, is_late
 from goalrunner.core.observation import OWNER, Observation
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.engine.journal import Parts, RunJournal

@@ -13,7 +13,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.run_state import Interruption
-from goalrunner.core.steps import is_runners
+from goalrunner.core.steps import is_runner_step
 from goalrunner.core.summary import NOT_SAID
 
 ResumePrompt = str | Callable[[str | None], str | Sequence[Mapping[str, Any]]]
@@ -257,13 +257,13 @@ def settle_plan(plan: PlanProposed, find: Find) -> tuple[PlanProposed, str]:
         f"- completed step {numbers[step]} is not accepted: {why}"
         for step, why in refusals.items()
     ]
-    if any(map(is_runners, (*plan.pending, plan.current))):
+    if any(map(is_runner_step, (*plan.pending, plan.current))):
         lines.append(
             "- names such as round-1 and audit-1 are the runner's own steps; they are left out"
         )
     accepted = {
-        "current": "" if is_runners(plan.current) else plan.current,
-        "pending": tuple(step for step in plan.pending if not is_runners(step)),
+        "current": "" if is_runner_step(plan.current) else plan.current,
+        "pending": tuple(step for step in plan.pending if not is_runner_step(step)),
         "completed": {
             step: shown
             for step, shown in plan.completed.items()
@@ -277,7 +277,7 @@ def settle_plan(plan: PlanProposed, find: Find) -> tuple[PlanProposed, str]:
 
 
 def _plan_refusal(step: str, shown: str, find: Find) -> str:
-    if is_runners(step):
+    if is_runner_step(step):
         return "its name is one of the runner's own"
     if (observation := find(shown)) is None:
         return f"there is no result {shown}"

@@ -20,9 +20,10 @@ from goalrunner.core.agent_ports import (
     Unfinished,
 )
 from goalrunner.core.agent_preset import BudgetName
+from goalrunner.core.approval_rules import rule_for
+from goalrunner.core.budgets import shortfall
 from goalrunner.core.errors import BudgetExhausted
 from goalrunner.core.events import Account, Record
-from goalrunner.core.limits import rule_for, shortfall
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import (
     OWNER,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import TypeVar, assert_never
 
-from goalrunner.core import decision, events, limits
+from goalrunner.core import decision, endings, events
 from goalrunner.core.agent_ports import (
     Closing,
     Conversation,
@@ -171,7 +171,7 @@ class Run:
                 return await work()
         except TimeoutError:
             return (
-                limits.timed_out(self.state)
+                endings.timed_out(self.state)
                 if deadline is not None and deadline.expired()
                 else self._crashed()
             )
@@ -182,11 +182,11 @@ class Run:
             self.end(finish)
             raise
         except InterruptedByValidatorError:
-            return limits.interrupted(signal.SIGINT)
+            return endings.interrupted(signal.SIGINT)
         except RecordError:
             raise
         except GoalError as error:
-            return limits.end_by_error(self.state, error)
+            return endings.end_by_error(self.state, error)
         except Exception:
             return self._crashed()
 
@@ -208,7 +208,7 @@ class Run:
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
             finish = self._cut_off()
         elif isinstance(error, GoalError):
-            finish = limits.end_by_error(self.state, error)
+            finish = endings.end_by_error(self.state, error)
         else:
             message = f"{type(error).__name__}: {error}"
             finish = events.RunEnded(
@@ -222,7 +222,7 @@ class Run:
 
     def _cut_off(self) -> events.RunEnded:
         if self._cancelled is None:
-            return limits.interrupted(self._signal)
+            return endings.interrupted(self._signal)
         return events.RunEnded(
             stop_reason=StopReason.CANCELLED, message=self._cancelled
         )
@@ -358,7 +358,7 @@ class Run:
         )
         if outage is None and not is_kept:
             raise error
-        end = limits.end_by_error(self.state, error)
+        end = endings.end_by_error(self.state, error)
         failed = events.WorkFailed(
             account=account,
             kind=outage.kind if outage is not None else "permanent",
@@ -442,10 +442,10 @@ class Run:
             )
         except BudgetExhausted:
             return await self._cut(
-                brief.round, "its budget is spent", limits.out_of_budget(self.state)
+                brief.round, "its budget is spent", endings.out_of_budget(self.state)
             )
         except DeadlineReached as cut:
-            return await self._cut(brief.round, str(cut), limits.timed_out(self.state))
+            return await self._cut(brief.round, str(cut), endings.timed_out(self.state))
         except TurnCut as cut:
             return await self._cut(brief.round, str(cut))
         return None
