@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import tomllib
 from pathlib import Path
 
 from goalrunner.system import processes
@@ -165,6 +166,39 @@ def test_a_detached_run_goes_on_without_its_terminal_and_waits_for_a_decision(
         assert watching.end() == 0, watching.shown
     assert "complete" in (folder / "output.log").read_text()
     assert (goal("status", cwd=place).code, list(own_home.glob("*.log"))) == (0, [])
+
+
+def test_a_detached_command_has_the_arguments_and_the_folder_that_it_was_called_with(
+    place: Path, own_home: Path
+) -> None:
+    """The command line is that of `main`, and not that of the process, which is another program here."""
+    folder = place / "goals"
+    folder.mkdir()
+    path = sleeping_goal(folder, "touch done")
+    path.write_text(path.read_text().replace('path = "."', 'path = ".."'))
+    text = "--detach"  # a value that looks like the option
+    started = goal(
+        "run", "goals/goal.toml", "--constraint", text, "--detach", "--json", "--timeout", "1",
+        "--model", recording(place / "never.jsonl", agent("", shell("sleep 60"))), cwd=place,
+    )  # fmt: skip
+    run = json.loads(started.out)["run_id"]
+    _await_end(place, run, "capped (timeout)")
+    frozen = tomllib.loads((own_home / "runs" / run / "goal.toml").read_text())
+    assert (frozen["constraints"], frozen["timeout"]) == ([text], 1)
+
+    resumed = goal("resume", run[:4], "--timeout", "2", "--detach", cwd=place)
+    assert f"{run} runs in the background" in resumed.out, resumed
+    _await_end(place, run, "capped (timeout)")
+    assert "2 s" in goal("status", run, cwd=place).out
+
+
+def _await_end(place: Path, run: str, status: str, timeout: float = 30) -> None:
+    """Wait until a run in the background has ended in this way."""
+    deadline = time.monotonic() + timeout
+    while "running" in (said := goal("status", run, cwd=place).out):
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
+    assert f"status     {status}" in said
 
 
 def test_a_detached_run_that_does_not_begin_says_why(

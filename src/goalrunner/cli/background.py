@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalrunner.cli import output
+from goalrunner.cli.main import COMMAND_LINE
 from goalrunner.core.errors import UsageError, os_errors
 from goalrunner.core.events import GoalCreated, RunStarted
 from goalrunner.records.run_folder import find_run
@@ -26,16 +27,19 @@ if TYPE_CHECKING:
 
 _DETACHED = "_GOAL_DETACHED"
 """The variable with which the new process gets a file handle for the id of its run, and the path of its log."""
-_FLAG = "--detach"
+
+
+def is_detached() -> bool:
+    """Return whether `start_detached` started this process."""
+    return _DETACHED in os.environ
 
 
 def start_detached(home: Path, *, json: bool) -> int:
-    """Start the command line of this process in the background; print the id of the run when it has begun.
+    """Start the command line at hand in the background, in the same folder; print the id of the run when it has begun.
 
-    The run does not end with this terminal. If it does not begin, print what it said, and return its exit code.
+    The new process knows by a variable that it is the one in the background, so its arguments are the same. The run does
+    not end with this terminal. If it does not begin, print what it said, and return its exit code.
     """
-    arguments = list(sys.argv[1:])
-    arguments.remove(_FLAG)
     log = home / f"detached-{os.urandom(4).hex()}.log"
     reader, writer = os.pipe()
     with open(reader, "rb") as told:  # noqa: PTH123 - no Path, a handle
@@ -51,7 +55,7 @@ def start_detached(home: Path, *, json: bool) -> int:
                 )
             with open(handle, "wb") as stream:  # noqa: PTH123
                 process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "goalrunner", *arguments],
+                    [sys.executable, "-P", "-m", "goalrunner", *COMMAND_LINE.get()],
                     env={**os.environ, _DETACHED: f"{writer} {log}"},
                     stdin=subprocess.DEVNULL,
                     stdout=stream,

@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextvars import ContextVar
 from typing import Any, NoReturn, TypeVar
 
 from goalrunner.cli import output
@@ -15,6 +16,9 @@ from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 from goalrunner.system import take_process
 
 READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
+
+COMMAND_LINE: ContextVar[tuple[str, ...]] = ContextVar("COMMAND_LINE", default=())
+"""The arguments of the command line that is run, without the name of the program."""
 
 T = TypeVar("T")
 
@@ -68,6 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
+    COMMAND_LINE.set(tuple(arguments))
     if answer := fast_path(arguments):
         return answer()
     from goalrunner.cli import runs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
-from goalrunner.cli.background import start_detached
+from goalrunner.cli.background import is_detached, start_detached
 from goalrunner.cli.drive import drive, workspace_state
 from goalrunner.cli.options import (
     File,
@@ -124,7 +124,7 @@ def run(
     Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
     outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
-    if detach:
+    if detach and not is_detached():
         return start_detached(runs.home(), json=json)
     overrides = {
         "objective": objective,
@@ -234,7 +234,7 @@ def resume(
     that is complete, its outcome is printed again; without RUN, only if no later `goal run` in this folder failed to start. A run
     that was ended by `goal cancel` cannot be resumed.
     """
-    if detach:
+    if detach and not is_detached():
         return start_detached(runs.home(), json=json)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import resume_run
