@@ -11,6 +11,7 @@ import pytest
 
 from goalrunner.cli import background
 from goalrunner.cli.background import Announcer, DetachedApprover
+from goalrunner.core import events
 from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.run_state import Approval
 from tests.support import told_run
@@ -62,6 +63,22 @@ def test_the_id_of_a_run_is_told_once_it_has_begun(tmp_path: Path) -> None:
     with open(reader, "rb") as told:  # noqa: PTH123
         assert told.read().decode() == created.goal.run_id
     assert ((folder / "output.log").read_text(), log.exists()) == ("goal\n", False)
+
+
+def test_the_id_of_a_resumed_run_is_told_once_it_goes_on(tmp_path: Path) -> None:
+    state = told_run.state_of()
+    (tmp_path / "runs" / state.goal.run_id).mkdir(parents=True)
+    log = tmp_path / "detached-1.log"
+    log.touch()
+    reader, writer = os.pipe()
+    announcer = Announcer(tmp_path, writer, log)
+    announcer.on_state(state)
+    assert log.exists()
+    resumed = events.RunResumed(plan=state.plan, version="0.1.0")
+    for record in numbered(resumed, after=2):
+        announcer.on_record(record)
+    with open(reader, "rb") as told:  # noqa: PTH123
+        assert told.read().decode() == state.goal.run_id
 
 
 def test_other_processes_announce_nothing() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from goalrunner.cli import output
 from goalrunner.cli.main import COMMAND_LINE
 from goalrunner.core.errors import UsageError, os_errors
-from goalrunner.core.events import GoalCreated, RunStarted
+from goalrunner.core.events import GoalCreated, RunResumed, RunStarted
 from goalrunner.records.run_folder import find_run
 
 if TYPE_CHECKING:
@@ -98,15 +98,16 @@ class Announcer:
         self._run_id = ""
 
     def on_state(self, state: RunState) -> None:
-        """Tell the id of a resumed run."""
-        self._tell(state.goal.run_id)
+        """Keep the id of a run that is about to be resumed."""
+        self._run_id = state.goal.run_id
 
     def on_record(self, record: Record) -> None:
-        """Tell the id of a new run when it has begun."""
-        if isinstance(record.event, GoalCreated):
-            self._run_id = record.event.goal.run_id
-        elif isinstance(record.event, RunStarted):
-            self._tell(self._run_id)
+        """Tell the id of a run when it has begun, or goes on."""
+        match record.event:
+            case GoalCreated(goal=goal):
+                self._run_id = goal.run_id
+            case RunStarted() | RunResumed():
+                self._tell(self._run_id)
 
     def _tell(self, run_id: str) -> None:
         if self._handle < 0:
