@@ -51,7 +51,7 @@ def classify(
     """Each ignored path with its class, sorted by path."""
     seen = Classifier(workspace, names, dependencies, home=home)
     others = (Ignored(path, "other", "") for path in seen.others)
-    return tuple(sorted((*seen.found, *others), key=lambda entry: entry.path))
+    return tuple(sorted((*seen.classified, *others), key=lambda entry: entry.path))
 
 
 def kinds(
@@ -278,15 +278,15 @@ def test_an_environment_of_tox_beside_what_tox_builds(tmp_path: Path) -> None:
         ".tox/CACHEDIR.TAG",
     )
     first = Classifier(tmp_path, [".tox/"], (".tox/py",), home=None)
-    roots = {entry.root: (entry.kind, entry.why) for entry in first.found}
+    roots = {entry.root: (entry.kind, entry.why) for entry in first.classified}
     again = Classifier(tmp_path, [".tox/"], (".tox/py",), roots, home=None)
-    assert {entry.path: entry.kind for entry in first.found} == {
+    assert {entry.path: entry.kind for entry in first.classified} == {
         ".tox/.pkg": "build",
         ".tox/CACHEDIR.TAG": "build",
         ".tox/log": "build",
         ".tox/py": "dependencies",
     }
-    assert again.found == first.found
+    assert again.classified == first.classified
     assert first.others == {}
 
 
@@ -388,7 +388,7 @@ def test_folders_that_can_only_be_listed_are_one_entry(tmp_path: Path) -> None:
     write(tmp_path, "data/base/1", "data/a")
     code = "import sys; from goalrunner.checking.ignored_classes import Classifier; from pathlib import Path; "
     code += "found = Classifier(Path(sys.argv[1]), ['data/'], (), home=None); "
-    code += "print([entry.path for entry in found.found], sorted(found.others))"
+    code += "print([entry.path for entry in found.classified], sorted(found.others))"
     as_user = (
         ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
         if os.geteuid() == 0
@@ -615,8 +615,8 @@ def test_a_file_that_became_a_folder_or_pipe_is_changed(work: Path, make: Make) 
 def test_large_files_are_not_kept(
     work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ignored_content, "KEPT_FILE", 10)
-    monkeypatch.setattr(ignored_content, "KEPT_TOTAL", 25)
+    monkeypatch.setattr(ignored_content, "LARGEST_IN_PACK", 10)
+    monkeypatch.setattr(ignored_content, "_LARGEST_PACK", 25)
     for name, size in (("a", 10), ("b", 10), ("c", 11)):
         write(work, f"big/{name}", text=name * size)
     names = (*NAMES, "big/")
@@ -632,7 +632,7 @@ def test_large_files_are_not_kept(
 def test_a_file_just_over_the_limit_is_not_kept(
     work: Path, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ignored_content, "KEPT_FILE", 4)
+    monkeypatch.setattr(ignored_content, "LARGEST_IN_PACK", 4)
     content = make()
     remember(content, NAMES)  # .env has five bytes, rows.csv three
     (work / ".env").unlink()

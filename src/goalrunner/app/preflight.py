@@ -212,7 +212,7 @@ def describe_checks(
         "build": list[str](),
         "ignored": list(ignored.others),
     }
-    for item in ignored.found:
+    for item in ignored.classified:
         label = (
             "packages"
             if item.kind == "dependencies"

@@ -67,7 +67,7 @@ class OpenEnvironment(ABC):
     """A folder on the disk on which the files that checks write take space."""
 
     def launcher(self, inner: Launcher) -> Launcher:
-        """Return a launcher that starts its commands in this environment, through `inner`."""
+        """Return a launcher for commands in this environment, through `inner`."""
         return inner
 
     @abstractmethod
@@ -97,7 +97,7 @@ class OpenEnvironment(ABC):
         """Return the files that checks wrote, new ones included."""
 
     def full(self) -> str:
-        """Return why nothing can be written ("no space left in ..."); empty if it can."""
+        """Return why nothing can be written; empty if it can."""
         is_full = shutil.disk_usage(self.room).free < _FREE_BYTES
         return f"no space left in {self.room}" if is_full else ""
 

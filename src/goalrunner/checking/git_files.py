@@ -149,7 +149,7 @@ class GitSettings:
         return _Differences(originals, new)
 
     def above(self) -> list[Path]:
-        """Return checks outside of the workspace, and configuration above it, that differ.
+        """Return what differs of checks outside of the workspace and configuration above.
 
         The paths are sorted.
         """

@@ -1,7 +1,8 @@
 """The classes of what git ignores: dependencies, build output and everything else.
 
-Marker files decide the class of a folder before names do. Folders of dependencies and of build output are not entered;
-the folder `.git` of a repository inside of an ignored folder is left out.
+Marker files decide the class of a folder before names do. Folders of dependencies and
+of build output are not entered; the folder `.git` of a repository inside of an ignored
+folder is left out.
 """
 
 # A hundred thousand paths are listed here; pathlib is several times slower.
@@ -21,7 +22,10 @@ from typing import Literal
 from goalrunner.snapshots.diff import CACHES, Patterns
 
 Stat = tuple[int, int, int, int, int]
-"""What tells that a file or link is still the same: size, mtime, ctime, inode and mode. Plain tuples are made fastest."""
+"""The size, mtime, ctime, inode and mode by which a file or link is still the same.
+
+It is a plain tuple because there are many, and tuples are made fastest.
+"""
 SIZE, CTIME, MODE = 0, 2, 4
 """Positions in a `Stat`."""
 
@@ -34,16 +38,12 @@ _MARKERS: Mapping[Class, tuple[str, ...]] = {
 }
 _MEMBERS: Mapping[str, tuple[str, ...]] = {
     "node_modules": (
-        ".package-lock.json",
-        ".bin",
-        ".modules.yaml",
-        ".yarn-state.yml",
-        ".yarn-integrity",
-        ".pnpm",
+        ".package-lock.json", ".bin", ".modules.yaml", ".yarn-state.yml",
+        ".yarn-integrity", ".pnpm",
     ),
     "vendor": ("modules.txt", "autoload.php"),
-}
-"""Dependencies are folders of this name with one of these files in them, or beside them (below)."""
+}  # fmt: skip
+"""Dependencies are folders of this name with one of these files in them."""
 _BESIDE: Mapping[Class, Mapping[str, tuple[str, ...]]] = {
     "dependencies": {
         "node_modules": ("package.json",),
@@ -60,99 +60,66 @@ _BESIDE: Mapping[Class, Mapping[str, tuple[str, ...]]] = {
         ".build": ("Package.swift",),
     },
 }
+"""Folders of this name have this class if one of these files lies beside them."""
+_CACHE_FOLDERS = [
+    name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1]
+]
 _NAMES: Mapping[Class, frozenset[str]] = {
-    "dependencies": frozenset(
-        {
-            "__pypackages__",
-            "site-packages",
-            ".pnpm-store",
-            ".eggs",
-            "bower_components",
-            ".terraform",
-        }
-        | {".yarn/cache", ".yarn/unplugged", "vendor/bundle"}
-    ),
-    "build": frozenset(
-        name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1]
-    )
-    | {
-        ".next",
-        ".nuxt",
-        ".svelte-kit",
-        ".astro",
-        ".angular",
-        ".docusaurus",
-        ".vite",
-        ".swc",
-        ".expo",
-        ".sass-cache",
-    }
-    | {
-        ".benchmarks",
-        ".stack-work",
-        "dist-newstyle",
-        ".zig-cache",
-        "zig-out",
-        "pip-wheel-metadata",
-    }
-    | {
-        "storybook-static",
-        "playwright-report",
-        "cmake-build-debug",
+    "dependencies": frozenset((
+        "__pypackages__", "site-packages", ".pnpm-store", ".eggs", "bower_components",
+        ".terraform", ".yarn/cache", ".yarn/unplugged", "vendor/bundle",
+    )),
+    "build": frozenset((
+        *_CACHE_FOLDERS, ".next", ".nuxt", ".svelte-kit", ".astro", ".angular",
+        ".docusaurus", ".vite", ".swc", ".expo", ".sass-cache", ".benchmarks",
+        ".stack-work", "dist-newstyle", ".zig-cache", "zig-out", "pip-wheel-metadata",
+        "storybook-static", "playwright-report", "cmake-build-debug",
         "cmake-build-release",
-    },
-}
+    )),
+}  # fmt: skip
 _COMMON = frozenset({"build", "dist", "out", "_build", "coverage"})
-"""Build output, but source folders have these names as well: git must ignore all that is in them."""
+"""Names of build output that source folders have as well.
+
+They count only for a folder in which git ignores everything.
+"""
 _KEEPERS = frozenset({".gitignore", ".gitkeep", ".keep"})
+"""Files that only keep a folder in git."""
 _LINKS = frozenset(
     {".venv", "venv", "env", "node_modules", "vendor", *_NAMES["dependencies"]}
 )
 _LISTED: Mark = ("dependencies", "named in the goal file")
 _DEPENDENCY_FILES = frozenset({".pnp.cjs", ".pnp.loader.mjs"})
-_BUILD_FILES = re.compile(
-    "|".join(
-        translate(pattern)
-        for pattern in (
-            *(pattern for pattern in CACHES if not pattern.endswith("/")),
-            *("coverage.xml", "coverage.json", "coverage.lcov", "lcov.info"),
-            *(
-                "*.o",
-                "*.obj",
-                "*.lo",
-                "*.class",
-                "*.gcda",
-                "*.gcno",
-                "*.gcov",
-                "*.rlib",
-                "*.rmeta",
-                "*.hi",
-                "*.beam",
-            ),
-        )
-    )
-)
+_BUILD_PATTERNS = (
+    *(pattern for pattern in CACHES if not pattern.endswith("/")),
+    "coverage.xml", "coverage.json", "coverage.lcov", "lcov.info",
+    "*.o", "*.obj", "*.lo", "*.class", "*.gcda", "*.gcno", "*.gcov", "*.rlib",
+    "*.rmeta", "*.hi", "*.beam",
+)  # fmt: skip
+_BUILD_FILES = re.compile("|".join(map(translate, _BUILD_PATTERNS)))
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A path that git ignores.
-
-    `path` is relative, with forward slashes, as `os.fsdecode` gives it. `why` is the marker or name that decided.
-    `root` is the folder of dependencies or build output that the path is, or lies in; empty for other content.
-    """
+    """A path that git ignores."""
 
     path: str
+    """Relative, with forward slashes, as `os.fsdecode` gives it."""
     kind: Class
     why: str
+    """The marker or name that decided the class."""
     root: str = ""
+    """The folder of dependencies or build output that the path is, or lies in.
+
+    It is empty for other content.
+    """
 
 
 class Classifier:
     """A classification of what `git ls-files --others --ignored --directory` named.
 
-    What matches a pattern of `dependencies` is dependencies. Other folders are entered; `home` is left out. `known` are
-    folders whose class is known from the start of the run.
+    What matches a pattern of `dependencies` is dependencies. Other folders are entered;
+    `home` is left out. The folders in `start_marks`, those of the start of the run, have
+    the class that they had then.
     """
 
     def __init__(
@@ -160,11 +127,11 @@ class Classifier:
         workspace: Path,
         names: Iterable[str],
         dependencies: Sequence[str] = (),
-        known: Mapping[str, Mark] | None = None,
+        start_marks: Mapping[str, Mark] | None = None,
         *,
         home: Path | None = None,
     ) -> None:
-        self.found: list[Ignored] = []
+        self.classified: list[Ignored] = []
         """Dependencies, build output, and folders that cannot be read."""
         self.others: dict[str, Stat] = {}
         """Other files and links."""
@@ -173,94 +140,107 @@ class Classifier:
         self._root = os.fspath(workspace)
         self._home = os.path.relpath(home, workspace) if home else ""
         self._patterns = Patterns(dependencies)
-        self._folder_patterns = Patterns(
-            () if any(line.startswith("!") for line in dependencies) else dependencies
-        )
+        has_exception = any(line.startswith("!") for line in dependencies)
+        # With an exception in it, a folder has to be entered to find what it excludes.
+        self._folder_patterns = Patterns(() if has_exception else dependencies)
         self._lines = [
             line.lstrip("/") for line in dependencies if not line.startswith("!")
         ]
-        self._known = dict(known or {})
+        self._marks = dict(start_marks or {})
+        # Folders are listed once: neighbours ask for the same ones.
         self._list = cache(self._names)
         self._around = cache(self._topmost)
-        listed = set(names)
-        whole = {name[:-1] for name in listed if name.endswith("/")}
-        self._named = whole | {name for name in listed if not name.endswith("/")}
-        for path in self._named:
-            above = folders_above(path)
-            if not whole.isdisjoint(above) or self._home in (path, *above):
-                continue
-            if around := self._around(path.rpartition("/")[0]):
-                self._add(path, around[1], root=around[0])
-            elif path in whole:
-                self._enter(path)
-            else:
-                self._file(
-                    path, path.rpartition("/")[2], stat_of(f"{self._root}/{path}")
-                )
-        self.found.sort(key=lambda entry: entry.path)
+        self._whole: set[str] = set()
+        """The folders that git ignores as a whole."""
+        self._ignored: set[str] = set()
+        """All paths that git named, without a slash at the end."""
+        for name in names:
+            path = name.removesuffix("/")
+            self._ignored.add(path)
+            if path != name:
+                self._whole.add(path)
+        for path in self._ignored:
+            self._classify(path)
+        self.classified.sort(key=lambda entry: entry.path)
 
     @property
     def dependencies(self) -> set[str]:
         """Return the folders, links and files that are dependencies as a whole."""
-        return {entry.root for entry in self.found if entry.kind == "dependencies"}
+        return {entry.root for entry in self.classified if entry.kind == "dependencies"}
+
+    def _classify(self, path: str) -> None:
+        """Classify a path that git named."""
+        above = folders_above(path)
+        if not self._whole.isdisjoint(above) or self._home in (path, *above):
+            return
+        parent, _, name = path.rpartition("/")
+        if around := self._around(parent):
+            folder, mark = around
+            self._add(path, mark, root=folder)
+        elif path in self._whole:
+            self._enter(path)
+        else:
+            self._classify_file(path, name, stat_of(f"{self._root}/{path}"))
 
     def _enter(self, top: str) -> None:
         """Classify a folder that is ignored as a whole, and what is in it."""
         waiting = [top]
         while waiting:
-            here = waiting.pop()
-            if here == self._home:
+            folder = waiting.pop()
+            if folder == self._home:
                 continue
             try:
-                with os.scandir(f"{self._root}/{here}") as entries:
-                    waiting += self._classified(here, entries)
-            except (FileNotFoundError, NotADirectoryError):  # it vanished
+                with os.scandir(f"{self._root}/{folder}") as entries:
+                    waiting += self._classify_folder(folder, entries)
+            except (FileNotFoundError, NotADirectoryError):
+                # It vanished while the others were read.
                 continue
             except OSError:
-                self.folders.add(here)
-                self._add(here, ("other", "cannot be read"))
+                self.folders.add(folder)
+                self._add(folder, ("other", "cannot be read"))
 
-    def _classified(self, here: str, entries: Iterable[os.DirEntry[str]]) -> list[str]:
+    def _classify_folder(
+        self, folder: str, entries: Iterable[os.DirEntry[str]]
+    ) -> list[str]:
         """Classify a folder and the files in it; return the folders to enter."""
-        mark = self._mark(here, whole=True)
-        inner = (
-            mark is not None
-            and mark[0] == "build"
-            and any(line.startswith(f"{here}/") for line in self._lines)
-        )
-        if mark and not inner:
-            self._add(here, mark)
+        mark = self._mark(folder, whole=True)
+        if mark and not self._has_listed_parts(folder, mark):
+            self._add(folder, mark)
             return []
-        self.folders.add(here)
-        folders = []
+        self.folders.add(folder)
+        folders: list[str] = []
         for entry in entries:
-            path = f"{here}/{entry.name}"
+            path = f"{folder}/{entry.name}"
             if not entry.is_dir(follow_symlinks=False):
                 try:
-                    self._file(
-                        path, entry.name, _stat(entry.stat(follow_symlinks=False)), mark
-                    )
+                    info = _stat(entry.stat(follow_symlinks=False))
                 except FileNotFoundError:
                     continue
+                self._classify_file(path, entry.name, info, mark)
             elif entry.name != ".git":
                 if mark:
-                    self._known[path] = (
-                        _LISTED if self._patterns.match(f"{path}/x") else mark
-                    )
+                    is_listed = self._patterns.match(f"{path}/x")
+                    self._marks[path] = _LISTED if is_listed else mark
                 folders.append(path)
         return folders
 
-    def _file(
+    def _has_listed_parts(self, folder: str, mark: Mark) -> bool:
+        """Return whether build output has dependencies in it: `.tox/py/lib`."""
+        kind, _ = mark
+        return kind == "build" and any(
+            line.startswith(f"{folder}/") for line in self._lines
+        )
+
+    def _classify_file(
         self, path: str, name: str, info: Stat | None, mark: Mark | None = None
     ) -> None:
-        """Classify a file or link; `mark` is the class of the build output that it lies in."""
+        """Classify a file or link; `mark` is that of the build output around it."""
+        is_link = info is not None and stat.S_ISLNK(info[MODE])
         if self._lines and self._patterns.match(path):
             self._add(path, _LISTED)
         elif mark:
             self._add(path, mark)
-        elif name in _DEPENDENCY_FILES or (
-            name in _LINKS and info and stat.S_ISLNK(info[MODE])
-        ):
+        elif name in _DEPENDENCY_FILES or (is_link and name in _LINKS):
             self._add(path, ("dependencies", name))
         elif _BUILD_FILES.match(name):
             self._add(path, ("build", name))
@@ -269,85 +249,95 @@ class Classifier:
 
     def _add(self, path: str, mark: Mark, root: str = "") -> None:
         kind, why = mark
-        self.found.append(
-            Ignored(path, kind, why, "" if kind == "other" else root or path)
-        )
+        entry_root = "" if kind == "other" else root or path
+        self.classified.append(Ignored(path, kind, why, entry_root))
 
     def _topmost(self, folder: str) -> tuple[str, Mark] | None:
-        """Return the topmost folder of dependencies or build output among a folder and those above it, and its mark."""
+        """Return the topmost folder with a mark among a folder and those above it."""
         if not folder:
             return None
         if above := self._around(folder.rpartition("/")[0]):
             return above
         # All its entries are ignored, except files that only keep the folder in git.
         whole = all(
-            name in _KEEPERS or f"{folder}/{name}" in self._named
+            name in _KEEPERS or f"{folder}/{name}" in self._ignored
             for name in self._list(folder)
         )
         mark = self._mark(folder, whole=whole)
         return (folder, mark) if mark else None
 
     def _mark(self, folder: str, *, whole: bool) -> Mark | None:
-        """Return the class of a folder of dependencies or build output, and what shows it; None for another folder."""
+        """Return the mark of a folder; None for one of other content.
+
+        `whole` tells whether git ignores everything in the folder.
+        """
         if self._folder_patterns.match(f"{folder}/x"):
             return _LISTED
-        if folder in self._known:
-            return self._known[folder]
+        if folder in self._marks:
+            return self._marks[folder]
+        if why := self._why_dependencies(folder):
+            return "dependencies", why
+        if why := self._why_build(folder, whole=whole):
+            return "build", why
+        return None
+
+    def _why_dependencies(self, folder: str) -> str:
+        """Return what shows that a folder has dependencies; empty if nothing does."""
         above, _, name = folder.rpartition("/")
-        inside = self._list(folder)
-        if marker := next(
-            (
-                one
-                for one in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ()))
-                if one in inside
-            ),
-            "",
-        ):
-            return "dependencies", marker
-        below_manifest = any(
+        names = self._list(folder)
+        for marker in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())):
+            if marker in names:
+                return marker
+        # Packages of npm's workspaces are installed beside a manifest further up.
+        is_below_manifest = any(
             "package.json" in self._list(place) for place in ("", *folders_above(above))
         )
-        if name == "node_modules" and below_manifest and self._has_package(folder):
-            return "dependencies", "package.json above it"
+        if name == "node_modules" and is_below_manifest and self._has_package(folder):
+            return "package.json above it"
         if why := self._beside("dependencies", name, above):
-            return "dependencies", why
-        if (
-            name in _NAMES["dependencies"]
-            or f"{os.path.basename(above)}/{name}" in _NAMES["dependencies"]
-        ):
-            return "dependencies", name
-        if marker := next(
-            (one for one in _MARKERS["build"] if whole and one in inside), ""
-        ):
-            return "build", marker
+            return why
+        two_names = f"{os.path.basename(above)}/{name}"
+        is_named = not _NAMES["dependencies"].isdisjoint((name, two_names))
+        return name if is_named else ""
+
+    def _why_build(self, folder: str, *, whole: bool) -> str:
+        """Return what shows that a folder is build output; empty if nothing does."""
+        above, _, name = folder.rpartition("/")
+        if whole:
+            names = self._list(folder)
+            for marker in _MARKERS["build"]:
+                if marker in names:
+                    return marker
         if why := self._beside("build", name, above):
-            return "build", why
-        return (
-            ("build", name)
-            if name in _NAMES["build"] or (whole and name in _COMMON)
-            else None
-        )
+            return why
+        is_named = name in _NAMES["build"] or (whole and name in _COMMON)
+        return name if is_named else ""
 
     def _has_package(self, folder: str) -> bool:
-        """Return whether a package is installed in a folder of that name; one of a fixture may have none."""
+        """Return whether a package is installed in a `node_modules`.
+
+        A folder of that name in a fixture may have none.
+        """
         for name in self._list(folder):
-            names = (
-                [f"{name}/{one}" for one in self._list(f"{folder}/{name}")]
-                if name.startswith("@")
-                else [name]
-            )
-            if any("package.json" in self._list(f"{folder}/{one}") for one in names):
-                return True
+            packages = [name]
+            if name.startswith("@"):
+                packages = [
+                    f"{name}/{inner}" for inner in self._list(f"{folder}/{name}")
+                ]
+            for package in packages:
+                if "package.json" in self._list(f"{folder}/{package}"):
+                    return True
         return False
 
     def _beside(self, kind: Class, name: str, above: str) -> str:
+        """Return the marker that lies beside a folder; empty if none does."""
         markers = _BESIDE[kind].get(name)
-        found = (
-            one
-            for one in sorted(self._list(above))
-            if markers and one.endswith(markers)
-        )
-        return next((f"{one} beside it" for one in found), "")
+        if markers is None:
+            return ""
+        for neighbour in sorted(self._list(above)):
+            if neighbour.endswith(markers):
+                return f"{neighbour} beside it"
+        return ""
 
     def _names(self, folder: str) -> frozenset[str]:
         try:
@@ -359,7 +349,7 @@ class Classifier:
 def folders_above(path: str) -> list[str]:
     """Return the folders that a path lies in, topmost first."""
     parts = path.split("/")
-    return ["/".join(parts[:number]) for number in range(1, len(parts))]
+    return ["/".join(parts[:length]) for length in range(1, len(parts))]
 
 
 def stat_of(path: str) -> Stat | None:

@@ -1,4 +1,4 @@
-"""The content of a workspace that git ignores, as it was at the start of a run, and what changed in it."""
+"""What changes in the content of a workspace that git ignores, during a run."""
 
 # A hundred thousand paths are listed here; pathlib is several times slower.
 
@@ -38,23 +38,26 @@ from goalrunner.core.errors import WorkspaceError, os_errors
 from goalrunner.records.files import write_whole
 
 PACK = ".contents"
-"""Suffix of the pack that the content of small files is kept in."""
+"""Suffix of the pack with the original content of small files."""
 CACHE = "__pycache__"
-KEPT_FILE = 1 << 20
-"""The content of a file with more bytes than this is not kept."""
+LARGEST_IN_PACK = 1 << 20
+"""The content of a file with more bytes than this is not stored."""
+_LARGEST_PACK = 256 << 20
+"""Bytes of all files together; the smallest files are stored first."""
 _MOST_WRITTEN = 20_000
 """Files of one folder of build output that are looked at."""
 _MOST_BUILT = 1_000
 """Files of build output that are named one by one."""
-KEPT_TOTAL = 256 << 20
-"""The content of all files together; the smallest ones are kept first."""
-Kept = tuple[str, int]
+InPack = tuple[str, int]
 """The hash of a file's content, and its place in the pack."""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """How ignored content differs from the start of the run. Paths are relative and without a slash at the end."""
+    """How ignored content differs from the start of the run.
+
+    Paths are relative and without a slash at the end.
+    """
 
     appeared: tuple[str, ...] = ()
     """Other files that are new, or the topmost new folder if it holds nothing else."""
@@ -65,21 +68,25 @@ class Changes:
     built: tuple[str, ...] = ()
     """Build output that checks name and that was written since the start."""
     caches: tuple[str, ...] = ()
-    """Folders of Python bytecode, of the workspace and of packages, that were written to since the start."""
+    """Folders of Python bytecode that were written to since the start.
+
+    They lie in the workspace or in its packages.
+    """
     dependencies: tuple[str, ...] = ()
     """Labels of what differs in dependency folders, such as "+.venv" for a new one."""
     dependency_folders: tuple[str, ...] = ()
     """The dependency folders that differ."""
     state: str = ""
-    """A hash over the stats of other files, without logs, and over installed packages."""
+    """A hash over the stats of other files, without logs, and installed packages."""
 
 
 class IgnoredContent:
     """What git ignores in a workspace, as it was at the start of a run.
 
-    `keep` is a folder for what a resumed run needs. With `contents`, small other files are kept there as well.
-    `home` is a folder inside of the workspace that is no part of it. `named` are the digests of the paths that checks name.
-    Methods block; call them in a thread.
+    `keep` is a folder for what a resumed run needs. With `contents`, the content of
+    small other files is stored there as well. `home` is a folder inside of the
+    workspace that is no part of it. `named` are the digests of the paths that checks
+    name. Methods block; call them in a thread.
     """
 
     def __init__(
@@ -106,23 +113,29 @@ class IgnoredContent:
         return self._record.exists()
 
     def remember(self, names: Iterable[str]) -> None:
-        """Record the start, or read what an earlier process recorded. Raise WorkspaceError."""
+        """Record the start, or read what an earlier process recorded.
+
+        `names` are the paths that git ignores. Raise WorkspaceError.
+        """
         if self.is_recorded:
+            # Read now, so that a damaged record ends the run before its first round.
             _ = self._start
             return
-        found = Classifier(self._workspace, names, self._dependencies, home=self._home)
-        roots = {
-            entry.root: (entry.kind, entry.why) for entry in found.found if entry.root
-        }
+        look = Classifier(self._workspace, names, self._dependencies, home=self._home)
         # Packages count even if git does not ignore them, as in a project without git.
-        tops = {
-            path.parent.name: path.name for path in self._workspace.glob("*/pyvenv.cfg")
+        packages: dict[str, Mark] = {}
+        for path in self._workspace.glob("*/pyvenv.cfg"):
+            packages[path.parent.name] = ("dependencies", path.name)
+        for path in self._workspace.glob("node_modules"):
+            packages[path.name] = ("dependencies", path.name)
+        roots = packages | {
+            entry.root: (entry.kind, entry.why)
+            for entry in look.classified
+            if entry.root
         }
-        tops |= {path.name: path.name for path in self._workspace.glob("node_modules")}
-        roots = {name: ("dependencies", why) for name, why in tops.items()} | roots
-        installed = self._installed(found.dependencies | tops.keys())
+        installed = self._installed(look.dependencies | packages.keys())
         self._start = start = _Start(
-            found.others, found.folders, roots, installed, began=time.time_ns()
+            look.others, look.folders, roots, installed, began=time.time_ns()
         )
         with os_errors(
             "ignored files cannot be kept",
@@ -132,10 +145,10 @@ class IgnoredContent:
             self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._contents:
                 start.contents = _write_pack(self._workspace, start.files, self._pack)
-            self._keep(start)
+            self._write(start)
 
-    def _keep(self, start: _Start) -> None:
-        packages = {root: vars(one) for root, one in start.packages.items()}
+    def _write(self, start: _Start) -> None:
+        packages = {root: vars(package) for root, package in start.packages.items()}
         values = vars(start) | {"folders": sorted(start.folders), "packages": packages}
         write_whole(self._record, json.dumps(values).encode())
 
@@ -151,70 +164,64 @@ class IgnoredContent:
 
     @staticmethod
     def same(one: Classifier, other: Classifier) -> bool:
-        """Return whether two looks found the same other files; logs are left out."""
+        """Return whether two looks saw the same other files; logs are left out."""
         return one.others == other.others or _without_logs(one) == _without_logs(other)
 
     def adopt(self, before: Classifier, after: Classifier) -> None:
-        """Count what checks wrote between two looks as content of the start, unless the agent had changed it."""
-        start, written = self._start, {}
+        """Count what checks wrote between two looks as content of the start.
+
+        Files that the agent had changed, and files with stored content, do not count.
+        """
+        start = self._start
+        written: dict[str, Stat] = {}
         for path, info in after.others.items():
-            is_of_agent = before.others.get(path) != start.files.get(path)
-            if (
-                before.others.get(path) != info
-                and not is_of_agent
-                and path not in start.contents
-            ):
+            earlier = before.others.get(path)
+            is_of_agent = earlier != start.files.get(path)
+            if earlier != info and not is_of_agent and path not in start.contents:
                 written[path] = info
         if written:
             start.files |= written
             start.folders |= after.folders - before.folders
-            self._keep(start)
+            self._write(start)
 
     def compare(self, now: Classifier) -> Changes:
         """Return what differs from the start."""
-        start, there = self._start, now.others
-        build = tuple(entry.path for entry in now.found if entry.kind == "build")
-        differ = sorted(
+        start = self._start
+        build = tuple(entry.path for entry in now.classified if entry.kind == "build")
+        built = {path for root in build for path in self._built(root)}
+        changed = [
             path
             for path, info in start.files.items()
-            if there.get(path) != info and self._differs(path, info)
-        )
-        new = _appeared(now, start, there.keys() - start.files.keys())
-        known = {
-            root for root, (kind, _) in start.roots.items() if kind == "dependencies"
-        }
-        packages = self._installed(known | now.dependencies)
-        found = (
-            dependency_labels(start.packages, packages, self._workspace)
-            if packages != start.packages
-            else {}
-        )
-        found |= {folder: [f"+{folder}"] for folder in now.dependencies - known}
-        caches = [path for path in build if path.endswith(CACHE)]
-        caches += (
-            path for root in known for path in bytecode_in(self._workspace, root)
-        )
+            if now.others.get(path) != info and self._differs(path, info)
+        ]
+        new = _appeared(now, start, now.others.keys() - start.files.keys())
+        packages = self._installed(start.dependencies | now.dependencies)
+        labels: dict[str, list[str]] = {}
+        if packages != start.packages:
+            labels = dependency_labels(start.packages, packages, self._workspace)
+        for folder in now.dependencies - start.dependencies:
+            labels[folder] = [f"+{folder}"]
         return Changes(
+            # A file may have been deleted since git listed it.
             appeared=tuple(
                 path for path in new if os.path.lexists(self._workspace / path)
             ),
-            changed=tuple(differ),
+            changed=tuple(sorted(changed)),
             build=build,
-            built=tuple(sorted({path for root in build for path in self._built(root)})),
-            caches=tuple(
-                path
-                for path in caches
-                if written_since(f"{self._workspace}/{path}", start.began)
-            ),
+            built=tuple(sorted(built)),
+            caches=tuple(self._written_caches(build)),
             dependencies=tuple(
-                sorted(label for some in found.values() for label in some)
+                sorted(label for lines in labels.values() for label in lines)
             ),
-            dependency_folders=tuple(sorted(found)),
+            dependency_folders=tuple(sorted(labels)),
             state=_state(now, packages),
         )
 
     def original(self, path: str) -> File | None:
-        """Return the content of an "other" file at the start; None if it was not kept. Raise WorkspaceError if it is damaged."""
+        """Return the content of an "other" file at the start; None if not stored.
+
+        Raise WorkspaceError if it is damaged.
+        """
         if path not in self._start.contents:
             return None
         digest, offset = self._start.contents[path]
@@ -233,39 +240,51 @@ class IgnoredContent:
         return File(info[MODE], data)
 
     def _built(self, root: str) -> Iterator[str]:
-        """Yield what checks name of build output, as far as it was written since the start."""
+        """Yield what checks name of build output that was written since the start."""
         if not self._named or root.endswith(CACHE):
             return
+        # A folder that is new has no file of the start.
         began = self._start.began if root in self._start.roots else 0
-        named = [
-            path
-            for path in islice(
-                _written_below(self._workspace, root, began), _MOST_WRITTEN
-            )
-            if any(
-                digest_of_path(name) in self._named
-                for name in (*folders_above(path), path)
-            )
-        ]
+        written = islice(_written_below(self._workspace, root, began), _MOST_WRITTEN)
+        named = [path for path in written if self._is_named(path)]
         yield from named if len(named) < _MOST_BUILT else [root]
 
+    def _is_named(self, path: str) -> bool:
+        """Return whether checks name a path or a folder that it lies in."""
+        names = (*folders_above(path), path)
+        return any(digest_of_path(name) in self._named for name in names)
+
+    def _written_caches(self, build: Iterable[str]) -> Iterator[str]:
+        """Yield the folders of bytecode that were written to since the start."""
+        caches = [path for path in build if path.endswith(CACHE)]
+        for root in self._start.dependencies:
+            caches += bytecode_in(self._workspace, root)
+        for path in caches:
+            if written_since(f"{self._workspace}/{path}", self._start.began):
+                yield path
+
     def _installed(self, roots: Iterable[str]) -> dict[str, Installed]:
-        seen = {root: inspect(self._workspace, root) for root in sorted(roots)}
-        return {root: installed for root, installed in seen.items() if installed}
+        """Return what the dependency folders that exist contain."""
+        packages: dict[str, Installed] = {}
+        for root in sorted(roots):
+            installed = inspect(self._workspace, root)
+            if installed is not None:
+                packages[root] = installed
+        return packages
 
     def _differs(self, path: str, before: Stat) -> bool:
+        """Return whether a file has another content than at the start."""
         now = stat_of(f"{self._workspace}/{path}")
         if now == before:
             return False
-        kept = self._start.contents.get(path)
-        if (
-            now is None
-            or kept is None
-            or (now[SIZE], now[MODE]) != (before[SIZE], before[MODE])
-        ):
+        in_pack = self._start.contents.get(path)
+        if now is None or in_pack is None:
             return True
+        if now[SIZE] != before[SIZE] or now[MODE] != before[MODE]:
+            return True
+        # The same content may have been written again: only the times differ.
         data = _content_of(f"{self._workspace}/{path}", now)
-        return data is None or hashlib.sha256(data).hexdigest() != kept[0]
+        return data is None or hashlib.sha256(data).hexdigest() != in_pack[0]
 
     @cached_property
     def _start(self) -> _Start:
@@ -274,41 +293,56 @@ class IgnoredContent:
             values["packages"] = {
                 root: Installed(**value) for root, value in values["packages"].items()
             }
-            for name in ("files", "roots", "contents"):  # JSON has lists for tuples
+            # JSON has lists for tuples.
+            for name in ("files", "roots", "contents"):
                 values[name] = {
                     path: tuple(value) for path, value in values[name].items()
                 }
-            return _Start(**values | {"folders": set(values["folders"])})
+            values["folders"] = set(values["folders"])
+            return _Start(**values)
         except OSError as error:
             raise WorkspaceError(
                 f"the record of ignored files cannot be read: {error}"
             ) from error
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            message = f"the run was made by another version of goal, or {self._record} is damaged"
             raise WorkspaceError(
-                message, "start a new run: goal run GOAL_FILE"
+                "the run was made by another version of goal, "
+                f"or {self._record} is damaged",
+                "start a new run: goal run GOAL_FILE",
             ) from error
 
 
 @dataclass
 class _Start:
-    """The state of the start, at `began` (ns). `contents` are the files whose content the pack has."""
+    """The state of the start, as the record has it."""
 
     files: dict[str, Stat]
+    """Other files and links."""
     folders: set[str]
+    """Every folder that one of the files or roots lies in, and ignored folders."""
     roots: dict[str, Mark]
+    """The folders of dependencies and build output."""
     packages: dict[str, Installed]
-    contents: dict[str, Kept] = field(default_factory=dict)
+    contents: dict[str, InPack] = field(default_factory=dict)
+    """The files whose content the pack has."""
     began: int = 0
+    """In ns, by the clock that gives the times of files."""
 
     def __post_init__(self) -> None:
-        for folder in {
-            path.rpartition("/")[0] for path in (*self.files, *self.roots)
-        } - {""}:
+        parents = {path.rpartition("/")[0] for path in (*self.files, *self.roots)}
+        for folder in parents - {""}:
             self.folders.update((*folders_above(folder), folder))
+
+    @property
+    def dependencies(self) -> set[str]:
+        """The folders of dependencies."""
+        return {
+            root for root, (kind, _) in self.roots.items() if kind == "dependencies"
+        }
 
 
 def _without_logs(look: Classifier) -> dict[str, Stat]:
+    # Programs that run beside the agent, such as a server, write into these.
     return {
         path: info
         for path, info in look.others.items()
@@ -317,10 +351,11 @@ def _without_logs(look: Classifier) -> dict[str, Stat]:
 
 
 def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
-    closed = [entry.path for entry in now.found if entry.kind == "other"]
+    closed = [entry.path for entry in now.classified if entry.kind == "other"]
     stats = _without_logs(now).values()
-    installed = sorted((root, one.digest) for root, one in packages.items())
-    # A sum does not depend on the order. The inode identifies a file, and renaming it changes its ctime.
+    installed = sorted((root, package.digest) for root, package in packages.items())
+    # A sum does not depend on the order. The inode identifies a file, and renaming it
+    # changes its ctime.
     data = json.dumps([closed, len(stats), sum(map(hash, stats)), installed])
     return hashlib.sha256(data.encode()).hexdigest()
 
@@ -328,35 +363,46 @@ def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
 def _appeared(
     now: Classifier, start: _Start, others: Collection[str]
 ) -> tuple[str, ...]:
-    """Return new other files (`others`), or the topmost new folders that hold nothing else."""
-    mixed = {
-        folder
-        for entry in now.found
-        if entry.kind != "other"
-        for folder in folders_above(entry.path)
-    }
-    new = now.folders - start.folders - mixed
-    found = set()
-    closed = [entry.path for entry in now.found if entry.kind == "other"]
+    """Return new other files (`others`), or the topmost new folders.
+
+    A folder that holds anything else, such as build output, is not returned.
+    """
+    closed: list[str] = []
+    mixed: set[str] = set()
+    for entry in now.classified:
+        if entry.kind == "other":
+            closed.append(entry.path)
+        else:
+            mixed.update(folders_above(entry.path))
+    new_folders = now.folders - start.folders - mixed
+    appeared: set[str] = set()
     for path in (*closed, *others):
-        if path not in start.files and path not in start.folders:
-            found.add(
-                next((folder for folder in folders_above(path) if folder in new), path)
-            )
-    return tuple(sorted(found))
+        if path in start.files or path in start.folders:
+            continue
+        topmost = (folder for folder in folders_above(path) if folder in new_folders)
+        appeared.add(next(topmost, path))
+    return tuple(sorted(appeared))
 
 
 def digest_of_path(path: str) -> str:
-    """Return a few digits that identify a path among those of a workspace, and from which it cannot be read."""
+    """Return digits that identify a path among those of a workspace.
+
+    The path cannot be read from them.
+    """
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
 
 
 def _written_below(workspace: Path, path: str, began: int) -> Iterator[str]:
-    """Yield the files at or below a path whose ctime, which cannot be set, is after `began` (ns)."""
+    """Yield the files at or below a path that were written after `began` (ns).
+
+    The ctime decides, because no program can set it.
+    """
+    info = stat_of(f"{workspace}/{path}")
+    if info is not None:
+        if info[CTIME] > began:
+            yield path
+        return
     folders = [path]
-    if (info := stat_of(f"{workspace}/{path}")) is not None:
-        folders = []
-        yield from [path] if info[CTIME] > began else []
     while folders:
         folder = folders.pop()
         with suppress(OSError), os.scandir(f"{workspace}/{folder}") as entries:
@@ -369,36 +415,39 @@ def _written_below(workspace: Path, path: str, began: int) -> Iterator[str]:
 
 
 def _content_of(path: str, info: Stat) -> bytes | None:
-    """Return the content of a file or the target of a link; None if it cannot be read or no longer has that stat."""
+    """Return the content of a file or the target of a link.
+
+    Return None if it cannot be read or no longer has that stat.
+    """
     data = read_whole(path, info[MODE])
-    return (
-        data
-        if data is not None and len(data) == info[SIZE] and stat_of(path) == info
-        else None
-    )
+    if data is None or len(data) != info[SIZE]:
+        return None
+    # It may have been written while it was read.
+    return data if stat_of(path) == info else None
 
 
 def _write_pack(
     workspace: Path, files: Mapping[str, Stat], pack: Path
-) -> dict[str, Kept]:
-    """Write the content of small files into one file; return where the content of each file is.
-
-    It is not flushed to the disk: each content is compared with its hash when it is used.
-    """
-    kept, offset = {}, 0
-    with open(
-        os.open(pack, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
-        "wb",
-    ) as out:
-        for size, path in sorted(
-            (info[SIZE], path)
-            for path, info in files.items()
-            if info[SIZE] <= KEPT_FILE
-        ):
-            if offset + size > KEPT_TOTAL:
+) -> dict[str, InPack]:
+    """Write the content of small files into one file; return where each content is."""
+    contents: dict[str, InPack] = {}
+    offset = 0
+    small_files = sorted(
+        (info[SIZE], path)
+        for path, info in files.items()
+        if info[SIZE] <= LARGEST_IN_PACK
+    )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    # It is not flushed to the disk: each content is compared with its hash when it is
+    # used.
+    with open(os.open(pack, flags, 0o600), "wb") as out:
+        for size, path in small_files:
+            if offset + size > _LARGEST_PACK:
                 break
-            if (data := _content_of(f"{workspace}/{path}", files[path])) is not None:
-                out.write(data)
-                kept[path] = (hashlib.sha256(data).hexdigest(), offset)
-                offset += size
-    return kept
+            data = _content_of(f"{workspace}/{path}", files[path])
+            if data is None:
+                continue
+            out.write(data)
+            contents[path] = (hashlib.sha256(data).hexdigest(), offset)
+            offset += size
+    return contents
