@@ -1,4 +1,7 @@
-"""The journal of an in-place check: what the check changes and what no snapshot contains, on disk before the first change."""
+"""The journal of an in-place check, on disk before the first change.
+
+It lists what the check changes, and what no snapshot contains.
+"""
 
 # Paths are strings here, as in the journal.
 
@@ -19,29 +22,37 @@ from goalrunner.snapshots.diff import CACHES
 
 NAME = "journal"
 HIDDEN = ".goal-checks-"
-"""The beginning of the name of a folder in the workspace in which live files wait if GOAL_HOME is on another disk."""
+"""The beginning of the name of a folder in the workspace.
+
+Live files wait in it if GOAL_HOME is on another disk.
+"""
 
 
 class Move(NamedTuple):
-    """One path that the check environment replaces. `inode` 0: nothing stood there before."""
+    """One path that the check environment replaces."""
 
     path: str
     root: str
-    """The folder of the layer; every folder between it and `path` is a real one, not a link."""
+    """The folder of the layer; no folder between it and `path` is a link."""
     aside: str
-    """Where the live file or folder waits."""
+    """The path of the live file or folder while it waits."""
     inode: int
+    """That of the live file or folder; 0 if the path did not exist."""
 
 
 @dataclass
 class Journal:
-    """The state before a check, in types that JSON holds; paths are absolute unless stated otherwise.
+    """The state before a check, in types of JSON.
 
-    The undo writes it again without the parts that are done, so that they are not repeated over newer work.
+    Paths are absolute unless stated otherwise. The undo writes it again without the
+    parts that are done, so that they are not repeated over newer work.
     """
 
     folder: str
-    """The folder of this journal. Its name is in the environment of every process of the check."""
+    """The folder of this journal.
+
+    Its name is in the environment of every process of the check.
+    """
     pid: int
     workspace: str
     home: str
@@ -55,7 +66,10 @@ class Journal:
     outputs: list[str]
     """Patterns of files that the check may change."""
     made: list[str]
-    """Relative paths that an earlier check made: what this one makes in their place stays."""
+    """Relative paths that an earlier check made.
+
+    What this check makes in their place stays.
+    """
 
     def __post_init__(self) -> None:
         self.moves = [Move(*row) for row in self.moves]
@@ -66,23 +80,23 @@ class Journal:
         return {os.path.dirname(move.aside) for move in self.moves}
 
     @property
-    def own(self) -> set[str]:
+    def program_folders(self) -> set[str]:
         """The folders of this program in the workspace, relative to it."""
-        hidden = {
-            os.path.dirname(folder)
-            for folder in self.waiting
-            if os.path.basename(folder) == ".git"
-        }
-        return {
-            os.path.relpath(folder, self.workspace) for folder in (self.home, *hidden)
-        }
+        folders = {self.home}
+        for folder in self.waiting:
+            parent, name = os.path.split(folder)
+            # Only hidden folders in the workspace are called `.git`; see `HIDDEN`.
+            if name == ".git":
+                folders.add(parent)
+        return {os.path.relpath(folder, self.workspace) for folder in folders}
 
     def write(self) -> None:
         """Write it into its folder; it is durable on disk on return. Raise OSError."""
         folder = Path(self.folder)
         write_whole(folder / NAME, json.dumps(vars(self)).encode())
         for parent in (folder, folder.parent, folder.parent.parent):
-            with contextlib.suppress(OSError):  # not every file system can
+            # Some file systems cannot flush a folder.
+            with contextlib.suppress(OSError):
                 sync_folder(parent)
 
 
@@ -92,14 +106,18 @@ def checks_folder(home: Path) -> Path:
 
 
 def read(folder: Path) -> Journal:
-    """Return the journal in a folder. Raise OSError if it is missing: nothing was changed, or everything was undone."""
+    """Return the journal in a folder. Raise OSError if it is missing.
+
+    Then nothing was changed yet, or everything was undone.
+    """
     return Journal(**json.loads((folder / NAME).read_bytes()))
 
 
 def lock(folder: Path) -> int | None:
-    """Lock the folder of a journal until the handle is closed here and in every process that got it.
+    """Lock the folder of a journal; return the handle.
 
-    Return None if another process has locked it. Raise OSError if it is gone.
+    The lock ends when the handle is closed here and in every process that got it.
+    Return None if another process has locked the folder. Raise OSError if it is gone.
     """
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -110,30 +128,36 @@ def lock(folder: Path) -> int | None:
     return handle
 
 
-def found(home: Path, workspace: str) -> list[Journal]:
+def journals_of(home: Path, workspace: str) -> list[Journal]:
     """Return the journals of a workspace."""
-    result: list[Journal] = []
+    journals: list[Journal] = []
     for path in sorted(checks_folder(home).glob(f"*/{NAME}")):
+        # Another process may undo the check and remove its journal.
         with contextlib.suppress(OSError):
-            result.append(read(path.parent))
-    return [journal for journal in result if journal.workspace == workspace]
+            journal = read(path.parent)
+            if journal.workspace == workspace:
+                journals.append(journal)
+    return journals
 
 
 _CLOSED = frozenset(
     pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/")
 ) | {".git"}
 _USUAL = (0o644, 0o755)
+"""The modes that a snapshot restores."""
 
 
 def modes_of(
     workspace: str, skip: Collection[str], *, enter: bool = False
 ) -> dict[str, int]:
-    """Return the modes, as in `os.stat`, of folders, and of files with unusual permissions.
+    """Return the modes, as in `os.stat`, of folders, and of files with unusual ones.
 
-    Paths are relative; the workspace itself is an empty string. Git folders, caches and what is in `skip`, with or
-    without a slash, are left out. `enter`: their owner gets access to folders that a check has closed.
+    Paths are relative; the workspace itself is an empty string. Git folders, caches and
+    what is in `skip`, with or without a slash, are left out. With `enter`, the user
+    gets access to folders that a check has closed.
     """
-    modes, waiting = dict[str, int](), [""]
+    modes: dict[str, int] = {}
+    waiting = [""]
     while waiting:
         folder = waiting.pop()
         place = os.path.join(workspace, folder)

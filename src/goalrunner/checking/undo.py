@@ -1,7 +1,8 @@
-"""Undoes an in-place check from its journal: in the runner, in its watchdog process, or in a later command.
+"""Undoes an in-place check from its journal.
 
-The watchdog is a shell that reads a pipe which only the runner can write to. If the pipe closes without the last line,
-the shell becomes `python -P -m goalrunner.checking.undo FOLDER`.
+The runner does it, or its watchdog process, or a later command. The watchdog is a shell
+that reads a pipe which only the runner can write to. If the pipe closes without the
+last line, the shell becomes `python -P -m goalrunner.checking.undo FOLDER`.
 """
 
 # Paths are strings here, as in the journal.
@@ -33,20 +34,23 @@ from goalrunner.system.processes import end_helper, end_orphans, start_helper
 
 
 async def undo(journal: Journal, store: SnapshotStore) -> Undo:
-    """Undo a check whose processes have ended. The steps that fail are named; all others are done nevertheless.
+    """Undo a check whose processes have ended.
 
-    Interrupted at any point and repeated, it ends in the same state. Files that the check made stay.
+    The steps that fail are in `problems` of the result; all others are done. If it is
+    interrupted at any point and repeated, it ends in the same state. Files that the
+    check made stay.
     """
     work = Undo(journal, store)
     await asyncio.to_thread(work.put_back)
     try:
         if journal.snapshot:
             await work.restore()
+            # An undo that is repeated must not reset newer work.
             journal.snapshot = {}
-    except (GoalError, OSError) as error:
-        work.problems.append(
-            error.message if isinstance(error, GoalError) else str(error)
-        )
+    except GoalError as error:
+        work.problems.append(error.message)
+    except OSError as error:
+        work.problems.append(str(error))
     await asyncio.to_thread(work.finish)
     return work
 
@@ -58,7 +62,7 @@ class Undo:
         self._journal = journal
         self._workspace = journal.workspace
         self._store = store
-        self.kept: Snapshot | None = None
+        self.before_reset: Snapshot | None = None
         """The state before the reset; None if there was nothing to reset."""
         self.problems: list[str] = []
         """What could not be undone this time, in words; the journal stays."""
@@ -66,112 +70,131 @@ class Undo:
         """What was set aside and removed by the check. A snapshot may contain it."""
 
     def put_back(self) -> None:
-        """Put back what was set aside; the check may have closed folders of the start."""
-        for path, mode in sorted(self._journal.modes.items()):
-            place = os.path.join(self._workspace, path)
-            with contextlib.suppress(OSError):
-                if (
-                    stat.S_ISDIR(mode)
-                    and stat.S_ISDIR(now := os.lstat(place).st_mode)
-                    and now != mode
-                ):
-                    os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
-        waiting, left = self._journal.waiting, []
+        """Put back what was set aside."""
+        self._open_folders()
+        # The paths change with the moves below.
+        waiting_folders = self._journal.waiting
+        replaced_folders = {os.path.dirname(move.path) for move in self._journal.moves}
+        failed_moves: list[Move] = []
         for move in self._journal.moves:
             try:
-                is_replaced = (
-                    os.path.relpath(move.path, self._workspace) in self._journal.made
-                )
-                if is_replaced and os.path.lexists(move.path):
-                    remove(Path(move.aside))
-                elif not _move_back(move):
-                    self.lost.append(
-                        f"{move.path}: the check removed {os.path.dirname(move.aside)}"
-                    )
+                self._put_back(move)
             except OSError as error:
                 self.problems.append(f"{move.path}: {error.strerror}")
-                left.append(move)
-        for folder in {os.path.dirname(move.path) for move in self._journal.moves}:
-            with contextlib.suppress(OSError):  # not every file system can
+                failed_moves.append(move)
+        for folder in replaced_folders:
+            # Some file systems cannot flush a folder.
+            with contextlib.suppress(OSError):
                 sync_folder(Path(folder))
-        self._journal.moves = left
-        for folder in waiting if not left else ():
-            if os.path.basename(folder) == ".git":
-                shutil.rmtree(os.path.dirname(folder), ignore_errors=True)
+        self._journal.moves = failed_moves
+        if failed_moves:
+            return
+        for folder in waiting_folders:
+            parent, name = os.path.split(folder)
+            if name == ".git":
+                shutil.rmtree(parent, ignore_errors=True)
+
+    def _open_folders(self) -> None:
+        """Let the user write into folders that the check may have closed."""
+        for path, mode in sorted(self._journal.modes.items()):
+            if not stat.S_ISDIR(mode):
+                continue
+            place = os.path.join(self._workspace, path)
+            with contextlib.suppress(OSError):
+                current = os.lstat(place).st_mode
+                if stat.S_ISDIR(current) and current != mode:
+                    os.chmod(place, stat.S_IMODE(mode) | stat.S_IRWXU)
+
+    def _put_back(self, move: Move) -> None:
+        """Put one path back. Raise OSError."""
+        path = os.path.relpath(move.path, self._workspace)
+        if path in self._journal.made and os.path.lexists(move.path):
+            # An earlier check made it, and this one made it again.
+            remove(Path(move.aside))
+        elif not _move_back(move):
+            folder = os.path.dirname(move.aside)
+            self.lost.append(f"{move.path}: the check removed {folder}")
 
     async def restore(self) -> None:
-        """Restore what existed and what no rule ignores, modes included. The store keeps the state before."""
+        """Restore what existed and what no rule ignores, modes included.
+
+        The store has the state before.
+        """
         journal, store = self._journal, self._store
-        skip = {*await store.ignored_names(), *journal.own}
+        skip = {*await store.ignored_names(), *journal.program_folders}
         modes = await asyncio.to_thread(
             journals.modes_of, journal.workspace, skip, enter=True
         )
-        snapshot, before = Snapshot(**journal.snapshot), await store.snapshot()
+        snapshot = Snapshot(**journal.snapshot)
+        before_reset = await store.snapshot()
         outputs = Patterns(journal.outputs)
-        changes = await store.all_changes(snapshot, before)
-        existed = [
-            item.path
-            for item in changes
-            if item.kind in ("modified", "deleted") and not outputs.match(item.path)
-        ]
-        if damaged := [
-            path
-            for path in existed
-            if not is_below(os.fsdecode(raw(path)), journal.made)
-        ]:
-            self.kept = before
+        new: set[str] = set()
+        damaged: list[str] = []
+        for change in await store.all_changes(snapshot, before_reset):
+            path = os.fsdecode(raw(change.path))
+            if change.kind == "added":
+                new.add(path)
+            if change.kind not in ("modified", "deleted"):
+                continue
+            if not outputs.match(change.path) and not is_below(path, journal.made):
+                damaged.append(change.path)
+        if damaged:
+            self.before_reset = before_reset
             await store.restore(snapshot, damaged)
-        new = {os.fsdecode(raw(item.path)) for item in changes if item.kind == "added"}
-        usual = {
+        # The journal has unusual modes alone, so all other files had a usual one.
+        usual_modes = {
             path: _usual(mode)
             for path, mode in modes.items()
             if stat.S_ISREG(mode) and path not in new
         }
-        await asyncio.to_thread(self._restore_modes, usual)
+        await asyncio.to_thread(self._restore_modes, usual_modes)
 
-    def _restore_modes(self, usual: dict[str, int]) -> None:
-        """Restore modes and empty folders. `usual` are the modes of files that had usual permissions."""
-        recorded = (usual | self._journal.modes).items()
-        for path, mode in sorted(recorded):
+    def _restore_modes(self, usual_modes: dict[str, int]) -> None:
+        """Restore empty folders, and modes; `usual_modes` are those of other files."""
+        modes = sorted((usual_modes | self._journal.modes).items())
+        for path, mode in modes:
             place = os.path.join(self._workspace, path)
             if stat.S_ISDIR(mode) and not os.path.lexists(place):
-                with contextlib.suppress(
-                    NotADirectoryError
-                ):  # a file of the check stands above it
+                # A file of the check may be in the place of a folder above it.
+                with contextlib.suppress(NotADirectoryError):
                     os.mkdir(place)
-        for path, mode in sorted(
-            recorded, reverse=True
-        ):  # what is in a folder before the folder
+        # What is in a folder comes before the folder, which may be closed.
+        for path, mode in reversed(modes):
             place = os.path.join(self._workspace, path)
             info = lstat(place)
-            if (
-                info
-                and info.st_mode != mode
-                and stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode)
-            ):
+            if info is None or info.st_mode == mode:
+                continue
+            if stat.S_IFMT(info.st_mode) == stat.S_IFMT(mode):
                 os.chmod(place, stat.S_IMODE(mode))
 
     def finish(self) -> None:
         """Remove the journal, or record what is left to do."""
         journal = self._journal
         if self.problems:
-            with contextlib.suppress(OSError):  # the check may have removed its folder
+            # The check may have removed its folder.
+            with contextlib.suppress(OSError):
                 journal.write()
             return
+        # First of all: without it, a later command does not undo the check again.
         Path(journal.folder, journals.NAME).unlink(missing_ok=True)
         shutil.rmtree(journal.folder, ignore_errors=True)
 
 
 def _usual(mode: int) -> int:
+    """Return the mode with which a snapshot restores a file."""
     return stat.S_IFREG | (0o755 if mode & stat.S_IXUSR else 0o644)
 
 
 def _move_back(move: Move) -> bool:
-    """Put a live path back in place of its replacement; return False if the live one is missing. Raise OSError."""
-    waiting, now = lstat(move.aside), lstat(move.path)
+    """Put a live path back in place of its replacement.
+
+    Return False if the live one is missing. Raise OSError.
+    """
+    waiting, current = lstat(move.aside), lstat(move.path)
     if move.inode and not waiting:
-        # Never set aside, or back already. Otherwise the reset to the snapshot restores what no rule ignores.
-        return now is not None and now.st_ino == move.inode
+        # It was never set aside, or is back already. Otherwise the reset to the
+        # snapshot restores it if no rule ignores it.
+        return current is not None and current.st_ino == move.inode
     make_parents(move.root, move.path)
     remove(Path(move.path))
     if waiting:
@@ -186,13 +209,19 @@ read -r line
 exec "$@"
 """
 _REPORT = ".undone"
-"""Suffix of the file with the lines of a watchdog that has undone a check; the next command shows them."""
+"""Suffix of the file with the lines of a watchdog that has undone a check.
+
+The next command prints them.
+"""
 _PATIENCE = 15.0
 """Seconds in which git of the runner must have ended."""
 
 
 class UndoWatchdog:
-    """The process that undoes a check if this process is killed. It also holds the lock of the journal, `handle`."""
+    """The process that undoes a check if this process is killed.
+
+    It also holds the lock of the journal, `handle`.
+    """
 
     def __init__(self, folder: Path, handle: int) -> None:
         undoing = [sys.executable, "-P", "-m", __name__, str(folder)]
@@ -202,9 +231,9 @@ class UndoWatchdog:
             )
 
     def close(self) -> None:
-        """End the process: the check is undone, or its undo has failed here and would fail there.
+        """End the process. Closing twice does nothing.
 
-        Closing twice does nothing.
+        The check is undone, or its undo has failed and would fail in the watchdog too.
         """
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
@@ -213,20 +242,21 @@ class UndoWatchdog:
 
 
 def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
-    """Undo the checks of runners that are gone in a workspace; return lines about each, and those of watchdogs.
+    """Undo the checks in a workspace whose runners are gone; return lines about them.
 
-    Wait up to `patience` seconds for a watchdog that is at work. Never act while the runner lives.
+    Lines of watchdogs are among them. Wait up to `patience` seconds for a watchdog that
+    is at work. Do nothing while a runner lives.
     """
     messages: list[str] = []
-    for journal in journals.found(home.resolve(), str(workspace.resolve())):
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # its watchdog has undone it meanwhile
+    for journal in journals.journals_of(home.resolve(), str(workspace.resolve())):
+        # Its watchdog may have undone it meanwhile.
+        with contextlib.suppress(FileNotFoundError):
             messages += _replayed(journal, time.monotonic() + patience)
     for report in sorted(journals.checks_folder(home).glob(f"*{_REPORT}")):
-        with contextlib.suppress(OSError):  # another command shows it
-            about, *lines = json.loads(report.read_bytes())
-            if about == str(workspace.resolve()):
+        # Another command may have printed it.
+        with contextlib.suppress(OSError):
+            reported_workspace, *lines = json.loads(report.read_bytes())
+            if reported_workspace == str(workspace.resolve()):
                 report.unlink()
                 messages += lines
     return tuple(messages)
@@ -241,13 +271,17 @@ def _replayed(journal: Journal, deadline: float) -> list[str]:
             ]
         time.sleep(0.05)
     try:
+        # Read again: a watchdog may have undone a part of it.
         return _undone(journals.read(folder))
     finally:
         os.close(handle)
 
 
 def _undone(journal: Journal) -> list[str]:
-    """End the remaining processes of the check and git of its runner, then undo; return lines for the user."""
+    """Undo a check of a runner that is gone; return lines for the user.
+
+    The remaining processes of the check, and git of its runner, are ended first.
+    """
     end_orphans(os.path.basename(journal.folder))
     store = SnapshotStore(
         Path(journal.workspace), Path(journal.home), start=Path(journal.start)
@@ -257,25 +291,28 @@ def _undone(journal: Journal) -> list[str]:
         undone = asyncio.run(undo(journal, store))
     finally:
         store.close()
-    what = f"An interrupted check in {journal.workspace}"
+    check = f"An interrupted check in {journal.workspace}"
     if undone.problems:
-        return [
-            f"{what} is not undone: {'; '.join(undone.problems)}. See {journal.folder}."
-        ]
-    lines = [f"{what} was undone."]
+        problems = "; ".join(undone.problems)
+        return [f"{check} is not undone: {problems}. See {journal.folder}."]
+    lines = [f"{check} was undone."]
     if undone.lost:
         lines.append(
             f"Removed by the check and not restored: {'; '.join(undone.lost)}."
         )
-    if undone.kept:
+    if undone.before_reset:
         lines.append(
-            f"Files in {journal.workspace} were reset; the state before is snapshot {undone.kept.id[:12]}."
+            f"Files in {journal.workspace} were reset; "
+            f"the state before is snapshot {undone.before_reset.id[:12]}."
         )
     return lines
 
 
 def _end_git(store: Path) -> None:
-    """End the git processes of a snapshot store: one of the runner that was killed may still write into the workspace."""
+    """End the git processes of a snapshot store.
+
+    One of the runner that was killed may still write into the workspace.
+    """
     deadline = time.monotonic() + _PATIENCE
     argument = f"\0--git-dir={store}\0"
     while time.monotonic() < deadline:
@@ -293,11 +330,10 @@ def _end_git(store: Path) -> None:
 
 if __name__ == "__main__":
     interrupted = journals.read(Path(sys.argv[1]))
-    done = _undone(interrupted)
-    if not Path(
-        interrupted.folder, journals.NAME
-    ).exists():  # else the next command tries again
+    report_lines = _undone(interrupted)
+    # If the journal still exists, the next command tries again and reports that.
+    if not Path(interrupted.folder, journals.NAME).exists():
         write_whole(
             Path(f"{interrupted.folder}{_REPORT}"),
-            json.dumps([interrupted.workspace, *done]).encode(),
+            json.dumps([interrupted.workspace, *report_lines]).encode(),
         )
