@@ -13,7 +13,7 @@ from goalrunner.app.run_options import split_checks
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import UsageError
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.diff import SnapshotReader
+from goalrunner.snapshots.reader import SnapshotReader
 from goalrunner.testing import ScriptedConversation, ScriptedValidator
 
 SPEC = ValidatorSpec(run="false", name="never")

@@ -673,7 +673,7 @@ async def test_files_of_checks_are_the_agents_once_it_changes_them(
 async def test_a_later_process_knows_the_files_of_checks(scene: Scene) -> None:
     base = await scene.store.snapshot()
     await made_by(scene, "echo 1 > report.xml; echo 1 > new.log")
-    scene.store.left = {}
+    scene.store.left_by_checks = {}
     scene.checks = scene.environment()
     assert await scene.store.changes(base, await scene.store.snapshot()) == ()
     await made_by(scene, "test ! -e report.xml && test ! -e new.log")

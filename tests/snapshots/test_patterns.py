@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from goalrunner.core.errors import UsageError
-from goalrunner.snapshots.diff import CACHES, Patterns
+from goalrunner.snapshots.patterns import CACHES, Patterns
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.snapshots.files import MOST_TO_LOOK_AT
+from goalrunner.snapshots.look import MOST_TO_LOOK_AT
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import git, make_repository, write
 

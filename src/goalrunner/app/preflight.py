@@ -26,9 +26,9 @@ from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import DAEMONS
-from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_lines import missing_program, syntax_error
 from goalrunner.validators.observed_checks import observed_checks

@@ -23,9 +23,9 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.git import content
 from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.patterns import CACHES, Patterns
 
 _CACHE_FOLDERS = frozenset(
     name[:-1] for name in CACHES if name.endswith("/") and "/" not in name[:-1]

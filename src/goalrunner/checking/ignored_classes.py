@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.snapshots.diff import CACHES, Patterns
+from goalrunner.snapshots.patterns import CACHES, Patterns
 
 Stat = tuple[int, int, int, int, int]
 """The size, mtime, ctime, inode and mode by which a file or link is still the same.

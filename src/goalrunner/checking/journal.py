@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from goalrunner.records.files import sync_folder, write_whole
-from goalrunner.snapshots.diff import CACHES
+from goalrunner.snapshots.patterns import CACHES
 
 NAME = "journal"
 HIDDEN = ".goal-checks-"

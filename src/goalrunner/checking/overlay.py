@@ -38,8 +38,8 @@ from goalrunner.checking.setup import KeptProducts, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.files import remove
-from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.patterns import Patterns
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 
 _PREFIX = "overlay-"

@@ -27,8 +27,8 @@ from goalrunner.checking.start_files import (
     one_spelling,
 )
 from goalrunner.core.tools import PACKAGE_MANAGERS, PROJECT_RUNNERS
-from goalrunner.snapshots.diff import CACHES, Patterns
 from goalrunner.snapshots.objects import Entry, EntryPair
+from goalrunner.snapshots.patterns import CACHES, Patterns
 
 LINK = "120000"
 """git's mode of a symbolic link."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from goalrunner.snapshots.diff import Patterns
+from goalrunner.snapshots.patterns import Patterns
 
 TEST_FILES = (
     "test_*.py", "*_test.py", "tests.py", "*_test.go", "*_test.rs", "*_spec.rb", "*_test.rb", "*.test.*", "*.spec.*",

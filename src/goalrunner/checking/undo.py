@@ -26,8 +26,8 @@ from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import remove, sync_folder, write_whole
-from goalrunner.snapshots.diff import Patterns
 from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
 from goalrunner.system.processes import end_helper, end_orphans, start_helper

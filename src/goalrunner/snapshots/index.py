@@ -12,8 +12,9 @@ from functools import partial
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.files import MOST_TO_LOOK_AT, Sorter
+from goalrunner.snapshots.files import Sorter
 from goalrunner.snapshots.git import Answer, Git, GitFailed, both
+from goalrunner.snapshots.look import MOST_TO_LOOK_AT
 from goalrunner.snapshots.objects import ONE_PACK, Entry
 from goalrunner.snapshots.repositories import Start
 

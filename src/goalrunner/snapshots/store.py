@@ -19,9 +19,8 @@ from pathlib import Path
 from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects, user_index
-from goalrunner.snapshots.diff import CACHES, Patterns, SnapshotReader
 from goalrunner.snapshots.file_times import ChangedSince, is_overlay
-from goalrunner.snapshots.files import LARGE, Look, Sorter, look_at, manifest
+from goalrunner.snapshots.files import LARGE, Sorter, manifest
 from goalrunner.snapshots.git import (
     Git,
     GitFailed,
@@ -31,6 +30,7 @@ from goalrunner.snapshots.git import (
     repository_at,
 )
 from goalrunner.snapshots.index import Index
+from goalrunner.snapshots.look import Look, look_at
 from goalrunner.snapshots.objects import (
     Entry,
     PathClaim,
@@ -38,6 +38,8 @@ from goalrunner.snapshots.objects import (
     printable_path,
     raw,
 )
+from goalrunner.snapshots.patterns import CACHES, Patterns
+from goalrunner.snapshots.reader import SnapshotReader
 from goalrunner.snapshots.repositories import (
     RepositoryStates,
     Start,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.snapshots import files
-from goalrunner.snapshots.files import Look, look_at
+from goalrunner.snapshots import look as looks
 from goalrunner.snapshots.git import Answer, Git
+from goalrunner.snapshots.look import Look, look_at
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import make_repository, write
 
@@ -86,7 +86,7 @@ async def test_git_is_asked_about_a_large_workspace(
     calls: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(files, "MOST_TO_LOOK_AT", 3)
+    monkeypatch.setattr(looks, "MOST_TO_LOOK_AT", 3)
     first = await store.snapshot()
     calls.clear()
     assert await store.snapshot() == first
@@ -199,7 +199,7 @@ def test_a_file_that_changed_just_before_is_compared_by_its_content(
 
     assert looks_same("one")
     assert not looks_same("two")
-    monkeypatch.setattr(files, "_RACY_BYTES", 2)
+    monkeypatch.setattr(looks, "_RACY_BYTES", 2)
     assert not looks_same("one")
 
 
