@@ -256,8 +256,9 @@ def test_the_built_in_agent_needs_a_model_that_can_be_asked(programs: Programs) 
     assert check(diagnosis(programs, AgentConfig(), Preset()), "model") == Finding(
         "model",
         "bad",
-        "no model is set",
-        'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name',
+        "neither an agent nor a model is set",
+        'name an agent, such as agent = "claude" (goal agents lists them), or a model of'
+        ' the built-in agent: model = "provider/name"',
     )
     missing = check(
         diagnosis(

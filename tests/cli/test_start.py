@@ -486,7 +486,7 @@ def test_the_only_installed_agent_is_used_and_several_are_an_error(
 ) -> None:
     (project / "goal.toml").write_text('objective = "Mine."\nvalidator = "true"\n')
     assert main(["run"]) == 2
-    assert "the agent has no model" in capsys.readouterr().err
+    assert "neither an agent nor a model is named" in capsys.readouterr().err
     monkeypatch.setenv("PATH", agents(tmp_path, "claude"))
     assert main(["run"]) == 0
     assert (
@@ -504,7 +504,7 @@ def test_the_only_installed_agent_is_used_and_several_are_an_error(
         'objective = "Mine."\nvalidator = "true"\nagent = "builtin"\n'
     )
     assert main(["run"]) == 2
-    assert "the agent has no model" in capsys.readouterr().err
+    assert "the built-in agent has no model" in capsys.readouterr().err
 
 
 def test_the_only_agent_that_is_signed_in_is_used(

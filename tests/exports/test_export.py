@@ -155,6 +155,8 @@ def test_a_branch_names_files_that_were_not_committed_when_the_run_began(
     workspace = committed(tmp_path / "work", tmp_path / "work")
     (workspace / "keep.txt").write_text("changed by hand\n")
     (workspace / "goal.toml").write_text('objective = "as goal init writes it"\n')
+    (workspace / ".pytest_cache").mkdir()
+    (workspace / ".pytest_cache" / "README.md").write_text("of a test runner\n")
     worked(tmp_path, workspace, own_home)
     assert main(["export", "--branch", "fix"]) == 0
     assert "(keep.txt)" in capsys.readouterr().err
@@ -222,7 +224,7 @@ def test_a_repository_without_a_commit_has_no_base_for_a_branch(
 ) -> None:
     workspace = written(tmp_path / "work")
     git(workspace, "init", "-q")
-    worked(
+    run = worked(
         tmp_path,
         workspace,
         own_home,
@@ -230,6 +232,8 @@ def test_a_repository_without_a_commit_has_no_base_for_a_branch(
     )
     assert main(["export", "--branch", "fix"]) == 2
     assert "had no commit when the run began" in capsys.readouterr().err
+    assert main(["show"]) == 0
+    assert f"keep       goal export {run} --patch\n" in capsys.readouterr().out
 
 
 def test_a_snapshot_whose_content_was_replaced_is_not_exported(

@@ -240,6 +240,7 @@ def test_any_table_gives_a_goal_or_a_goal_file_error_with_a_place(
                 word in problem.message
                 for word in (
                     "is missing",
+                    "neither an agent",
                     "no model",
                     "neither a validator",
                     "nested",

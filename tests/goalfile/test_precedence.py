@@ -131,7 +131,9 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
 def test_a_goal_without_a_file_is_checked_the_same_way() -> None:
     assert refusal({}, {}) == (
         'objective is missing; write objective = "...", or give --objective\n'
-        'the agent has no model; write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL\n'
+        'neither an agent nor a model is named; write agent = "claude" (goal agents lists'
+        ' all), or model = "provider/name" for the built-in agent, or give --agent or'
+        " --model\n"
         "the goal has neither a validator nor a judge; "
         'write validator = "pytest -q" (or give --validator), or judge = "agent" (or give --judge)'
     )

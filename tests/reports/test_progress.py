@@ -15,7 +15,9 @@ from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
 from goalrunner.core.run_state import RunState
+from goalrunner.reports.layout import Fact
 from goalrunner.reports.live import LiveProgress
+from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
@@ -216,6 +218,23 @@ def test_a_round_that_was_interrupted_keeps_its_number_and_is_timed_from_the_res
     assert lines[10].startswith(
         f"           round 1 took {ended - began:.1f} s since it was resumed"
     )
+
+
+def test_the_end_of_a_round_is_shown_once_if_the_run_is_resumed_after_it() -> None:
+    narrative, records = Narrative(), told_run.two_rounds()
+    lines = [line for record in records for line in narrative.lines_of(record)]
+    assert narrative.state is not None
+    resumed = numbered(
+        events.RunResumed(plan=narrative.state.plan, version="1"),
+        events.RoundStarted(round=3, prompt="retry"),
+        after=len(records),
+    )
+    lines += [line for record in resumed for line in narrative.lines_of(record)]
+    shown = [line.text for line in lines if isinstance(line, Fact)]
+    assert [text.split()[:3] for text in shown if " took " in text] == [
+        ["round", "1", "took"],
+        ["round", "2", "took"],
+    ]
 
 
 def test_only_a_terminal_needs_streamed_text() -> None:

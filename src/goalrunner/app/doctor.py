@@ -24,7 +24,6 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
-from goalrunner.goalfile.agents import NO_JUDGE
 from goalrunner.records.run_folder import goal_home
 from goalrunner.system.sandbox import choose
 
@@ -161,14 +160,12 @@ def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Fi
                     "ACP" if way.by == "acp" else "command", agent
                 )
                 yield Finding(name, "note", message)
-        if not config.goal.has_judge:
+        if not config.goal.has_judge and agent.preset.judge.argv:
             yield judge_finding(agent.name, agent.preset, config)
 
 
 def judge_finding(name: str, preset: Preset, config: RunConfig) -> Finding:
-    """Return whether the program of an agent can be a judge here."""
-    if not preset.judge.argv:
-        return Finding("judge", "note", f"{name} cannot be a judge: {NO_JUDGE}")
+    """Return where the program is with which an agent can be a judge."""
     path = program_path(preset, config.options.environ, [config.workspace])
     tools = "; it keeps some tools" if preset.judge.tools else ""
     found = f'{path}; use it with judge = "{name}"{tools}'

@@ -256,8 +256,13 @@ def _models(config: RunConfig) -> Iterator[Finding]:
         and not config.agents
         and "agent" not in models
     ):
-        hint = 'write model = "provider/name" in the goal file, or export GOAL_MODEL=provider/name'
-        yield Finding.of("model", UsageError("no model is set", hint))
+        hint = (
+            'name an agent, such as agent = "claude" (goal agents lists them), or a'
+            ' model of the built-in agent: model = "provider/name"'
+        )
+        yield Finding.of(
+            "model", UsageError("neither an agent nor a model is set", hint)
+        )
     checked: dict[Account, LLM] = dict(models)
     if config.callers_model is not None:
         checked["agent"] = config.callers_model

@@ -230,8 +230,8 @@ class RunChange:
     ) -> tuple[list[str], list[str]]:
         """Compare the files that the run did not change with those of a commit, where the branch begins.
 
-        Return the files that differed at the start of the run, and the files that only the commit has. Submodules, and a goal
-        file that the commit does not have, are left out.
+        Return the files that differed at the start of the run, and the files that only the commit has. Submodules are
+        left out, and a goal file and caches that the commit does not have.
         """
         within = [] if inside == "." else [f"{inside}/"]
         listed = await self._git.ask(
@@ -254,15 +254,18 @@ class RunChange:
             else:
                 committed[path] = blob
         changed = {item.path for item in await self.files()}
-        entries = await self._kept.store.entries(self._start)
+        store = self._kept.store
+        entries = await store.entries(self._start)
         differing = []
         for path, entry in entries.items():
             is_new_goal_file = (
                 PurePosixPath(path).name == "goal.toml" and path not in committed
             )
+            is_new_cache = path not in committed and store.is_passing(path)
             is_compared = (
                 entry.stored
                 and not is_new_goal_file
+                and not is_new_cache
                 and path not in changed
                 and not path.startswith(submodules)
             )

@@ -192,8 +192,18 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
         message = "is the placeholder that goal init wrote; say what the agent is to do, or give --objective"
         layer.spot(("objective",), problems).wrong(message)
     if runnable and layer.is_chat and lacks(("agent", "model"), ("model",)):
-        ways = 'write model = "provider/name", give --model, or set GOAL_MODEL or LLM_MODEL'
-        problems.add(f"the agent has no model; {ways}", "model")
+        if layer.values.get(("agent", "use")) is None:
+            message = (
+                'neither an agent nor a model is named; write agent = "claude" (goal'
+                ' agents lists all), or model = "provider/name" for the built-in'
+                " agent, or give --agent or --model"
+            )
+        else:
+            message = (
+                'the built-in agent has no model; write model = "provider/name", give'
+                " --model, or set GOAL_MODEL or LLM_MODEL"
+            )
+        problems.add(message, "model")
     if not lacks(("judge", "model"), ("judge", "use")):
         return
     if layer.values.get(("approvals", "checks")) == "judge":

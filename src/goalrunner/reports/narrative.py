@@ -383,21 +383,22 @@ class Narrative:
         self._is_resumed = is_resumed
 
     def _round_end(self, state: RunState) -> Iterator[ReportLine]:
-        """Yield duration, changes and spend of a round that is over."""
-        if self._finished is None:
+        """Yield duration, changes and spend of a round that is over, once."""
+        finished, self._finished = self._finished, None
+        if finished is None:
             return
         used = state.total.since(self.usage_before)
         duration = figures.elapsed(state.elapsed - self._elapsed_before)
         parts = [
             duration + " since it was resumed" * self._is_resumed,
-            *figures.diff_stat(self._finished.changes),
+            *figures.diff_stat(finished.changes),
         ]
         if used.tokens or used.known_cost_usd:
             parts += figures.spent(used)
-        yield Fact("", f"round {self._finished.round} took {' · '.join(parts)}")
-        if self._finished.changes is not None and self._finished.changes.files:
+        yield Fact("", f"round {finished.round} took {' · '.join(parts)}")
+        if finished.changes is not None and finished.changes.files:
             yield Fact(
-                "", f"goal diff {state.goal.run_id} {self._finished.round}", whole=True
+                "", f"goal diff {state.goal.run_id} {finished.round}", whole=True
             )
 
     def _warnings(self, state: RunState) -> Iterator[ReportLine]:

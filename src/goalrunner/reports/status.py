@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import RESETS, quoted_list, some, ways_on
@@ -25,6 +26,7 @@ from goalrunner.reports.layout import (
     output_lines,
     printable_line,
 )
+from goalrunner.snapshots.repositories import Start
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import ApprovalRow, GoalOutcome
@@ -239,12 +241,14 @@ def closing_lines(
 
 
 def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterator[Fact]:
-    """Yield the commands that show the change of a complete run and make a branch of it; without git, a patch."""
+    """Yield the commands that show the change of a complete run and make a branch of it; without a commit, a patch."""
     if outcome.passed and outcome.changes is not None and outcome.changes.files:
         is_in_git = (
             state is not None and state.base is not None and state.base.repository
         )
-        use = "--branch NAME" if is_in_git else "--patch"
+        folder = outcome.run_path
+        has_no_commit = folder and Start(Path(folder, "start")).commit == ""
+        use = "--branch NAME" if is_in_git and not has_no_commit else "--patch"
         yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
         yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
 

@@ -181,9 +181,12 @@ class SnapshotStore(SnapshotReader):
                 times[name] = at
         return times
 
-    def _passes(self, path: bytes) -> bool:
+    def is_passing(self, path: str) -> bool:
         """Return whether a path is a cache, or one of the goal's `outputs`."""
-        return self._passing.match(printable_path(path))
+        return self._passing.match(path)
+
+    def _passes(self, path: bytes) -> bool:
+        return self.is_passing(printable_path(path))
 
     async def committed(self) -> Mapping[str, str] | None:
         """Return by path what identifies the content in the commit that was checked out at the start of the run.
