@@ -224,7 +224,18 @@ def test_a_goal_file_proposes_the_folders_only_as_a_comment() -> None:
     assert "#:schema" not in text
     assert tomllib.loads(text)["workspace"] == {}
     assert '# editable = ["src/**"] ' in text
-    assert "the agent may change only these, so that no new test counts\n" in text
+    assert "all that the agent may change\n" in text
+
+
+@pytest.mark.parametrize("editable", [("src/**",), ()])
+def test_a_proposed_goal_file_fits_a_terminal_of_80_columns(
+    editable: tuple[str, ...],
+) -> None:
+    failing = [f"tests/test_{name}.py::test" for name in "abcd"]
+    text = Proposal(Project(editable=editable), "pytest -q", "", None, "").text(
+        "Do it.", failing=failing[:1]
+    )
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_real_folder_is_read_without_ignored_files(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ class Proposal:
             (f"objective = {_toml(objective)}", ""),
             (
                 '# success_criteria = ["..."]',
-                "what the judge needs evidence for; default: derived by the judge\n",
+                "for the judge; default: it derives them\n",
             ),
             (f"validator = {_toml(self.command)}", self.why),
         ]
@@ -81,7 +81,7 @@ class Proposal:
             rows.append(
                 (
                     '# agent = "claude"',
-                    "an installed agent (goal agents), or a model of the built-in one:",
+                    "or another of goal agents, or a model:",
                 )
             )
             rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
@@ -106,25 +106,23 @@ class Proposal:
             else '# protect = ["tests/**"]'
         )
         rows += [
-            (judge, "audits the evidence once the validator passes"),
+            (judge, "audits the evidence of what passed"),
             ("max_iterations = 10", "rounds"),
             ('timeout = "1h"\n\n[workspace]', ""),
         ]
         here = resolved_current_folder()
         if project_of(here / DEFAULT) not in (None, here):
-            rows.append(
-                ('path = "."', "this folder; by default, that of the project around it")
-            )
+            rows.append(('path = "."', "this folder, not the project around it"))
         rows += [
             (
                 rule,
-                "the agent may change only these, so that no new test counts"
+                "all that the agent may change"
                 if editable
-                else "besides tests",
+                else "unchanged in checks, besides the tests",
             ),
             (
                 '# sandbox = "auto"',
-                "run the agent's commands in a sandbox (bubblewrap, Linux)",
+                "confines the agent (bubblewrap, Linux)",
             ),
         ]
         if failing:
@@ -143,7 +141,7 @@ class Proposal:
         )
         return [
             (
-                "\n# If only some of the failing tests are to pass, write this in place of validator:",
+                "\n# To fix only some of the failing tests, write this in place of validator:",
                 "",
             ),
             ("# [[validators]]", ""),
@@ -154,7 +152,7 @@ class Proposal:
             ),
             (
                 '# known_failures = "baseline"',
-                "other tests that fail now may go on failing",
+                "other tests may go on failing",
             ),
         ]
 
