@@ -147,6 +147,20 @@ def prepare(project: Project) -> None:
     record.write_text(json.dumps({"digest": digest, "bare_seconds": seconds}))
 
 
+def prepare_in_a_process(project: Project) -> subprocess.CompletedProcess[str]:
+    """Prepare a project in a process that may reach the network, unlike that of a test.
+
+    Its exit code is UNAVAILABLE if the project cannot be installed.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", "tests.projects.prepare", project.name],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def restore(project: Project) -> Place:
     """Bring back a prepared project as it was before any validator ran in it, and return its place."""
     place = cache() / "places" / project.name

@@ -78,7 +78,7 @@ def run_goal(
     before = _listing(place.workspace, environ)
     started = time.monotonic()
     done = subprocess.run(
-        [_goal(), "run", "goal.toml", "--json", "--max-iterations", "1"],
+        [goal_program(), "run", "goal.toml", "--json", "--max-iterations", "1"],
         cwd=place.workspace,
         env=environ,
         stdin=subprocess.DEVNULL,
@@ -126,7 +126,7 @@ def goal_file(project: Project, mode: Mode) -> str:
     return f'objective = {objective}\nvalidator = {validator}\nagent = "fixer"\n{lines[mode]}'
 
 
-def _goal() -> str:
+def goal_program() -> str:
     """Return the measured program: $GOAL_PROJECTS_COMMAND, another version's for comparison, or the one of this project."""
     return os.environ.get("GOAL_PROJECTS_COMMAND") or str(
         Path(sys.executable).parent / "goal"

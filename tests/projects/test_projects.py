@@ -6,22 +6,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.projects.prepare import UNAVAILABLE, Place, locked, restore
+from tests.projects.prepare import (
+    UNAVAILABLE,
+    Place,
+    locked,
+    prepare_in_a_process,
+    restore,
+)
 from tests.projects.project import Project
 from tests.projects.projects import PROJECTS
 from tests.projects.report import ROW
 from tests.projects.running import MODES, Mode, run_goal
 
 pytestmark = [pytest.mark.projects, pytest.mark.timeout(900)]
-
-ROOT = Path(__file__).parents[2]
 
 EXCEPTIONS: Mapping[tuple[str, Mode], str] = {}
 """Projects that cannot complete in a mode, and the hint that the run must print instead."""
@@ -40,11 +42,7 @@ Note = Callable[[str, object], None]
 @pytest.fixture
 def place(project: Project, mode: Mode, record_property: Note) -> Iterator[Place]:
     """Return the prepared project, as it was before any run; skip if it cannot be installed."""
-    # A process of its own: this one may not reach the network. It takes the lock itself.
-    command = [sys.executable, "-m", "tests.projects.prepare", project.name]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = prepare_in_a_process(project)
     if done.returncode == UNAVAILABLE:
         note(
             record_property,
