@@ -108,6 +108,13 @@ def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(
         in found["systemMessage"]
     )
     (summary,) = run_summaries(own_home)
+    about = f"{summary['run_id']} a1"
+    assert found["systemMessage"].endswith(
+        f" [protected files changed: test_it.py]; goal approve {about}, or goal deny"
+        f" {about} --reason TEXT; the next stop of the session then goes on"
+        f" (goal status {summary['run_id']})"
+    )
+    assert "goal resume" not in found["systemMessage"]
     assert main(["approve", str(summary["run_id"])]) == 0
     assert "complete" in called(project, "Stop")["systemMessage"]
 

@@ -222,7 +222,9 @@ def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
         outcome = asyncio.run(arun(only_checks(goal), own))
     except GoalError as error:
         return BaselineResult(problem=str(error))
-    problem = "" if outcome.message.startswith(ONLY_CHECKS) else outcome.message
+    # No run is kept that could be resumed.
+    message = outcome.message.replace(f"goal resume {outcome.run_id}", "goal check")
+    problem = "" if message.startswith(ONLY_CHECKS) else message
     event = next(
         (event for event in reversed(seen) if isinstance(event, BaselineTaken)), None
     )

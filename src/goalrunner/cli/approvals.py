@@ -299,6 +299,8 @@ def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
         return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
     if is_written(folder.events):
         return f"the run goes on: goal watch {run}\n"
+    if state.handed:
+        return f"To continue: {state.way_on}.\n"
     return "\n".join(("To continue:", *resuming(RunSummary.of(state)), ""))
 
 

@@ -184,7 +184,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
         case Phase.WORKED:
             return _unless_spent(state, AskJudge(state.round))
         case Phase.VALIDATED if state.obstacles >= OBSTACLES:
-            hint = f"correct that; then goal resume {state.goal.run_id}"
+            hint = f"correct that; then {state.way_on}"
             return end(StopReason.VALIDATOR_MISSING, state.obstacle, hint)
         case Phase.VALIDATED if state.leaked or state.obstacle:
             return Validate(state.round)
@@ -204,7 +204,7 @@ def _end_by_leaks(state: RunState) -> RunEnded:
     message = f"the workspace changed while it was checked: {some(state.leaked)}"
     hint = (
         "stop what writes there (an editor, a watcher, a server); "
-        f"then goal resume {state.goal.run_id}"
+        f"then {state.way_on}"
     )
     return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
 
@@ -352,7 +352,7 @@ def _stall_text(stall: Stall) -> str:
 def _end_by_questions(state: RunState) -> RunEnded:
     run_id = state.goal.run_id
     message = "only a person can answer: " + "\n".join(state.memory.open_questions)
-    hint = f'goal answer {run_id} "..."; then goal resume {run_id}'
+    hint = f'goal answer {run_id} "..."; then {state.way_on}'
     return end(StopReason.QUESTION_OPEN, message, hint)
 
 

@@ -91,7 +91,7 @@ def awaiting_approval(state: RunState) -> RunEnded:
     which = "" if len(waiting) == 1 else " ID"
     hint = (
         f"goal approve {run_id}{which}, or goal deny {run_id}{which} --reason TEXT; "
-        f"then goal resume {run_id}"
+        f"then {state.way_on}"
     )
     if state.settling and any(item.kind == "checks" for item in waiting):
         hint += f"\n{state.settling}"

@@ -36,6 +36,7 @@ from goalrunner.core.outcome import (
     Usage,
 )
 from goalrunner.core.outcome import MemoryStop as MemoryStop
+from goalrunner.core.run_summary import RESUMED_THERE
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
 KEPT = 100
@@ -388,6 +389,13 @@ class RunState(Frozen):
     def with_label(self, label: str) -> RunState:
         """Return the state with a label, once."""
         return self.replace(labels=tuple(dict.fromkeys((*self.labels, str(label)))))
+
+    @property
+    def way_on(self) -> str:
+        """What a person does so that the run goes on, after a decision for example."""
+        if self.handed:
+            return RESUMED_THERE
+        return f"goal resume {self.goal.run_id}"
 
     @property
     def total(self) -> Usage:

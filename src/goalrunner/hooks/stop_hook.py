@@ -312,9 +312,23 @@ def _ending(outcome: GoalOutcome) -> str:
     labels = f" [{', '.join(outcome.labels)}]" if outcome.labels else ""
     if outcome.passed:
         return f"complete, verified in round {outcome.iterations}{labels} (goal show {outcome.run_id})"
-    said = one_line(
-        outcome.message or (outcome.verdict.missing if outcome.verdict else "")
-    )
+    missing = outcome.verdict.missing if outcome.verdict else ""
+    said = one_line((outcome.message or missing).partition("\n")[0])
+    decide = "".join(f"; {command}" for command in _decisions(outcome))
     return (
-        f"not verified: {outcome.status}, {said}{labels} (goal status {outcome.run_id})"
+        f"not verified: {outcome.status}, {said}{labels}{decide}"
+        f" (goal status {outcome.run_id})"
     )
+
+
+def _decisions(outcome: GoalOutcome) -> Iterator[str]:
+    """Yield what a person does if the run waits for one; the next stop of the session then continues it."""
+    run = outcome.run_id
+    waiting = [item.id for item in outcome.approvals if item.decision == "waiting"]
+    for identifier in waiting:
+        about = f"{run} {identifier}"
+        yield f"goal approve {about}, or goal deny {about} --reason TEXT"
+    if outcome.questions:
+        yield f'goal answer {run} "..."'
+    if waiting or outcome.questions:
+        yield "the next stop of the session then goes on"

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import RESETS, quoted_list, some, ways_on
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
-from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
+from goalrunner.core.run_summary import (
+    LOST,
+    RESUMED_THERE,
+    RUNNING,
+    UNREADABLE,
+    RunSummary,
+)
 from goalrunner.reports import figures
 from goalrunner.reports.figures import redacted_line
 from goalrunner.reports.layout import (
@@ -40,7 +46,13 @@ _NAMED = 3
 """Paths that a command names."""
 _GONE = 5
 """Paths that are gone or reverted and that are named."""
-_REPLACED = ("goal approve ", "goal answer ", "goal resume ", RESETS)
+_REPLACED = (
+    "goal approve ",
+    "goal answer ",
+    "goal resume ",
+    RESUMED_THERE,
+    RESETS,
+)
 _UNMATCHED = ("protect: ", "editable: ")
 """Beginnings of notes about patterns that match no file."""
 _MISSING_LINES = 5
@@ -398,11 +410,7 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield "start over", f"goal run {file}" if summary.goal_file else "goal run"
         return
     needs_other_goal = _needs_other_goal(summary)
-    if (
-        summary.stop_reason != "cancelled"
-        and not needs_other_goal
-        and not summary.handed
-    ):
+    if summary.stop_reason != "cancelled" and not needs_other_goal:
         yield from _ways_on(summary)
     # The goal of a run is fixed, so a wider `editable` needs a new run.
     changes = summary.protected_changes
@@ -466,6 +474,11 @@ def _ways_on(summary: RunSummary) -> Iterator[tuple[str, str]]:
     if summary.stop_reason == "baseline_green":  # the goal of a run is fixed
         return
     label = "then" if summary.open_questions or summary.waiting else "continue"
+    if summary.handed:
+        # Its own program says how it goes on, except after a decision.
+        if summary.open_questions or summary.waiting:
+            yield label, RESUMED_THERE
+        return
     for command in resuming(summary):
         yield "no limit" if command.endswith(" inf") else label, command
 

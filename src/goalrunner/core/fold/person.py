@@ -204,5 +204,5 @@ def _with_message(state: RunState, decision: str) -> RunState:
         for question in state.memory.open_questions
     ]
     if not lines:
-        lines.append(f"goal resume {run_id} goes on")
+        lines.append(state.way_on if state.handed else f"{state.way_on} goes on")
     return state.replace(message="\n".join([decision, *lines]))
