@@ -40,6 +40,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
+OWN_BIN = Path(sys.executable).parent
+
+
 def agents(folder: Path, *names: str) -> str:
     """A PATH on which these agents are installed."""
     for name in names:
@@ -54,16 +57,22 @@ def goal(*arguments: str, cwd: Path, **env: str) -> Ended:
 
 @pytest.mark.slow
 def test_the_demo_completes_without_a_key_and_again(tmp_path: Path) -> None:
-    for _ in range(2):
+    # As `uvx` starts it: the command is not on the PATH afterwards.
+    by_uvx = {"UV": "/bin/uv", "VIRTUAL_ENV": "", "PATH": f"{OWN_BIN}:/usr/bin:/bin"}
+    for more in ({}, by_uvx):
         ended = goal(
             "demo",
             cwd=tmp_path,
             TMPDIR=str(tmp_path),
             GOAL_MODEL="openai/no-such-model",
+            **more,
         )
         assert ended.code == 0, ended.err
         assert "complete   3 rounds" in ended.out
         assert "goal init" in ended.out
+        begins = "\nuvx --from " if more else "\ngoal "
+        assert f"{begins}" in ended.out.partition("Next:")[2]
+        assert ("\nuv tool install " in ended.out) == bool(more)
     folders = [
         path for path in tmp_path.iterdir() if path.name.startswith("goal-demo-")
     ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote
 
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
@@ -289,14 +291,41 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
     )
     code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
     if code == 0 and not (json or quiet):
-        run_id = newest_run(runs.home(), folder).run_id
-        output.say(_NEXT.format(folder=folder, run=run_id, space=" " * len(run_id)))
+        output.say(_next_steps(folder, newest_run(runs.home(), folder).run_id))
     return code
 
 
-_NEXT = """
-The goal file is {folder}/goal.toml. Next:
-goal show {run}   the run, round by round
-goal diff {run}   what the agent changed
-goal init {space}   a goal file for your own project, in its folder
-"""
+def _next_steps(folder: Path, run_id: str) -> str:
+    """Return the commands that come after the demo, as they can be typed here."""
+    source = _source_of_uvx()
+    command = f"uvx --from {shlex.quote(source)} goal" if source else "goal"
+    steps = {
+        f"{command} show {run_id}": "the run, round by round",
+        f"{command} diff {run_id}": "what the agent changed",
+        f"{command} init": "a goal file for your own project, in its folder",
+    }
+    if source:
+        install = f"uv tool install {shlex.quote(source)}"
+        steps[install] = "installs goal, so that `goal` alone is enough"
+    width = max(map(len, steps))
+    lines = [f"{step:{width}}   {text}" for step, text in steps.items()]
+    return "\n".join(["", f"The goal file is {folder}/goal.toml. Next:", *lines, ""])
+
+
+def _source_of_uvx() -> str:
+    """Return what `uvx` was given, if it runs this process and `goal` itself is not on the PATH; else empty."""
+    import importlib.metadata
+    import json
+
+    own = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    others = os.pathsep.join(folder for folder in path if folder != own)
+    is_in_venv = os.environ.get("VIRTUAL_ENV") == sys.prefix
+    if "UV" not in os.environ or is_in_venv or shutil.which("goal", path=others):
+        return ""
+    package = importlib.metadata.distribution("goalrunner")
+    origin = json.loads(package.read_text("direct_url.json") or "{}")
+    url = str(origin.get("url", package.name))
+    if "vcs_info" in origin:
+        return f"{origin['vcs_info']['vcs']}+{url}"
+    return unquote(url).removeprefix("file://")

@@ -289,6 +289,8 @@ LONGEST_PATH = 4096
 of a path matters most."""
 
 
+RESUMED_THERE = "resume the run in the program that started it"
+"""How a run with parts of a calling program goes on."""
 RESETS = "the limit resets at"
 """The beginning of the line of a message that names the time."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from goalrunner.core.errors import titled
+from goalrunner.core.errors import RESUMED_THERE, titled
 from goalrunner.core.events import (
     REVIEWED,
     Account,
@@ -36,7 +36,6 @@ from goalrunner.core.outcome import (
     Usage,
 )
 from goalrunner.core.outcome import MemoryStop as MemoryStop
-from goalrunner.core.run_summary import RESUMED_THERE
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
 KEPT = 100

@@ -20,8 +20,6 @@ RUNNING = "running"
 LOST = "lost"
 """The status of a run that has not ended and whose process is gone."""
 UNREADABLE = "unreadable"
-RESUMED_THERE = "resume the run in the program that started it"
-"""How a run with parts of a calling program goes on."""
 
 NOT_ENDED = 4
 """The exit code of a run that has not ended, is lost or cannot be read."""

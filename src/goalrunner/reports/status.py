@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from goalrunner.core.errors import RESETS, quoted_list, some, ways_on
+from goalrunner.core.errors import RESETS, RESUMED_THERE, quoted_list, some, ways_on
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
 from goalrunner.core.run_summary import (
     LOST,
-    RESUMED_THERE,
     RUNNING,
     UNREADABLE,
     RunSummary,
