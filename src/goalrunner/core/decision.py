@@ -203,8 +203,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
 def _end_by_leaks(state: RunState) -> RunEnded:
     message = f"the workspace changed while it was checked: {some(state.leaked)}"
     hint = (
-        "stop what writes there (an editor, a watcher, a server); "
-        f"then {state.way_on}"
+        f"stop what writes there (an editor, a watcher, a server); then {state.way_on}"
     )
     return end(StopReason.EVIDENCE_UNSTABLE, message, hint)
 
