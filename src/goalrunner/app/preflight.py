@@ -30,7 +30,7 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.objects import printable_path
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.system.launcher import SHELL
-from goalrunner.validators.command_lines import missing_program, syntax_error
+from goalrunner.validators.missing_programs import missing_program, syntax_error
 from goalrunner.validators.observed_checks import observed_checks
 from goalrunner.validators.spec_validator import CheckPlace, name_of
 from goalrunner.validators.started_checks import started_checks
@@ -314,7 +314,7 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
                 spec.run, CheckPlace(workspace, folder, {**environ, **spec.env})
             ):
                 raise ValidatorMissing(
-                    f"{name} cannot run here: {missing[0]}", missing[1]
+                    f"{name} cannot run here: {missing.message}", missing.hint
                 )
 
 

@@ -17,7 +17,7 @@ from goalrunner.validators.collected_tests import (
 
 LARGEST = 8_000_000
 """Bytes of a file that is read."""
-_MOST = 500
+_MOST_FILES = 500
 """Files that are read."""
 _WRITES = re.compile(r"junit|surefire|xunit|\bgradlew?\b|\bmvnw?\b", re.IGNORECASE)
 _STAMP = "began"
@@ -25,12 +25,15 @@ _COPY = f"""
 import os, shutil, sys
 workspace, folder = sys.argv[1:]
 began = os.stat(os.path.join(folder, "{_STAMP}")).st_mtime_ns
+skipped = (".git", "node_modules", ".venv", "venv", "site-packages")
 number = 0
 for place, folders, names in os.walk(workspace):
-    folders[:] = [name for name in folders if name not in (".git", "node_modules", ".venv", "venv", "site-packages")]
+    folders[:] = [name for name in folders if name not in skipped]
     for name in names:
         path = os.path.join(place, name)
-        if number >= {_MOST} or not name.endswith(".xml") or os.path.islink(path) or not os.path.isfile(path):
+        if number >= {_MOST_FILES} or not name.endswith(".xml"):
+            continue
+        if os.path.islink(path) or not os.path.isfile(path):
             continue
         about = os.stat(path)
         if about.st_mtime_ns < began or about.st_size > {LARGEST}:
@@ -54,7 +57,10 @@ def begin_junit(folder: Path) -> None:
 
 
 def copying_command(python: str, workspace: Path, folder: Path) -> list[str]:
-    """Return the command that copies the JUnit files of a check into a folder. It runs in the check environment."""
+    """Return the command that copies the JUnit files of a check into a folder.
+
+    It runs in the check environment.
+    """
     return [python, "-I", "-S", "-c", _COPY, str(workspace), str(folder)]
 
 
@@ -68,7 +74,11 @@ class _Case:
 
 @dataclass
 class _Parser:
-    """Reads one file. Files with a document type, which may define entities, are refused."""
+    """Reads one file.
+
+    A file with a document type is refused: it may define entities, which may grow
+    without limit.
+    """
 
     cases: list[_Case] = field(default_factory=list)
     current: _Case | None = None
@@ -89,14 +99,15 @@ class _Parser:
         if name == "testcase":
             file, holder = attributes.get("file", ""), attributes.get("classname", "")
             self.current = _Case(attributes.get("name", ""), file, holder)
-        elif self.current is not None and name in ("failure", "error"):
-            self.current.ending = "failed"
-        elif (
-            self.current is not None
-            and name == "skipped"
-            and self.current.ending == "passed"
-        ):
-            self.current.ending = "skipped"
+            return
+        case = self.current
+        if case is None:
+            # A suite may fail outside of its tests.
+            return
+        if name in ("failure", "error"):
+            case.ending = "failed"
+        elif name == "skipped" and case.ending == "passed":
+            case.ending = "skipped"
 
     def _end(self, name: str) -> None:
         if name == "testcase" and self.current is not None:
@@ -111,22 +122,25 @@ def _refuse(*_: object) -> NoReturn:
 def read_junit_reports(
     reports: Path, folder: Path, workspace: Path
 ) -> CollectedTests | None:
-    """Return the tests in the files that were copied; None if there are none. `folder` is the one the check ran in."""
+    """Return the tests in the files that were copied; None if there are none.
+
+    `folder` is the one the check ran in.
+    """
     paths = sorted(reports.glob("*.junit"))
     if not paths:
         return None
-    found = TestNames(whole=len(paths) < _MOST)
+    names = TestNames(whole=len(paths) < _MOST_FILES)
     for path in paths:
         parser = _Parser()
         is_read = path.stat().st_size <= LARGEST and parser.parse(path.read_bytes())
-        found.whole = found.whole and is_read
+        names.whole = names.whole and is_read
         for case in parser.cases:
-            found.add(_identifier(case, folder, workspace), case.ending)
-    return found.collected
+            names.add(_identifier(case, folder, workspace), case.ending)
+    return names.collected
 
 
 def _identifier(case: _Case, folder: Path, workspace: Path) -> str:
     if case.file:
         return f"{path_in_workspace(case.file, folder, workspace)}::{case.name}"
-    file, rest = file_of_module(case.holder, workspace, [folder])
-    return "::".join(filter(None, (file, rest, case.name)))
+    file, class_name = file_of_module(case.holder, workspace, [folder])
+    return "::".join(filter(None, (file, class_name, case.name)))

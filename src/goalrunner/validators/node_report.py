@@ -1,4 +1,4 @@
-"""What node:test tells of a run through a reporter of its own, which is added to NODE_OPTIONS."""
+"""The reports of node:test, through a reporter that is added to NODE_OPTIONS."""
 
 from __future__ import annotations
 
@@ -21,35 +21,46 @@ export default process.stdout.isTTY || Number(major) >= 23 ? spec : tap;
 """The reporter that node itself would choose: explicit reporters replace it."""
 _STARTS = re.compile(
     r"\bnode\b.*\s--test(?![\w-])"
-    r"|\b(?:npm|pnpm|yarn)\b.*\s(?:-w|-ws|-r|-F|--workspaces?|--recursive|--filter|workspaces?)\b"
+    r"|\b(?:npm|pnpm|yarn)\b.*\s"
+    r"(?:-w|-ws|-r|-F|--workspaces?|--recursive|--filter|workspaces?)\b"
     r"|\b(?:turbo|lerna|nx)\b.*\btest"
 )
-"""Lines that start node's test runner, or scripts in packages of a workspace, which may."""
+"""Lines that start node's test runner.
+
+Or scripts in packages of a workspace, which may start it.
+"""
 _CHOOSES = re.compile(r"--test-reporter|NODE_OPTIONS\s*=")
 _REFUSED = re.compile(
-    r"--test-reporter\S* is not allowed in NODE_OPTIONS|The argument '--test-reporter' must match"
+    r"--test-reporter\S* is not allowed in NODE_OPTIONS"
+    r"|The argument '--test-reporter' must match"
     r"|(?:ERR_MODULE_NOT_FOUND|Cannot find (?:module|package)).*/reporter\.mjs"
 )
 
 
 def starts_node_tests(texts: str) -> bool:
-    """Return whether node's own test runner is started, and neither a line nor its script chooses a reporter."""
+    """Return whether node's own test runner is started.
+
+    Neither a line nor its script may choose a reporter.
+    """
     return _STARTS.search(texts) is not None and _CHOOSES.search(texts) is None
 
 
 def with_reporter(folder: Path, env: Mapping[str, str]) -> dict[str, str]:
-    """Write the reporters into an existing folder; return the environment in which node uses them. Raise OSError."""
+    """Write the reporters into an existing folder.
+
+    Return the environment in which node uses them. Raise OSError.
+    """
     url = folder.as_uri()
     # Newer versions of node flush the file to the disk, which /dev/null refuses.
     destination = re.sub(r'([\\"])', r"\\\1", str(folder / "printed"))
     options = (
         f"--test-reporter={url}/visible.mjs --test-reporter-destination=stdout "
-        f'--test-reporter={url}/reporter.mjs --test-reporter-destination="{destination}"'
+        f"--test-reporter={url}/reporter.mjs "
+        f'--test-reporter-destination="{destination}"'
     )
     source = Path(__file__).with_name("node_reporter.mjs").read_text(encoding="utf-8")
-    (folder / "reporter.mjs").write_text(
-        source.replace("'OPTIONS'", repr(options)), encoding="utf-8"
-    )
+    source = source.replace("'OPTIONS'", repr(options))
+    (folder / "reporter.mjs").write_text(source, encoding="utf-8")
     (folder / "visible.mjs").write_text(_VISIBLE, encoding="utf-8")
     return {**env, "NODE_OPTIONS": f"{env.get('NODE_OPTIONS', '')} {options}".strip()}
 
@@ -76,8 +87,9 @@ def read_node_reports(folder: Path, workspace: Path) -> CollectedTests | None:
     begun, ended = sorted(folder.glob("*.begun")), sorted(folder.glob("*.node"))
     if not begun:
         return None
-    found = TestNames(whole=len(begun) == len(ended))
+    names = TestNames(whole=len(begun) == len(ended))
     for path in ended:
+        # The check may write into the folder, too.
         if not path.is_file() or path.stat().st_size > LARGEST:
             return CollectedTests(whole=False)
         try:
@@ -85,27 +97,37 @@ def read_node_reports(folder: Path, workspace: Path) -> CollectedTests | None:
         except (OSError, ValidationError):
             return CollectedTests(whole=False)
         for row in content.rows:
-            _add(found, row, workspace)
-    return found.collected
+            _add(names, row, workspace)
+    return names.collected
 
 
-def _add(found: TestNames, row: _Row, workspace: Path) -> None:
+def _add(tests: TestNames, row: _Row, workspace: Path) -> None:
+    """Add a test, or a file that node counts as one."""
     file, names = row.file, row.names
-    is_file = names[0] == file or (not file and names[0].startswith("/"))
-    if is_file or (len(names) == 1 and file.endswith(f"/{names[0]}")):
-        # Node counts a file as a test if it has none, or if it fails outside of its tests.
+    if _names_file(row):
         file, names = file or names[0], names[1:]
     path = path_in_workspace(file, workspace, workspace) if file else ""
     if not path:
-        found.whole = False
-    elif names:
-        is_of_its_tests = (
-            row.suite
-            and row.ending != "skipped"
-            and row.cause in ("", "subtestsFailed")
-        )
-        if not is_of_its_tests:
-            found.add(f"{path}::{' > '.join(names)}", row.ending)
-    elif row.cause != "subtestsFailed":
-        found.add(path, row.ending)
-        found.whole = found.whole and row.ending != "failed"
+        tests.whole = False
+        return
+    if not names:
+        # The file fails on its own, or because of its tests, which have rows.
+        if row.cause != "subtestsFailed":
+            tests.add(path, row.ending)
+            tests.whole = tests.whole and row.ending != "failed"
+        return
+    # A suite ends as its tests do, if it does not fail outside of them.
+    is_of_its_tests = row.cause in ("", "subtestsFailed") and row.ending != "skipped"
+    if not (row.suite and is_of_its_tests):
+        tests.add(f"{path}::{' > '.join(names)}", row.ending)
+
+
+def _names_file(row: _Row) -> bool:
+    """Return whether the first name of a row is its file.
+
+    Node counts a file as a test if it has none, or if it fails outside of its tests.
+    """
+    first_name = row.names[0]
+    if first_name == row.file or (not row.file and first_name.startswith("/")):
+        return True
+    return len(row.names) == 1 and row.file.endswith(f"/{first_name}")

@@ -1,8 +1,10 @@
-"""A plugin that writes what pytest itself says of a run: one JSON file per pytest process.
+"""A plugin of pytest that writes the endings of all tests of a run.
 
-It is never imported here: `pytest_report` hands its text to the pytest of a check, so it uses pytest and the standard
-library of Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; environment and sys.path are put back
-at once, so that a pytest within the tests is not watched.
+Each pytest process writes one JSON file. The plugin is never imported here:
+`pytest_report` gives its text to the pytest of a check, so it uses pytest and the
+standard library of Python 3.7 alone. Its folder is on PYTHONPATH for its own import
+only; environment and sys.path are put back at once, so that a pytest within the tests
+is not watched.
 """
 
 from __future__ import annotations
@@ -23,17 +25,17 @@ _stopped: list[str] = []
 _uncollected: list[str] = []
 
 
-def _put_back(variable: str, separator: str, own: str) -> None:
-    kept = [
-        entry for entry in os.environ.get(variable, "").split(separator) if entry != own
-    ]
-    if any(kept):
-        os.environ[variable] = separator.join(kept)
+def _put_back(variable: str, separator: str, added: str) -> None:
+    entries = os.environ.get(variable, "").split(separator)
+    other_entries = [entry for entry in entries if entry != added]
+    if any(other_entries):
+        os.environ[variable] = separator.join(other_entries)
     else:
         os.environ.pop(variable, None)
 
 
 def _plain(text: str) -> str:
+    # Ids may contain lone surrogates, which no file can hold.
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -46,14 +48,15 @@ def _end(node: str, ending: str) -> None:
 def _note_skip(report: Any) -> None:
     """Record the file in which a skip was raised. The place of a mark is the test."""
     if isinstance(report.longrepr, (tuple, list)) and report.longrepr:
-        _skipped_at[_plain(report.nodeid)] = _plain(
-            os.path.abspath(str(report.longrepr[0]))  # noqa: PTH100
-        )
+        path = os.path.abspath(str(report.longrepr[0]))  # noqa: PTH100
+        _skipped_at[_plain(report.nodeid)] = _plain(path)
 
 
 def _is_watched(session: Any) -> bool:
-    """Return whether this process reports; a worker of pytest-xdist and a forked test leave it to their parent."""
-    return not hasattr(session.config, "workerinput") and os.getpid() == _PROCESS
+    """Return whether this process reports, and not its parent."""
+    is_worker = hasattr(session.config, "workerinput")  # of pytest-xdist
+    is_fork = os.getpid() != _PROCESS
+    return not is_worker and not is_fork
 
 
 def _path(ending: str) -> str:
@@ -80,7 +83,10 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Any) -> None:
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Record one phase of a test. A test passes when its call does; it fails when any phase does."""
+    """Record one phase of a test.
+
+    A test passes when its call does; it fails when any phase does.
+    """
     if report.outcome == "failed":
         _end(report.nodeid, "failed")
     elif report.outcome == "skipped" and hasattr(report, "wasxfail"):
@@ -93,7 +99,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Record a file that cannot be collected as failed, and where a file skips itself."""
+    """Record a file that cannot be collected, or that skips itself."""
     if report.outcome == "failed":
         _end(report.nodeid, "failed")
         _uncollected.append(_plain(report.nodeid))
@@ -103,9 +109,8 @@ def pytest_collectreport(report: Any) -> None:
 
 def pytest_keyboard_interrupt(excinfo: Any) -> None:
     """Record Ctrl-C and pytest.exit()."""
-    _stopped.append(
-        _plain((excinfo.exconly().splitlines() or ["it was interrupted"])[0])
-    )
+    lines = excinfo.exconly().splitlines() or ["it was interrupted"]
+    _stopped.append(_plain(lines[0]))
 
 
 def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
@@ -114,13 +119,13 @@ def pytest_internalerror(excrepr: Any, excinfo: Any) -> None:
 
 
 def pytest_sessionfinish(session: Any, exitstatus: int) -> None:
-    """Write what was seen, whole or not at all."""
+    """Write the report, whole or not at all."""
     if not _is_watched(session):
         return
+    # pytest before 6.1 has no rootpath.
+    root = getattr(session.config, "rootpath", None) or session.config.rootdir
     content = {
-        "root": _plain(
-            str(getattr(session.config, "rootpath", None) or session.config.rootdir)
-        ),
+        "root": _plain(str(root)),
         "stopped": "; ".join(_stopped),
         "endings": _endings,
         "skipped_at": _skipped_at,

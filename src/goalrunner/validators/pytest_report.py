@@ -1,4 +1,4 @@
-"""The reports that pytest writes for a check: the plugin that is handed to it, and what the reports tell."""
+"""The reports that pytest writes for a check, through a plugin."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ _ENDED = (0, _TESTS_FAILED, 5)
 def reporting(
     folder: Path, command: str, env: Mapping[str, str]
 ) -> tuple[str, str, dict[str, str]]:
-    """Write a plugin of pytest into a folder; return its name, and the line and environment in which pytest reports.
+    """Write a plugin of pytest into a folder.
 
-    The plugin is also added to variables that the line sets itself: `PYTHONPATH=src pytest`. Raise OSError.
+    Return its name, and the line and environment in which pytest reports. The plugin is
+    also added to variables that the line sets itself: `PYTHONPATH=src pytest`. Raise
+    OSError.
     """
     plugin = f"goal_report_{secrets.token_hex(8)}"
     source = Path(__file__).with_name("pytest_plugin.py").read_text(encoding="utf-8")
     # The name is not that of a file, so that pytest-cov does not count its lines.
-    (folder / f"{plugin}.py").write_text(
-        f"exec(compile({source!r}, '<goal report>', 'exec'))\n", encoding="utf-8"
-    )
+    program = f"exec(compile({source!r}, '<goal report>', 'exec'))\n"
+    (folder / f"{plugin}.py").write_text(program, encoding="utf-8")
     command, env = with_python_path(folder, command, env)
-    command = re.sub(r"\bPYTEST_PLUGINS=", lambda name: f"{name[0]}{plugin},", command)
+    command = re.sub(r"\bPYTEST_PLUGINS=", rf"\g<0>{plugin},", command)
     plugins = [*filter(None, [env.get("PYTEST_PLUGINS")]), plugin]
     return plugin, command, {**env, "PYTEST_PLUGINS": ",".join(plugins)}
 
@@ -44,7 +45,10 @@ def reporting(
 def with_python_path(
     folder: Path, command: str, env: Mapping[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """Return a line and its environment with a folder on PYTHONPATH, which the line may set itself."""
+    """Return a line and its environment with a folder on PYTHONPATH.
+
+    The line may set the variable itself.
+    """
     # Not in quotes: the line may be in quotes itself.
     escaped_folder = re.sub(r"[^\w@%+:,./-]", r"\\\g<0>", str(folder))
     command = re.sub(
@@ -55,10 +59,12 @@ def with_python_path(
 
 
 class _File(Frozen):
-    """What one pytest process wrote. `root` is its root folder; `stopped` says why it ended early."""
+    """What one pytest process wrote."""
 
     root: str
+    """Its root folder."""
     stopped: str
+    """Why it ended early; empty if it did not."""
     endings: dict[str, Ending]
     skipped_at: Mapping[str, str] = Field(default_factory=dict)
     uncollected: tuple[str, ...] = ()
@@ -99,7 +105,10 @@ class PytestReport:
         return self.number("skipped")
 
     def problem(self, needed: int) -> str:
-        """Return why exit code 0 does not count; empty if it does. `needed` is the number of reports there must be."""
+        """Return why exit code 0 does not count; empty if it does.
+
+        `needed` is the number of reports there must be.
+        """
         if self.unreadable:
             return f"pytest's report is damaged: {self.unreadable}"
         if self.failed:
@@ -107,59 +116,66 @@ class PytestReport:
         if self.stopped:
             return f"pytest was stopped before its end: {self.stopped}"
         if self.cut_off and not needed:
-            return "a pytest began and did not report its end (os._exit in the code under test?)"
+            return (
+                "a pytest began and did not report its end"
+                " (os._exit in the code under test?)"
+            )
         if self.files < needed:
-            ended = "was ended early (os._exit in the code under test?)"
-            return f"no pytest reported to the runner: it was not started, {ended}, or something else ran in its place"
+            return (
+                "no pytest reported to the runner: it was not started,"
+                " was ended early (os._exit in the code under test?),"
+                " or something else ran in its place"
+            )
         return ""
 
 
 def read_reports(folder: Path, workspace: Path, needed: int = 0) -> PytestReport:
-    """Read every report in a folder; a test that is in several counts once, with its worst ending.
+    """Read every report in a folder.
 
-    `needed` is the number of reports without which tests are missing.
+    A test that is in several counts once, with its worst ending. `needed` is the number
+    of reports without which tests are missing.
     """
-    found = TestNames()
+    names = TestNames()
     statuses: list[int] = []
     stopped = ""
     for path in sorted(folder.glob("*.json")):
+        # The check may write into the folder, too.
         if not path.is_file() or path.stat().st_size > LARGEST:
-            return PytestReport(
-                len(statuses),
-                unreadable=f"it is not a file of at most {LARGEST // 1_000_000} MB",
-            )
+            problem = f"it is not a file of at most {LARGEST // 1_000_000} MB"
+            return PytestReport(len(statuses), unreadable=problem)
         try:
             content = _File.model_validate_json(path.read_bytes())
         except (OSError, ValidationError) as error:
-            return PytestReport(len(statuses), unreadable=str(error).partition("\n")[0])
+            first_line = str(error).partition("\n")[0]
+            return PytestReport(len(statuses), unreadable=first_line)
         statuses.append(content.exit_status)
         stopped = stopped or content.stopped
-        _add(found, content, workspace)
-    cut_off = max(len([*folder.glob("*.began")]) - len(statuses), 0)
-    found.whole = found.whole and len(statuses) >= needed and not cut_off
+        _add(names, content, workspace)
+    began = len([*folder.glob("*.began")])
+    cut_off = max(began - len(statuses), 0)
+    names.whole = names.whole and len(statuses) >= needed and not cut_off
     return PytestReport(
         len(statuses),
-        found.collected,
+        names.collected,
         stopped,
         cut_off=cut_off,
         exit_statuses=tuple(statuses),
     )
 
 
-def _add(found: TestNames, content: _File, workspace: Path) -> None:
+def _add(names: TestNames, content: _File, workspace: Path) -> None:
     """Add the tests of one process."""
 
     def identifier(node: str) -> str:
-        file, mark, rest = node.partition("::")
-        return f"{path_in_workspace(file, content.root, workspace)}{mark}{rest}"
+        # The file of a node is relative to pytest's root folder.
+        file, mark, test = node.partition("::")
+        return f"{path_in_workspace(file, content.root, workspace)}{mark}{test}"
 
     for node, ending in content.endings.items():
-        found.add(identifier(node), ending)
+        names.add(identifier(node), ending)
     for node, path in content.skipped_at.items():
-        found.skipped_at[identifier(node)] = path_in_workspace(
-            path, content.root, workspace
-        )
-    is_complete = content.exit_status in _ENDED and not (
-        content.uncollected or content.cut_short or content.stopped
-    )
-    found.whole = found.whole and is_complete
+        file = path_in_workspace(path, content.root, workspace)
+        names.skipped_at[identifier(node)] = file
+    has_ended = content.exit_status in _ENDED and not content.stopped
+    if not has_ended or content.uncollected or content.cut_short:
+        names.whole = False

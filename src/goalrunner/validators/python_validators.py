@@ -34,7 +34,6 @@ from goalrunner.validators.spec_validator import (
     SpecValidator,
 )
 
-_BYTES = 65_536
 _Read = TypeVar("_Read")
 
 
@@ -50,32 +49,38 @@ class _ChildAnswer(Frozen):
 
 
 class PythonValidator(SpecValidator):
-    """Calls `spec.python` (`package.module:function`) as `(response, agent)` in a child process.
+    """Calls `spec.python` (`package.module:function`) in a child process.
 
-    The interpreter is the runner's own. A module is looked for in PYTHONPATH, among what is installed, in what else the
-    runner can import, and in the workspace last: a file that the agent writes replaces neither an installed check nor
-    what it imports. Folders of PYTHONPATH inside the workspace count as the workspace.
+    The function gets `(response, agent)`. The interpreter is the runner's own. A module
+    is looked for in PYTHONPATH, among what is installed, in what else the runner can
+    import, and in the workspace last: a file that the agent writes replaces neither an
+    installed check nor what it imports. Folders of PYTHONPATH inside the workspace
+    count as the workspace.
     """
 
-    scores = False  # whether it returns a score instead
+    scores = False
+    """Whether the function returns a score instead."""
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        nonce, answers = secrets.token_hex(16), context.scratch(".answer")
-        path = answers / "result.json"
+        # The nonce shows that the answer was written by the child, not by the agent.
+        nonce, folder = secrets.token_hex(16), context.scratch(".answer")
+        answer = folder / "result.json"
         try:
-            answers.mkdir(mode=0o700)
-            # -I: neither the workspace nor PYTHON* may change what runs before the callable is loaded.
+            folder.mkdir(mode=0o700)
+            # -I: neither the workspace nor PYTHON* may change what runs before the
+            # callable is loaded.
             argv = [sys.executable, "-I", "-B", "-u", "-X", "utf8", child.__file__]
-            request = self._request(context, place, nonce, path)
-            place = replace(place, shared=(*place.shared, answers))
+            request = self._request(context, place, nonce, answer)
+            place = replace(place, shared=(*place.shared, folder))
             completion = await self._launch(argv, context, place, request)
-            result = self._cut_short(completion) or self._judged(
-                completion, path, nonce
-            )
+            result = self._cut_short(completion)
+            if result is None:
+                result = self._judged(completion, answer, nonce)
         finally:
-            shutil.rmtree(answers, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
         if not completion.output.exists():
             return result, None
+        # The feedback of a deadline is the output itself.
         if result.feedback and result.reason != "timeout":
             with completion.output.open("ab") as file:
                 file.write(result.feedback.encode(errors="replace") + b"\n")
@@ -84,22 +89,33 @@ class PythonValidator(SpecValidator):
     def _request(
         self, context: ValidationContext, place: CheckPlace, nonce: str, result: Path
     ) -> bytes:
+        """Return the request to the child, as JSON."""
         workspace = os.path.realpath(place.workspace)
-        entries = place.env.get("PYTHONPATH", "").split(os.pathsep)
-        given = [os.path.join(place.folder, entry) for entry in entries if entry]  # noqa: PTH118
-        known = [os.path.abspath(entry) for entry in sys.path if entry]  # noqa: PTH100 - a link stays one
-        within = [
+        python_path = place.env.get("PYTHONPATH", "").split(os.pathsep)
+        # Links are not resolved: packages may be installed through them.
+        first = [
+            os.path.join(place.folder, entry)  # noqa: PTH118
+            for entry in python_path
+            if entry
+        ]
+        installed = [
+            os.path.abspath(entry)  # noqa: PTH100
+            for entry in sys.path
+            if entry
+        ]
+        agents_own = [
             entry
-            for entry in (*given, *known)
+            for entry in (*first, *installed)
             if _is_written_by_the_agent(entry, workspace)
         ]
+        folders = dict.fromkeys([str(place.folder), workspace, *agents_own])
         request: dict[str, Any] = {
             "target": self.command,
             "response": response_message(context.response),
             "messages": list(context.conversation.messages),
-            "first": [entry for entry in given if entry not in within],
-            "installed": [entry for entry in known if entry not in within],
-            "workspace": list(dict.fromkeys([str(place.folder), workspace, *within])),
+            "first": [entry for entry in first if entry not in agents_own],
+            "installed": [entry for entry in installed if entry not in agents_own],
+            "workspace": list(folders),
             "result": str(result),
             "nonce": nonce,
             "scores": self.scores,
@@ -109,45 +125,51 @@ class PythonValidator(SpecValidator):
     def _judged(
         self, completion: Completion, path: Path, nonce: str
     ) -> ValidatorResult:
-        try:
-            answer = _ChildAnswer.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError):
-            answer = None
-        if answer is None or not secrets.compare_digest(
-            answer.nonce.encode(), nonce.encode()
-        ):
-            return self._result(
-                "crashed",
-                f"ended without a result (exit {completion.exit_code})",
-                completion,
-            )
-        if completion.exit_code != 0 and answer.reason in ("passed", "red"):
-            return self._result(
-                "crashed", f"exit {completion.exit_code} after its result", completion
-            )
+        """Return the result of a child that ended by itself, by its answer."""
+        answer = _read_answer(path, nonce)
+        code = completion.exit_code
+        if answer is None:
+            problem = f"ended without a result (exit {code})"
+            return self._result("crashed", problem, completion)
+        if code != 0 and answer.reason in ("passed", "red"):
+            problem = f"exit {code} after its result"
+            return self._result("crashed", problem, completion)
         result = self._answered(answer.reason, answer.feedback, completion)
-        return (
-            result.model_copy(update={"exit_code": None}) if result.passed else result
-        )
+        return result.model_copy(update={"exit_code": None} if result.passed else {})
+
+
+def _read_answer(path: Path, nonce: str) -> _ChildAnswer | None:
+    """Return the answer of a child; None if there is none with its nonce."""
+    try:
+        answer = _ChildAnswer.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    is_own = secrets.compare_digest(answer.nonce.encode(), nonce.encode())
+    return answer if is_own else None
 
 
 def _is_written_by_the_agent(entry: str, workspace: str) -> bool:
-    """Return whether a folder lies in the workspace, and not in the runner's own environment there (.venv)."""
+    """Return whether a folder lies in the workspace.
+
+    The runner's own environment there (.venv) does not count.
+    """
     folder = Path(os.path.realpath(entry))
     if not folder.is_relative_to(workspace):
         return False
-    roots = (Path(os.path.realpath(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-    return not any(
-        folder.is_relative_to(root) and Path(workspace) in root.parents
-        for root in roots
-    )
+    for prefix in (sys.prefix, sys.base_prefix):
+        environment = Path(os.path.realpath(prefix))
+        is_in_workspace = Path(workspace) in environment.parents
+        if is_in_workspace and folder.is_relative_to(environment):
+            return False
+    return True
 
 
 class CallableValidator(NamedValidator):
-    """Calls `function(response, agent)`, or `function(response)`; `agent` is the conversation, with `messages`.
+    """Calls `function(response, agent)`, or `function(response)`.
 
-    A coroutine function runs in the loop and must not block it. Exceptions are red; KeyboardInterrupt and cancellation
-    pass. `timeout` is in seconds; None: no limit.
+    `agent` is the conversation, with `messages`. A coroutine function runs in the loop
+    and must not block it. Exceptions are red; KeyboardInterrupt and cancellation pass.
+    `timeout` is in seconds; None: no limit.
     """
 
     def __init__(
@@ -161,8 +183,10 @@ class CallableValidator(NamedValidator):
     ) -> None:
         self._function = function
         self._timeout = timeout
-        own = getattr(function, "__name__", type(function).__name__)
-        self.name = name or (own if own != "<lambda>" else "validator")
+        function_name = getattr(function, "__name__", type(function).__name__)
+        if function_name == "<lambda>":
+            function_name = "validator"
+        self.name = name or function_name
         module = getattr(function, "__module__", None) or "?"
         self.command = f"{module}:{getattr(function, '__qualname__', self.name)}"
         self.serial = serial
@@ -174,13 +198,11 @@ class CallableValidator(NamedValidator):
         outcome, failure, why = await called(
             self._function, context, self._timeout, callable_outcome
         )
-        result = self._answered(
-            *(
-                (failure, why)
-                if outcome is None
-                else cast("tuple[Reason, str]", outcome)
-            )
-        )
+        if outcome is None:
+            result = self._answered(failure, why)
+        else:
+            reason, feedback = cast("tuple[Reason, str]", outcome)
+            result = self._answered(reason, feedback)
         return result.model_copy(update={"duration": time.monotonic() - began}), None
 
 
@@ -190,34 +212,36 @@ async def called(
     timeout: float | None,
     read: Callable[[object], _Read],
 ) -> tuple[_Read | None, Literal["crashed", "timeout"], str]:
-    """Call `function(response, agent)`; return what `read` makes of its value, or None, and why there is none.
+    """Call `function(response, agent)`; return what `read` makes of its value.
 
-    A plain function runs in a thread, so that the deadline can cut the wait for it; a coroutine function is awaited.
+    Or None, and why there is none.
     """
-    call = function if inspect.isroutine(function) else type(function).__call__
     deadline = asyncio.timeout(timeout)
     try:
         async with deadline:
-            arguments = arguments_of(
-                function, response_message(context.response), context.conversation
-            )
-            is_async = inspect.iscoroutinefunction(call)
-            value = (
-                function(*arguments)
-                if is_async
-                else await in_thread(function, *arguments)
-            )
-            return (
-                read(await value if inspect.isawaitable(value) else value),
-                "crashed",
-                "",
-            )
+            return read(await _value_of(function, context)), "crashed", ""
     except (Exception, SystemExit, asyncio.CancelledError) as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (
-            task is None or task.cancelling()
-        ):
-            raise  # else the callable itself raised it
+        if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            raise
         if isinstance(error, TimeoutError) and deadline.expired():
             return None, "timeout", f"timed out after {timeout:g} s"
         return None, "crashed", traceback_end(error)
+
+
+async def _value_of(function: Callable[..., Any], context: ValidationContext) -> object:
+    message = response_message(context.response)
+    arguments = arguments_of(function, message, context.conversation)
+    # Of an object with __call__, the method shows whether it is a coroutine function.
+    call = function if inspect.isroutine(function) else type(function).__call__
+    if inspect.iscoroutinefunction(call):
+        value = function(*arguments)
+    else:
+        # In a thread, so that the deadline can cut the wait for it.
+        value = await in_thread(function, *arguments)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _is_cancelled() -> bool:
+    """Return whether this task is cancelled; else the callable itself raised it."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

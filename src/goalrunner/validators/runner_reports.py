@@ -1,4 +1,4 @@
-"""Test runners report to the runner of goals: the environment in which they do, and what they wrote."""
+"""The reports that test runners write beside their output, and how they are made to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.core.runner_calls import Call
+from goalrunner.core.tools import PYTEST
 from goalrunner.core.verdict import CollectedTests
 from goalrunner.validators.junit_report import (
     begin_junit,
@@ -31,22 +32,25 @@ from goalrunner.validators.runners import reports_needed
 _PYTEST = re.compile(r"(?<![\w-])(?:pytest|py\.test)(?![\w/-])")
 _UNITTEST = re.compile(r"\bpy\S*\s(?:.*\s)?-m\s+unittest\b")
 _UNITTEST_FOLDER = "unittest"
-"""A folder of its own: each plugin takes its folder from the path of its process."""
+"""A folder of its own: each plugin finds its folder by its own path."""
 _MEASURED = re.compile(r"\bcoverage\b.*\brun\b|COVERAGE_PROCESS")
 """What would measure the plugins."""
 _UNWATCHED = re.compile(rf"{_MEASURED.pattern}|PYTHONPATH\s*[:?+]?=")
-"""What a pytest that a script starts is not watched for: it measures the plugin, or cannot import it."""
+"""What a script must not do if its pytest is watched.
+
+It would measure the plugin, or could not import it.
+"""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """What test runners wrote for the runner of goals beside their output; None: nothing."""
+    """What test runners reported beside their output; None: nothing."""
 
     pytest: PytestReport | None = None
     needed: int = 0
     """The number of reports of pytest that there must be."""
     is_direct: bool = False
-    """Whether the line itself calls pytest, so that a failure in its report is not one that a script wants."""
+    """Whether the line itself calls pytest; a script may want its tests to fail."""
     node: CollectedTests | None = None
     junit: CollectedTests | None = None
     cut_off: int = 0
@@ -88,64 +92,77 @@ def watch(
 ) -> Watch:
     """Make a folder for reports; return how the line is run. Raise OSError."""
     folder.mkdir(mode=0o700)
-    found = Watch(folder, line, env, watches_junit=writes_junit(texts))
+    watched = Watch(folder, line, env, watches_junit=writes_junit(texts))
+    # Names of variables count as well: COVERAGE_PROCESS_START.
+    texts_and_env = "\n".join((texts, *env))
     needed = reports_needed(calls, env)
-    starts_pytest = _PYTEST.search(texts) is not None and not any(
-        call.runner.name == "pytest" for call in calls
-    )
-    if needed is not None or (
-        starts_pytest and not _UNWATCHED.search("\n".join((texts, *env)))
-    ):
-        plugin, line, env = reporting(folder, line, env)
-        found = replace(
-            found,
-            line=line,
-            env=env,
-            needed=needed or 0,
-            plugin=plugin,
-            is_direct=needed is not None,
-        )
-    if found.watches_junit:
+    if needed is not None or _scripts_start_pytest(calls, texts, texts_and_env):
+        watched = _with_pytest(watched, needed)
+    if watched.watches_junit:
         begin_junit(folder)
     if starts_node_tests(texts):
-        found = replace(found, env=with_reporter(folder, env), watches_node=True)
-    if _UNITTEST.search(texts) and not _MEASURED.search("\n".join((texts, *env))):
-        place = folder / _UNITTEST_FOLDER
-        place.mkdir(mode=0o700)
-        source = (
-            Path(__file__).with_name("unittest_watch.py").read_text(encoding="utf-8")
-        )
-        (place / "sitecustomize.py").write_text(source, encoding="utf-8")
-        line, env = with_python_path(place, found.line, found.env)
-        found = replace(found, line=line, env=env, watches_unittest=True)
-    return found
+        node_env = with_reporter(folder, watched.env)
+        watched = replace(watched, env=node_env, watches_node=True)
+    if _UNITTEST.search(texts) and not _MEASURED.search(texts_and_env):
+        watched = _with_unittest(watched)
+    return watched
+
+
+def _scripts_start_pytest(
+    calls: Sequence[Call], texts: str, texts_and_env: str
+) -> bool:
+    """Return whether a script, and not the line, starts a pytest that can report."""
+    if _PYTEST.search(texts) is None or _UNWATCHED.search(texts_and_env):
+        return False
+    return all(call.runner is not PYTEST for call in calls)
+
+
+def _with_pytest(watched: Watch, needed: int | None) -> Watch:
+    plugin, line, env = reporting(watched.folder, watched.line, watched.env)
+    return replace(
+        watched,
+        line=line,
+        env=env,
+        needed=needed or 0,
+        plugin=plugin,
+        is_direct=needed is not None,
+    )
+
+
+def _with_unittest(watched: Watch) -> Watch:
+    folder = watched.folder / _UNITTEST_FOLDER
+    folder.mkdir(mode=0o700)
+    source = Path(__file__).with_name("unittest_watch.py").read_text(encoding="utf-8")
+    # Python imports a module of this name when it starts.
+    (folder / "sitecustomize.py").write_text(source, encoding="utf-8")
+    line, env = with_python_path(folder, watched.line, watched.env)
+    return replace(watched, line=line, env=env, watches_unittest=True)
 
 
 def is_refused(watched: Watch, output: str) -> bool:
     """Return whether a program did not start because of what makes it report."""
-    is_missing = (
-        bool(watched.plugin) and f"No module named '{watched.plugin}'" in output
-    )
-    return is_missing or (watched.watches_node and refuses_reporter(output))
+    if watched.plugin and f"No module named '{watched.plugin}'" in output:
+        return True
+    return watched.watches_node and refuses_reporter(output)
 
 
 def read_all(watched: Watch, folder: Path, workspace: Path) -> Reports:
     """Return what the runners wrote. `folder` is the one in which the line ran."""
-    ended, began = (
-        len([*watched.folder.glob(f"{_UNITTEST_FOLDER}/*.{end}")])
-        for end in ("ended", "began")
-    )
+    reports = watched.folder
+    ended = len([*reports.glob(f"{_UNITTEST_FOLDER}/*.ended")])
+    began = len([*reports.glob(f"{_UNITTEST_FOLDER}/*.began")])
+    pytest = node = junit = None
+    if watched.plugin:
+        pytest = read_reports(reports, workspace, watched.needed)
+    if watched.watches_node:
+        node = read_node_reports(reports, workspace)
+    if watched.watches_junit:
+        junit = read_junit_reports(reports, folder, workspace)
     return Reports(
-        cut_off=max(began - ended, 0),
-        pytest=read_reports(watched.folder, workspace, watched.needed)
-        if watched.plugin
-        else None,
+        pytest=pytest,
         needed=watched.needed,
         is_direct=watched.is_direct,
-        node=read_node_reports(watched.folder, workspace)
-        if watched.watches_node
-        else None,
-        junit=read_junit_reports(watched.folder, folder, workspace)
-        if watched.watches_junit
-        else None,
+        node=node,
+        junit=junit,
+        cut_off=max(began - ended, 0),
     )

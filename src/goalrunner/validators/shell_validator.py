@@ -15,7 +15,7 @@ from goalrunner.core.runner_calls import calls
 from goalrunner.core.tools import PYTEST_NO_TESTS
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import SHELL, in_thread
-from goalrunner.validators.command_lines import (
+from goalrunner.validators.command_obstacles import (
     missing_in_pipe,
     obstacle,
     unexecutable_script,

@@ -1,8 +1,10 @@
-"""A sitecustomize that records whether `python -m unittest` came to its end: a file when it starts, and one at its end.
+"""A sitecustomize that records whether `python -m unittest` came to its end.
 
-It is never imported here: `runner_reports` hands its text to the Python of a check, so it uses the standard library of
-Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; the environment is put back at once, so that a
-unittest within the tests is not watched, and the sitecustomize that it covers is imported.
+It writes a file when unittest starts, and one at its end. It is never imported here:
+`runner_reports` gives its text to the Python of a check, so it uses the standard
+library of Python 3.7 alone. Its folder is on PYTHONPATH for its own import only; the
+environment is put back at once, so that a unittest within the tests is not watched, and
+the sitecustomize that it covers is imported.
 """
 
 from __future__ import annotations
@@ -17,25 +19,23 @@ _PROCESS = os.getpid()
 
 
 def _put_back() -> None:
-    kept = [
-        entry
-        for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if entry != _FOLDER
-    ]
-    if any(kept):
-        os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    other_entries = [entry for entry in entries if entry != _FOLDER]
+    if any(other_entries):
+        os.environ["PYTHONPATH"] = os.pathsep.join(other_entries)
     else:
         os.environ.pop("PYTHONPATH", None)
     sys.path[:] = [entry for entry in sys.path if entry != _FOLDER]
 
 
 def _import_covered() -> None:
-    own = sys.modules.pop("sitecustomize", None)
+    this_module = sys.modules.pop("sitecustomize", None)
     try:
         importlib.import_module("sitecustomize")
     except ImportError:
-        if own is not None:
-            sys.modules["sitecustomize"] = own
+        # There is no other one.
+        if this_module is not None:
+            sys.modules["sitecustomize"] = this_module
 
 
 def _is_unittest() -> bool:
@@ -44,7 +44,8 @@ def _is_unittest() -> bool:
 
 
 def _note(ending: str) -> None:
-    open(os.path.join(_FOLDER, f"{_PROCESS}{ending}"), "w").close()  # noqa: PTH118, PTH123
+    path = os.path.join(_FOLDER, f"{_PROCESS}{ending}")  # noqa: PTH118
+    open(path, "w").close()  # noqa: PTH123
 
 
 def _watch() -> None:
@@ -56,6 +57,7 @@ def _watch() -> None:
         try:
             run_tests(program)
         finally:
+            # The fork of a test may leave through here as well.
             if os.getpid() == _PROCESS:
                 _note(".ended")
 

@@ -1,4 +1,4 @@
-"""Early warnings about a validator: a command line that passes too easily, and a callable that does not exist."""
+"""Warnings about a validator before it runs."""
 
 from __future__ import annotations
 
@@ -17,42 +17,50 @@ from goalrunner.validators.spec_validator import name_of
 
 
 def missing_callable(spec: ValidatorSpec, workspace: Path) -> str:
-    """Return that the callable of a Python validator does not exist, which the baseline cannot show; else an empty text.
+    """Return that the callable of a Python validator does not exist; else empty.
 
-    The module is only parsed: importing it would run code of the workspace.
+    The baseline cannot show it: the agent may be asked to write the callable. The
+    module is only parsed: importing it would run code of the workspace.
     """
     module, _, function = (spec.python or "").partition(":")
-    top, path = (
-        module.partition(".")[0],
-        workspace / spec.cwd / module.replace(".", "/"),
-    )
+    top = module.partition(".")[0]
     if not module or importlib.util.find_spec(top):
         return ""
     start = f"validator {name_of(spec)} fails until the module"
-    folder = workspace / spec.cwd / top
-    if not (folder.is_dir() or folder.with_name(f"{top}.py").is_file()):
+    root = workspace / spec.cwd
+    if not (root / top).is_dir() and not (root / f"{top}.py").is_file():
         return f"{start} {top} exists, in the workspace or installed"
-    names: set[str | None] = {"*"}
+    path = root / module.replace(".", "/")
+    names = _names_in_module(path)
+    if names is None or "*" in names or "__getattr__" in names:
+        return ""
+    if function.partition(".")[0] in names:
+        return ""
+    return f"{start} {module} has a function {function}"
+
+
+def _names_in_module(path: Path) -> set[str | None] | None:
+    """Return all names in the text of a module; None if it cannot be parsed.
+
+    `path` has no ending.
+    """
     for file in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
         with contextlib.suppress(OSError, SyntaxError, ValueError):
-            nodes = list(ast.walk(ast.parse(file.read_bytes())))
-            # Names of definitions and imports, and of variables.
-            names = {
-                getattr(node, key, None)
-                for node in nodes
-                for key in ("name", "asname", "id")
-            }
-            break
-    if names.isdisjoint((function.partition(".")[0], "*", "__getattr__")):
-        return f"{start} {module} has a function {function}"
-    return ""
+            names: set[str | None] = set()
+            for node in ast.walk(ast.parse(file.read_bytes())):
+                # Names of definitions and imports, and of variables.
+                for key in ("name", "asname", "id"):
+                    names.add(getattr(node, key, None))
+            return names
+    return None
 
 
 _SURE = frozenset({"true", ":", "echo", "printf"})
 _NO_CHECKS = _SURE | frozenset(
     """
-    cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill wait read exit test [ [[ (( cat ls
-    find git sed awk sort cut tr wc head tail date env which command type seq yes tee
+    cd rm mkdir cp mv touch chmod ln export set unset source . trap sleep kill pkill
+    wait read exit test [ [[ (( cat ls find git sed awk sort cut tr wc head tail date
+    env which command type seq yes tee
     """.split()
 )
 """Programs that prepare or print rather than check."""
@@ -67,37 +75,42 @@ _INDULGENT = {
 
 
 def weaknesses_of(spec: ValidatorSpec) -> tuple[str, ...]:
-    """Return the traps of a validator's command line; none if its output decides, or if it is to fail."""
-    decides = spec.run and spec.expect.output is None and not spec.expect.exit_code
-    return tuple(dict.fromkeys(_traps(spec.run or ""))) if decides else ()
+    """Return the traps of a validator's command line.
+
+    None if its output decides, or if it is to fail.
+    """
+    if not spec.run or spec.expect.output is not None or spec.expect.exit_code:
+        return ()
+    return tuple(dict.fromkeys(_traps(spec.run)))
 
 
 def _traps(command: str) -> Iterator[str]:
-    found = programs(command)
+    started = programs(command)
     direct = [call.program for call in calls(command)]
     checks = [
-        program for program in found if program.name and program.name not in _NO_CHECKS
+        program
+        for program in started
+        if program.name and program.name not in _NO_CHECKS
     ]
-    # One program is given the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
+    # One program gets the exit code of another: `code=$?`, `test $? -eq 1`, `exit $?`.
     uses_exit_code = any(
-        program.name not in _SURE and _names_exit_code(program) for program in found
+        program.name not in _SURE and _names_exit_code(program) for program in started
     )
-    for program in found:
+    for program in started:
+        # What comes before the last check may prepare it, and may fail.
         if program not in (*direct, *checks[-1:]):
             continue
         for word in program.words[1:]:
-            if reason := _INDULGENT.get(word.partition("=")[0]) or _INDULGENT.get(
-                f"{program.name} {word}"
-            ):
+            with_name = _INDULGENT.get(f"{program.name} {word}")
+            reason = _INDULGENT.get(word.partition("=")[0]) or with_name
+            if reason:
                 yield f"`{word}` of {program.name} {reason}"
         yield from _lost_exit_code(program, command, uses_exit_code=uses_exit_code)
 
 
 def _names_exit_code(program: Program) -> bool:
-    return any(
-        "$?" in word or "PIPESTATUS" in word
-        for word in (*program.words[1:], *program.assignments)
-    )
+    words = (*program.words[1:], *program.assignments)
+    return any("$?" in word or "PIPESTATUS" in word for word in words)
 
 
 def _lost_exit_code(
@@ -107,14 +120,19 @@ def _lost_exit_code(
     lost = program.lost
     if lost is None:
         return
+    name = program.name
     instead = lost.instead.partition(" ")[0]
     match lost.how:
         case "|" if "pipefail" not in command:
-            checked = f"bash -o pipefail -c {shlex.quote(command)}"
-            yield f"`| {lost.instead}` gives the exit code of {instead}, not of {program.name}; write: {checked}"
+            yield (
+                f"`| {lost.instead}` gives the exit code of {instead}, not of {name};"
+                f" write: bash -o pipefail -c {shlex.quote(command)}"
+            )
         case "||" if instead in _SURE or lost.instead == "exit 0":
-            yield f"`|| {lost.instead}` passes even if {program.name} fails; remove it"
+            yield f"`|| {lost.instead}` passes even if {name} fails; remove it"
         case ";" if not (_STRICT.search(command) or uses_exit_code or program.optional):
-            yield f"the exit code of {program.name} is lost behind `;`; write: set -e; {command}"
+            yield (
+                f"the exit code of {name} is lost behind `;`; write: set -e; {command}"
+            )
         case "&":
-            yield f"`&` does not wait for {program.name}; remove it"
+            yield f"`&` does not wait for {name}; remove it"

@@ -14,12 +14,9 @@ import pytest
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.validators.command_lines import (
-    missing_program,
-    obstacle,
-    unexecutable_script,
-)
+from goalrunner.validators.command_obstacles import obstacle, unexecutable_script
 from goalrunner.validators.environment_faults import is_environmental, without_space
+from goalrunner.validators.missing_programs import MissingProgram, missing_program
 from goalrunner.validators.python_validators import PythonValidator
 from goalrunner.validators.shell_validator import ShellValidator
 from goalrunner.validators.spec_validator import CheckPlace
@@ -97,8 +94,8 @@ def _not_found(command: str, said: str, exit_code: int = 127) -> ValidatorResult
 def test_the_first_program_of_a_line_is_looked_for(
     place: CheckPlace, line: str, word: str
 ) -> None:
-    found = missing_program(line, place)
-    assert (found[0].partition(":")[0] if found else "") == word
+    missing = missing_program(line, place)
+    assert (missing.name if missing else "") == word
 
 
 def test_a_program_of_the_workspaces_own_environment_is_meant_first(
@@ -108,10 +105,9 @@ def test_a_program_of_the_workspaces_own_environment_is_meant_first(
     local.mkdir(parents=True)
     (local / "mypy").write_text("")
     (local / "mypy").chmod(0o755)
-    assert missing_program("mypy src", place) == (
-        "mypy: not found",
-        "write .venv/bin/mypy",
-    )
+    missing = missing_program("mypy src", place)
+    assert missing == MissingProgram("mypy", "write .venv/bin/mypy")
+    assert str(missing) == "mypy: not found; write .venv/bin/mypy"
 
 
 def test_a_program_may_be_written_into_a_folder_of_the_workspace_on_path(
