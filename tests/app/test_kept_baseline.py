@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -236,6 +237,42 @@ def test_a_reused_baseline_is_recorded_as_one_that_was_taken(project: Project) -
     assert reused.content == taken.content
     [was], [now] = reused.results, taken.results
     assert was.model_dump(exclude={"duration"}) == now.model_dump(exclude={"duration"})
+
+
+SUITE = """\
+from a import f
+
+def test_f():
+    with open({count!r}, "a") as file:
+        file.write("ran\\n")
+    assert f() == 2
+"""
+AGENT = """
+[agent]
+use = "command"
+command = ["sh", "-c", "echo 'def f(): return 2' > a.py"]
+"""
+
+
+@pytest.mark.slow
+def test_init_check_and_run_take_the_baseline_of_a_pytest_project_once(
+    project: Project,
+) -> None:
+    folder, path = project.folder, project.folder / "goal.toml"
+    path.unlink()
+    (folder / "a.py").write_text("def f(): return 1\n")
+    (folder / "test_a.py").write_text(SUITE.format(count=str(project.count)))
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    assert main(["init", "--yes", "--validator", command]) == 0
+    assert project.runs == 1
+    path.write_text(path.read_text() + AGENT)
+    assert main(["check"]) == 0
+    assert project.runs == 1
+    assert main(["run", "--quiet"]) == 0
+    assert project.runs == 2, "the second time in round 1"
+    baseline = project.baseline()
+    assert baseline.age is not None
+    assert baseline.results[0].summary == "1 failed"
 
 
 def older(project: Project) -> None:

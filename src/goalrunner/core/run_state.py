@@ -99,6 +99,8 @@ class BaselineOutcome(Frozen):
     standing: Standing
     reason: str = ""
     results: tuple[ValidatorResult, ...] = ()
+    age: float | None = None
+    """Seconds since an earlier command ran the validators; None: the run ran them."""
 
 
 class Stall(Frozen):

@@ -24,7 +24,10 @@ def baseline_taken(state: RunState, event: events.BaselineTaken) -> RunState:
     state = state.replace(
         phase=Phase.BASELINED,
         baseline=BaselineOutcome(
-            standing=event.standing, reason=event.reason, results=event.results
+            standing=event.standing,
+            reason=event.reason,
+            results=event.results,
+            age=event.age,
         ),
         validators=event.results,
         leaked=(),
