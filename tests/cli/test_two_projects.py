@@ -36,8 +36,10 @@ WITHOUT_RUN = (
     ["resume"],
     ["cancel", "--yes"],
     ["approve", "--yes"],
+    ["deny", "--yes"],
     ["answer", "yes"],
 )
+DECISIONS = ("approve", "deny", "answer")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,11 @@ def test_no_command_touches_the_run_of_another_project(
     assert (projects.other / "result.txt").read_text() == "half\n"
 
 
-@pytest.mark.parametrize("arguments", WITHOUT_RUN[:-2], ids=" ".join)
+@pytest.mark.parametrize(
+    "arguments",
+    [args for args in WITHOUT_RUN if args[0] not in DECISIONS],
+    ids=" ".join,
+)
 def test_a_folder_without_runs_names_the_newest_run_elsewhere(
     projects: TwoProjects,
     arguments: list[str],
@@ -300,8 +306,9 @@ def test_a_check_is_never_among_the_runs(
 ) -> None:
     monkeypatch.chdir(projects.own)
     names = sorted(path.name for path in (own_home / "runs").iterdir())
-    beside = projects.own.parent / "seen.txt"
-    listing = f"GOAL_HOME={own_home} {sys.executable} -m goalrunner list --all --json > {beside}"
+    beside, shown = projects.own.parent / "seen.txt", projects.own.parent / "shown.txt"
+    command = f"GOAL_HOME={own_home} {sys.executable} -m goalrunner"
+    listing = f"{command} show > {shown}; {command} list --all --json > {beside}"
     goal = GOAL.format(name="it", word="done").replace(
         "grep -qx done result.txt", listing
     )
@@ -309,6 +316,7 @@ def test_a_check_is_never_among_the_runs(
 
     assert main(["check", "check.toml"]) == 0, capsys.readouterr()
     assert sorted(run["run_id"] for run in json.loads(beside.read_text())) == names
+    assert f"\nrun        {projects.own_run.run_id}\n" in shown.read_text()
     assert sorted(path.name for path in (own_home / "runs").iterdir()) == names
     assert not list((own_home / "check-runs").iterdir())
 

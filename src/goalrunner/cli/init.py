@@ -232,7 +232,7 @@ def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> 
     if proposal.agent is None:
         return "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
     if baseline.problem:
-        return "repair what the baseline says, then: goal check"
+        return "solve the problem that is named above, then: goal check"
     if baseline.is_green and not proposal.judge:
         return "describe the work in goal.toml, and add a judge or a test that fails: the validator passes already"
     if objective == PLACEHOLDER:
