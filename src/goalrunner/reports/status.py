@@ -31,7 +31,6 @@ from goalrunner.reports.layout import (
     output_lines,
     printable_line,
 )
-from goalrunner.snapshots.repositories import Start
 
 if TYPE_CHECKING:
     from goalrunner.core.outcome import ApprovalRow, GoalOutcome
@@ -253,15 +252,17 @@ def closing_lines(
 
 def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterator[Fact]:
     """Yield the commands that show the change of a complete run and make a branch of it; without a commit, a patch."""
-    if outcome.passed and outcome.changes is not None and outcome.changes.files:
-        is_in_git = (
-            state is not None and state.base is not None and state.base.repository
-        )
-        folder = outcome.run_path
-        has_no_commit = folder and Start(Path(folder, "start")).commit == ""
-        use = "--branch NAME" if is_in_git and not has_no_commit else "--patch"
-        yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
-        yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
+    if not (outcome.passed and outcome.changes and outcome.changes.files):
+        return
+    from goalrunner.snapshots.repositories import Start  # slow, and not for a list
+
+    start = state.base if state is not None else None
+    folder = outcome.run_path
+    has_no_commit = folder and Start(Path(folder, "start")).commit == ""
+    is_in_git = start is not None and start.repository and not has_no_commit
+    use = "--branch NAME" if is_in_git else "--patch"
+    yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
+    yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
 
 
 def _changed_check_lines(outcome: GoalOutcome) -> Iterator[Fact]:
