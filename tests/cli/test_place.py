@@ -93,6 +93,31 @@ def test_a_goal_works_in_the_project_of_its_file(
     )
 
 
+def test_a_goal_file_in_another_repository_works_there_and_says_how_to_work_here(
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = repository.parent / "here"
+    here.mkdir()
+    git(here, "init", "-q")
+    monkeypatch.chdir(here)
+    file = Path("..") / repository.name / "ci" / "x.toml"
+    command = f"goal run --workspace . {file}"
+
+    assert main(["run", "--quiet", str(file)]) == 0
+    assert capsys.readouterr().err.startswith(
+        f"The workspace is {repository}, the project of {file}. "
+        f"To work in this folder: {command}\n"
+    )
+    assert (repository / "result.txt").exists()
+    assert not (here / "result.txt").exists()
+
+    assert main(command.split()[1:]) == 0
+    assert "The workspace is" not in capsys.readouterr().err
+    assert (here / "result.txt").exists()
+
+
 def test_a_goal_file_above_is_named_as_it_is_reached_from_here(
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,8 +118,10 @@ def _note_workspace(goal: Goal, path: Path) -> None:
     if workspace == str(project_of(path)) and workspace != str(
         resolved_current_folder()
     ):
+        here = shlex.join(("goal", "run", "--workspace", ".", str(path)))
         output.complain(
-            f"The workspace is {home_path(workspace)}, the project of {path}; [workspace] path in that file names another"
+            f"The workspace is {home_path(workspace)}, the project of {path}. "
+            f"To work in this folder: {here}"
         )
 
 
