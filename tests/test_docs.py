@@ -120,6 +120,12 @@ def test_every_command_line_has_commands_and_options_that_exist(block: str) -> N
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[name_of(page) for page in PAGES])
+def test_no_page_installs_a_name_that_is_not_published(page: Path) -> None:
+    by_name = r"(?:pip install|uv tool install|uvx|pipx \w+)(?: -\S+)* goalrunner\b"
+    assert re.findall(by_name, page.read_text()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[name_of(page) for page in PAGES])
 def test_every_link_between_pages_leads_to_a_file(page: Path) -> None:
     links = [
         link.partition("#")[0]

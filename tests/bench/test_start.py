@@ -96,6 +96,31 @@ def test_a_run_without_litellm_has_its_first_reply_within_half_a_second(
     )
 
 
+def test_a_run_without_a_judge_calls_its_agent_soon(tmp_path: Path) -> None:
+    workspace, home = tmp_path / "workspace", {"GOAL_HOME": str(tmp_path / "home")}
+    workspace.mkdir()
+    goal, called = workspace / "goal.toml", tmp_path / "called"
+    agent = f"date +%s.%N > {called}"
+    goal.write_text(
+        'objective = "x"\nvalidator = "false"\nmax_iterations = 1\n'
+        f'agent = {{use = "command", command = "{agent}"}}\n'
+    )
+
+    def first_call() -> float:
+        began = time.time()
+        run_process([GOAL, "run", str(goal)], codes=(CAPPED,), env=home, cwd=workspace)
+        return float(called.read_text()) - began
+
+    def promised() -> float:
+        typer = process_seconds([sys.executable, "-c", "import typer"])
+        return 1.5 * typer + process_seconds(["sh", "-c", agent])
+
+    hold(
+        "goal run to its first agent call / 1.5 x import typer and the agent's start",
+        pairs(first_call, promised, 7),
+    )
+
+
 def test_uvx_shows_the_demo_sooner_than_an_environment_of_its_own(
     tmp_path: Path,
 ) -> None:

@@ -572,6 +572,7 @@ def test_completion_knows_commands_runs_agents_and_validators(
     assert "k3f9-make" in completed(project, shell, "goal memory add k3")
     assert "codex" in completed(project, shell, "goal agents cod")
     assert "k3f9-make" in completed(project, shell, "goal show k3")
+    assert "k3f9-make" in completed(project, shell, "goal status k3")
     assert "codex" in completed(project, shell, "goal run --agent cod")
     command = r"python3\ -m\ unittest" if shell == "bash" else "python3 -m unittest"
     assert command in completed(project, shell, "goal run --validator python3")

@@ -160,6 +160,26 @@ def test_only_a_complete_run_passes(
     )
 
 
+def test_protected_files_that_are_still_changed_come_first() -> None:
+    left = {
+        "labels": ("protected files changed: tests/test_a.py",),
+        "differing": ("tests/test_a.py",),
+        "message": "not complete after 2 rounds",
+    }
+    text = junit_text(capped().model_copy(update=left))
+    properties = {
+        item.get("name"): item.get("value")
+        for item in fromstring(text).iter("property")
+    }
+    assert properties["labels"] == left["labels"][0]
+    (failure,) = cases(text)["goal.run: complete"].iter("failure")
+    assert (failure.text or "").splitlines() == [
+        "protected files are still changed or deleted in the workspace: tests/test_a.py",
+        f"goal restore {capped().run_id} 0 --path tests/test_a.py",
+        "not complete after 2 rounds",
+    ]
+
+
 @pytest.mark.parametrize(
     ("used", "red"),
     [

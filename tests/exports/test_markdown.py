@@ -135,6 +135,18 @@ def test_a_verdict_of_the_judge_is_shown_with_what_it_misses() -> None:
     )
 
 
+def test_protected_files_that_are_still_changed_come_before_the_message() -> None:
+    left = {
+        "labels": ("protected files changed: a.py",),
+        "differing": ("a.py",),
+        "message": "not complete after 2 rounds",
+    }
+    ended = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)
+    text = summary_markdown(ended.model_copy(update=left))
+    restore = f"goal restore {ended.run_id} 0 --path a.py"
+    assert text.index(restore) < text.index("not complete after 2 rounds")
+
+
 def test_a_label_and_its_meaning_are_one_entry() -> None:
     text = summary_markdown(
         outcome().model_copy(update={"labels": ("self-judged", "flaky: tests")})

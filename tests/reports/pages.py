@@ -228,6 +228,9 @@ def unusual() -> Sections:
             events.RoundFinished(round=1, reason="max_steps", steps=100),
             checked(False, "2 failed, 41 passed"),
             events.AuditFailed(round=1, kind="parse", detail="score is no number"),
+            events.AuditFailed(
+                round=1, kind="parse", detail="no JSON", answer="Looks\ngood to me."
+            ),
             events.AuditFailed(round=1, kind="transport", detail=""),
             events.AuditFailed(round=1, kind="authentication", detail="401"),
             events.VerdictRecorded(round=1, verdict=fallback),

@@ -29,6 +29,7 @@ _Target = Annotated[
     argument(
         "RUN|TRANSCRIPT",
         "A run (default: the newest of this workspace), a file or a folder; - is stdin.",
+        options.run_ids,
     ),
 ]
 
