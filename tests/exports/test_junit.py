@@ -163,7 +163,7 @@ def test_only_a_complete_run_passes(
 def test_protected_files_that_are_still_changed_come_first() -> None:
     left = {
         "labels": ("protected files changed: tests/test_a.py",),
-        "differing": ("tests/test_a.py",),
+        "left_changed": ("tests/test_a.py",),
         "message": "not complete after 2 rounds",
     }
     text = junit_text(capped().model_copy(update=left))
@@ -174,7 +174,7 @@ def test_protected_files_that_are_still_changed_come_first() -> None:
     assert properties["labels"] == left["labels"][0]
     (failure,) = cases(text)["goal.run: complete"].iter("failure")
     assert (failure.text or "").splitlines() == [
-        "protected files are still changed or deleted in the workspace: tests/test_a.py",
+        "protected files are still changed in the workspace: tests/test_a.py",
         f"goal restore {capped().run_id} 0 --path tests/test_a.py",
         "not complete after 2 rounds",
     ]

@@ -138,7 +138,7 @@ def test_a_verdict_of_the_judge_is_shown_with_what_it_misses() -> None:
 def test_protected_files_that_are_still_changed_come_before_the_message() -> None:
     left = {
         "labels": ("protected files changed: a.py",),
-        "differing": ("a.py",),
+        "left_changed": ("a.py",),
         "message": "not complete after 2 rounds",
     }
     ended = outcome(GoalStatus.CAPPED, StopReason.MAX_ITERATIONS)

@@ -36,7 +36,7 @@ def test_only_a_complete_run_gives_zero(changes: dict[str, Any], code: int) -> N
     assert RunSummary.read(summary(**changes)).process_exit_code == code
 
 
-NAMED = "protected files are still changed or deleted in the workspace"
+NAMED = "protected files are still changed in the workspace"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: (
@@ -87,7 +87,7 @@ def test_protected_files_that_are_still_changed_come_first() -> None:
         status="blocked",
         message="a1 waits for a person",
         labels=["protected files changed: tests/test_a.py", "self-judged"],
-        differing=["tests/test_a.py", "tests/test b.py"],
+        left_changed=["tests/test_a.py", "tests/test b.py"],
     )
     read = RunSummary.read(values)
     lines = laid_out(status_lines(read, NOW)).splitlines()

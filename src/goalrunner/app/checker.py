@@ -333,6 +333,9 @@ class CheckRunner:
             ),
             "content": self._flakiness.content(),
             "left": self._in_place.made.names,
+            "left_changed": tuple(
+                item.path for item in check.changes.put_back("O") if item.protected
+            ),
         }
         finished = finished.model_copy(update=about)
         if decision.side != "M":

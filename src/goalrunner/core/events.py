@@ -553,6 +553,8 @@ class ValidatorsFinished(Frozen):
     """Protected paths that differ, a line each."""
     differing: tuple[str, ...] = ()
     """The paths of `protected_changes`"""
+    left_changed: tuple[str, ...] = ()
+    """Protected paths that differ in the workspace, whatever the validators saw."""
     labels: tuple[str, ...] = ()
     """What weakens a completion that rests on these results."""
     changed_checks: ChangedChecks | None = None

@@ -305,6 +305,8 @@ class GoalOutcome(Frozen):
     """Protected paths that differ, a line each."""
     differing: tuple[str, ...] = ()
     """The paths of `protected_changes`"""
+    left_changed: tuple[str, ...] = ()
+    """Protected paths that differ in the workspace, whatever the validators saw."""
     check_environment: str = ""
     """"overlay" or "in-place" (older runs: "checkout"); empty: none is needed."""
     approvals: tuple[ApprovalRow, ...] = ()

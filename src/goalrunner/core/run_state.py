@@ -259,6 +259,8 @@ class RunState(Frozen):
     """Protected paths that differ, a line each."""
     differing: tuple[str, ...] = ()
     """The paths of `protected_changes`"""
+    left_changed: tuple[str, ...] = ()
+    """Protected paths that differ in the workspace, whatever the validators saw."""
     check_labels: tuple[str, ...] = ()
     """What weakens the results of the round at hand."""
     changed_checks: ChangedChecks | None = None

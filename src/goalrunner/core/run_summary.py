@@ -83,7 +83,7 @@ class RunSummary:
     """Name, `passed` and `summary` of each result of the last check."""
     labels: list[str] = field(default_factory=list)
     protected_changes: list[str] = field(default_factory=list)
-    differing: list[str] = field(default_factory=list)
+    left_changed: list[str] = field(default_factory=list)
     gone_or_reverted: list[str] = field(default_factory=list)
     check_environment: str = ""
 
@@ -181,7 +181,7 @@ class RunSummary:
             derived_criteria=list(outcome.derived_criteria),
             labels=list(outcome.labels),
             protected_changes=list(outcome.protected_changes),
-            differing=list(outcome.differing),
+            left_changed=list(outcome.left_changed),
             gone_or_reverted=list(outcome.gone_or_reverted),
             check_environment=outcome.check_environment,
             agent_model=outcome.models.get("agent", ""),

@@ -303,6 +303,7 @@ def outcome_of(
         labels=_labels(state),
         protected_changes=state.protected_changes,
         differing=state.differing,
+        left_changed=state.left_changed,
         check_environment=state.check_environment,
         approvals=tuple(map(approval_row, state.approvals)),
         questions=state.memory.open_questions,
@@ -319,11 +320,11 @@ def outcome_of(
 
 def _labels(state: RunState) -> tuple[str, ...]:
     of_the_end = [Label.NOT_AUDITED.value] if state.lacks_audit else []
-    if state.differing and state.status not in (
+    if state.left_changed and state.status not in (
         GoalStatus.RUNNING,
         GoalStatus.COMPLETE,
     ):
-        of_the_end.append(Label.PROTECTED_CHANGED.about(some(state.differing)))
+        of_the_end.append(Label.PROTECTED_CHANGED.about(some(state.left_changed)))
     return tuple(dict.fromkeys((*state.labels, *state.check_labels, *of_the_end)))
 
 

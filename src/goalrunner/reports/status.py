@@ -361,10 +361,12 @@ def _is_ahead(when: str, now: datetime) -> bool:
 def protected_lines(summary: RunSummary) -> Iterator[Fact]:
     """Yield which protected files a run left changed or deleted in the workspace, and the command that restores them."""
     if any(label_in(text) in _FIRST for text in summary.labels):
-        names = some([printable_line(path) for path in summary.differing], _GONE)
-        text = f"protected files are still changed or deleted in the workspace: {names}"
+        names = some([printable_line(path) for path in summary.left_changed], _GONE)
+        text = f"protected files are still changed in the workspace: {names}"
         yield Fact("files", text, "warn")
-        yield Fact("", restoring_command(summary.run_id, summary.differing), whole=True)
+        yield Fact(
+            "", restoring_command(summary.run_id, summary.left_changed), whole=True
+        )
 
 
 def gone_lines(run_id: str, paths: Sequence[str]) -> Iterator[Fact]:

@@ -79,6 +79,8 @@ def validators_finished(state: RunState, event: events.ValidatorsFinished) -> Ru
         snapshot=event.snapshot or state.snapshot,
         protected_changes=event.protected_changes,
         differing=event.differing,
+        # Earlier versions recorded only paths that the validators saw as they were.
+        left_changed=event.left_changed or event.differing,
         check_labels=event.labels,
         # Versions that were refused before are not reviewed again.
         changed_checks=None if obstacle or refusal else changed_checks,
