@@ -124,9 +124,7 @@ def test_a_run_waits_until_a_usage_limit_resets_and_completes_its_round(
     assert len(claude.asked) == 2
     assert claude.asked[0]["prompt"] == claude.asked[1]["prompt"]
     assert claude.asked[1]["at"] - claude.asked[0]["at"] > 2
-    assert (
-        "waiting                            usage limit, five hours, until" in ended.out
-    )
+    assert "waiting usage limit, five hours, until" in ended.out
     _waited(night, 1.5)
 
 

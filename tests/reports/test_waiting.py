@@ -126,10 +126,10 @@ def test_the_live_view_counts_down_and_the_active_time_stands_still() -> None:
         failed(),
         wait(until.isoformat()),
     )
-    name, _, remark = shown(current)
+    name, subject, _ = shown(current)
     assert name == "waiting"
-    assert remark.startswith("usage limit, five hours, until ")
-    assert "(in 1 h 59 min)" in remark or "(in 2 h)" in remark
+    assert subject.startswith("usage limit, five hours, until ")
+    assert "(in 1 h 59 min)" in subject or "(in 2 h)" in subject
     before = current.totals()
     clock.now += 600
     assert current.totals() == before

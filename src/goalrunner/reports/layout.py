@@ -276,7 +276,8 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     )
     time = pad("", time_columns - width(step.time)) + step.time
     body = subject + time if step.time else pad(subject, subject_columns + 1)
-    row = [*head, Piece(body, "dim")]
+    subject_tone: Tone = "dim" if remark else step.tone
+    row = [*head, Piece(body, subject_tone)]
     if remark:
         row.append(Piece(f"   {remark}", tone))
     if columns is None or _width(row) <= columns:
@@ -286,8 +287,8 @@ def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
     most = _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
     after = "   ".join(filter(None, (step.time, remark)))
     first, *others = wrap(subject or after, columns - indent, most)
-    rows = [[*head, Piece(first, "dim" if subject else tone)]]
-    rows += [[Piece(" " * indent + part, "dim")] for part in others]
+    rows = [[*head, Piece(first, subject_tone if subject else tone)]]
+    rows += [[Piece(" " * indent + part, subject_tone)] for part in others]
     subject_end = (
         INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS)
     )

@@ -210,7 +210,7 @@ def _wait_lines(
         and wait.kind == "limit"
     ):
         waited = figures.elapsed(seconds_between(wait.began, record.at))
-        yield StepLine("waiting", remark=f"over after {waited}; the work goes on")
+        yield StepLine("waiting", subject=f"over after {waited}; the work goes on")
 
 
 _AFTER_A_WAIT = (events.WaitEnded, events.ApprovalRecorded, events.QuestionAnswered)

@@ -73,9 +73,7 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
     """Return why the run waits, and until when."""
     until = figures.time_ahead(wait.until, now)
     if wait.kind == "limit":
-        return StepLine(
-            "waiting", WARNED, remark=f"{wait.reason}, until {until}", tone="warn"
-        )
+        return StepLine("waiting", WARNED, f"{wait.reason}, until {until}", tone="warn")
     pause = (datetime.fromisoformat(wait.until) - now).total_seconds()
     return _warning(
         wait.account,
@@ -95,7 +93,7 @@ def person_step(state: RunState) -> StepLine | None:
         if state.waiting
         else f'goal answer {run} "..."'
     )
-    return StepLine("waiting", ASKED, subject=f"for you: {command}", tone="warn")
+    return StepLine("waiting", ASKED, f"for you: {command}", tone="warn")
 
 
 CONTINUING = "continuing"
