@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.codex_sessions import turn_details
+from goalrunner.agents.codex_sessions import session_start, turn_details
 from goalrunner.agents.error_kinds import meaning_of
 from goalrunner.agents.parser import (
     AgentParser,
@@ -282,6 +282,9 @@ class Codex(AgentParser):
         self, failure: Failed, session: str, env: Mapping[str, str]
     ) -> Iterator[StreamEvent]:
         return turn_details(failure, session, env)
+
+    def model_and_version(self, session: str, env: Mapping[str, str]) -> SessionStarted:
+        return session_start(session, env)
 
 
 def _named(call: CallFinished, item: Any) -> CallFinished:

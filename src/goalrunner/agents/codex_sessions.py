@@ -1,4 +1,4 @@
-"""What Codex writes about a turn into the file of its session: how it failed, the limits of the account, its usage."""
+"""What Codex writes into the file of a session: model and version, how a turn failed, limits of the account, usage."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from goalrunner.agents.error_kinds import codex_meaning
 from goalrunner.agents.parser import (
     Failed,
+    SessionStarted,
     StreamEvent,
     UsageReported,
     at,
@@ -19,7 +20,7 @@ from goalrunner.agents.parser import (
 )
 
 _TAIL = 1_000_000
-"""Bytes that are read of the end of a file."""
+"""Bytes that are read of an end of a file."""
 _SESSION = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
 
@@ -50,23 +51,43 @@ def turn_details(
         yield Failed(failure.message, outage=meaning.outage, obstacle=meaning.obstacle)
 
 
+def session_start(session: str, env: Mapping[str, str]) -> SessionStarted:
+    """Return the model of a session's first turn and the version of the program; empty if the file cannot be read."""
+    model = version = ""
+    for entry in _entries(session, env, from_end=False):
+        match at(entry, "type"):
+            case "session_meta":
+                version = block_text(at(entry, "payload", "cli_version"))
+            case "turn_context":
+                model = block_text(at(entry, "payload", "model"))
+                break
+    return SessionStarted(session, model, version)
+
+
 def _last_entries(session: str, env: Mapping[str, str]) -> list[Any]:
     """Return the events in the end of the session's file, oldest first."""
+    return [
+        at(entry, "payload")
+        for entry in _entries(session, env, from_end=True)
+        if at(entry, "type") == "event_msg"
+    ]
+
+
+def _entries(session: str, env: Mapping[str, str], *, from_end: bool) -> Iterator[Any]:
+    """Yield the entries in one end of the session's file, oldest first; none if it cannot be read."""
     home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", ""), ".codex"))
     if not _SESSION.fullmatch(session):
-        return []
+        return
     lines: list[bytes] = []
     try:
         for path in (home / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl"):
             with path.open("rb") as file:
-                file.seek(max(0, path.stat().st_size - _TAIL))
+                if from_end:
+                    file.seek(max(0, path.stat().st_size - _TAIL))
                 lines = file.read(_TAIL).split(b"\n")
     except OSError:
-        return []
-    entries = (object_in(line.decode("utf-8", "replace")) for line in lines)
-    return [
-        at(entry, "payload") for entry in entries if at(entry, "type") == "event_msg"
-    ]
+        return
+    yield from (object_in(line.decode("utf-8", "replace")) for line in lines)
 
 
 def _newest(entries: list[Any], *path: str) -> dict[str, Any] | None:

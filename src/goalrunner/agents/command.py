@@ -29,9 +29,12 @@ from goalrunner.agents.external_chat import (
 )
 from goalrunner.agents.parser import (
     LONGEST_NOISE,
+    CallStarted,
     Failed,
     Lines,
+    SessionStarted,
     StreamEvent,
+    Text,
     TextDelta,
     clean,
     object_in,
@@ -123,6 +126,15 @@ class Reader:
             return []
         try:
             return list(self._parser.details(failure, session, env))
+        except Exception as error:
+            raise self._defect(error) from error
+
+    def model_and_version(self, session: str, env: Mapping[str, str]) -> SessionStarted:
+        """Return what the agent's own files contain about a session. Raise AgentError if the parser fails."""
+        if self._parser is None:
+            return SessionStarted(session)
+        try:
+            return self._parser.model_and_version(session, env)
         except Exception as error:
             raise self._defect(error) from error
 
@@ -317,6 +329,14 @@ class CommandConversation(ExternalConversation):
             return RoundReply(turn.text, "answered", steps, left)
         return RoundReply(turn.answer, "interrupted", steps, left, failure, ending)
 
+    async def _describe(self, reader: Reader, turn: CommandTurn) -> None:
+        """Record the model and the version of a session from the agent's own files, unless its output names them."""
+        if turn.is_undescribed and turn.session is not None:
+            known = await asyncio.to_thread(
+                reader.model_and_version, turn.session.id, self.agent.env
+            )
+            turn.describe(known.model, known.version)
+
     async def _follow(
         self,
         process: asyncio.Task[Completion],
@@ -325,10 +345,15 @@ class CommandConversation(ExternalConversation):
         turn: CommandTurn,
     ) -> Completion | None:
         """Record the output of the process. Return None if it was ended early."""
+        is_described = False
         async with aclosing(growing_file(output, process)) as pieces:
             async for piece in pieces:
                 turn.arrival = piece.arrival
                 for event in reader.feed(piece.data):
+                    # By its first words or call, the agent has written the file of its session.
+                    if isinstance(event, Text | CallStarted) and not is_described:
+                        is_described = True
+                        await self._describe(reader, turn)
                     await turn.add(event)
                     if isinstance(event, Failed) and event.ends:
                         await _stop(process)

@@ -232,6 +232,10 @@ class AgentParser(ABC):
         """Yield what the agent's own files contain about a failed turn of a session. `env` is the agent's environment."""
         return iter(())
 
+    def model_and_version(self, session: str, env: Mapping[str, str]) -> SessionStarted:
+        """Return what the agent's own files contain about a session whose output names neither model nor version."""
+        return SessionStarted(session)
+
 
 _OLD_TEXT, _NEW_TEXT = (
     ("old_string", "oldString", "old_str"),

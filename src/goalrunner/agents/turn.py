@@ -268,6 +268,22 @@ class CommandTurn(Turn):
         """Whether the agent has written a message, called a tool or used tokens."""
         return bool(self.text or self.calls or self.tokens)
 
+    @property
+    def is_undescribed(self) -> bool:
+        """Whether the agent has reported a session, but neither its model nor its version."""
+        about = self.session
+        return about is not None and not (about.model or about.version)
+
+    def describe(self, model: str, version: str) -> None:
+        """Record the model and the version of the session, if one of them is known."""
+        if self.session is not None and (model or version):
+            update = {
+                "model": one_line(model, _LONGEST_NAME),
+                "version": one_line(version, _LONGEST_NAME),
+            }
+            self.session = self.session.model_copy(update=update)
+            self._write_usage()
+
     async def add(self, event: StreamEvent) -> None:  # noqa: C901  one arm per event
         """Record one event."""
         if isinstance(event, CallStarted | CallFinished | Failed):

@@ -257,7 +257,7 @@ class Narrative:
         self._said, self._verbose = said, verbose
         self._finished: events.RoundFinished | None = None
         self._is_resumed = False
-        self._session = ""
+        self._session = ("", "")
         self._warned: set[tuple[str, float]] = set()
 
     def restore(self, state: RunState) -> list[ReportLine]:
@@ -367,16 +367,14 @@ class Narrative:
             yield from map(self.labelled, said_lines(text, whole=self._verbose))
 
     def _session_lines(self, event: events.Event) -> Iterator[StepLine]:
-        """Yield a line with the model and the version of an external agent when it begins a session."""
-        if isinstance(event, events.SessionOpened) and event.session.id not in (
-            "",
-            self._session,
-        ):
-            self._session = event.session.id
-            if about := " · ".join(
-                filter(None, (event.session.model, event.session.version))
-            ):
-                yield StepLine("agent", subject=about)
+        """Yield a line with the model and the version of an external agent, once they are known of a session."""
+        if not isinstance(event, events.SessionOpened):
+            return
+        session = event.session
+        about = " · ".join(filter(None, (session.model, session.version)))
+        if about and session.id and (session.id, about) != self._session:
+            self._session = (session.id, about)
+            yield StepLine("agent", subject=about)
 
     def _begin_round(self, state: RunState, *, is_resumed: bool = False) -> None:
         self._elapsed_before, self.usage_before = state.elapsed, state.total

@@ -9,8 +9,13 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents.codex_sessions import turn_details
-from goalrunner.agents.parser import Failed, StreamEvent, UsageReported
+from goalrunner.agents.codex_sessions import session_start, turn_details
+from goalrunner.agents.parser import (
+    Failed,
+    SessionStarted,
+    StreamEvent,
+    UsageReported,
+)
 from goalrunner.core.errors import Outage
 
 THREAD = "01a21b7f-b290-7370-acfa-a9ecc8cb36dc"
@@ -158,3 +163,18 @@ def test_a_folder_of_its_own_is_found(tmp_path: Path) -> None:
     env = {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex")}
     assert list(turn_details(Failed(MESSAGE), THREAD, env))
     assert not list(turn_details(Failed(MESSAGE), THREAD, {"HOME": "/nowhere"}))
+
+
+def test_the_start_of_a_session_names_its_model_and_the_version(tmp_path: Path) -> None:
+    folder = tmp_path / "codex/sessions/2026/11/27"
+    folder.mkdir(parents=True)
+    entries = [
+        {"type": "session_meta", "payload": {"cli_version": "0.169.0"}},
+        {"type": "turn_context", "payload": {"model": "gpt-6"}},
+        {"type": "turn_context", "payload": {"model": "gpt-7"}},
+    ]
+    file = folder / f"rollout-2026-11-27T05-34-43-{THREAD}.jsonl"
+    file.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    env = {"CODEX_HOME": str(tmp_path / "codex")}
+    assert session_start(THREAD, env) == SessionStarted(THREAD, "gpt-6", "0.169.0")
+    assert session_start("another-thread", env) == SessionStarted("another-thread")
