@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from goalrunner.system.launcher import JOB_FILES
+from goalrunner.system.child_environment import JOB_FILES
 from tests.default_runs import FOLDERS, mark_runs
 
 # Assertions there show what they compared, also if another module imports them first.

@@ -29,14 +29,11 @@ from goalrunner.checking.overlay import OpenOverlay, Overlay, probe, scratch_can
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion
 from goalrunner.system import processes
+from goalrunner.system.bubblewrap import choose
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import (
-    SandboxedLauncher,
-    SandboxPolicy,
-    WritableRoot,
-    choose,
-)
-from goalrunner.system.sandbox_view import Confinement, sandbox_environment
+from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot
+from goalrunner.system.sandbox_environment import sandbox_environment
+from goalrunner.system.sandbox_view import Confinement
 
 ROOT = os.geteuid() == 0
 ORDINARY = 65534

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.agent_preset import Preset, Protocol
-from goalrunner.system.launcher import is_provider_key
+from goalrunner.system.child_environment import is_provider_key
 
 NAMES = ("claude", "codex", "gemini", "opencode", "qwen", "openhands")
 

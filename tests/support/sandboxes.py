@@ -9,18 +9,11 @@ from pathlib import Path
 import pytest
 
 from goalrunner.core.ports import Completion
+from goalrunner.system.bubblewrap import choose
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import (
-    SandboxedLauncher,
-    SandboxPolicy,
-    WritableRoot,
-    choose,
-)
-from goalrunner.system.sandbox_view import (
-    Confinement,
-    sandbox_environment,
-    visible_paths,
-)
+from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot
+from goalrunner.system.sandbox_environment import sandbox_environment, visible_paths
+from goalrunner.system.sandbox_view import Confinement
 
 CHOICE = choose(os.environ, ())
 needs_sandbox = pytest.mark.skipif(

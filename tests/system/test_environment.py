@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.system.launcher import child_environment, credentials_of
+from goalrunner.system.child_environment import child_environment, credentials_of
 
 
 @pytest.mark.parametrize(

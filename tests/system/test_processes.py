@@ -14,7 +14,7 @@ import pytest
 from goalrunner.system import processes
 from goalrunner.system.child import started
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.processes import Watchdog
+from goalrunner.system.watchdog import Watchdog
 
 MOVED = """
 import os, subprocess, sys

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 
 
 async def test_it_gives_what_the_call_gives_and_raises_what_it_raises() -> None:
@@ -21,7 +21,7 @@ async def test_it_gives_what_the_call_gives_and_raises_what_it_raises() -> None:
 def test_a_program_ends_while_a_call_goes_on() -> None:
     program = dedent("""\
         import asyncio, time
-        from goalrunner.system.launcher import in_thread
+        from goalrunner.system.event_loop import in_thread
 
         async def main():
             try:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.processes import Watchdog, children, entry
+from goalrunner.system.processes import children, entry
+from goalrunner.system.watchdog import Watchdog
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 
@@ -203,7 +204,7 @@ def test_two_launchers_never_have_the_same_limits(
         offered.append(free)
         return free[0]
 
-    monkeypatch.setattr("goalrunner.system.processes.secrets.choice", choice)
+    monkeypatch.setattr("goalrunner.system.launch_tags.secrets.choice", choice)
     launchers = [Watchdog(), Watchdog()]
     try:
         for one in launchers:

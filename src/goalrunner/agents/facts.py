@@ -17,7 +17,8 @@ from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.system.launcher import ProcessLauncher, child_environment
+from goalrunner.system.child_environment import child_environment
+from goalrunner.system.launcher import ProcessLauncher
 
 _TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents in Python need up to ten
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")

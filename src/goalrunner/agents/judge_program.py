@@ -55,13 +55,9 @@ from goalrunner.llm.failure import (
     classify,
     shorten_failure,
 )
-from goalrunner.system.launcher import (
-    ProcessLauncher,
-    child_environment,
-    in_thread,
-    program_outside,
-    tail_of,
-)
+from goalrunner.system.child_environment import child_environment
+from goalrunner.system.event_loop import in_thread
+from goalrunner.system.launcher import ProcessLauncher, program_outside, tail_of
 
 OUTPUT_LIMIT = 32_000_000
 """Bytes that the program may print in one call."""

@@ -25,7 +25,7 @@ from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceCon
 from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import goal_home
-from goalrunner.system.sandbox import choose
+from goalrunner.system.bubblewrap import choose
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 _FILE, _TEXT = "goal-doctor.txt", "it works"

@@ -23,8 +23,9 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.ports import HIDDEN, Launcher
 from goalrunner.goalfile.agents import preset_named
 from goalrunner.llm import LLM
+from goalrunner.system.child_environment import child_environment
 from goalrunner.system.connection import ProcessConnector
-from goalrunner.system.launcher import ProcessLauncher, child_environment
+from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, hidden_path
 
 OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action

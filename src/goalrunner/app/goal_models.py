@@ -20,7 +20,7 @@ from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.goalfile.agents import NO_JUDGE, preset_named, program_named
 from goalrunner.llm import LLM, Tape, as_model
 from goalrunner.records.redaction import Redactor
-from goalrunner.system.launcher import credentials_of
+from goalrunner.system.child_environment import credentials_of
 
 if TYPE_CHECKING:
     from goalrunner.judge.prompt_builder import Events

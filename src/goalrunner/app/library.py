@@ -52,7 +52,8 @@ from goalrunner.engine.turns import WANTED, accepts, refuse_driven
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom
-from goalrunner.system.launcher import ProcessLauncher, child_environment
+from goalrunner.system.child_environment import child_environment
+from goalrunner.system.launcher import ProcessLauncher
 
 T = TypeVar("T")
 

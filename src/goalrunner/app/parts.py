@@ -43,12 +43,9 @@ from goalrunner.records.event_log import EventLog
 from goalrunner.records.files import SystemClock
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.launcher import (
-    SHELL,
-    ProcessLauncher,
-    child_environment,
-    in_thread,
-)
+from goalrunner.system.child_environment import child_environment
+from goalrunner.system.event_loop import in_thread
+from goalrunner.system.launcher import SHELL, ProcessLauncher
 from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.started_checks import started_checks
 

@@ -34,7 +34,7 @@ from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import find_run
 from goalrunner.snapshots.objects import refuse_claimed, store_name
-from goalrunner.system.launcher import child_environment
+from goalrunner.system.child_environment import child_environment
 from goalrunner.validators.check_files import NAMED, check_files
 
 

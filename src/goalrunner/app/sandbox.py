@@ -22,19 +22,14 @@ from goalrunner.records.files import clear, is_written
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
-from goalrunner.system.sandbox import (
-    Choice,
-    SandboxedLauncher,
-    SandboxPolicy,
-    WritableRoot,
-    choose,
-)
-from goalrunner.system.sandbox_view import (
-    Confinement,
+from goalrunner.system.bubblewrap import Choice, choose
+from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot
+from goalrunner.system.sandbox_environment import (
     private_paths,
     sandbox_environment,
     visible_paths,
 )
+from goalrunner.system.sandbox_view import Confinement
 
 TEMPORARY = "tmp"  # the folder in GOAL_HOME of what commands in a sandbox write
 

@@ -22,7 +22,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 from goalrunner.transcripts import SavedTrail
 
 OnEnd = Callable[[int, int, TranscriptAudit], None]

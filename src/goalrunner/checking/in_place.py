@@ -45,7 +45,8 @@ from goalrunner.core.observation import Change, Snapshot
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.system.processes import end_orphans, tagged
+from goalrunner.system.launch_tags import tagged
+from goalrunner.system.watchdog import end_orphans
 
 
 class InPlace:

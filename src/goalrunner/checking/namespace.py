@@ -25,8 +25,8 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
 from goalrunner.system import processes
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
+from goalrunner.system.launch_tags import VARIABLE, starting
 from goalrunner.system.launcher import SHELL, program_outside
-from goalrunner.system.processes import VARIABLE, starting
 
 SYSTEM_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 _READY = b"ready\n"

@@ -30,7 +30,7 @@ from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes
-from goalrunner.system.processes import end_helper, end_orphans, start_helper
+from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
 
 
 async def undo(journal: Journal, store: SnapshotStore) -> Undo:

@@ -204,7 +204,7 @@ class TerminalApprover:
         """Return the line that is typed after the prompt; None on Ctrl-D, and in the background."""
         import termios
 
-        from goalrunner.system.launcher import in_thread
+        from goalrunner.system.event_loop import in_thread
 
         try:
             # The terminal stops a background job that reads. What was typed before the question is discarded.

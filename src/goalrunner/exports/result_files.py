@@ -112,7 +112,7 @@ def open_files(
     From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
     With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
     """
-    from goalrunner.system.launcher import JOB_FILES
+    from goalrunner.system.child_environment import JOB_FILES
 
     environ = dict(os.environ)
     for name in JOB_FILES:

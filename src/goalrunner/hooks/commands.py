@@ -161,7 +161,7 @@ def _answer(goal: Path | None) -> int:
             hint,
         )
     from goalrunner.hooks.stop_hook import HookEvent, answer_hook
-    from goalrunner.system.processes import VARIABLE
+    from goalrunner.system.launch_tags import VARIABLE
 
     if VARIABLE in os.environ:  # the agent works for a run, which checks it itself
         return 0

@@ -57,7 +57,7 @@ from goalrunner.judge.verdict_parser import (
     settled_outcome,
 )
 from goalrunner.llm import LLM
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 
 REPAIRS = 2
 """How many times the judge is asked again after an unreadable answer."""

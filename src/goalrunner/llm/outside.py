@@ -35,7 +35,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM, Draft, Reply, Request, Tape
 from goalrunner.llm.failure import FailureKind, ProviderFailure
 from goalrunner.records.files import AppendFile
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 
 PREFIX = "scripted/"
 PIECES = 4  # a text arrives in about that many pieces, like a stream

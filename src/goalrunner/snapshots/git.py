@@ -16,7 +16,8 @@ from signal import SIGKILL, SIGTERM
 from typing import Any, TypeVar
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.system.launcher import child_environment, program_outside
+from goalrunner.system.child_environment import child_environment
+from goalrunner.system.launcher import program_outside
 from goalrunner.system.processes import send_signal
 
 _SAFE = (

@@ -1,15 +1,17 @@
-"""The clock of file times: the kernel takes the time of a change (ctime) from it."""
+"""The clock of file times, from which the kernel takes the time of a change (ctime)."""
 
 from __future__ import annotations
 
 import time
 
+# CLOCK_REALTIME_COARSE of Linux. It advances every few milliseconds only, so a time of
+# the exact clock can be later than the ctime of a later change.
 _COARSE_CLOCK = 5
-"""CLOCK_REALTIME_COARSE of Linux, from which the kernel takes the time of a change. It advances every few milliseconds."""
+_POLL = 0.001
 
 
 def change_time() -> int:
-    """Return a time in nanoseconds: what changes from now on has this ctime or a later one."""
+    """Return a time in nanoseconds that no later change's ctime precedes."""
     try:
         return time.clock_gettime_ns(_COARSE_CLOCK)
     except (AttributeError, OSError):
@@ -17,18 +19,24 @@ def change_time() -> int:
 
 
 class ChangeClock:
-    """Gives times that lie after all earlier changes of files, and not after any later one."""
+    """Gives times that lie after all earlier changes of files.
+
+    No change after the call has an earlier time.
+    """
 
     def __init__(self) -> None:
-        self._noted = 0
+        self._last_noted = 0
 
     def note(self) -> int:
         """Note that files may have changed until now; return the time."""
-        self._noted = time.time_ns()
-        return self._noted
+        self._last_noted = time.time_ns()
+        return self._last_noted
 
     def after_changes(self) -> int:
-        """Return a time after all noted changes. It waits a few milliseconds if the last one was noted just before."""
-        while (now := change_time()) <= self._noted:
-            time.sleep(0.001)
+        """Return a time after all noted changes.
+
+        It waits a few milliseconds if the last one was noted just before.
+        """
+        while (now := change_time()) <= self._last_noted:
+            time.sleep(_POLL)
         return now

@@ -1,4 +1,4 @@
-"""A started process, the leader of a session of its own, and the end of all its descendants."""
+"""A started process and all of its descendants."""
 
 from __future__ import annotations
 
@@ -17,16 +17,12 @@ from signal import SIGKILL, SIGTERM, Signals
 
 import psutil
 
-from goalrunner.system import processes
-from goalrunner.system.processes import (
-    Process,
-    Watchdog,
-    adopt_orphans,
-    lowered_limit,
-    send_signal,
-    tagged,
-)
+from goalrunner.system import launch_tags, processes
+from goalrunner.system.event_loop import ready
+from goalrunner.system.processes import Process, adopt_orphans, send_signal
+from goalrunner.system.watchdog import Watchdog
 
+# The exit codes of a shell for a program that it cannot start.
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 
@@ -40,19 +36,24 @@ class NotStarted(Exception):
         self.reason = reason
 
 
+# Seconds for processes that are about to end by themselves when their parent ends, such
+# as a shell's `>(tee log)`.
 _PARTING = 0.05
-"""Seconds for processes that are about to end by themselves when their parent ends, such as a shell's `>(tee log)`."""
 
-PATIENCE = (
-    2.0  # seconds after which a process that does not react to SIGKILL is given up
-)
+PATIENCE = 2.0
+"""Seconds after which a process that does not react to SIGKILL is given up."""
+
+# Seconds between two looks; a process that ends at once is noticed at once.
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.02
 
 
 class ChildProcess:
-    """A started process, the leader of a session of its own, with all of its descendants.
+    """A started process, the leader of a session of its own, with its descendants.
 
-    `status` is its exit status, minus the number for a signal; None while it runs, or if the status is lost. `survivors`
-    are the names of processes that outlived it and had to be ended, in the order in which they were found.
+    `status` is its exit status, minus the number for a signal; None while it runs, or
+    if the status is lost. `survivors` are the names of processes that outlived it and
+    had to be ended, in the order in which they were found.
     """
 
     def __init__(
@@ -64,10 +65,10 @@ class ChildProcess:
         self._token = token
         self._limit = limit
         self._grace = grace
-        self._over = False
-        self._forced = False
-        self._gone = False
-        self._left: dict[int, str] = {}
+        self._has_ended = False
+        self._is_forced = False
+        self._all_have_ended = False
+        self._survivors: dict[int, str] = {}
         self._pidfd: int | None = None
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
@@ -75,23 +76,26 @@ class ChildProcess:
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        return tuple(self._left.values())
+        return tuple(self._survivors.values())
 
     def ended(self) -> bool:
         """Return whether it has ended, at the cost of one system call."""
-        if not self._over:
-            try:
-                pid, status = os.waitpid(self.pid, os.WNOHANG)
-                self._over = pid == self.pid
-                self.status = os.waitstatus_to_exitcode(status) if self._over else None
-            except ChildProcessError:  # reaped by other code in this program
-                self._over = True
-            # Popen would wait again when it is deleted, and takes a lost status for 0.
-            if self._over:
-                self._process.returncode = (
-                    NOT_EXECUTABLE if self.status is None else self.status
-                )
-        return self._over
+        if self._has_ended:
+            return True
+        try:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+        except ChildProcessError:
+            # Reaped by other code in this program; the status is lost.
+            self._has_ended = True
+        else:
+            if pid != self.pid:
+                return False
+            self._has_ended = True
+            self.status = os.waitstatus_to_exitcode(status)
+        # Popen would wait again when it is deleted, and takes a lost status for 0.
+        is_lost = self.status is None
+        self._process.returncode = NOT_EXECUTABLE if is_lost else self.status
+        return True
 
     async def wait(self, seconds: float) -> bool:
         """Wait at most that long for its end; return `ended()`."""
@@ -106,114 +110,118 @@ class ChildProcess:
             os.killpg(self.pid, number)
 
     def living(self) -> dict[int, Process]:
-        """Return every living process of the launch but the child itself, by id, and reap those that are dead."""
-        return {pid: one for pid, one in self._found().items() if one.living}
+        """Return every living process of the launch but the child itself, by id.
+
+        Those that are dead are reaped.
+        """
+        return {pid: one for pid, one in self._descendants().items() if one.living}
 
     def processor_time(self) -> float:
-        """Return the seconds of processor time that its processes have used, as far as they can still be counted."""
-        return processes.processor_time((self.pid, *self._found()))
+        """Return the seconds of processor time that its processes have used.
 
-    def _found(self) -> dict[int, Process]:
-        """Return every process of the launch but the child itself, by id, with the dead ones that this call reaps."""
-        everyone = (
-            processes.children(os.getpid(), recursive=True)
-            if adopt_orphans()
-            else psutil.pids()
-        )
+        The time of an ended process counts while the parent that waited for it lives.
+        """
+        return processes.processor_time((self.pid, *self._descendants()))
+
+    def _descendants(self) -> dict[int, Process]:
+        """Return every process of the launch but the child itself, by id.
+
+        It includes the dead ones, which this call reaps.
+        """
+        if adopt_orphans():
+            candidates = processes.children(os.getpid(), recursive=True)
+        else:
+            candidates = psutil.pids()
         parent = None if self.ended() else self.pid
-        found: dict[int, Process] = {}
-        for one in filter(None, map(processes.entry, everyone)):  # parents come first
-            if one.pid != self.pid and (
-                one.parent in found or one.parent == parent or self._is_ours(one)
-            ):
-                found[one.pid] = one
-        for one in found.values():
-            if not one.living and one.parent == os.getpid():
+        descendants: dict[int, Process] = {}
+        # Parents come first, so children of descendants are recognised.
+        for pid in candidates:
+            process = processes.entry(pid)
+            if process is None or pid == self.pid:
+                continue
+            is_child = process.parent == parent or process.parent in descendants
+            if is_child or self._is_of_launch(process):
+                descendants[pid] = process
+        for process in descendants.values():
+            if not process.living and process.parent == os.getpid():
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(one.pid, os.WNOHANG)
-        return found
+                    os.waitpid(process.pid, os.WNOHANG)
+        return descendants
 
     async def end(self) -> None:
-        """Send SIGTERM to all processes of the launch, and SIGKILL to those that have not ended when the grace is over."""
+        """End all processes of the launch.
+
+        They get SIGTERM, and SIGKILL if they have not ended when the grace is over.
+        """
         try:
-            self._forced = not self.ended()
-            if not self._all_gone() and (
-                self._forced or not await self._until(self._all_gone, _PARTING)
-            ):
+            self._is_forced = not self.ended()
+            if not await self._end_by_themselves():
                 self._signal(SIGTERM)
                 await self._until(self._all_gone, self._grace)
         finally:
             self._kill()
 
+    async def _end_by_themselves(self) -> bool:
+        """Return whether all have ended, without a signal."""
+        if self._all_gone():
+            return True
+        return not self._is_forced and await self._until(self._all_gone, _PARTING)
+
     def _kill(self) -> None:
-        """Send SIGKILL until all have ended. Never awaits, so that it works in a task that is being cancelled."""
+        """Send SIGKILL until all have ended."""
+        # It never awaits, so that it works in a task that is being cancelled.
         deadline = time.monotonic() + PATIENCE
-        pause = 0.001
+        pause = _FIRST_PAUSE
         while not self._all_gone() and time.monotonic() < deadline:
             self._signal(SIGKILL)
             time.sleep(pause)
-            pause = min(2 * pause, 0.02)
+            pause = min(2 * pause, _LONGEST_PAUSE)
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
 
     def _all_gone(self) -> bool:
-        # A process that is found dead may have forked after the processes were listed.
-        self._gone = self._gone or (self.ended() and not self._found())
-        return self._gone
+        # Dead processes count as well: such a process may have forked after the
+        # processes were listed.
+        if not self._all_have_ended:
+            self._all_have_ended = self.ended() and not self._descendants()
+        return self._all_have_ended
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         """Wait at most that long until the condition is true; return whether it is."""
         deadline = time.monotonic() + seconds
-        pause = 0.001
-        while not (met := condition()) and time.monotonic() < deadline:
+        pause = _FIRST_PAUSE
+        while not (is_met := condition()) and time.monotonic() < deadline:
             await asyncio.sleep(pause)
-            pause = min(2 * pause, 0.02)
-        return met
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return is_met
 
     def _signal(self, number: Signals) -> None:
-        rest = self.living().values()
-        # Members of the child's group that are ended together with it were not left behind.
-        self._left.update(
-            {
-                one.pid: one.name
-                for one in rest
-                if not self._forced or one.group != self.pid
-            }
-        )
-        # Once the child was reaped, its id stays reserved only as long as its group has members.
-        if not self.ended() or any(one.group == self.pid for one in rest):
+        """Send a signal to all processes of the launch, and note the survivors."""
+        living = self.living().values()
+        for process in living:
+            # Members of the child's group that are ended together with it were not left
+            # behind.
+            if not self._is_forced or process.group != self.pid:
+                self._survivors[process.pid] = process.name
+        # Once the child was reaped, its id stays reserved only as long as its group has
+        # members.
+        if not self.ended() or any(process.group == self.pid for process in living):
             self.signal_group(number)
-        for one in rest:
-            if one.group != self.pid:
-                send_signal(one.pid, number)
+        for process in living:
+            if process.group != self.pid:
+                send_signal(process.pid, number)
 
-    def _is_ours(self, one: Process) -> bool:
-        # The first look costs least: a process never returns to the session of this program.
-        if one.session == os.getsid(0):
+    def _is_of_launch(self, process: Process) -> bool:
+        """Return whether a process has a tag of the launch, or its session or group."""
+        # This look costs least: no process returns to the session of this program.
+        if process.session == os.getsid(0):
             return False
-        has_tag = processes.has_token(one.pid, self._token) or (
-            self._limit and processes.limit_of(one.pid) == self._limit
-        )
-        return bool(has_tag) or self.pid in (one.session, one.group)
-
-
-async def ready(file: int, seconds: float, *, to_write: bool = False) -> None:
-    """Wait until an open file can be read, or written, but at most that long."""
-    loop, over = asyncio.get_running_loop(), asyncio.Event()
-    add, remove = (
-        (loop.add_writer, loop.remove_writer)
-        if to_write
-        else (loop.add_reader, loop.remove_reader)
-    )
-    add(file, over.set)
-    try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await over.wait()
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            remove(file)
+        if launch_tags.has_token(process.pid, self._token):
+            return True
+        if self._limit and launch_tags.limit_of(process.pid) == self._limit:
+            return True
+        return self.pid in (process.session, process.group)
 
 
 @asynccontextmanager
@@ -227,20 +235,25 @@ async def started(
     grace: float,
     marked: bool = True,
 ) -> AsyncIterator[ChildProcess]:
-    """Start `argv` in a session of its own with open files for its streams; at the end all of its processes end.
+    """Start `argv` in a session of its own; at the end all of its processes end.
 
-    Without `marked`, they get no tag in their environment. Raise NotStarted if it cannot be started.
+    `streams` are open files for stdin, stdout and stderr. Without `marked`, the
+    processes get no tag in their environment. Raise NotStarted if it cannot be started.
     """
     adopt_orphans()
     watchdog.watch()
-    token, limit = secrets.token_hex(8), watchdog.next_limit()
-    env = tagged(env, watchdog.token, token) if marked else env
-    # Some programs, such as opencode, work in PWD rather than in their current directory.
-    env = {**env, "PWD": str(cwd.absolute())} if "PWD" in env else env
+    token = secrets.token_hex(8)
+    limit = watchdog.next_limit()
+    if marked:
+        env = launch_tags.tagged(env, watchdog.token, token)
+    # Some programs, such as opencode, work in PWD rather than in their current folder.
+    if "PWD" in env:
+        env = {**env, "PWD": str(cwd.absolute())}
     stdin, stdout, stderr = streams
     try:
-        with lowered_limit(limit):
-            process = subprocess.Popen(  # noqa: ASYNC220 - starting takes a millisecond
+        with launch_tags.lowered_limit(limit):
+            # Starting takes a millisecond.
+            process = subprocess.Popen(  # noqa: ASYNC220
                 argv,
                 cwd=cwd,
                 env=env,
@@ -249,16 +262,8 @@ async def started(
                 stderr=stderr,
                 start_new_session=True,
             )
-    except FileNotFoundError as error:
-        why = unstartable(argv, cwd, env) or NotStarted(
-            NOT_FOUND, f"{argv[0]}: its interpreter is missing"
-        )
-        raise why from error
     except (OSError, ValueError, IndexError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise unstartable(argv, cwd, env) or NotStarted(
-            NOT_EXECUTABLE, f"{argv[0]}: {reason.lower()}"
-        ) from error
+        raise unstartable(argv, cwd, env) or _refusal(argv, error) from error
     child = ChildProcess(process, token, limit, grace)
     try:
         yield child
@@ -266,48 +271,62 @@ async def started(
         await child.end()
 
 
+def _refusal(argv: Sequence[str], error: Exception) -> NotStarted:
+    """Return why the system did not start a program that looks startable."""
+    if isinstance(error, FileNotFoundError):
+        return NotStarted(NOT_FOUND, f"{argv[0]}: its interpreter is missing")
+    reason = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        reason = error.strerror
+    return NotStarted(NOT_EXECUTABLE, f"{argv[0]}: {reason.lower()}")
+
+
 def unstartable(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str]
 ) -> NotStarted | None:
-    """Return why `argv` cannot be started in `cwd`, judging by the files; None if it can."""
+    """Return why `argv` cannot be started in `cwd`, judging by the files.
+
+    None if it can.
+    """
     program = argv[0] if argv else ""
     if not program:
         return NotStarted(NOT_FOUND, "there is no command to run")
     if not cwd.is_dir():
         what = "is not a folder" if cwd.exists() else "does not exist"
         return NotStarted(NOT_EXECUTABLE, f"the folder {cwd} {what}")
-    found = (
-        cwd / program
-        if "/" in program
-        else shutil.which(program, path=env.get("PATH", os.defpath))
-    )
-    if found is None or not Path(found).exists():
+    path: Path | None = cwd / program
+    if "/" not in program:
+        match = shutil.which(program, path=env.get("PATH", os.defpath))
+        path = Path(match) if match else None
+    if path is None or not path.exists():
         return NotStarted(NOT_FOUND, f"{program}: not found")
-    is_program = os.access(found, os.X_OK) and not Path(found).is_dir()
-    return (
-        None
-        if is_program
-        else NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
-    )
+    if path.is_dir() or not os.access(path, os.X_OK):
+        return NotStarted(NOT_EXECUTABLE, f"{program}: permission denied")
+    return None
 
 
-_SHELL_SIGNAL = 128  # shells and sandboxes report a signal as this plus its number
+# Shells and sandboxes report a signal as this plus its number.
+_SHELL_SIGNAL = 128
 
 
 def describe_signal(status: int) -> str:
-    """Return what ended a process with that status, such as "killed by SIGKILL"; empty if it exited."""
-    return "" if status >= 0 else f"killed by {_name(-status)}"
+    """Return "killed by SIGKILL" for a process that a signal ended; else empty."""
+    return "" if status >= 0 else f"killed by {_signal_name(-status)}"
 
 
 def describe_status(status: int) -> str:
-    """Return "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or "killed by SIGKILL"."""
+    """Return the end of a process in words.
+
+    It is "exit 1", "exit 137: SIGKILL" for a process within a shell or sandbox, or
+    "killed by SIGKILL".
+    """
+    if status < 0:
+        return describe_signal(status)
     number = status - _SHELL_SIGNAL
-    return describe_signal(status) or (
-        f"exit {status}: {_name(number)}"
-        if number in set(Signals)
-        else f"exit {status}"
-    )
+    if number in set(Signals):
+        return f"exit {status}: {_signal_name(number)}"
+    return f"exit {status}"
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     return Signals(number).name if number in set(Signals) else f"signal {number}"

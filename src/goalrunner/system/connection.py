@@ -28,35 +28,40 @@ from goalrunner.system.child import (
     PATIENCE,
     ChildProcess,
     NotStarted,
-    ready,
     started,
     unstartable,
 )
+from goalrunner.system.event_loop import ready
 from goalrunner.system.launcher import GRACE, opened_sink
-from goalrunner.system.processes import Process, Watchdog, send_signal
+from goalrunner.system.processes import Process, send_signal
 from goalrunner.system.sandbox import SandboxPolicy, unstarted
+from goalrunner.system.watchdog import Watchdog
 
 _PIECE = 64 * 1024
+# Seconds between two looks at whether the child lives: another process may hold its end
+# of the pipe open.
 _PIPE_POLL = 0.2
-"""Seconds between two looks at whether the child lives: another process may hold its end of the pipe open."""
-
+# Seconds for which the output of a process that no longer reads is still read.
 _LAST_WORDS = 1.0
-"""Seconds for which the output of a process that no longer reads is still read."""
-FAREWELL = 1.0  # seconds that a program has to end by itself after its input was closed
+FAREWELL = 1.0
+"""Seconds that a program has to end by itself after its input was closed."""
 
 
 def _pipe(files: contextlib.ExitStack) -> tuple[FileIO, FileIO]:
     """Return the ends of a pipe, to read from and to write to."""
-    ends = zip(os.pipe(), ("rb", "wb"), strict=True)
-    source, sink = (files.enter_context(FileIO(end, mode)) for end, mode in ends)
-    return source, sink
+    source, sink = os.pipe()
+    return (
+        files.enter_context(FileIO(source, "rb")),
+        files.enter_context(FileIO(sink, "wb")),
+    )
 
 
 @dataclass(frozen=True)
 class ProcessConnector:
-    """Starts child processes with which messages are exchanged, in a sandbox if there is a policy. `grace` is in seconds.
+    """Starts child processes with which messages are exchanged.
 
-    Its processes end with this program, even if the program is killed.
+    They run in a sandbox if there is a policy. `grace` is in seconds. The processes end
+    with this program, even if the program is killed.
     """
 
     grace: float = GRACE
@@ -67,28 +72,34 @@ class ProcessConnector:
     async def connect(
         self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], errors: Path
     ) -> AsyncIterator[ProcessConnection]:
-        """Return a context in which the process runs; stderr goes to the file `errors`, and at its end all processes end.
+        """Return a context in which the process runs; at its end all processes end.
 
-        Raise AgentNotInstalled if the program cannot be started, and RecordError if `errors` or its /tmp cannot be written.
+        stderr goes to the file `errors`. Raise AgentNotInstalled if the program cannot
+        be started, and RecordError if `errors` or its /tmp cannot be written.
         """
-        if (
-            self.policy is not None
-            and (missing := unstartable(argv, cwd, env)) is not None
-        ):
-            raise AgentNotInstalled(missing.reason)
-        with opened_sink(errors) as second, contextlib.ExitStack() as files:
-            (child_stdin, sink), (source, child_stdout) = _pipe(files), _pipe(files)
+        command = argv
+        if self.policy is not None:
+            # Inside of the sandbox, a missing program would only be an exit code.
+            missing = unstartable(argv, cwd, env)
+            if missing is not None:
+                raise AgentNotInstalled(missing.reason)
+        with opened_sink(errors) as error_sink, contextlib.ExitStack() as files:
+            child_stdin, sink = _pipe(files)
+            source, child_stdout = _pipe(files)
+            if self.policy is not None:
+                command = self.policy.confined(argv, cwd)
             process = started(
-                self.policy.confined(argv, cwd) if self.policy else argv,
+                command,
                 cwd=cwd,
                 env=env,
-                streams=(child_stdin.fileno(), child_stdout.fileno(), second),
+                streams=(child_stdin.fileno(), child_stdout.fileno(), error_sink),
                 watchdog=self.watchdog,
                 grace=self.grace,
             )
             try:
                 async with process as child:
-                    child_stdin.close()  # the child has inherited these
+                    # The child has inherited these. Open here, they would hide its end.
+                    child_stdin.close()
                     child_stdout.close()
                     connection = ProcessConnection(child, source, sink, self.grace)
                     if self.policy is not None:
@@ -102,7 +113,8 @@ class ProcessConnector:
                         )
                     try:
                         yield connection
-                        sink.close()  # most programs end by themselves when their input ends
+                        # Most programs end by themselves when their input ends.
+                        sink.close()
                         await child.wait(FAREWELL)
                     finally:
                         sink.close()
@@ -129,8 +141,9 @@ class ProcessConnection:
         self._read_until = math.inf
         self.silent_at = change_time()
         """When everything that had been written was read, by the clock of file times."""
-        self._known: frozenset[int] = frozenset()
-        self._groups: frozenset[int] = frozenset({child.pid})
+        # Processes and groups that existed at the start of the round.
+        self._old_processes: frozenset[int] = frozenset()
+        self._old_groups: frozenset[int] = frozenset({child.pid})
 
     @property
     def exit_code(self) -> int | None:
@@ -147,28 +160,30 @@ class ProcessConnection:
         return self._child.processor_time()
 
     async def read(self) -> bytes:
-        """Return new output as soon as there is some; empty at its end. Cancelling loses nothing."""
+        """Return new output as soon as there is some; empty at its end.
+
+        Cancelling loses nothing.
+        """
         while not self._source.closed and time.monotonic() < self._read_until:
-            await asyncio.sleep(
-                0
-            )  # lets other tasks run beside a child that never stops writing
-            ended = (
-                self._child.ended()
-            )  # before reading: what it wrote before its end can then be read
+            # Lets other tasks run beside a child that never stops writing.
+            await asyncio.sleep(0)
+            # Asked before reading: what it wrote before its end can then be read.
+            has_ended = self._child.ended()
             now = change_time()
             data = self._source.read(_PIECE)
             if data is not None:
                 return data
             self.silent_at = now
-            if ended:
+            if has_ended:
                 break
             await ready(self._source.fileno(), _PIPE_POLL)
         return b""
 
     async def write(self, data: bytes) -> None:
-        """Write all of `data`, or a part if it is cancelled. Raise OSError if the process no longer reads.
+        """Write all of `data`, or a part if it is cancelled.
 
-        Its output is then read for a second more.
+        Raise OSError if the process no longer reads. Its output is then read for a
+        second more.
         """
         try:
             await self._write(data)
@@ -177,52 +192,60 @@ class ProcessConnection:
             raise
 
     async def _write(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
+        unwritten = memoryview(data)
+        while unwritten:
             if self._sink.closed:
                 raise ConnectionError("the pipe is closed")
-            written = self._sink.write(rest)
+            written = self._sink.write(unwritten)
             if written is not None:
-                rest = rest[written:]
+                unwritten = unwritten[written:]
             elif self._child.ended():
                 raise ConnectionError("the process has ended")
             else:
                 await ready(self._sink.fileno(), _PIPE_POLL, to_write=True)
 
     def mark(self) -> None:
-        """Note the start of a round: processes that exist now belong to the agent, with their groups."""
+        """Note the start of a round.
+
+        Processes that exist now belong to the agent, with their groups.
+        """
         living = self._child.living()
-        self._known = frozenset(living)
-        self._groups = frozenset(
-            {self._child.pid} | {one.group for one in living.values()}
-        )
+        groups = {process.group for process in living.values()}
+        self._old_processes = frozenset(living)
+        self._old_groups = frozenset({self._child.pid, *groups})
 
     async def sweep(self, helpers: Collection[str] = ()) -> tuple[str, ...]:
-        """End every descendant that started after `mark` in a group of its own; return their names.
+        """End every descendant that started after `mark` in a group of its own.
 
-        Processes with a name in `helpers` and their children stay.
+        Return their names. Processes with a name in `helpers` and their children stay.
         """
-        found: dict[int, str] = {}
+        swept_names: dict[int, str] = {}
         began = time.monotonic()
-        while new := self._new(helpers):
-            found.update((one.pid, one.name) for one in new)
+        while new_processes := self._new_processes(helpers):
+            for process in new_processes:
+                swept_names[process.pid] = process.name
             waited = time.monotonic() - began
             if waited > self._grace + PATIENCE:
                 break
-            for one in new:
-                send_signal(one.pid, SIGTERM if waited < self._grace else SIGKILL)
+            number = SIGTERM if waited < self._grace else SIGKILL
+            for process in new_processes:
+                send_signal(process.pid, number)
             await asyncio.sleep(0.01)
-        return tuple(found.values())
+        return tuple(swept_names.values())
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop it and every process below it while the context is open, so that none of them can change a file."""
+        """Stop it and every process below it while the context is open.
+
+        None of them can then change a file.
+        """
         stopped: set[int] = set()
-        # Processes that are forked while the others are being stopped are found by the next look.
-        while new := set(self._child.living()) - stopped:
-            for pid in new:
+        # Processes that are forked while the others are being stopped are found by the
+        # next look.
+        while running := set(self._child.living()) - stopped:
+            for pid in running:
                 send_signal(pid, SIGSTOP)
-            stopped |= new
+            stopped |= running
         if not self._child.ended():
             self._child.signal_group(SIGSTOP)
             stopped.add(self._child.pid)
@@ -234,13 +257,14 @@ class ProcessConnection:
             for pid in stopped - {self._child.pid}:
                 send_signal(pid, SIGCONT)
 
-    def _new(self, helpers: Collection[str]) -> list[Process]:
-        living = self._child.living()
-        kept = {one.pid for one in living.values() if one.name in helpers}
-        return [
-            one
-            for one in living.values()
-            if one.pid not in self._known
-            and one.group not in self._groups
-            and not {one.pid, one.parent} & kept
-        ]
+    def _new_processes(self, helpers: Collection[str]) -> list[Process]:
+        living = self._child.living().values()
+        helper_ids = {process.pid for process in living if process.name in helpers}
+        new_processes = []
+        for process in living:
+            is_old = process.pid in self._old_processes
+            if is_old or process.group in self._old_groups:
+                continue
+            if not {process.pid, process.parent} & helper_ids:
+                new_processes.append(process)
+        return new_processes

@@ -1,12 +1,11 @@
-"""What a sandboxed command sees: mounts, sockets, hidden logins, and environment variables."""
+"""What a sandboxed command sees of the file system: the mounts of a sandbox."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,9 +15,10 @@ from goalrunner.core.errors import record_errors
 
 @dataclass(frozen=True)
 class Confinement:
-    """What a sandboxed command may see and write: absolute paths without links. All other paths can only be read.
+    """What a sandboxed command may see and write: absolute paths without links.
 
-    The deeper of two paths wins; on the same path `writable` wins over `readable`, and `readable` over `hidden`.
+    All other paths can only be read. The deeper of two paths wins; on the same path
+    `writable` wins over `readable`, and `readable` over `hidden`.
     """
 
     writable: tuple[Path, ...] = ()
@@ -35,13 +35,19 @@ class Confinement:
     """False: no network, not even on this machine."""
 
 
-_LISTENS = 0x10000  # the kernel's flag of a socket that accepts connections
+# The kernel's flag of a socket that accepts connections.
+_LISTENS = 0x10000
+_SOCKET_FIELDS = 8
 
-TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108 - the place itself is meant
-_EMPTY_PLACES = (Path("/var/tmp"), Path("/var/run"), RUN)  # noqa: S108
-"""Private and empty, like /tmp: /run holds the sockets of services that act outside of the sandbox."""
+# The place itself is meant, not a file in it.
+TMP, RUN = Path("/tmp"), Path("/run")  # noqa: S108
+VAR_TMP = Path("/var/tmp")  # noqa: S108
+# Private and empty, like /tmp: /run holds the sockets of services that act outside of
+# the sandbox.
+_EMPTY_PLACES = (VAR_TMP, Path("/var/run"), RUN)
 
-_OF_RUN = (
+# The parts of /run that programs need to start and to resolve host names.
+_NEEDED_OF_RUN = (
     "current-system",
     "booted-system",
     "opengl-driver",
@@ -49,53 +55,9 @@ _OF_RUN = (
     "nscd",
     "systemd/resolve",
 )
-"""The parts of /run that programs need to start and to resolve host names."""
 
+# A regular file without content: git takes no other kind into its index.
 _EMPTY = Path(os.path.realpath(__file__)).parents[1] / "py.typed"
-"""A regular file without content: git takes no other kind into its index."""
-
-_KEYS = (
-    ".ssh",
-    ".gnupg",
-    ".password-store",
-    ".local/share/keyrings",
-    ".docker/run",
-    ".config/goal",
-)
-_AGENTS = (
-    ".claude",
-    ".claude.json",
-    ".codex",
-    ".gemini",
-    ".qwen",
-    ".openhands",
-    ".config/opencode",
-    ".aider.conf.yml",
-)
-_MODELS = (
-    ".local/share/opencode",
-    ".config/io.datasette.llm",
-    ".config/litellm",
-    ".cache/huggingface/token",
-)
-_HOSTS = (
-    ".huggingface",
-    ".netrc",
-    ".git-credentials",
-    ".config/git/credentials",
-    ".config/gh",
-    ".config/github-copilot",
-)
-_CLOUDS = (
-    ".pypirc",
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".config/gcloud",
-    ".azure",
-    ".aws/sso",
-)
-_IN_HOME = (*_KEYS, *_AGENTS, *_MODELS, *_HOSTS, *_CLOUDS)
-"""Private keys, and logins of coding agents, models, code hosts, registries and clouds."""
 
 Kind = Literal["hidden", "readable", "writable"]
 _STRENGTH: tuple[Kind, ...] = ("hidden", "readable", "writable")
@@ -107,27 +69,35 @@ def real_path(path: Path) -> Path:
 
 
 def listening(table: Path = Path("/proc/net/unix")) -> tuple[Path, ...]:
-    """Return the paths of sockets that accept connections. Abstract sockets have none; they go with the network."""
+    """Return the paths of sockets that accept connections.
+
+    Abstract sockets have none; they go with the network.
+    """
     try:
         lines = table.read_bytes().split(b"\n")[1:]
     except OSError:
         return ()
-    found: dict[Path, None] = {}
+    sockets: dict[Path, None] = {}
     for line in lines:
-        # Number, references, protocol, flags, type, state, inode, path. A path may contain anything, newlines too.
-        parts = line.split(maxsplit=7)
+        # A path may contain anything, newlines too, so some lines are not valid.
         try:
-            listens = (
-                len(parts) == 8
-                and parts[7].startswith(b"/")
-                and int(parts[3], 16) & _LISTENS
-            )
-            path = Path(os.fsdecode(os.path.realpath(parts[7]))) if listens else None
+            path = _listening_path(line)
             if path is not None and stat.S_ISSOCK(path.stat().st_mode):
-                found[path] = None
+                sockets[path] = None
         except (OSError, ValueError):
             continue
-    return tuple(found)
+    return tuple(sockets)
+
+
+def _listening_path(line: bytes) -> Path | None:
+    """Return the path in a line of the kernel's table; None if it does not listen."""
+    # Number, references, protocol, flags, type, state, inode, path.
+    parts = line.split(maxsplit=_SOCKET_FIELDS - 1)
+    if len(parts) != _SOCKET_FIELDS or not parts[7].startswith(b"/"):
+        return None
+    if not int(parts[3], 16) & _LISTENS:
+        return None
+    return Path(os.fsdecode(os.path.realpath(parts[7])))
 
 
 @dataclass(frozen=True)
@@ -144,53 +114,68 @@ class Mount:
 
 
 def mounts(within: Confinement) -> list[Mount]:
-    """Return the mounts, outer paths before inner ones. The first is the whole system, which can be read."""
-    found: dict[Path, Mount] = {}
-    for mount in sorted(_all(within), key=lambda mount: _STRENGTH.index(mount.kind)):
-        found[mount.path] = mount
+    """Return the mounts, outer paths before inner ones.
+
+    The first is the whole system, which can be read.
+    """
+    by_path: dict[Path, Mount] = {}
+    # On the same path the strongest kind wins.
+    for mount in sorted(_requested(within), key=_strength):
+        by_path[mount.path] = mount
     for path in listening():
-        around = next(
-            (found[parent] for parent in (path, *path.parents) if parent in found), None
-        )
-        # A socket is hidden where a command would see it as it is outside of the sandbox, in what it only reads.
-        if around is None or (
-            path not in found
-            and around.kind == "readable"
-            and around.path == around.source
-        ):
-            found[path] = Mount(path, "hidden", path)
-    laid = sorted(found.values(), key=lambda mount: len(mount.path.parts))
-    return [
-        Mount(Path("/"), "readable", Path("/")),
-        *(mount for mount in laid if mount.path != Path("/")),
-    ]
+        if _sees_socket(path, by_path):
+            by_path[path] = Mount(path, "hidden", path)
+    root = Path("/")
+    by_path.pop(root, None)
+    inner = sorted(by_path.values(), key=lambda mount: len(mount.path.parts))
+    return [Mount(root, "readable", root), *inner]
 
 
-def tops(laid: list[Mount]) -> list[Path]:
+def _strength(mount: Mount) -> int:
+    return _STRENGTH.index(mount.kind)
+
+
+def _sees_socket(path: Path, by_path: dict[Path, Mount]) -> bool:
+    """Return whether a command would see a socket of a process outside of the sandbox.
+
+    In what a command writes, sockets are its own or its project's.
+    """
+    for parent in (path, *path.parents):
+        around = by_path.get(parent)
+        if around is not None:
+            is_same_place = around.path == around.source
+            is_readable = around.kind == "readable" and is_same_place
+            return path not in by_path and is_readable
+    return True
+
+
+def tops(ordered_mounts: list[Mount]) -> list[Path]:
     """Return the folders of /tmp below which something of the system stays visible."""
-    inner = (
-        mount.path.relative_to(TMP).parts
-        for mount in laid
-        if mount.path.is_relative_to(TMP)
-    )
-    return sorted({TMP / parts[0] for parts in inner if len(parts) > 1})
+    folders = set()
+    for mount in ordered_mounts:
+        if mount.path.is_relative_to(TMP):
+            parts = mount.path.relative_to(TMP).parts
+            if len(parts) > 1:
+                folders.add(TMP / parts[0])
+    return sorted(folders)
 
 
-def _all(within: Confinement) -> Iterator[Mount]:
+def _requested(within: Confinement) -> Iterator[Mount]:
+    """Yield the mounts that a confinement asks for, in any order of strength."""
     for path in (*_EMPTY_PLACES, *within.hidden):
         if path.exists() and not path.is_symlink():
             yield Mount(path, "hidden", path)
-    yield (
-        Mount(TMP, "writable", within.tmp) if within.tmp else Mount(TMP, "hidden", TMP)
-    )
+    if within.tmp:
+        yield Mount(TMP, "writable", within.tmp)
+    else:
+        yield Mount(TMP, "hidden", TMP)
     if within.home is not None:
         yield Mount(within.home[0], "writable", within.home[1])
-    resolv = real_path(Path("/etc/resolv.conf"))
-    needed = [
-        *(RUN / name for name in _OF_RUN),
-        *([resolv] if resolv.is_relative_to(RUN) else []),
-    ]
-    for path in (*needed, *within.readable):
+    readable = [RUN / name for name in _NEEDED_OF_RUN]
+    resolver = real_path(Path("/etc/resolv.conf"))
+    if resolver.is_relative_to(RUN):
+        readable.append(resolver)
+    for path in (*readable, *within.readable):
         if path.exists():
             yield Mount(path, "readable", path)
     for path in within.writable:
@@ -202,148 +187,61 @@ def _all(within: Confinement) -> Iterator[Mount]:
 
 
 def make_ready(within: Confinement) -> None:
-    """Create the folders that are mounted as /tmp and as home, and a mount point for what is mounted in them.
+    """Create the folders that are mounted as /tmp and as home.
 
-    Raise RecordError if that is not possible.
+    They get a mount point for what is mounted in them. Raise RecordError if that is not
+    possible.
     """
-    stands = [(TMP, within.tmp)] if within.tmp is not None else []
-    stands += [within.home] if within.home is not None else []
+    # Place in the sandbox and private folder; home may lie in /tmp, so it comes last.
+    private_folders: list[tuple[Path, Path]] = []
+    if within.tmp is not None:
+        private_folders.append((TMP, within.tmp))
+    if within.home is not None:
+        private_folders.append(within.home)
     with record_errors("cannot make the /tmp and the home of the sandbox"):
-        for _, private in stands:
-            private.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for _, folder in private_folders:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for mount in mounts(within):
-            # The last one that contains it is the innermost.
-            around = [
-                (place, private)
-                for place, private in stands
-                if place in mount.path.parents
-            ]
-            for place, private in around[-1:]:
-                _make(
-                    private,
-                    mount.path.relative_to(place).parts,
-                    is_folder=mount.is_folder,
-                )
+            for place, folder in reversed(private_folders):
+                if place in mount.path.parents:
+                    parts = mount.path.relative_to(place).parts
+                    _make_mount_point(folder, parts, is_folder=mount.is_folder)
+                    break
 
 
-def _make(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
+def _make_mount_point(root: Path, parts: tuple[str, ...], *, is_folder: bool) -> None:
+    """Create a file or folder below `root`; replace what has another kind."""
     path = root
-    for at, part in enumerate(parts, start=1):
+    for depth, part in enumerate(parts, start=1):
         path = path / part
-        wants_folder = is_folder or at < len(parts)
-        if path.is_symlink() or (path.exists() and path.is_dir() is not wants_folder):
-            shutil.rmtree(
-                path
-            ) if path.is_dir() and not path.is_symlink() else path.unlink()
-        if wants_folder:
+        needs_folder = is_folder or depth < len(parts)
+        has_other_kind = path.exists() and path.is_dir() is not needs_folder
+        # A link could lead the mount to another place.
+        if path.is_symlink() or has_other_kind:
+            _remove(path)
+        if needs_folder:
             path.mkdir(mode=0o700, exist_ok=True)
         else:
             path.touch(mode=0o600)
 
 
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
 def is_visible(path: Path, within: Confinement) -> bool:
-    """Return whether a sandboxed command finds what lies at an absolute path, and the target of a link there."""
-    laid = mounts(within)
-    for spelled in (Path(os.path.normpath(path)), real_path(path)):
-        innermost = [mount for mount in laid if spelled.is_relative_to(mount.path)][-1]
-        there = innermost.source / spelled.relative_to(innermost.path)
-        if innermost.kind == "hidden" or not os.path.lexists(there):
+    """Return whether a sandboxed command finds what lies at an absolute path.
+
+    A link there is visible only if its target is.
+    """
+    ordered_mounts = mounts(within)
+    for spelling in (Path(os.path.normpath(path)), real_path(path)):
+        around = [one for one in ordered_mounts if spelling.is_relative_to(one.path)]
+        innermost = around[-1]
+        shown_path = innermost.source / spelling.relative_to(innermost.path)
+        if innermost.kind == "hidden" or not os.path.lexists(shown_path):
             return False
     return True
-
-
-def private_paths(home: Path, more: Iterable[str] = ()) -> tuple[Path, ...]:
-    """Return the private keys and logins below `home` that exist, and `more` names there, without links."""
-    paths = (real_path(home / name) for name in dict.fromkeys((*_IN_HOME, *more)))
-    return tuple(path for path in paths if path.exists() and path != home)
-
-
-_CACHES = {
-    "XDG_CACHE_HOME": ".cache", "PIP_CACHE_DIR": ".cache/pip", "UV_CACHE_DIR": ".cache/uv",
-    "POETRY_CACHE_DIR": ".cache/pypoetry", "npm_config_cache": ".cache/npm", "YARN_CACHE_FOLDER": ".cache/yarn",
-    "GOCACHE": ".cache/go-build", "GRADLE_USER_HOME": ".cache/gradle", "NUGET_PACKAGES": ".cache/nuget",
-    "COMPOSER_CACHE_DIR": ".cache/composer", "MPLCONFIGDIR": ".cache/matplotlib",
-}  # fmt: skip
-"""Caches that tools write at every use: below the /tmp of the sandbox."""
-
-_INSTALLED = {
-    "PLAYWRIGHT_BROWSERS_PATH": "ms-playwright", "PUPPETEER_CACHE_DIR": "puppeteer", "CYPRESS_CACHE_FOLDER": "Cypress",
-    "HF_HOME": "huggingface", "TORCH_HOME": "torch",
-}  # fmt: skip
-"""Installed programs and models in cache folders; they are read where they are."""
-
-_GONE = (
-    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS",
-    "XDG_RUNTIME_DIR", "DOCKER_HOST", "CONTAINER_HOST", "WAYLAND_DISPLAY", "XAUTHORITY", "TMUX", "STY", "GOAL_HOME",
-)  # fmt: skip
-"""Sockets of services that act outside of the sandbox, and the hidden GOAL_HOME."""
-
-_FOLDERS = ("PATH", "PYTHONPATH", "NODE_PATH", "LD_LIBRARY_PATH", "GOPATH")
-_ROOTS = (
-    "VIRTUAL_ENV", "CONDA_PREFIX", "PYENV_ROOT", "NVM_DIR", "CARGO_HOME", "RUSTUP_HOME", "GOROOT", "JAVA_HOME",
-    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "PIP_FIND_LINKS",
-)  # fmt: skip
-
-
-def sandbox_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return `environ` for a sandbox: with caches in its /tmp, and without sockets of services."""
-    kept = {name: value for name, value in environ.items() if name not in _GONE}
-    for name in ("TMPDIR", "TMP", "TEMP"):
-        if name in kept:
-            kept[name] = str(TMP)
-    caches = Path(
-        environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "/") / ".cache"
-    )
-    installed = {
-        name: str(caches / folder)
-        for name, folder in _INSTALLED.items()
-        if (caches / folder).is_dir()
-    }
-    return {
-        **installed,
-        **kept,
-        **{name: str(TMP / folder) for name, folder in _CACHES.items()},
-    }
-
-
-def visible_paths(
-    environ: Mapping[str, str], home: Path | None = None
-) -> tuple[Path, ...]:
-    """Return the programs and packages that must stay visible although they lie in /tmp, in /run, or in a replaced home."""
-    named = [
-        part for name in _FOLDERS for part in environ.get(name, "").split(os.pathsep)
-    ]
-    named += [environ.get(name, "") for name in (*_ROOTS, *(() if home else ("HOME",)))]
-    named += [
-        sys.prefix,
-        sys.base_prefix,
-        sys.executable,
-        str(Path(__file__).parents[1]),
-    ]
-    places = [*([home] if home else []), TMP, RUN, Path("/var/tmp")]  # noqa: S108
-    found: dict[Path, None] = {}
-    absolute = [Path(text) for text in named if text.startswith("/")]
-    for spelled in (
-        spelling for path in absolute for spelling in (path, real_path(path))
-    ):
-        place = next(
-            (
-                place
-                for place in places
-                if spelled != place and spelled.is_relative_to(place)
-            ),
-            None,
-        )
-        if place is None:
-            continue
-        # Programs in a home are mostly links: ~/.local/bin/x leads to ~/.local/share/x.
-        visible = place / spelled.relative_to(place).parts[0]
-        if place != home:
-            # node_modules/.bin contains links to its siblings.
-            visible = (
-                spelled.parent
-                if spelled.name in ("bin", ".bin") and spelled.parent != place
-                else spelled
-            )
-        found[real_path(visible)] = None
-    return tuple(found)

@@ -23,7 +23,7 @@ from goalrunner.core.ports import Completion, ValidationContext
 from goalrunner.core.verdict import (
     ValidatorResult,
 )
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 from goalrunner.validators import child
 from goalrunner.validators.child import arguments_of, callable_outcome, traceback_end
 from goalrunner.validators.spec_validator import (

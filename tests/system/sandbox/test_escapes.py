@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.system.sandbox import choose
-from goalrunner.system.sandbox_view import Confinement, listening, visible_paths
+from goalrunner.system.bubblewrap import choose
+from goalrunner.system.sandbox_environment import visible_paths
+from goalrunner.system.sandbox_view import Confinement, listening
 from tests.support.sandboxes import CHOICE, SandboxedWorkspace, needs_sandbox
 
 pytestmark = [pytest.mark.slow, needs_sandbox]

@@ -16,15 +16,11 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import AgentNotInstalled
-from goalrunner.system import sandbox as sandboxes
+from goalrunner.system import bubblewrap
+from goalrunner.system.bubblewrap import Bubblewrap, choose
 from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher
-from goalrunner.system.sandbox import (
-    Bubblewrap,
-    SandboxedLauncher,
-    WritableRoot,
-    choose,
-)
+from goalrunner.system.sandbox import SandboxedLauncher, WritableRoot
 from goalrunner.system.sandbox_view import Confinement
 from tests.support.sandboxes import SandboxedWorkspace, needs_sandbox
 
@@ -146,7 +142,7 @@ async def test_a_filter_that_cannot_be_opened_is_never_an_exit_code(
     sandboxed: SandboxedWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        sandboxes, "filter_path", lambda: f"/proc/{os.getpid()}/fd/9999"
+        bubblewrap, "filter_path", lambda: f"/proc/{os.getpid()}/fd/9999"
     )
     done = await sandboxed("exit 1")
     assert (done.exit_code, "filter of system calls" in done.error) == (None, True), (
@@ -339,7 +335,7 @@ def test_an_ordinary_user_has_the_same_sandbox(monkeypatch: pytest.MonkeyPatch) 
             os.chown(path, nobody, nobody)
         monkeypatch.setattr(os, "geteuid", lambda: nobody)
         # The filter of system calls is an open file of this process, which no other user may read.
-        monkeypatch.setattr(sandboxes, "filter_path", lambda: "")
+        monkeypatch.setattr(bubblewrap, "filter_path", lambda: "")
         within = Confinement(
             hidden=(folder / "home",),
             writable=(folder / "ws",),
