@@ -117,7 +117,7 @@ class Bubblewrap:
     def confine(
         self, argv: Sequence[str], *, cwd: Path, within: Confinement
     ) -> tuple[str, ...]:
-        """Return the command line that runs `argv` in the folder `cwd` of the sandbox."""
+        """Return the command line that runs `argv` in `cwd` of the sandbox."""
         words = [
             str(self.program),
             "--unshare-pid",

@@ -140,7 +140,7 @@ class ProcessConnection:
         self._grace = grace
         self._read_until = math.inf
         self.silent_at = change_time()
-        """When everything that had been written was read, by the clock of file times."""
+        """When all output had been read, by the clock of file times."""
         # Processes and groups that existed at the start of the round.
         self._old_processes: frozenset[int] = frozenset()
         self._old_groups: frozenset[int] = frozenset({child.pid})

@@ -1,4 +1,4 @@
-"""Waits in the event loop: until a file is ready, or a function has ended in a thread."""
+"""Waiting in the event loop for files and threads."""
 
 from __future__ import annotations
 

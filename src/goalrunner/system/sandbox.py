@@ -1,4 +1,4 @@
-"""Running commands in a sandbox: who may write where, and why a command did not start."""
+"""Commands that run in a sandbox."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def hidden_path(paths: Sequence[str], policy: SandboxPolicy, cwd: Path) -> str:
 
 
 def _interpreter(script: Path) -> Path | None:
-    """Return the interpreter of a script if it exists; None if the file is no script."""
+    """Return the interpreter of a script if it exists, else None."""
     first_line = _first_bytes(script).split(b"\n")[0]
     words = first_line.removeprefix(b"#!").split()
     if not first_line.startswith(b"#!") or not words:

@@ -1,4 +1,4 @@
-"""The environment of a sandboxed command, and the paths that follow from an environment."""
+"""The environment of sandboxed commands, and what it shows and hides."""
 
 from __future__ import annotations
 
