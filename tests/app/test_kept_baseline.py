@@ -27,7 +27,8 @@ from goalrunner.core.events import BaselineTaken
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
 from goalrunner.engine.snapshot_tracker import Results
-from goalrunner.records.run_folder import RunFolder, run_summaries
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import run_summaries
 from tests.support.workspaces import git, make_repository
 
 NOW = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 
 from goalrunner.app.sandbox import TEMPORARY, clear_leftovers
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 

@@ -18,7 +18,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile.loading import load_goal_text
 from goalrunner.records.event_log import read_records
-from goalrunner.records.run_folder import find_run
+from goalrunner.records.run_search import find_run
 from tests.support.command_line import Ended, start
 from tests.support.judge_programs import READY, calls, install, script, verdict
 from tests.support.programs import Programs

@@ -14,8 +14,7 @@ from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from tests.support.kept_run import OUTPUT, kept_run

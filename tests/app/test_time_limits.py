@@ -16,7 +16,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.event_log import read_records
-from goalrunner.records.run_folder import find_run
+from goalrunner.records.run_search import find_run
 from tests.support.recordings import agent, judge, recording, shell
 
 pytestmark = pytest.mark.timeout(60)

@@ -20,8 +20,7 @@ from goalrunner.core import events
 from goalrunner.core.errors import GoalError, ProviderUnavailable, UsageError
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.prompt_builder import audit_prompt, audit_request
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from tests.support.finished_run import CRITERION, FinishedRun

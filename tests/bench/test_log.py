@@ -13,8 +13,7 @@ import pytest
 
 from goalrunner.core.events import UsageRecorded
 from goalrunner.core.outcome import Usage
-from goalrunner.records.event_log import BEGINNING, EventLog, link
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import BEGINNING, EventLog, SystemClock, link
 from goalrunner.records.redaction import Redactor
 from tests.bench.measuring import GOAL, Pairs, hold, pairs, process_seconds, remark
 from tests.support.told_run import summary

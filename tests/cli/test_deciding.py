@@ -18,7 +18,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.cli.main import main
 from goalrunner.goalfile.loading import load_goal
-from goalrunner.records.run_folder import run_summaries
+from goalrunner.records.run_summaries import run_summaries
 from tests.cli.test_afterwards import Terminal
 from tests.support.recordings import agent, recording, write_file
 

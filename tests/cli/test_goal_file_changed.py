@@ -9,7 +9,7 @@ import pytest
 from goalrunner.app.previous_run import read_events
 from goalrunner.cli.main import main
 from goalrunner.core.events import RunStarted
-from goalrunner.records.run_folder import run_summaries
+from goalrunner.records.run_summaries import run_summaries
 
 GOAL = """\
 objective = "Write it."

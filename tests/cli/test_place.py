@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.records.run_folder import (
-    RunFolder,
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import (
     RunPlace,
     run_summaries,
     write_first_summary,

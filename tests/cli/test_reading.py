@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.cli.main import fast_path, main
-from goalrunner.records.files import WriterLock
+from goalrunner.records.writer_lock import WriterLock
 from tests.support import told_run
 from tests.support.told_run import outcome, summary
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.records.run_folder import RunFolder, run_summaries
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import run_summaries
 from tests.cli.test_afterwards import Terminal
 
 GOAL = """\

@@ -205,7 +205,7 @@ def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(
     body = f"""
 import os, shutil, signal
 from pathlib import Path
-from goalrunner.records import files as removal
+from goalrunner.records import removal
 shutil.rmtree = lambda path: os.kill(os.getpid(), signal.SIGKILL)
 removal.remove_whole(Path({str(goal.folder)!r}))
 """

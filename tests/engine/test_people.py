@@ -353,7 +353,7 @@ async def test_a_decision_on_an_approval_that_does_not_wait_is_dropped(
     )
     outcome = await bench.drive()
     assert outcome.stop_reason is StopReason.APPROVAL_REQUIRED
-    assert (list(bench.given.given()), (folder / "done").exists()) == ([], False)
+    assert (list(bench.given.pending()), (folder / "done").exists()) == ([], False)
 
 
 async def test_an_answer_from_another_terminal_reaches_the_agent(folder: Path) -> None:
@@ -368,7 +368,7 @@ async def test_an_answer_from_another_terminal_reaches_the_agent(folder: Path) -
     )
     await asyncio.wait_for(driving, 20)
     assert "dark blue" in bench.told()
-    assert list(bench.given.given()) == []
+    assert list(bench.given.pending()) == []
 
 
 async def test_a_note_is_told_once_with_the_next_prompt(folder: Path) -> None:

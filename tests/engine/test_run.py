@@ -19,7 +19,7 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import Parts, RunJournal
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import SystemClock
 from goalrunner.testing import (
     ScriptedConversation,
     ScriptedJudge,

@@ -15,7 +15,7 @@ from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinishe
 from goalrunner.core.errors import AgentError, Outage, ProviderUnavailable
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.engine.run import Run
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import SystemClock
 from goalrunner.testing import (
     ScriptedConversation,
     ScriptedJudge,

@@ -18,7 +18,7 @@ from goalrunner.app.previous_run import read_events
 from goalrunner.cli.main import main
 from goalrunner.core.agent_preset import Preset
 from goalrunner.hooks.stop_hook import HookEvent
-from goalrunner.records.run_folder import run_summaries
+from goalrunner.records.run_summaries import run_summaries
 from tests.conformance.installed import missing, no_keys, search_path
 from tests.support.command_line import GOAL, environment
 from tests.support.fake_provider import SETTINGS, FakeProvider, run, say

@@ -21,9 +21,9 @@ def test_decisions_are_read_in_the_order_in_which_they_were_given(
     tmp_path: Path,
 ) -> None:
     files = DecisionFiles(tmp_path / "decisions")
-    assert list(files.given()) == []
+    assert list(files.pending()) == []
     paths = [files.give(decision) for decision in (YES, BLUE, NOTE)]
-    assert list(files.given()) == list(zip(paths, (YES, BLUE, NOTE), strict=True))
+    assert list(files.pending()) == list(zip(paths, (YES, BLUE, NOTE), strict=True))
     assert oct(paths[0].stat().st_mode & 0o777) == "0o600"
 
 
@@ -32,7 +32,7 @@ def test_a_removed_decision_is_gone_and_may_be_removed_again(tmp_path: Path) -> 
     path = files.give(YES)
     files.remove(path)
     files.remove(path)
-    assert list(files.given()) == []
+    assert list(files.pending()) == []
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_removed_decision_is_gone_and_may_be_removed_again(tmp_path: Path) -> 
 )
 def test_what_is_no_decision_is_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / "1.json").write_text(content)
-    assert list(DecisionFiles(tmp_path).given()) == []
+    assert list(DecisionFiles(tmp_path).pending()) == []
     assert not (tmp_path / "1.json").exists()
 
 
@@ -54,7 +54,7 @@ def test_a_link_and_a_pipe_are_no_decisions_and_an_unfinished_file_is_left(
     (folder / "1.json").symlink_to(kept)
     os.mkfifo(folder / "2.json")
     (folder / ".goal-1.new").write_text("{")
-    assert list(files.given()) == []
+    assert list(files.pending()) == []
     assert (sorted(path.name for path in folder.iterdir()), kept.exists()) == (
         [".goal-1.new"],
         True,

@@ -21,12 +21,12 @@ from goalrunner.core.events import RECORD, Event
 from goalrunner.records.event_log import (
     EventLog,
     LogEnd,
-    _vocabulary,
+    _schema_words,
     read_end,
     read_records,
 )
-from goalrunner.records.files import is_written
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.writer_lock import is_written
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
 
@@ -141,7 +141,7 @@ def test_the_words_that_no_secret_replaces_are_those_of_the_json_schema() -> Non
             waiting += node.values()
         elif isinstance(node, list):
             waiting += node
-    assert _vocabulary() == words
+    assert _schema_words() == words
 
 
 @pytest.fixture

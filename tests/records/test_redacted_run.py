@@ -18,7 +18,8 @@ from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.event_log import read_records
-from goalrunner.records.run_folder import RunFolder, read_summary
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import read_summary
 from goalrunner.reports.figures import redacted_line
 from tests.support.recordings import agent, judge, quote, recording, shell
 from tests.support.tokens import some

@@ -15,14 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError, RunNotFound, UsageError
-from goalrunner.records.run_folder import (
-    RunFolder,
-    find_run,
-    goal_home,
-    new_run_id,
-    newest_run,
-    run_summaries,
-)
+from goalrunner.records.run_folder import RunFolder, goal_home
+from goalrunner.records.run_search import find_run, new_run_id, newest_run
+from goalrunner.records.run_summaries import run_summaries
 
 
 @pytest.mark.parametrize(

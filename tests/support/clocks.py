@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import SystemClock
 
 
 @dataclass

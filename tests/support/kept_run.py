@@ -9,8 +9,7 @@ from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 

@@ -16,8 +16,7 @@ from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 
 
 @dataclass

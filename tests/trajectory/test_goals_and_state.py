@@ -16,7 +16,7 @@ from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
 from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import SystemClock
 from goalrunner.records.redaction import Redactor
 from tests.support.course import Course, effect
 from tests.support.deciding import answer_question, cancel_run, decide_approval

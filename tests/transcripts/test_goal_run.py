@@ -22,8 +22,7 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.observation import Observation
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.redaction import Redactor
 from goalrunner.transcripts import read_transcript
 

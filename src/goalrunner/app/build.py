@@ -43,14 +43,11 @@ from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.artifacts import TranscriptFile
-from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import SystemClock
-from goalrunner.records.run_folder import (
-    CHECKS,
-    RUNS,
-    RunFolder,
+from goalrunner.records.event_log import EventLog, SystemClock, read_records
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
+from goalrunner.records.run_search import new_run_id
+from goalrunner.records.run_summaries import (
     RunPlace,
-    new_run_id,
     summary_writer,
     write_first_summary,
 )

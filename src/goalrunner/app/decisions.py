@@ -30,10 +30,11 @@ from goalrunner.records.decision_files import (
     GivenDecision,
     GivenNote,
 )
-from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import LogInUse, SystemClock, is_written
+from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.redaction import Redactor
-from goalrunner.records.run_folder import RunFolder, read_summary
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import read_summary
+from goalrunner.records.writer_lock import LogInUse, is_written
 
 _CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
 _TAKEN_WITHIN = (
@@ -75,7 +76,7 @@ def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
     state = journal.state
     if state.stop_reason in FINAL:
         return
-    for path, given in files.given():
+    for path, given in files.pending():
         if given.kind != "approval":
             continue
         if approval := next(

@@ -32,7 +32,8 @@ from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.snapshot_tracker import Results
 from goalrunner.records.files import open_regular, write_whole
-from goalrunner.records.run_folder import RUNS, RunFolder, run_summaries
+from goalrunner.records.run_folder import RUNS, RunFolder
+from goalrunner.records.run_summaries import run_summaries
 from goalrunner.snapshots.git import enclosing
 from goalrunner.snapshots.objects import keeps, store_name
 from goalrunner.snapshots.store import SnapshotStore

@@ -17,8 +17,8 @@ from goalrunner.core.errors import RecordError, UsageError, one_line, record_err
 from goalrunner.core.events import MemoryKind, MemoryPromoted
 from goalrunner.core.field_types import Frozen, first_problem
 from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.event_log import EventLog, read_records
-from goalrunner.records.files import AppendFile, SystemClock, write_whole
+from goalrunner.records.event_log import EventLog, SystemClock, read_records
+from goalrunner.records.files import AppendFile, write_whole
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 

@@ -39,8 +39,7 @@ from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
 from goalrunner.records.decision_files import DecisionFiles
-from goalrunner.records.event_log import EventLog
-from goalrunner.records.files import SystemClock
+from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.child_environment import child_environment

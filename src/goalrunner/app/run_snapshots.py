@@ -15,8 +15,10 @@ from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import FINAL
 from goalrunner.core.summary import SnapshotHistory
-from goalrunner.records.files import finish_removals, is_written, unfinished
-from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, run_summaries
+from goalrunner.records.removal import finish_removals, unfinished
+from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
+from goalrunner.records.run_summaries import run_summaries
+from goalrunner.records.writer_lock import is_written
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import (
     find_snapshot,

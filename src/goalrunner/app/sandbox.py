@@ -18,8 +18,9 @@ from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.ports import Launcher
 from goalrunner.goalfile.agents import all_presets
-from goalrunner.records.files import clear, is_written
+from goalrunner.records.removal import clear
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
+from goalrunner.records.writer_lock import is_written
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import literal
 from goalrunner.system.bubblewrap import Choice, choose

@@ -42,8 +42,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
-from goalrunner.records.files import is_written
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.writer_lock import is_written
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
 _GRACE = 0.7  # seconds that child processes have to end by themselves; a cancelled run ends within two

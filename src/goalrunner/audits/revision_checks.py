@@ -23,7 +23,8 @@ from goalrunner.core.verdict import (
 )
 from goalrunner.engine.journal import result_facts
 from goalrunner.engine.turns import NoAgent
-from goalrunner.records.run_folder import CHECKS, RunFolder, new_run_id
+from goalrunner.records.run_folder import CHECKS, RunFolder
+from goalrunner.records.run_search import new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
 # Bytes at each end of an output that the judge can see.

@@ -19,7 +19,8 @@ from typing import Any, Literal, Protocol, TypeVar
 from goalrunner.core.errors import EnvironmentFailed as EnvironmentFailed
 from goalrunner.core.errors import GoalError
 from goalrunner.core.ports import Launcher
-from goalrunner.records.files import remove, write_whole
+from goalrunner.records.files import write_whole
+from goalrunner.records.removal import remove
 
 T = TypeVar("T")
 _FREE_BYTES = 1_000_000

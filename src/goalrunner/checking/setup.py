@@ -23,7 +23,8 @@ from goalrunner.checking.environment import (
 )
 from goalrunner.checking.protection import MANIFESTS
 from goalrunner.core.ports import Completion, Launcher, running
-from goalrunner.records.files import remove, write_whole
+from goalrunner.records.files import write_whole
+from goalrunner.records.removal import remove
 from goalrunner.snapshots.objects import object_id, raw, store_name
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore

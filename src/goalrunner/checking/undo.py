@@ -25,7 +25,8 @@ from goalrunner.checking.environment import is_below, lstat, make_parents
 from goalrunner.checking.journal import Journal, Move
 from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import remove, sync_folder, write_whole
+from goalrunner.records.files import sync_folder, write_whole
+from goalrunner.records.removal import remove
 from goalrunner.snapshots.objects import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore

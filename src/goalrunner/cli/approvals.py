@@ -20,13 +20,10 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.goalfile.place import repository_root
-from goalrunner.records.files import is_written
-from goalrunner.records.run_folder import (
-    RunFolder,
-    read_summary,
-    run_summaries,
-    runs_of,
-)
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_search import runs_of
+from goalrunner.records.run_summaries import read_summary, run_summaries
+from goalrunner.records.writer_lock import is_written
 from goalrunner.reports import layout
 from goalrunner.reports.layout import home_path, printable, printable_line
 from goalrunner.reports.review import ANSWER, approval_text, question_text

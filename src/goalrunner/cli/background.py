@@ -14,7 +14,7 @@ from goalrunner.cli import output
 from goalrunner.cli.main import COMMAND_LINE
 from goalrunner.core.errors import UsageError, os_errors
 from goalrunner.core.events import GoalCreated, RunResumed, RunStarted
-from goalrunner.records.run_folder import find_run
+from goalrunner.records.run_search import find_run
 
 if TYPE_CHECKING:
     from goalrunner.core.agent_ports import (

@@ -178,7 +178,7 @@ def promote(
     from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
-    from goalrunner.records.files import SystemClock
+    from goalrunner.records.event_log import SystemClock
     from goalrunner.reports.tables import memory_text
 
     folder = runs.find(run)

@@ -24,7 +24,8 @@ File = Path | None
 
 def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the ids of runs, newest first, with status and objective."""
-    from goalrunner.records.run_folder import goal_home, run_summaries
+    from goalrunner.records.run_folder import goal_home
+    from goalrunner.records.run_summaries import run_summaries
 
     try:
         summaries = run_summaries(goal_home(os.environ))

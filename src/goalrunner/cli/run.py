@@ -30,7 +30,8 @@ from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
 from goalrunner.core.labels import STRICT_LABELS
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
-from goalrunner.records.run_folder import newest_run, read_summary
+from goalrunner.records.run_search import newest_run
+from goalrunner.records.run_summaries import read_summary
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions

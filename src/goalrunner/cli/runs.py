@@ -20,7 +20,7 @@ from goalrunner.core.errors import (
     quoted,
 )
 from goalrunner.core.run_summary import RUNNING, RunSummary
-from goalrunner.records import run_folder
+from goalrunner.records import run_folder, run_search, run_summaries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,9 +51,9 @@ def find(reference: str | None) -> RunFolder:
     Raise RunNotFound, and UsageError without a current folder.
     """
     return (
-        run_folder.newest_run(home(), current_folder())
+        run_search.newest_run(home(), current_folder())
         if reference is None
-        else run_folder.find_run(home(), reference)
+        else run_search.find_run(home(), reference)
     )
 
 
@@ -66,8 +66,8 @@ def to_resume() -> RunFolder:
     from goalrunner.reports.status import never_began
 
     here = current_folder()
-    summaries = run_folder.run_summaries(home())
-    own = [RunSummary.read(values) for values in run_folder.runs_of(summaries, here)]
+    summaries = run_summaries.run_summaries(home())
+    own = [RunSummary.read(values) for values in run_search.runs_of(summaries, here)]
     if not summaries:
         return find(None)
     if own:
@@ -156,8 +156,8 @@ def list_runs(
     """Print the runs of this workspace, or those of all workspaces, newest first; return 0."""
     from goalrunner.reports.tables import listing_text
 
-    every = run_folder.run_summaries(home())
-    here = every if everywhere else run_folder.runs_of(every, current_folder())
+    every = run_summaries.run_summaries(home())
+    here = every if everywhere else run_search.runs_of(every, current_folder())
     listed = [values for values in here if chosen(RunSummary.read(values))][:limit]
     if json:
         output.say(listed)
@@ -201,7 +201,7 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
         raise UsageError(
             f"{reference} is a {kind}: give the objective to judge it by", hint
         ) from None
-    values = run_folder.read_summary(folder)
+    values = run_summaries.read_summary(folder)
     summary = RunSummary.read(values)
     if json:
         output.say({**values, "path": str(folder.path)})

@@ -15,8 +15,8 @@ from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.records.files import is_written
-from goalrunner.records.run_folder import read_summary, run_summaries
+from goalrunner.records.run_summaries import read_summary, run_summaries
+from goalrunner.records.writer_lock import is_written
 
 if TYPE_CHECKING:
     from goalrunner.records.run_folder import RunFolder

@@ -147,14 +147,14 @@ class ApprovalGate:
         files = self._parts.given
         if files is None:
             return
-        for path, given in files.given():
+        for path, given in files.pending():
             if is_settled(given, self._journal.state):
                 files.remove(path)
 
     def _given_answer(self, *questions: str) -> QuestionReply | None:
         """Return the answer from another terminal to a question in one of these forms; None if there is none."""
         for _, given in (
-            self._parts.given.given() if self._parts.given is not None else ()
+            self._parts.given.pending() if self._parts.given is not None else ()
         ):
             if given.kind == "answer" and given.question in questions:
                 return QuestionReply(given.text, given.by)
@@ -163,7 +163,7 @@ class ApprovalGate:
     def _given_approval(self, approval: Approval) -> ApprovalAnswer | None:
         """Return the decision on an approval from another terminal; None if there is none."""
         for _, given in (
-            self._parts.given.given() if self._parts.given is not None else ()
+            self._parts.given.pending() if self._parts.given is not None else ()
         ):
             if given.kind == "approval" and given.approval_id == approval.id:
                 return answer_in(given)
@@ -287,7 +287,7 @@ def answer_in(given: GivenApproval) -> ApprovalAnswer:
 
 def record_given(journal: RunJournal, files: DecisionFiles) -> None:
     """Record answers and notes, each once, and remove their files, and those of approvals that wait no more."""
-    for path, given in files.given():
+    for path, given in files.pending():
         if not is_settled(given, journal.state):
             if given.kind == "answer":
                 record_answer(

@@ -40,8 +40,7 @@ from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 if TYPE_CHECKING:
     from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
     from goalrunner.records.decision_files import DecisionFiles
-    from goalrunner.records.event_log import EventLog
-    from goalrunner.records.files import SystemClock
+    from goalrunner.records.event_log import EventLog, SystemClock
     from goalrunner.snapshots.store import SnapshotStore
 
 _LOGGER = logging.getLogger("goalrunner")

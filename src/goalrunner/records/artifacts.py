@@ -1,4 +1,4 @@
-"""Large outputs by hash, and the transcript of a run."""
+"""The outputs of a run by hash, and its transcript."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import BinaryIO
@@ -22,18 +23,27 @@ from goalrunner.records.files import AppendFile, sync_folder
 from goalrunner.records.redaction import Redactor
 
 _CHUNK = 1 << 20
-_MOST_SYNCS = 8  # files and folders that are flushed at the same time
+# Files and folders that are flushed at the same time.
+_MOST_SYNCS = 8
 
 
 class ArtifactStore:
-    """The port `Artifacts` over a folder: `<folder>/<first two of the hash>/<hash>`, mode 0600."""
+    """The port `Artifacts` over a folder.
+
+    A file is `<folder>/<first two of the hash>/<hash>`, mode 0600.
+    """
 
     def __init__(
         self, folder: Path, redactor: Redactor, log: EventLog | None = None
     ) -> None:
-        """With a `log`, what is kept becomes durable before the next event that waits for the disk; else at once."""
+        """Use a folder, which need not exist.
+
+        With a `log`, artifacts become durable before the next event that waits for the
+        disk; else at once.
+        """
         self._folder = folder
         self._redactor = redactor
+        # Open files that are not flushed yet, with their folders.
         self._pending: list[tuple[int, Path]] = []
         self._lock = Lock()
         self._waits = log is None
@@ -53,38 +63,39 @@ class ArtifactStore:
                 record_errors(f"cannot write {self._folder}"),
                 ThreadPoolExecutor(_MOST_SYNCS) as threads,
             ):
-                done = [threads.submit(os.fsync, handle) for handle, _ in pending]
-                for one in (
-                    *done,
-                    *(threads.submit(sync_folder, folder) for folder in folders),
-                ):
-                    one.result()
+                syncs = [threads.submit(os.fsync, handle) for handle, _ in pending]
+                syncs += [threads.submit(sync_folder, folder) for folder in folders]
+                for sync in syncs:
+                    sync.result()
         finally:
             for handle, _ in pending:
                 os.close(handle)
 
     def put(self, data: bytes) -> ArtifactRef:
-        """Store bytes, secrets replaced; the same bytes twice are one file. Raise RecordError."""
+        """Store bytes, secrets replaced; the same bytes twice are one file.
+
+        Raise RecordError.
+        """
         pieces = (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
-        return self._keep(self._redactor.chunks(pieces))
+        return self._store(self._redactor.chunks(pieces))
 
     def adopt(
         self, path: Path, hurried: Callable[[], bool] = lambda: False
     ) -> ArtifactRef:
-        """Store a file's content, secrets replaced, and remove the file. Memory is bounded. Raise RecordError.
+        """Store a file's content, secrets replaced, and remove the file.
 
-        As soon as `hurried()` is true, the remaining content is left out, with the omission marked.
+        As soon as `hurried()` is true, the remaining content is left out, with the
+        omission marked. Raise RecordError.
         """
         with record_errors(f"cannot take over {path}"):
             # A link or a pipe in its place is refused.
-            with open(  # noqa: PTH123
-                os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb"
-            ) as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(handle, "rb") as file:  # noqa: PTH123 - a handle
+                if not stat.S_ISREG(os.fstat(handle).st_mode):
                     raise RecordError(
                         f"cannot take over {path}: it is not a regular file"
                     )
-                ref = self._keep(self._content(file, hurried))
+                ref = self._store(self._content(file, hurried))
             path.unlink()
         return ref
 
@@ -115,23 +126,23 @@ class ArtifactStore:
         return self._folder / ref.sha256[:2] / ref.sha256
 
     def _content(self, file: BinaryIO, hurried: Callable[[], bool]) -> Iterator[bytes]:
-        """Yield the content of a file without secrets; once `hurried()` is true, only how much of it is left out."""
-        left = 0
+        """Yield the content of a file without secrets, in pieces: memory is bounded.
 
-        def read() -> Iterator[bytes]:
-            nonlocal left
-            while chunk := file.read(_CHUNK):
-                yield chunk
-                left = os.fstat(file.fileno()).st_size - file.tell()
-                if left > 0 and hurried():
-                    return
+        Once `hurried()` is true, yield only how much of it is left out.
+        """
+        content = _HurriedReader(file, hurried)
+        yield from self._redactor.chunks(content.chunks(), is_cut=content.is_cut)
+        if content.is_cut():
+            text = (
+                f"\n[... {content.unread:,} bytes and more left out because the run "
+                "was interrupted ...]\n"
+            )
+            yield text.encode()
 
-        yield from self._redactor.chunks(read(), is_cut=lambda: left > 0)
-        if left > 0:
-            yield f"\n[... {left:,} bytes and more left out because the run was interrupted ...]\n".encode()
-
-    def _keep(self, chunks: Iterable[bytes]) -> ArtifactRef:
-        digest, size = hashlib.sha256(), 0
+    def _store(self, chunks: Iterable[bytes]) -> ArtifactRef:
+        """Write chunks to a file and name it by its hash."""
+        digest = hashlib.sha256()
+        size = 0
         with (
             record_errors(f"cannot keep an output in {self._folder}"),
             contextlib.ExitStack() as stack,
@@ -144,31 +155,57 @@ class ArtifactStore:
             for chunk in chunks:
                 digest.update(chunk)
                 size += len(chunk)
-                rest = memoryview(chunk)
-                while rest:
-                    rest = rest[os.write(handle, rest) :]
+                unwritten = memoryview(chunk)
+                while unwritten:
+                    unwritten = unwritten[os.write(handle, unwritten) :]
             ref = ArtifactRef(sha256=digest.hexdigest(), size=size)
             path = self.path(ref)
             path.parent.mkdir(mode=0o700, exist_ok=True)
-            new.replace(
-                path
-            )  # a file that has the name already may be one that a power cut has damaged
+            # A file that has the name already may be one that a power cut has damaged.
+            new.replace(path)
+            stored = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
             with self._lock:
-                self._pending.append(
-                    (os.open(path, os.O_RDONLY | os.O_NOFOLLOW), path.parent)
-                )
+                self._pending.append((stored, path.parent))
             if self._waits:
                 self.sync()
         return ref
 
 
+@dataclass
+class _HurriedReader:
+    """Reads a file until `hurried()` is true. `unread` are the bytes after that."""
+
+    file: BinaryIO
+    hurried: Callable[[], bool]
+    unread: int = 0
+
+    def chunks(self) -> Iterator[bytes]:
+        while chunk := self.file.read(_CHUNK):
+            yield chunk
+            size = os.fstat(self.file.fileno()).st_size
+            self.unread = size - self.file.tell()
+            if self.is_cut() and self.hurried():
+                return
+
+    def is_cut(self) -> bool:
+        """Return whether a part of the file was not read."""
+        return self.unread > 0
+
+
 class TranscriptFile:
-    """The port `Transcript` over a file, secrets replaced. The lock of the run's log covers it. Raise RecordError."""
+    """The port `Transcript` over a file, secrets replaced.
+
+    The lock of the run's log covers it. Raise RecordError.
+    """
 
     def __init__(
         self, path: Path, redactor: Redactor, log: EventLog | None = None
     ) -> None:
-        """With a `log`, messages become durable before the next event that waits for the disk; else at once."""
+        """Open the file.
+
+        With a `log`, messages become durable before the next event that waits for the
+        disk; else at once.
+        """
         self._redactor = redactor
         self._file = AppendFile(path)
         self._waits = log is None
@@ -178,9 +215,8 @@ class TranscriptFile:
     def append(self, message: Message) -> TranscriptRef:
         line = encode(self._redactor.json(dict(message)))
         offset = self._file.append(line, wait=self._waits)
-        return TranscriptRef(
-            offset=offset, length=len(line), sha256=hashlib.sha256(line).hexdigest()
-        )
+        sha256 = hashlib.sha256(line).hexdigest()
+        return TranscriptRef(offset=offset, length=len(line), sha256=sha256)
 
     def read(self, ref: TranscriptRef) -> Message:
         return read_message(self._file.path, ref)
@@ -191,7 +227,10 @@ class TranscriptFile:
 
 
 def read_message(path: Path, ref: TranscriptRef) -> Message:
-    """Return one message of a transcript. Raise RecordError if it is not what was written."""
+    """Return one message of a transcript.
+
+    Raise RecordError if it is not what was written.
+    """
     with record_errors(f"cannot read {path}", ""), path.open("rb") as file:
         file.seek(ref.offset)
         line = file.read(ref.length)

@@ -1,7 +1,8 @@
-"""Decisions of people at other terminals that the log of a run does not have yet: a file for each.
+"""Decisions of people at other terminals that the log of a run does not have yet.
 
-Only the process that holds the lock of the log takes them over: it records a decision first, and then removes its file.
-So a decision is in a file or in the log, whenever a process is killed.
+There is a file for each. Only the process that holds the lock of the log takes them
+over: it records a decision first, and then removes its file. So a decision is in a file
+or in the log, whenever a process is killed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.records.files import open_regular, sync_folder, write_whole
 
 _LOGGER = logging.getLogger("goalrunner")
+# Bytes of a file that are read; a larger one is no decision.
 _LARGEST = 1 << 20
-"""Bytes of a file that are read; a larger one is no decision."""
 _SUFFIX = ".json"
 
 
@@ -54,7 +55,7 @@ class GivenNote(Frozen):
 
 
 GivenDecision = GivenApproval | GivenAnswer | GivenNote
-_GIVEN: TypeAdapter[GivenDecision] = TypeAdapter(
+_DECISION: TypeAdapter[GivenDecision] = TypeAdapter(
     Annotated[GivenDecision, Field(discriminator="kind")]
 )
 
@@ -67,7 +68,9 @@ class DecisionFiles:
 
     def give(self, decision: GivenDecision) -> Path:
         """Write a decision, durably, and return its file. Raise RecordError."""
-        path = self._folder / f"{time.time_ns():020d}-{os.urandom(4).hex()}{_SUFFIX}"
+        # The names sort by time; the random part tells two terminals apart.
+        name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_SUFFIX}"
+        path = self._folder / name
         with record_errors(f"cannot write {path}"):
             if not self._folder.is_dir():
                 self._folder.mkdir(mode=0o700, exist_ok=True)
@@ -76,21 +79,18 @@ class DecisionFiles:
             sync_folder(self._folder)
         return path
 
-    def given(self) -> Iterator[tuple[Path, GivenDecision]]:
-        """Yield each decision with its file, the oldest first. A file that holds none is removed."""
-        try:
-            paths = sorted(
-                path for path in self._folder.iterdir() if path.suffix == _SUFFIX
-            )
-        except OSError:
-            return
-        for path in paths:
+    def pending(self) -> Iterator[tuple[Path, GivenDecision]]:
+        """Yield each decision with its file, the oldest first.
+
+        A file that holds none is removed.
+        """
+        for path in self._paths():
             try:
-                with open(  # noqa: PTH123
-                    open_regular(path, os.O_RDONLY | os.O_NOFOLLOW), "rb"
-                ) as file:
-                    decision = _GIVEN.validate_json(file.read(_LARGEST))
+                handle = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+                with open(handle, "rb") as file:  # noqa: PTH123 - a handle
+                    decision = _DECISION.validate_json(file.read(_LARGEST))
             except FileNotFoundError:
+                # Another process has taken it over.
                 continue
             except (OSError, ValueError):
                 _LOGGER.warning("%s holds no decision and is removed", path)
@@ -98,7 +98,17 @@ class DecisionFiles:
                 continue
             yield path, decision
 
+    def _paths(self) -> list[Path]:
+        try:
+            paths = list(self._folder.iterdir())
+        except OSError:
+            return []
+        return sorted(path for path in paths if path.suffix == _SUFFIX)
+
     def remove(self, path: Path) -> None:
-        """Remove the file of a decision that is recorded. Raise RecordError: it would be taken over again."""
+        """Remove the file of a decision that is recorded.
+
+        Raise RecordError: it would be taken over again.
+        """
         with record_errors(f"cannot remove {path}"):
             path.unlink(missing_ok=True)

@@ -1,4 +1,7 @@
-"""The log of a run: numbered events with time and link, read at any time, and written by one process at a time."""
+"""The log of a run: numbered events, each with a time and a link to the one before.
+
+It can be read at any time, and is written by one process at a time.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,11 @@ import hashlib
 import json
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -30,37 +34,35 @@ from goalrunner.core.events import (
     ToolResultRecorded,
     UsageRecorded,
 )
-from goalrunner.records.files import (
-    AppendFile,
-    SystemClock,
-    WriterLock,
-    lock_of,
-    open_regular,
-)
+from goalrunner.records.files import AppendFile, open_regular
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.writer_lock import WriterLock, lock_of
 
 
 def encode(value: Any) -> bytes:
-    """Return a JSON value as a line of ASCII without its newline; lone surrogates become U+FFFD.
+    """Return a JSON value as a line of ASCII without its newline.
 
-    Raise RecordError for what JSON cannot express, NaN included.
+    Lone surrogates become U+FFFD. Raise RecordError for what JSON cannot express, NaN
+    included.
     """
     try:
         line = json.dumps(value, allow_nan=False, separators=(",", ":"))
-        if "\\ud" in line:  # a pair of surrogates, or a lone one, which readers refuse
-            text = json.dumps(value, ensure_ascii=False).encode(
-                "utf-16-le", "surrogatepass"
-            )
-            line = json.dumps(
-                json.loads(text.decode("utf-16-le", "replace")), separators=(",", ":")
-            )
+        # A pair of surrogates, or a lone one, which readers refuse.
+        if "\\ud" in line:
+            text = json.dumps(value, ensure_ascii=False)
+            data = text.encode("utf-16-le", "surrogatepass")
+            valid_text = data.decode("utf-16-le", "replace")
+            line = json.dumps(json.loads(valid_text), separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise RecordError(f"cannot write a record: {error}") from error
     return line.encode("ascii")
 
 
 def link(line: bytes) -> str:
-    """Return the link to a line (without its newline) that the next line holds; the first line holds `link(b"")`."""
+    """Return the link to a line (without its newline) that the next line holds.
+
+    The first line holds `link(b"")`.
+    """
     return hashlib.sha256(line).hexdigest()[:16]
 
 
@@ -69,7 +71,7 @@ _LOGGER = logging.getLogger("goalrunner")
 
 
 class LogDamage(RecordError):
-    """A line of a log is not what was written; `offset` is the byte at which it begins."""
+    """A line of a log is not what was written; `offset` is the byte where it begins."""
 
     def __init__(
         self,
@@ -85,42 +87,51 @@ class LogDamage(RecordError):
 
 @dataclass(frozen=True)
 class LogEnd:
-    """The end of a log: its last number (0: empty), active time in seconds, bytes in whole lines, and link.
-
-    `start` is the byte at which the last line begins.
-    """
+    """The end of a log."""
 
     seq: int = 0
+    """The last number; 0: the log is empty."""
     elapsed: float = 0.0
+    """Active time in seconds."""
     size: int = 0
+    """Bytes in whole lines."""
     link: str = BEGINNING
     start: int = 0
+    """The byte at which the last line begins."""
 
 
 def read_records(
     path: Path, wait: Callable[[], bool] | None = None
 ) -> Iterator[Record]:
-    """Yield the records of a log in order, with bounded memory. Raise RecordError for damage.
+    """Yield the records of a log in order, with bounded memory.
 
-    A last line that was never finished is left out. If the log is still written, `wait()` is called at the end of the
-    file; it returns whether to look again.
+    A last line that was never finished is left out. If the log is still written,
+    `wait()` is called at the end of the file; it returns whether to look again. Raise
+    RecordError for damage.
     """
     for record, _ in read_lines(path, wait):
         yield record
 
 
 def read_end(path: Path) -> LogEnd:
-    """Return the end of a log; a missing file is an empty log. Raise RecordError for damage."""
-    end = LogEnd()
-    for _, end in read_lines(path) if path.exists() else ():  # noqa: B007 - the last one is kept
-        pass
-    return end
+    """Return the end of a log; a missing file is an empty log.
+
+    Raise RecordError for damage.
+    """
+    last_end = LogEnd()
+    if path.exists():
+        for _, end in read_lines(path):
+            last_end = end
+    return last_end
 
 
 def read_lines(
     path: Path, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Record, LogEnd]]:
-    """Yield each record with the end of the log up to it. Raise RecordError for damage."""
+    """Yield each record with the end of the log up to it.
+
+    Raise RecordError for damage.
+    """
     end = LogEnd()
     with (
         record_errors(f"cannot read {path}", ""),
@@ -129,19 +140,14 @@ def read_lines(
         while True:
             line = file.readline()
             if line.endswith(b"\n"):
-                offset, record = end.size, _parse(line, path, end.size)
-                if (record.seq, record.p) != (end.seq + 1, end.link):
-                    before = f"the one at byte {end.start}: one of them differs from what was recorded"
-                    problem = (
-                        f"does not follow {before}"
-                        if end.seq
-                        else "is not the first one of its log"
-                    )
-                    raise LogDamage(
-                        path, offset, f"the record at byte {offset} {problem}"
-                    )
+                record = _parse(line, path, end.size)
+                _check_order(record, end, path)
                 end = LogEnd(
-                    record.seq, record.elapsed, file.tell(), link(line[:-1]), offset
+                    seq=record.seq,
+                    elapsed=record.elapsed,
+                    size=file.tell(),
+                    link=link(line[:-1]),
+                    start=end.size,
                 )
                 yield record, end
             elif wait is not None and wait():
@@ -150,27 +156,70 @@ def read_lines(
                 return
 
 
+def _check_order(record: Record, end: LogEnd, path: Path) -> None:
+    """Raise LogDamage if a record does not follow the end of the log before it."""
+    if (record.seq, record.p) == (end.seq + 1, end.link):
+        return
+    problem = "is not the first one of its log"
+    if end.seq:
+        problem = (
+            f"does not follow the one at byte {end.start}: "
+            "one of them differs from what was recorded"
+        )
+    raise LogDamage(path, end.size, f"the record at byte {end.size} {problem}")
+
+
 def _parse(line: bytes, path: Path, offset: int) -> Record:
     try:
         record = RECORD.validate_json(line)
-        version, why = record.v, ""
     except ValidationError as error:
-        try:
-            version, why = str(json.loads(line)["v"]), error.errors()[0]["msg"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            version, why = SCHEMA_VERSION, "it is not a record"
-    if version.partition(".")[0] != SCHEMA_VERSION.partition(".")[0] or (
-        why and version != SCHEMA_VERSION
-    ):
-        problem = f"the record at byte {offset} has schema version {version}; this program reads {SCHEMA_VERSION}"
-        raise LogDamage(
-            path, offset, problem, "install the version of goalrunner that wrote it"
-        )
-    if why:
-        raise LogDamage(path, offset, f"the record at byte {offset} is damaged: {why}")
+        raise _invalid_record(error, line, path, offset) from None
+    # A newer minor version only adds events, so its records can be read.
+    if _major(record.v) != _major(SCHEMA_VERSION):
+        raise _wrong_version(record.v, path, offset)
     return record
 
 
+def _invalid_record(
+    error: ValidationError, line: bytes, path: Path, offset: int
+) -> LogDamage:
+    """Return the error for a line that is no record of this program's schema."""
+    try:
+        version = str(json.loads(line)["v"])
+        reason = error.errors()[0]["msg"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        version, reason = SCHEMA_VERSION, "it is not a record"
+    if version != SCHEMA_VERSION:
+        return _wrong_version(version, path, offset)
+    return LogDamage(path, offset, f"the record at byte {offset} is damaged: {reason}")
+
+
+def _wrong_version(version: str, path: Path, offset: int) -> LogDamage:
+    return LogDamage(
+        path,
+        offset,
+        f"the record at byte {offset} has schema version {version}; "
+        f"this program reads {SCHEMA_VERSION}",
+        "install the version of goalrunner that wrote it",
+    )
+
+
+def _major(version: str) -> str:
+    return version.partition(".")[0]
+
+
+class SystemClock:
+    """The time in UTC, and in seconds of a monotonic clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+# Events after which the runner only records, until a `sync` or an event that waits for
+# the disk: no effect lies between.
 _NO_WAIT = (
     MessageRecorded,
     RoundFinished,
@@ -179,17 +228,18 @@ _NO_WAIT = (
     ToolResultRecorded,
     UsageRecorded,
 )
-"""Events after which the runner only records, until a `sync` or an event that waits for the disk: no effect lies between."""
 
 
 class EventLog:
-    """The port `Log` over a file. Continues a log that is there; one writer at a time.
+    """The port `Log` over a file. It continues an existing log; one writer at a time.
 
-    Every event is in the file when `append` returns, so killing the process loses nothing. The wait for the disk, which
-    matters in a power cut, comes before the next effect: what events refer to becomes durable first, then the events.
+    Every event is in the file when `append` returns, so killing the process loses
+    nothing. The wait for the disk, which matters in a power cut, comes before the next
+    effect: what events refer to becomes durable first, then the events.
 
-    `start` is the end of the log as its reader found it; without it the log is read here. A last line that a crash left
-    unfinished is cut, with a warning. Raise RecordError if the log is damaged, in use, or cannot be written.
+    `start` is the end of the log as its reader found it; without it the log is read
+    here. A last line that a crash left unfinished is cut, with a warning. Raise
+    RecordError if the log is damaged, in use, or cannot be written.
     """
 
     def __init__(
@@ -208,8 +258,11 @@ class EventLog:
             self._file = AppendFile(path)
             undo.callback(self._file.close)
             if self._file.size != end.size:
-                what = f"it ends at byte {self._file.size}, and was read to byte {end.size}"
-                raise RecordError(f"{path}: {what}", "try again")
+                raise RecordError(
+                    f"{path}: it ends at byte {self._file.size}, "
+                    f"and was read to byte {end.size}",
+                    "try again",
+                )
             undo.pop_all()
         if self._file.torn:
             _LOGGER.warning(
@@ -217,60 +270,71 @@ class EventLog:
                 path,
                 self._file.torn,
             )
-        self._parts: list[Callable[[], None]] = []
+        self._earlier_syncs: list[Callable[[], None]] = []
         self._seq = end.seq
         self._link = end.link
-        self._before = end.elapsed
-        self._opened = clock.monotonic()
-        self._stood: float | None = None
+        self._earlier_elapsed = end.elapsed
+        self._opened_at = clock.monotonic()
+        self._paused_at: float | None = None
 
     @property
     def elapsed(self) -> float:
-        now = self._clock.monotonic() if self._stood is None else self._stood
-        return self._before + max(0.0, now - self._opened)
+        now = self._clock.monotonic() if self._paused_at is None else self._paused_at
+        return self._earlier_elapsed + max(0.0, now - self._opened_at)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        self._stood = since = self._clock.monotonic()
+        began = self._clock.monotonic()
+        self._paused_at = began
         try:
             yield
         finally:
-            self._stood = None
-            self._opened += self._clock.monotonic() - since
+            self._paused_at = None
+            self._opened_at += self._clock.monotonic() - began
 
     def append(self, event: Event) -> Record:
-        """Write one event, secrets replaced, and return its record. Raise RecordError if it cannot be written whole."""
-        at = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
+        """Write one event, secrets replaced, and return its record.
+
+        Raise RecordError if it cannot be written whole.
+        """
+        now = self._clock.now().astimezone(UTC)
         record = Record(
             seq=self._seq + 1,
-            at=at,
+            at=now.isoformat(timespec="milliseconds"),
             elapsed=round(self.elapsed, 6),
             p=self._link,
             event=event,
         )
         data = record.model_dump(mode="python")
-        line = encode(
-            {**data, "event": self._redactor.json(data["event"], keep=_vocabulary())}
-        )
+        data["event"] = self._redactor.json(data["event"], keep=_schema_words())
+        line = encode(data)
+        # The record as it will be read: without secrets.
         written = RECORD.validate_json(line)
         wait = not isinstance(event, _NO_WAIT)
         if wait:
-            self._sync_parts()
+            self._sync_earlier()
         self._file.append(line, wait=wait)
-        self._seq, self._link = written.seq, link(line)
+        self._seq = written.seq
+        self._link = link(line)
         return written
 
     def sync_first(self, sync: Callable[[], None]) -> None:
-        """Call `sync` before events are made durable; it makes durable what they refer to."""
-        self._parts.append(sync)
+        """Call `sync` before events are made durable.
+
+        It makes durable what they refer to.
+        """
+        self._earlier_syncs.append(sync)
 
     def sync(self) -> None:
-        """Wait until all events, and what they refer to, are durable. Raise RecordError if the disk refuses."""
-        self._sync_parts()
+        """Wait until all events, and what they refer to, are durable.
+
+        Raise RecordError if the disk refuses.
+        """
+        self._sync_earlier()
         self._file.sync()
 
-    def _sync_parts(self) -> None:
-        for sync in self._parts:
+    def _sync_earlier(self) -> None:
+        for sync in self._earlier_syncs:
             sync()
 
     def close(self) -> None:
@@ -288,25 +352,24 @@ class EventLog:
 
 
 @cache
-def _vocabulary() -> frozenset[str]:
-    """Return every word of the schema (field names, tags, enumerations), without which no record could be read back."""
+def _schema_words() -> frozenset[str]:
+    """Return every word of the schema: field names, tags, enumerations.
+
+    Without them, no record could be read back.
+    """
     words: set[str] = set()
-    waiting: list[Any] = [
-        dict(RECORD.core_schema)
-    ]  # the JSON Schema, with the same words, takes twenty times as long
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            values = (
-                getattr(word, "value", word)
-                for word in (*node.get("expected", ()), *node.get("members", ()))
-            )
-            words.update(
-                word
-                for word in (*node.get("fields", ()), *values)
-                if isinstance(word, str)
-            )
-            waiting += node.values()
-        elif isinstance(node, list):
-            waiting += node
+    # The JSON Schema, with the same words, takes twenty times as long.
+    unvisited: list[Any] = [dict(RECORD.core_schema)]
+    while unvisited:
+        node = unvisited.pop()
+        if isinstance(node, list):
+            unvisited += node
+        elif isinstance(node, dict):
+            unvisited += node.values()
+            for key in ("fields", "expected", "members"):
+                for member in node.get(key, ()):
+                    # Members of an enumeration have their text as a value.
+                    word = getattr(member, "value", member)
+                    if isinstance(word, str):
+                        words.add(word)
     return frozenset(words)

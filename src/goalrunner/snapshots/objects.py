@@ -17,7 +17,8 @@ from pathlib import Path
 
 from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError, os_errors
 from goalrunner.core.observation import Snapshot
-from goalrunner.records.files import remove_whole, write_whole
+from goalrunner.records.files import write_whole
+from goalrunner.records.removal import remove_whole
 from goalrunner.snapshots.git import Git
 
 
