@@ -14,7 +14,8 @@ from goalrunner.core.ports import Completion, Launcher, ValidationContext, Valid
 from goalrunner.core.runner_calls import calls
 from goalrunner.core.tools import PYTEST_NO_TESTS
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.system.launcher import SHELL, in_thread
+from goalrunner.system.event_loop import in_thread
+from goalrunner.system.launcher import SHELL
 from goalrunner.validators.command_obstacles import (
     missing_in_pipe,
     obstacle,
