@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -270,6 +271,52 @@ def test_a_plugin_that_is_missing_at_the_start_is_a_persons_to_install(
     found = obstacle(_red(line, feedback, 4), place, at_start=True)
     assert found.startswith(why)
     assert bool(found) == bool(why)
+
+
+NODE_NOT_FOUND = "> ms@2.1.3 test\n> vitest run\n\nsh: 1: vitest: not found"
+NO_TAPE = "Error: Cannot find module 'tape'\nRequire stack:\n- /ws/test/parse.js"
+
+
+@pytest.mark.parametrize(
+    ("line", "feedback", "code", "why"),
+    [
+        (
+            "npm test",
+            NODE_NOT_FOUND,
+            127,
+            "vitest: not found; install the packages first: npm install",
+        ),
+        (
+            "pnpm test",
+            NO_TAPE,
+            1,
+            "no package tape; install the packages first: pnpm install",
+        ),
+        ("npm test", "Error: Cannot find module './parse'", 1, ""),
+        ("npm test", "Error: Cannot find module 'undeclared'", 1, ""),
+        ("npm test", "AssertionError: user not found", 1, ""),
+        ("make test", NODE_NOT_FOUND, 127, ""),
+    ],
+)
+def test_packages_that_are_declared_and_not_installed_are_a_persons_to_install(
+    place: CheckPlace, line: str, feedback: str, code: int, why: str
+) -> None:
+    manifest = {"devDependencies": {"tape": "5.9.0", "vitest": "3.2.0"}}
+    (place.workspace / "package.json").write_text(json.dumps(manifest))
+    result = _red(line, feedback, code)
+    assert obstacle(result, place, at_start=True) == why
+    # Later, the agent may have written it.
+    assert obstacle(result, place) == ""
+    (place.workspace / "node_modules").mkdir()
+    assert obstacle(result, place, at_start=True) == ""
+
+
+def test_a_script_of_a_project_without_packages_may_be_the_work(
+    place: CheckPlace,
+) -> None:
+    (place.workspace / "package.json").write_text('{"scripts": {"test": "mytool"}}')
+    result = _red("npm test", "sh: 1: mytool: not found", 127)
+    assert obstacle(result, place, at_start=True) == ""
 
 
 def test_a_daemon_that_does_not_run_is_a_persons_to_start(place: CheckPlace) -> None:

@@ -15,6 +15,7 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child import NOT_EXECUTABLE
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.missing_programs import missing_words
+from goalrunner.validators.node_packages import uninstalled_packages
 from goalrunner.validators.spec_validator import CheckPlace
 
 _NO_MODULE = re.compile(
@@ -67,6 +68,8 @@ def obstacle(
     round 1, so that not even the settings of pytest are the agent's.
     """
     if why := _missing_tool(result):
+        return why
+    if at_start and (why := uninstalled_packages(result, place)):
         return why
     if result.reason == "not_found":
         return _not_started(result, place)
