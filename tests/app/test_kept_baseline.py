@@ -115,11 +115,23 @@ def replace_by_pipe(path: Path) -> None:
     [
         lambda path: path.write_bytes(path.read_bytes()[:-10]),
         lambda path: path.write_text("{}"),
+        lambda path: path.write_text(path.read_text().replace('["ÿ"]', "[]")),
+        lambda path: path.write_text(path.read_text().replace("ÿ", "ŵ")),
+        lambda path: path.write_text(path.read_text().replace('00Z"', '00"')),
         lambda path: path.chmod(0o644),
         lambda path: path.rename(path.with_name("x")) and path.symlink_to("x"),
         replace_by_pipe,
     ],
-    ids=["torn", "empty", "readable by others", "link", "pipe"],
+    ids=[
+        "torn",
+        "empty",
+        "no output",
+        "no byte",
+        "no zone",
+        "readable by others",
+        "link",
+        "pipe",
+    ],
 )
 def test_a_file_that_this_program_did_not_write_so_is_not_read(
     spoil: Callable[[Path], object], tmp_path: Path
@@ -327,6 +339,40 @@ def test_words_of_the_goal_that_no_validator_depends_on_may_change(
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_goal_file_that_validators_read_may_not_change(
+    is_named: bool, project: Project
+) -> None:
+    path = project.folder / "goal.toml"
+    if is_named:
+        project.edit_goal("[agent]", '[[validators]]\nrun = "cat goal.toml"\n[agent]')
+    else:
+        keys = path.read_text().replace("[[valid", "[[tool.goal.valid")
+        path.with_name("pyproject.toml").write_text(
+            "[tool.goal]\n" + keys.replace("[agent]", "[tool.goal.agent]")
+        )
+        path.unlink()
+        path = path.with_name("pyproject.toml")
+    assert main(["check"]) == 0
+    path.write_text(path.read_text() + "# more\n")
+    assert main(["check"]) == 0
+    assert project.runs == 2
+
+
+@pytest.mark.slow
+def test_a_result_with_a_secret_in_the_name_of_a_test_is_not_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "hunter2hunter2")
+    (project.folder / "test_a.py").write_text(
+        "def test_hunter2hunter2():\n    assert False\n"
+    )
+    project.edit_goal("cat result", f"{sys.executable} -m pytest -q; cat result")
+    assert main(["check"]) == 0
+    assert not (project.home / FOLDER).exists()
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_fresh_runs_the_validator_again(command: str, project: Project) -> None:
     main(["check"])

@@ -213,7 +213,7 @@ class CheckRunner:
         self._base = BaseResults(start / "base.json", config.redactor.text)
         self._flakiness = Flakiness()
         self._keeper = BaselineKeeper(
-            config, store, folder, self._specs, self.environment.kind
+            config, store, folder, self._started, self.environment.kind
         )
         self._remembered = False
         self._start, self._start_id = StartFiles(()), ""

@@ -15,9 +15,11 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePath
+
+from pydantic import AwareDatetime, model_validator
 
 from goalrunner.app.preflight import goal_file_rule
 from goalrunner.app.resolve import RunConfig
@@ -31,6 +33,7 @@ from goalrunner.core.observation import ArtifactRef, Snapshot
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.snapshot_tracker import Results
+from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.files import open_regular, write_whole
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries
@@ -38,6 +41,7 @@ from goalrunner.snapshots.git import enclosing
 from goalrunner.snapshots.objects import keeps, store_name
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.validators.environment_faults import is_environmental
+from goalrunner.validators.started_checks import StartedChecks
 
 FOLDER = "baselines"
 """The folder of the files, in GOAL_HOME."""
@@ -68,7 +72,7 @@ class BaselineKey(Frozen):
 class KeptBaseline(Frozen):
     """The results of a baseline, and what a run needs to treat them as its own."""
 
-    at: datetime
+    at: AwareDatetime
     """When the validators had run."""
     key: BaselineKey
     snapshot: Snapshot
@@ -77,6 +81,14 @@ class KeptBaseline(Frozen):
     """The output of each result. Every byte is one character."""
     changed: tuple[str, ...] = ()
     written: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> KeptBaseline:
+        if len(self.results) != len(self.outputs):
+            raise ValueError("each result has an output")
+        for output in self.outputs:
+            output.encode("latin-1")
+        return self
 
     def age(self, key: BaselineKey, now: datetime) -> float | None:
         """Return its age in seconds; None if it does not count for `key` at `now`."""
@@ -195,14 +207,18 @@ class BaselineKeeper:
         config: RunConfig,
         store: SnapshotStore,
         folder: RunFolder,
-        specs: Sequence[ValidatorSpec],
+        started: StartedChecks,
         kind: Kind,
     ) -> None:
-        """`specs` are the validators as they run, in an environment of this `kind`."""
+        """Use what validators `started` in an environment of this `kind`."""
         self._config = config
         self._store = store
         self._scratch: Callable[[str], Path] = folder.scratch_file
-        self._specs = tuple(specs)
+        self._specs = started.specs
+        own = goal_file_rule(config.options.goal_file, config.workspace)
+        # A manifest, or a file that a validator names, is more than a goal file.
+        self._free = {path for path in own if path not in started.rules}
+        self._free -= {path for path in own if PurePath(path).name == PYPROJECT}
         self._file = BaselineFile(config.home, config.workspace, folder.run_id)
         self._is_usable = kind == "overlay" and self._sees_everything()
         self._key: BaselineKey | None = None
@@ -246,9 +262,8 @@ class BaselineKeeper:
         if age is None or not await self._is_same(kept.snapshot, now):
             return None
         ran = self._results(kept)
-        if not options.needs_round and may_end_run(self._config, ran):
-            return None
-        return ran, age
+        is_needed_anew = not options.needs_round and may_end_run(self._config, ran)
+        return (ran, age) if self._is_repeatable(ran) and not is_needed_anew else None
 
     @property
     def _keeps(self) -> bool:
@@ -267,12 +282,10 @@ class BaselineKeeper:
         `outputs` are those of the results, by name, without secrets; `read` returns
         their content.
         """
-        setup = self._config.goal.workspace
-        incomplete = bool(setup.protect or setup.editable or setup.setup)
         if (
             self._key is None
             or not self._keeps
-            or not is_repeatable(ran, incomplete=incomplete)
+            or not self._is_repeatable(ran)
             or outputs.keys() != {result.name for result in ran.results}
             or sum(output.size for output in outputs.values()) > _LARGEST_OUTPUT
         ):
@@ -289,7 +302,15 @@ class BaselineKeeper:
             changed=ran.changed,
             written=ran.written,
         )
-        self._file.write(kept)
+        with contextlib.suppress(ValueError):  # a name that is not UTF-8
+            text = kept.model_dump_json()
+            if redact(text) == text:  # no name of a test or a file is a secret
+                self._file.write(kept)
+
+    def _is_repeatable(self, ran: Results) -> bool:
+        settings = self._config.goal.workspace
+        is_incomplete = bool(settings.protect or settings.editable or settings.setup)
+        return is_repeatable(ran, incomplete=is_incomplete)
 
     async def _is_same(self, then: Snapshot, now: Snapshot) -> bool:
         """Return whether two snapshots have the same content, but for the goal file.
@@ -298,11 +319,10 @@ class BaselineKeeper:
         """
         if then.id == now.id:
             return True
-        own = goal_file_rule(self._config.options.goal_file, self._config.workspace)
         with contextlib.suppress(WorkspaceError):
-            if own and await keeps(self._store.git, then):
+            if self._free and await keeps(self._store.git, then):
                 changes = await self._store.all_changes(then, now)
-                return all(change.path in own for change in changes)
+                return all(change.path in self._free for change in changes)
         return False
 
     def _results(self, kept: KeptBaseline) -> Results:
