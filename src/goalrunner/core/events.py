@@ -8,6 +8,7 @@ cancelled) are those of the Goals and State pattern.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
@@ -429,35 +430,30 @@ class ChangedTest(Frozen):
     @property
     def delivered_name(self) -> str:
         """The test in what was delivered."""
-        return (
-            f"{self.moved_to}::{self.test.partition('::')[2]}"
-            if self.moved_to
-            else self.test
-        )
+        if not self.moved_to:
+            return self.test
+        return f"{self.moved_to}::{self.test.partition('::')[2]}"
 
     @property
     def happened(self) -> str:
         """The test, and what happened to it."""
+        # An id may contain line breaks: runners put the values of parameters into it.
         test = " ".join(self.test.split())
-        return (
-            f"{test} moved to {self.moved_to}"
-            if self.moved_to
-            else f"{self.change}: {test}"
-        )
+        if self.moved_to:
+            return f"{test} moved to {self.moved_to}"
+        return f"{self.change}: {test}"
 
     @property
     def text(self) -> str:
-        """The test, what happened to it, and how it ended on each side, in one line."""
+        """What happened to the test, and how it ended on each side, in one line."""
         sides = {
             "at the start": self.start,
             "as delivered": self.delivered,
             "with the original checks": self.original,
             "as delivered, on the original source": self.on_start,
         }
-        endings = "; ".join(
-            f"{side}: {ending}" for side, ending in sides.items() if ending
-        )
-        return self.happened + (f" ({endings})" if endings else "")
+        endings = [f"{side}: {ending}" for side, ending in sides.items() if ending]
+        return f"{self.happened} ({'; '.join(endings)})" if endings else self.happened
 
 
 class ChangedChecks(Frozen):
@@ -491,13 +487,13 @@ class ChangedChecks(Frozen):
         return ", ".join(self.labels) or self.label()
 
     def label(self, reviewer: str = "") -> str:
-        """Return the label of a result that rests on these changes; `reviewer` is
-        REVIEWED, or empty for a person.
+        """Return the label of a result that rests on these changes.
+
+        `reviewer` is REVIEWED, or empty for a person.
         """
         names = some(self.paths or [item.test for item in self.tests])
-        return Label.CHECKS_CHANGED.about(
-            f"{names} ({reviewer})" if reviewer else names
-        )
+        about = f"{names} ({reviewer})" if reviewer else names
+        return Label.CHECKS_CHANGED.about(about)
 
 
 REVIEWED = "reviewed by the judge"
@@ -606,30 +602,36 @@ class ChecksReviewed(Frozen):
 
     @property
     def refused_hunks(self) -> frozenset[str]:
-        return frozenset(
-            item.hunk for item in self.changes if item.problem and item.hunk
-        )
+        """Hashes of the hunks that are refused; a test has none."""
+        refused = [item.hunk for item in self.changes if item.problem]
+        return frozenset(filter(None, refused))
 
     @property
     def feedback(self) -> str:
-        """What the agent reads about refused changes: the files to restore, and what is
-        refused in each.
+        """What the agent reads about refused changes.
+
+        It names the files to restore, and what is refused in each.
         """
-        lines = []
-        for path in dict.fromkeys(item.path for item in self.changes if item.problem):
-            changes = [item for item in self.changes if item.path == path]
-            refused = [item for item in changes if item.problem]
-            if not any(item.hunk for item in changes):
-                what = f"the tests of {path}"
-            else:
-                what = (
-                    f"restore {path}"
-                    if refused == changes
-                    else f"undo these changes in {path}"
-                )
-            lines.append(f"- {what}: nothing in the goal asks for this change")
-            lines += [f"  {item.change}: {item.problem}" for item in refused]
-        return "\n".join(lines)
+        by_path: dict[str, list[ReviewedChange]] = {}
+        for change in self.changes:
+            by_path.setdefault(change.path, []).append(change)
+        # The paths are in the order of their first refused change.
+        paths = dict.fromkeys(item.path for item in self.changes if item.problem)
+        return "\n".join(_refusal_in(path, by_path[path]) for path in paths)
+
+
+def _refusal_in(path: str, changes: Sequence[ReviewedChange]) -> str:
+    """Return what the agent reads about the refused changes in one file."""
+    refused = [item for item in changes if item.problem]
+    if not any(item.hunk for item in changes):
+        what = f"the tests of {path}"
+    elif refused == changes:
+        what = f"restore {path}"
+    else:
+        what = f"undo these changes in {path}"
+    lines = [f"- {what}: nothing in the goal asks for this change"]
+    lines += [f"  {item.change}: {item.problem}" for item in refused]
+    return "\n".join(lines)
 
 
 class WorkspaceChanged(Frozen):
@@ -791,10 +793,9 @@ class LimitReached(Frozen):
     known."""
 
 
-class WorkFailed(Frozen):
-    """The agent, or a model of the run, could not go on."""
+class FailureFacts(Frozen):
+    """The facts about a failure that event and state have in common."""
 
-    type: Literal["work_failed"] = "work_failed"
     account: Account
     kind: Literal["limit", "overload", "permanent"]
     """A limit resets, an overload passes; "permanent": only another agent can go on."""
@@ -810,10 +811,15 @@ class WorkFailed(Frozen):
     """The error and its hint, for people."""
 
 
-class WaitStarted(Frozen):
-    """The run waits. No process of the agent runs."""
+class WorkFailed(FailureFacts):
+    """The agent, or a model of the run, could not go on."""
 
-    type: Literal["wait_started"] = "wait_started"
+    type: Literal["work_failed"] = "work_failed"
+
+
+class WaitFacts(Frozen):
+    """The facts about a wait that event and state have in common."""
+
     account: Account
     """Whose work goes on afterwards."""
     kind: Literal["limit", "retry"]
@@ -824,6 +830,12 @@ class WaitStarted(Frozen):
     """ISO 8601, UTC."""
     number: int = Field(1, ge=1)
     """How often this work failed in a row."""
+
+
+class WaitStarted(WaitFacts):
+    """The run waits. No process of the agent runs."""
+
+    type: Literal["wait_started"] = "wait_started"
 
 
 class WaitEnded(Frozen):
@@ -932,10 +944,10 @@ def shown_observations(event: Event) -> tuple[Observation, ...]:
 
 def observations_of(event: Event) -> tuple[Observation, ...]:
     """Return the observations in an event; those of hidden validators come last."""
-    concealed = (
-        event.concealed if isinstance(event, BaselineTaken | ValidatorsFinished) else ()
-    )
-    return (*shown_observations(event), *concealed)
+    observations = shown_observations(event)
+    if isinstance(event, BaselineTaken | ValidatorsFinished):
+        return (*observations, *event.concealed)
+    return observations
 
 
 class Record(Frozen):

@@ -21,10 +21,12 @@ from goalrunner.core.events import (
     ChangedChecks,
     ChecksReviewed,
     Critique,
+    FailureFacts,
     GoalRecord,
     RunEnded,
     RunRules,
     Standing,
+    WaitFacts,
 )
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
@@ -148,37 +150,20 @@ class Approval(ApprovalFacts):
         return self.decision in ("denied", "expired")
 
 
-class Failure(Frozen):
-    """Why the agent, or a model of the run, could not go on.
+class Failure(FailureFacts):
+    """A failure of the agent, or of a model of the run; what follows is not decided."""
 
-    What follows is not decided yet.
-    """
-
-    account: Account
-    kind: Literal["limit", "overload", "permanent"]
-    reason: str
-    resets_at: str = ""
-    """ISO 8601; empty: not known."""
-    was_retried: bool = False
     at: str
     """When it failed (ISO 8601)."""
     number: int = 1
     """How often this account failed in this way in a row."""
-    stop_reason: StopReason
-    message: str
 
 
-class Waiting(Frozen):
+class Waiting(WaitFacts):
     """A wait that has begun and is not over."""
 
-    account: Account
-    kind: Literal["limit", "retry"]
-    reason: str
-    until: str
-    """ISO 8601."""
     began: str
     """ISO 8601."""
-    number: int = 1
 
 
 class Interruption(Frozen):
@@ -365,29 +350,34 @@ class RunState(Frozen):
 
     def with_budget(self, **changes: Any) -> RunState:
         """Return the state with other fields of its budget."""
-        return self.with_memory(
-            budget_state=self.memory.budget_state.model_copy(update=changes)
-        )
+        budget = self.memory.budget_state.model_copy(update=changes)
+        return self.with_memory(budget_state=budget)
 
     def with_evidence(self, ids: Sequence[str], *, new: bool = True) -> RunState:
-        """Return the state with more references to evidence; `new` if the observations
-        are not counted yet.
+        """Return the state with more references to evidence.
+
+        `new`: whether the observations are not counted yet.
         """
-        noted = self.with_memory(
-            evidence_refs=(*self.memory.evidence_refs, *ids)[-KEPT:]
-        )
-        number = self.observations + (len(ids) if new else 0)
-        return noted.replace(observations=number, seen=ids[-1] if ids else self.seen)
+        references = (*self.memory.evidence_refs, *ids)[-KEPT:]
+        state = self.with_memory(evidence_refs=references)
+        if ids:
+            state = state.replace(seen=ids[-1])
+        if new:
+            state = state.replace(observations=self.observations + len(ids))
+        return state
 
     def with_approvals(
         self, which: Callable[[Approval], bool], **changes: object
     ) -> RunState:
         """Return the state with other fields of some approvals."""
-        changed = tuple(
+        approvals = tuple(
             item.model_copy(update=changes) if which(item) else item
             for item in self.approvals
         )
-        return self.replace(approvals=changed) if changed != self.approvals else self
+        if approvals == self.approvals:
+            # The same object says that nothing changed.
+            return self
+        return self.replace(approvals=approvals)
 
     def with_label(self, label: str) -> RunState:
         """Return the state with a label, once."""
@@ -412,29 +402,28 @@ class RunState(Frozen):
         interrupted turn is unknown. `over` tells whether the run has stopped; None: as
         its status says.
         """
-        over = self.status is not GoalStatus.RUNNING if over is None else over
-        if not (over and self.external and self.awaiting == "agent"):
-            return dict(self.usage)
-        return {
-            **self.usage,
-            "agent": self.usage.get("agent", Usage()) + Usage.unknown(),
-        }
+        usage = dict(self.usage)
+        if over is None:
+            over = self.status is not GoalStatus.RUNNING
+        if over and self.external and self.awaiting == "agent":
+            usage["agent"] = usage.get("agent", Usage()) + Usage.unknown()
+        return usage
 
     def agents_at_work(self, *, over: bool | None = None) -> dict[str, Usage]:
-        """Return the usage of each agent of a run in which another one took over, as
-        `accounts` does; else nothing.
+        """Return the usage of each agent of a run in which another one took over.
+
+        `over` as for `accounts`; empty for a run of one agent.
         """
         if not self.given_up:
             return {}
-        name, account = (
-            self.plan.agents[self.agent],
-            self.accounts(over=over).get("agent"),
-        )
-        missing = [] if account == self.usage.get("agent") else [Usage.unknown()]
-        return {
-            **self.agent_usage,
-            name: sum(missing, self.agent_usage.get(name, Usage())),
-        }
+        usage = dict(self.agent_usage)
+        name = self.plan.agents[self.agent]
+        of_agent = usage.get(name, Usage())
+        # Only the agent at work can have a turn that was interrupted.
+        if self.accounts(over=over).get("agent") != self.usage.get("agent"):
+            of_agent += Usage.unknown()
+        usage[name] = of_agent
+        return usage
 
     def spent(self, *, over: bool | None = None) -> Usage:
         """Return the sum of `accounts`."""
@@ -453,20 +442,19 @@ class RunState(Frozen):
     @property
     def asks_person(self) -> bool:
         """Whether the run goes on, or ends, with the answer to an open question."""
-        is_next = (
-            self.phase in (Phase.JUDGED, Phase.CONFIRMED) and self.awaiting is None
-        )
+        is_decided = self.phase in (Phase.JUDGED, Phase.CONFIRMED)
+        is_next = is_decided and self.awaiting is None
         return bool(self.memory.open_questions) and (self.asking or is_next)
 
     @property
     def waiting(self) -> tuple[Approval, ...]:
-        return tuple(
-            approval for approval in self.approvals if approval.decision is None
-        )
+        """The approvals that are not decided."""
+        return tuple(item for item in self.approvals if item.decision is None)
 
     def newest_approval(self, about: Callable[[Approval], bool]) -> Approval | None:
-        """Return the newest approval for which `about` is true and that is not
-        withdrawn; None if there is none.
+        """Return the newest approval for which `about` is true; else None.
+
+        One that was withdrawn does not count.
         """
         for item in reversed(self.approvals):
             if item.decision != "withdrawn" and about(item):
@@ -475,76 +463,65 @@ class RunState(Frozen):
 
     @property
     def subject(self) -> str:
-        """What an approval of the completion is valid for: the snapshot, else the
-        response, else the round.
+        """What an approval of the completion is valid for.
+
+        It is the snapshot, else the response, else the round.
         """
-        return (
-            self.snapshot.id
-            if self.snapshot
-            else self.response or f"round {self.round}"
-        )
+        if self.snapshot:
+            return self.snapshot.id
+        return self.response or f"round {self.round}"
 
     @property
     def completion(self) -> Approval | None:
         """The newest approval of the completion for the current snapshot."""
+        subject = self.subject
         return self.newest_approval(
-            lambda item: item.kind == "complete" and item.snapshot == self.subject
+            lambda item: item.kind == "complete" and item.snapshot == subject
         )
 
     @property
     def approved_checks(self) -> dict[str, str]:
-        """Keys of the changed checks that were accepted, with the reviewer for the
-        label; empty for a person.
+        """Keys of the changed checks that were accepted, with the reviewer.
+
+        The reviewer is for the label; it is empty for a person.
         """
-        by_judge = {
-            item.key: REVIEWED for item in self.reviews if item.decision == "accepted"
-        }
-        approved = (
-            item
-            for item in self.approvals
-            if item.kind == "checks" and item.decision == "approved"
-        )
-        return {**by_judge, **{item.snapshot: "" for item in approved}}
+        reviewers = {}
+        for review in self.reviews:
+            if review.decision == "accepted":
+                reviewers[review.key] = REVIEWED
+        # A person's decision counts more than the judge's.
+        for approval in self.approvals:
+            if approval.kind == "checks" and approval.decision == "approved":
+                reviewers[approval.snapshot] = ""
+        return reviewers
 
     @property
     def refused_hunks(self) -> frozenset[str]:
         """Hashes of the hunks that the judge refused."""
-        return frozenset(
-            hunk for review in self.reviews for hunk in review.refused_hunks
-        )
+        return frozenset().union(*(review.refused_hunks for review in self.reviews))
 
     @property
     def undecided_review(self) -> ChecksReviewed | None:
-        """The review that left the changed checks at hand to a person; None if there is
-        none.
-        """
+        """The review that left the changed checks at hand to a person, or None."""
         key = self.changed_checks.key if self.changed_checks is not None else ""
-        return next(
-            (
-                item
-                for item in reversed(self.reviews)
-                if item.key == key and item.decision == "undecided"
-            ),
-            None,
-        )
+        for review in reversed(self.reviews):
+            if review.key == key and review.decision == "undecided":
+                return review
+        return None
 
     @property
     def is_unread(self) -> bool:
         """Whether the last audit of the round gave no answer that could be read."""
-        return (
-            self.phase is Phase.JUDGED
-            and self.verdict is not None
-            and self.verdict.source == "fallback"
-        )
+        if self.phase is not Phase.JUDGED or self.verdict is None:
+            return False
+        return self.verdict.source == "fallback"
 
     @property
     def unread_answer(self) -> UnreadAnswer | None:
         """The answer to the last audit, if it could not be read."""
-        return (
-            UnreadAnswer(reason=self.audit_problem, text=self.audit_answer)
-            if self.is_unread
-            else None
-        )
+        if not self.is_unread:
+            return None
+        return UnreadAnswer(reason=self.audit_problem, text=self.audit_answer)
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -553,43 +530,32 @@ class RunState(Frozen):
 
     @property
     def validators_green(self) -> bool:
-        """Whether every validator of the goal, hidden ones included, ran in this round
-        and passed, and the results count.
+        """Whether every validator passed in this round, and the results count.
+
+        Hidden validators are among them.
         """
-        ran = tuple(result.name for result in self.validators)
-        passed = ran == (*self.plan.validators, *self.plan.hidden) and all(
-            item.passed for item in self.validators
-        )
-        return (
-            passed
-            and not self.refusal
-            and not self.leaked
-            and self.changed_checks is None
-        )
+        names = tuple(result.name for result in self.validators)
+        if names != (*self.plan.validators, *self.plan.hidden):
+            return False
+        if self.refusal or self.leaked or self.changed_checks is not None:
+            return False
+        return all(result.passed for result in self.validators)
 
     @property
     def lacks_audit(self) -> bool:
-        """Whether a limit ended the run after green validators, before the judge could
-        be asked.
-        """
-        was_validated = (
-            self.status is GoalStatus.CAPPED and self.left is Phase.VALIDATED
-        )
-        return (
-            was_validated
-            and self.plan.has_judge
-            and bool(self.plan.validators)
-            and self.validators_green
-        )
+        """Whether a limit ended the run between green validators and the judge."""
+        if self.status is not GoalStatus.CAPPED or self.left is not Phase.VALIDATED:
+            return False
+        has_both = self.plan.has_judge and bool(self.plan.validators)
+        return has_both and self.validators_green
 
     @property
     def decided_by_validators(self) -> bool:
-        """Whether the validators alone decide this round: there is no judge, or one is
-        red.
+        """Whether the validators alone decide this round.
 
-        If the agent reports that it is blocked, the judge is asked as well, so that an
-        impossible goal ends early.
+        They do if there is no judge, or one of them is red. If the agent reports that it
+        is blocked, the judge is asked as well, so that an impossible goal ends early.
         """
-        return not self.plan.has_judge or not (
-            self.validators_green or self.block_report
-        )
+        if not self.plan.has_judge:
+            return True
+        return not self.validators_green and not self.block_report
