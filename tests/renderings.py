@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 
 from goalrunner.core import events
+from goalrunner.core.activity import CommandStarted, RetryScheduled
 from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.events import Event
 from goalrunner.core.observation import DiffStat
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.core.ports import CommandStarted, RetryScheduled
 from goalrunner.core.run_state import Approval
 from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress

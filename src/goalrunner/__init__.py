@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalStatus as GoalStatus
     from goalrunner.core.outcome import Usage as Usage
     from goalrunner.core.run_state import RunState as RunState
-    from goalrunner.core.summary import json_schema as json_schema
+    from goalrunner.core.schemas import json_schema as json_schema
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile.loading import load_goal as load_goal
@@ -94,7 +94,7 @@ _NAMES = {
     "core.goal_tables": ("Budget", "JudgeConfig", "ValidatorSpec"),
     "core.outcome": ("GoalAttempt", "GoalOutcome", "GoalStatus", "Usage"),
     "core.run_state": ("RunState",),
-    "core.summary": ("json_schema",),
+    "core.schemas": ("json_schema",),
     "core.verdict": ("GoalVerdict", "ValidationOutcome"),
     "goalfile.loading": ("load_goal",),
     "judge.prompt_builder": ("build_judge_prompt",),

@@ -11,8 +11,8 @@ import pytest
 
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.silence import LifeSigns, watched
+from goalrunner.core.activity import Activity, AgentSilent, context_with
 from goalrunner.core.errors import TurnCut
-from goalrunner.core.ports import Activity, AgentSilent, context_with
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.processes import entry
 from tests.support.acp_bench import AcpBench

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from goalrunner.app.parts import Notifier
 from goalrunner.core import events
+from goalrunner.core.activity import Activity, PersonNeeded, Remark
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.outcome import StopReason
-from goalrunner.core.ports import Activity, PersonNeeded, Remark
 
 ENDED = events.RunEnded(stop_reason=StopReason.SATISFIED)
 QUESTION = events.QuestionOpened(question="Which one?")

@@ -12,7 +12,7 @@ from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Snapshot
-from goalrunner.core.summary import SnapshotHistory
+from goalrunner.core.snapshot_history import SnapshotHistory
 from tests.support.finished_run import FinishedRun
 from tests.support.told_run import created, numbered, started
 

@@ -26,7 +26,7 @@ from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after

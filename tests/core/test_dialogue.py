@@ -6,11 +6,11 @@ import json
 from typing import Any, Literal
 
 import pytest
+from goalrunner.core.chat_trail import trail_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.observation import Observation
-from goalrunner.core.trail_builder import trail_of
 
 Message = dict[str, Any]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from goalrunner.core import events
+from goalrunner.core.evidence_index import EvidenceIndex, evidence_of
 from goalrunner.core.observation import EvidenceRow, Observation, Snapshot
-from goalrunner.core.summary import EvidenceIndex, evidence_of
 from goalrunner.core.verdict import (
     Citation,
     CriterionVerdict,

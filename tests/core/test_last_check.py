@@ -31,7 +31,7 @@ from goalrunner.core.events import (
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.labels import Label
 from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after

@@ -9,7 +9,7 @@ from goalrunner.core.goal_tables import ApprovalKind, Approvals
 from goalrunner.core.observation import ArtifactRef, Observation, Snapshot
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import Approval, RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import ValidatorResult
 from tests.support.folding import state_after
 

@@ -12,7 +12,7 @@ from goalrunner.core.events import Event, RunRules
 from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.waiting import SwitchAgent, Wait
 from goalrunner.engine.recorder import cut_calls
 from tests.support.folding import state_after

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
+from goalrunner.core.chat_trail import trail_of
 
 from goalrunner.adapters.strands import default_resume_prompt
 from goalrunner.agents.external_chat import GO_ON, with_history
@@ -13,7 +14,6 @@ from goalrunner.core.events import PromptKind
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.run_state import Interruption
-from goalrunner.core.trail_builder import trail_of
 from goalrunner.core.user_messages import LONGEST_USER_TEXT, persons_text
 from goalrunner.engine.prompts import Prompts
 

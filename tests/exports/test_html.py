@@ -12,9 +12,10 @@ import pytest
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
+from goalrunner.core.evidence_index import evidence_of
 from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.summary import evidence_of, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import (
     Citation,
     CriterionVerdict,

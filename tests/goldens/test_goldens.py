@@ -18,9 +18,10 @@ import pytest
 
 from goalrunner.cli.main import main
 from goalrunner.core.decision import decide
+from goalrunner.core.evidence_index import evidence_of
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import evidence_of, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.records.event_log import read_records
 
 RUNS = Path(__file__).with_name("runs")

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from goalrunner.core.activity import Activity, RetryScheduled, context_with
 from goalrunner.core.errors import ModelError, ProviderUnavailable
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import Activity, RetryScheduled, context_with
 from goalrunner.llm import LLM, Reply, client
 from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure

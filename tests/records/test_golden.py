@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.core.evidence_index import evidence_of
 from goalrunner.core.fold import apply
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import evidence_of, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.records.event_log import read_records
 
 GOLDEN = Path(__file__).with_name("golden")

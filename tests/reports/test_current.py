@@ -4,13 +4,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from goalrunner.core import events
-from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.ports import (
+from goalrunner.core.activity import (
     AgentSilent,
     CommandEnded,
     CommandStarted,
     RetryScheduled,
 )
+from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports.current import Current, activity_text, output_tail
 from goalrunner.reports.narrative import Narrative

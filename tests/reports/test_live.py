@@ -11,7 +11,7 @@ import pytest
 
 from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
-from goalrunner.core.ports import CommandStarted, PersonNeeded
+from goalrunner.core.activity import CommandStarted, PersonNeeded
 from goalrunner.reports.layout import printable
 from goalrunner.reports.live import LiveProgress
 from tests.support import told_run

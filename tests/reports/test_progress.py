@@ -10,10 +10,10 @@ import pytest
 from goalrunner.app.run_options import Callback
 from goalrunner.cli.drive import can_redraw, open_progress
 from goalrunner.core import events
+from goalrunner.core.activity import CommandEnded, CommandStarted, Remark
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
-from goalrunner.core.ports import CommandEnded, CommandStarted, Remark
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.live import LiveProgress

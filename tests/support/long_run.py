@@ -7,9 +7,10 @@ from pathlib import Path
 
 from goalrunner.core import events
 from goalrunner.core.events import Event
+from goalrunner.core.evidence_index import evidence_of
 from goalrunner.core.observation import ArtifactRef, DiffStat, Observation, Snapshot
 from goalrunner.core.outcome import StopReason, Usage
-from goalrunner.core.summary import evidence_of, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import (
     Citation,
     CriterionVerdict,

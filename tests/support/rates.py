@@ -11,7 +11,7 @@ from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.fold import apply
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, record_status
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from tests.support.course import Course, how
 from tests.support.transitions import faults
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from goalrunner.core.trail_builder import WrittenFiles, command_of
+from goalrunner.core.tool_arguments import command_of
+from goalrunner.core.written_files import WrittenFiles
 
 
 def last(*calls: Any) -> str:

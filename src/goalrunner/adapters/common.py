@@ -21,11 +21,11 @@ from goalrunner.core.agent_ports import (
     RoundReply,
     Unfinished,
 )
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.freshness import start_of
 from goalrunner.core.messages import TIMESTAMP, blocks_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.outcome import GoalOutcome, Usage
-from goalrunner.core.trail_builder import trail_of
 from goalrunner.core.user_messages import persons_text
 
 

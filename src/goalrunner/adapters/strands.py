@@ -39,11 +39,11 @@ from goalrunner.app.run_options import (
 )
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Approver
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
 from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
-from goalrunner.core.trail_builder import trail_of
 from goalrunner.engine.turns import ReportedChat
 from goalrunner.llm.outside import goal_error_of
 

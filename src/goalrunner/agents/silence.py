@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from goalrunner.core.activity import AgentSilent, report_activity
 from goalrunner.core.errors import TurnCut, span
-from goalrunner.core.ports import AgentSilent, report_activity
 
 _LOOKS = 10
 _LONGEST_PAUSE = 5.0

@@ -21,10 +21,11 @@ from goalrunner.agents.file_tools import (
     ToolOutput,
     WriteFile,
 )
+from goalrunner.core.activity import running
 from goalrunner.core.agent_ports import Recorded, ToolResult
 from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.events import PlanProposed
-from goalrunner.core.ports import Completion, Launcher, running
+from goalrunner.core.ports import Completion, Launcher
 from goalrunner.llm import ToolCall, ToolSpec
 from goalrunner.system.launcher import SHELL
 

@@ -28,7 +28,7 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome, Usage
-from goalrunner.core.summary import last_verdict
+from goalrunner.core.state_outcome import last_verdict
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.turns import NoAgent, ReportedChat
 from goalrunner.records.artifacts import ArtifactStore, read_message

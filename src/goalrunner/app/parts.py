@@ -14,6 +14,7 @@ from goalrunner.app.critic import make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
 from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
+from goalrunner.core.activity import Activity, ActivityObserver, PersonNeeded, Remark
 from goalrunner.core.agent_ports import Conversation, Observer
 from goalrunner.core.errors import one_line
 from goalrunner.core.events import (
@@ -27,14 +28,7 @@ from goalrunner.core.events import (
     RunResumed,
 )
 from goalrunner.core.goal_tables import NotifyConfig
-from goalrunner.core.ports import (
-    Activity,
-    ActivityObserver,
-    Launcher,
-    PersonNeeded,
-    Remark,
-    Validator,
-)
+from goalrunner.core.ports import Launcher, Validator
 from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.records.artifacts import ArtifactStore, TranscriptFile

@@ -19,12 +19,13 @@ from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
 from goalrunner.core.events import Event, MessageRecorded, RunStarted
+from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.goal import Goal
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import EvidenceIndex, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.recorder import Resumption
 from goalrunner.goalfile.loading import dump_goal, load_goal, resolve_goal
 from goalrunner.records.artifacts import read_message

@@ -14,7 +14,7 @@ from goalrunner.app.previous_run import LoadedRun
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import FINAL
-from goalrunner.core.summary import SnapshotHistory
+from goalrunner.core.snapshot_history import SnapshotHistory
 from goalrunner.records.removal import finish_removals, unfinished
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries

@@ -32,6 +32,7 @@ from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core import VERSION
+from goalrunner.core.activity import context_with
 from goalrunner.core.agent_ports import Rejoining, Resumable, RoundReply
 from goalrunner.core.budgets import options_to_lift, shortfall, shortfalls
 from goalrunner.core.decision import RunRound
@@ -40,7 +41,6 @@ from goalrunner.core.events import RunEnded, RunResumed, RunRules
 from goalrunner.core.fold.usage import with_more_usage
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
-from goalrunner.core.ports import context_with
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.writer_lock import is_written

@@ -15,12 +15,13 @@ from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, WorkspaceError
 from goalrunner.core.events import Record
+from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.core.summary import EvidenceIndex, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.checks import request_of_state
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.citations import check_verdict

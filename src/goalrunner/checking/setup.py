@@ -22,7 +22,8 @@ from goalrunner.checking.environment import (
     is_below,
 )
 from goalrunner.checking.protection import MANIFESTS
-from goalrunner.core.ports import Completion, Launcher, running
+from goalrunner.core.activity import running
+from goalrunner.core.ports import Completion, Launcher
 from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove
 from goalrunner.snapshots.objects import object_id, raw, store_name

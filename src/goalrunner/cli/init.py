@@ -27,12 +27,12 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
+from goalrunner.core.activity import Activity, CommandStarted
 from goalrunner.core.errors import ExitCode, UsageError, os_errors
 from goalrunner.core.events import Record
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
-from goalrunner.core.ports import Activity, CommandStarted
-from goalrunner.core.summary import json_schema
+from goalrunner.core.schemas import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
 from goalrunner.goalfile.place import DEFAULT
 from goalrunner.reports.layout import home_path

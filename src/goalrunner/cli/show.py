@@ -131,7 +131,7 @@ def show(
 def _show_observation(
     folder: RunFolder, identifier: str, *, json: bool, pager: bool
 ) -> None:
-    from goalrunner.core.summary import EvidenceIndex
+    from goalrunner.core.evidence_index import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
     from goalrunner.reports.review import observation_text, observation_value

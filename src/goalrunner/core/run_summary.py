@@ -117,7 +117,7 @@ class RunSummary:
 
         `lost`: the run has not ended, and its process is gone.
         """
-        from goalrunner.core.summary import outcome_of
+        from goalrunner.core.state_outcome import outcome_of
 
         memory = state.memory
         summary = cls.of_outcome(

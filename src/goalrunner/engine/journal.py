@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.core.activity import Activity, ActivityObserver
 from goalrunner.core.agent_ports import Approver, Conversation, Observer, TextObserver
 from goalrunner.core.events import Event, Record, SecretsReplaced, ValidatorsFinished
+from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import (
     ArtifactRef,
@@ -24,17 +26,10 @@ from goalrunner.core.observation import (
     names_in,
 )
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import (
-    Activity,
-    ActivityObserver,
-    Checker,
-    CheckRun,
-    Judge,
-    Reviewer,
-    Validator,
-)
+from goalrunner.core.ports import Checker, CheckRun, Judge, Reviewer, Validator
 from goalrunner.core.run_state import RunState
-from goalrunner.core.summary import EvidenceIndex, SnapshotHistory, outcome_of
+from goalrunner.core.snapshot_history import SnapshotHistory
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.messages import blocks_of, text_of
 from goalrunner.core.observation import Observation
 from goalrunner.core.run_state import Interruption
+from goalrunner.core.state_outcome import NOT_SAID
 from goalrunner.core.steps import is_runner_step
-from goalrunner.core.summary import NOT_SAID
 
 ResumePrompt = str | Callable[[str | None], str | Sequence[Mapping[str, Any]]]
 """A template with {feedback} {iteration} {missing} {objective}, or a callable from feedback (or None) to message."""

@@ -19,7 +19,7 @@ from goalrunner.core.observation import (
     Observation,
     Snapshot,
 )
-from goalrunner.core.summary import SnapshotHistory
+from goalrunner.core.snapshot_history import SnapshotHistory
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.journal import Answer, RunJournal
 

@@ -18,6 +18,7 @@ from goalrunner.core.agent_ports import (
     ToolResult,
     Unfinished,
 )
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.errors import (
     AgentError,
     ConversationBusy,
@@ -33,7 +34,6 @@ from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
 from goalrunner.core.observation import Observation, Trail, UserText, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.core.trail_builder import trail_of
 from goalrunner.core.user_messages import persons_text
 from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
 from goalrunner.engine.recorder import RunRecorder

@@ -13,6 +13,7 @@ from goalrunner.app.run_snapshots import RunSnapshots
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.events import Record
+from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.observation import (
     ArtifactRef,
     Observation,
@@ -20,7 +21,7 @@ from goalrunner.core.observation import (
     TranscriptRef,
 )
 from goalrunner.core.outcome import Usage
-from goalrunner.core.summary import EvidenceIndex, outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.exports.diff_html import diff_html
 from goalrunner.exports.templates import rendered

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.observation import RESPONSE, Observation, Trail
 from goalrunner.core.ports import AuditRequest
-from goalrunner.core.trail_builder import Deliverable, trail_of
+from goalrunner.core.trail_builder import Deliverable
 from goalrunner.core.verdict import UnreadAnswer
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from goalrunner.core.activity import RetryScheduled, report_activity
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import ModelError, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.messages import clean
 from goalrunner.core.outcome import Usage
-from goalrunner.core.ports import RetryScheduled, report_activity
 from goalrunner.llm.failure import (
     RETRIES,
     TRANSIENT,

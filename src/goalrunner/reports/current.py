@@ -16,14 +16,14 @@ from typing import get_args
 
 from goalrunner.core import events
 from goalrunner.core.actions import short_name
-from goalrunner.core.events import Account, Record
-from goalrunner.core.ports import (
+from goalrunner.core.activity import (
     Activity,
     AgentSilent,
     CommandEnded,
     CommandStarted,
     RetryScheduled,
 )
+from goalrunner.core.events import Account, Record
 from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from goalrunner.core.ports import Activity, PersonNeeded
+from goalrunner.core.activity import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
 from goalrunner.reports.current import Running
 from goalrunner.reports.layout import (

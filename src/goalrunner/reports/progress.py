@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Self, TextIO
 
+from goalrunner.core.activity import Activity, Remark
 from goalrunner.core.events import Record, RoundStarted, RunEnded
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.core.ports import Activity, Remark
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.current import Current
 from goalrunner.reports.figures import neutral

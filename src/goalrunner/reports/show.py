@@ -25,7 +25,7 @@ from goalrunner.core.observation import TranscriptRef
 from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.core.summary import outcome_of
+from goalrunner.core.state_outcome import outcome_of
 from goalrunner.reports import figures
 from goalrunner.reports.layout import (
     Fact,

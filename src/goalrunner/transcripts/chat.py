@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from goalrunner.core.chat_trail import add_message
 from goalrunner.core.messages import KNOWN_BLOCKS, ROLES, at, items, unknown_block
-from goalrunner.core.trail_builder import add_message
 from goalrunner.transcripts.row_reader import RowReader
 from goalrunner.transcripts.source import TranscriptSource
 

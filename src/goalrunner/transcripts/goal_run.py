@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.observation import Trail
-from goalrunner.core.summary import EvidenceIndex
 from goalrunner.core.trail_builder import Deliverable
 from goalrunner.records.artifacts import ArtifactStore, read_message
 from goalrunner.records.event_log import read_records

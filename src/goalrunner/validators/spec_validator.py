@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+from goalrunner.core.activity import running
 from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.goal_tables import RunVariable, ValidatorSpec
-from goalrunner.core.ports import Completion, Launcher, ValidationContext, running
+from goalrunner.core.ports import Completion, Launcher, ValidationContext
 from goalrunner.core.shell_programs import label
 from goalrunner.core.verdict import FEEDBACK_TAIL, NOT_PASSED, ValidatorResult
 from goalrunner.validators import output_search
