@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from goalrunner.core.chat_trail import trail_of
 
 CHECK: tuple[str, dict[str, str]] = ("shell", {"command": "pytest -q"})

@@ -6,10 +6,10 @@ import json
 from typing import Any, Literal
 
 import pytest
-from goalrunner.core.chat_trail import trail_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.observation import Observation
 
 Message = dict[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import pytest
-from goalrunner.core.chat_trail import trail_of
 
 from goalrunner.adapters.strands import default_resume_prompt
 from goalrunner.agents.external_chat import GO_ON, with_history
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.decision import RunRound
 from goalrunner.core.events import PromptKind
 from goalrunner.core.goal import Goal

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from goalrunner.core.chat_trail import trail_of
 
+from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import KNOWN_BLOCKS
 from goalrunner.core.observation import Claim, Observation

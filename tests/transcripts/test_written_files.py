@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from goalrunner.core.tool_arguments import command_of
 from goalrunner.core.written_files import WrittenFiles
 

@@ -251,7 +251,7 @@ def openai_messages(message: Message) -> list[dict[str, Any]]:
     text = "\n".join(block.text for block in blocks if block.kind == "text")
     if message["role"] == "assistant":
         calls = [
-            call_block(block.id, block.name, block.given)
+            call_block(block.id, block.name, block.arguments)
             for block in blocks
             if block.kind == "call"
         ]

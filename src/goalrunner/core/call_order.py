@@ -1,40 +1,50 @@
-"""Freshness in a saved chat: there are no times of files, so the order of the calls
-decides.
-"""
+"""Freshness in a saved chat: there are no times of files, so the calls' order decides."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from goalrunner.core.errors import some
 from goalrunner.core.freshness import depends_on
 from goalrunner.core.observation import Observation
 
 _REMOVED = re.compile(
-    r"(?:^|[;&|(\n]|\bsudo)[ \t]*(?:git[ \t]+)?(?:rm|rmdir|touch|truncate)\b((?:[ \t]+[^\s;&|<>()]+)+)"
+    r"(?:^|[;&|(\n]|\bsudo)[ \t]*(?:git[ \t]+)?(?:rm|rmdir|touch|truncate)\b"
+    r"((?:[ \t]+[^\s;&|<>()]+)+)"
 )
 _GIT = re.compile(
-    r"\bgit(?:[ \t]+-\S+)*[ \t]+(?:checkout|switch|restore|reset|stash|apply|am|revert|merge|rebase|pull|clean)\b"
+    r"\bgit(?:[ \t]+-\S+)*[ \t]+(?:checkout|switch|restore|reset|stash|apply|am|revert"
+    r"|merge|rebase|pull|clean)\b"
 )
 _PATCH = re.compile(r"(?:^|[;&|(\n])[ \t]*patch\b")
-_OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - a path in a command
+_OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - in a command
 """A file of /tmp itself; a folder in it may be the workspace."""
 
 
 def removed_by(command: str) -> list[str]:
-    """Return what a command line removes or touches; for git and patch, which change
-    files that they do not name, a name.
+    """Return what a command line removes or touches.
+
+    git and patch change files that they do not name; for them it is a name.
     """
-    found = [
-        word
-        for words in _REMOVED.findall(command)
-        for word in words.split()
-        if not word.startswith("-")
-    ]
-    found += [" ".join(match.group().split()) for match in _GIT.finditer(command)]
-    return found + ["patch" for _ in _PATCH.findall(command)]
+    paths = []
+    for words in _REMOVED.findall(command):
+        paths += [word for word in words.split() if not word.startswith("-")]
+    for match in _GIT.finditer(command):
+        paths.append(" ".join(match[0].split()))
+    paths += ["patch" for _ in _PATCH.findall(command)]
+    return paths
+
+
+@dataclass(frozen=True)
+class _Result:
+    """The result of a call, and the only file that it depends on; empty: all files."""
+
+    call: int
+    observation: Observation
+    path: str
 
 
 class CallOrder:
@@ -42,12 +52,11 @@ class CallOrder:
 
     def __init__(self) -> None:
         self._changes: list[tuple[int, str]] = []
-        self._seen: list[tuple[int, Observation, str]] = []
+        """The number of a call, and a file that it changes."""
+        self._results: list[_Result] = []
 
     def changed(self, call: int, paths: Iterable[str]) -> None:
-        """Note the files that a call changes; those outside of the workspace are left
-        out.
-        """
+        """Note the files that a call changes; those outside of the workspace are not."""
         for path in paths:
             if not _OUTSIDE.fullmatch(path):
                 self._changes.append((call, posixpath.normpath(path)))
@@ -57,30 +66,34 @@ class CallOrder:
 
         `path` is the only file that it depends on; empty: all files.
         """
-        self._seen.append((call, item, path))
+        self._results.append(_Result(call, item, path))
 
     def stale(self) -> dict[str, str]:
-        """Return by id of an observation why it is outdated: a later call changed a
-        file.
+        """Return by id of an observation why it is outdated.
+
+        A later call changed a file on which it depends.
         """
         reasons = {}
-        for number, item, own in self._seen:
-            later = (
-                path
-                for call, path in self._changes
-                if call > number and depends_on(item, path, ())
-            )
-            paths = [
-                path for path in dict.fromkeys(later) if not own or _is_same(path, own)
-            ]
-            if paths:
-                reasons[item.id] = f"{some(paths, 3)} changed after {item.id}"
+        for result in self._results:
+            identifier = result.observation.id
+            if paths := self._changed_after(result):
+                reasons[identifier] = f"{some(paths, 3)} changed after {identifier}"
         return reasons
 
+    def _changed_after(self, result: _Result) -> list[str]:
+        later = dict.fromkeys(
+            path for call, path in self._changes if call > result.call
+        )
+        paths = [path for path in later if depends_on(result.observation, path, ())]
+        if not result.path:
+            return paths
+        return [path for path in paths if _may_be_same(path, result.path)]
 
-def _is_same(path: str, other: str) -> bool:
-    """Return whether two paths may be one file; the folder to which they are relative
-    is not known.
+
+def _may_be_same(path: str, other: str) -> bool:
+    """Return whether two paths may be one file.
+
+    The folder to which they are relative is not known.
     """
     path, other = posixpath.normpath(path), posixpath.normpath(other)
     return path == other or path.endswith(f"/{other}") or other.endswith(f"/{path}")

@@ -1,5 +1,6 @@
-"""What a person wrote to an agent, among texts that have the role of the user: programs
-write many of those.
+"""What a person wrote to an agent, among texts that have the role of the user.
+
+Programs write many of those: reminders, results of tools, and the runner's own prompts.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ from collections.abc import Iterable
 from goalrunner.core.errors import shortened
 
 ORIGIN = "origin"
-"""The key of a message with the role of the user that says who wrote it, if that is not
-a person."""
+"""The key of a message of the user that says who wrote it, if that is no person."""
 
 LONGEST_USER_TEXT = 4_000
 """Characters of one message of a person that are kept: both ends of a longer one."""
@@ -20,22 +20,54 @@ _SHORT = 40
 """A prompt of fewer characters may occur in a person's own words."""
 
 _REMINDER = re.compile(r"<(system-reminder|EXTRA_INFO)>.*?</\1>", re.DOTALL)
-_OF_PROGRAMS = re.compile(
-    r"\s*(?:"
-    # What Claude Code, Codex, Gemini CLI and OpenHands add, and results of tools in
-    # texts of the user.
-    r"<(?:system|command-|local-command|task-notification|bash-|environment_context|user_instructions|permissions"
-    r"|turn_aborted|session_context|user_action|tool_response|tool_result|function_results?|observation|returncode"
-    r"|output|system-|uploaded_files|hook|skill)"
-    r"|# AGENTS\.md instructions|\[Request interrupted by user|Caveat: The messages below were generated"
-    r"|This session is being continued from a previous conversation|Stop hook feedback|This is the Gemini CLI"
-    r"|EXECUTION RESULT of|OBSERVATION:|Observation:|Exit code:"
-    r")",
+
+# Agents' programs do not mark what they add to the texts of the user, so it is known by
+# how it begins. A text that is taken for a person's is only shown to the judge as such.
+_TAGS_OF_PROGRAMS = (
+    # Claude Code, Codex and Gemini CLI.
+    "system",
+    "command-",
+    "local-command",
+    "task-notification",
+    "bash-",
+    "environment_context",
+    "user_instructions",
+    "permissions",
+    "turn_aborted",
+    "session_context",
+    "user_action",
+    "uploaded_files",
+    "hook",
+    "skill",
+    # Results of tools in texts of the user.
+    "tool_response",
+    "tool_result",
+    "function_result",
+    "observation",
+    "returncode",
+    "output",
 )
+"""Beginnings of the names of tags that programs write."""
+_WORDS_OF_PROGRAMS = (
+    "# AGENTS.md instructions",
+    "[Request interrupted by user",
+    "Caveat: The messages below were generated",
+    "This session is being continued from a previous conversation",
+    "Stop hook feedback",
+    "This is the Gemini CLI",
+    # Results of tools, of OpenHands and of agents that are trained on its chats.
+    "EXECUTION RESULT of",
+    "OBSERVATION:",
+    "Observation:",
+    "Exit code:",
+)
+"""Beginnings of texts that programs write."""
+_BY_PROGRAM = (*(f"<{tag}" for tag in _TAGS_OF_PROGRAMS), *_WORDS_OF_PROGRAMS)
+
 _OF_RUNNER = (
     (
-        "Clean up first, then run your checks last: a result counts only if nothing "
-        "changed after it."
+        "Clean up first, then run your checks last: "
+        "a result counts only if nothing changed after it."
     ),
     "When you finish, this is run to check your work:\n- ",
     "The objective is unchanged:\n\n",
@@ -45,29 +77,31 @@ _OF_RUNNER = (
     "You have worked on this before, and do not remember it.",
     "That does not meet the goal yet. ",
 )
-"""Words of the runner's own prompts, each of which has at least one of them unless it
-is the objective alone."""
+"""Words of the runner's own prompts.
+
+Each prompt has at least one of them, unless it is the objective alone.
+"""
 
 
 def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
-    """Return what a person wrote in a text with the role of the user; empty for
-    prompts, reminders and results.
+    """Return what a person wrote in a text with the role of the user.
 
-    `prompts` are texts that the runner sent to the agent. A long text is shortened.
+    Empty for prompts, reminders and results. `prompts` are texts that the runner sent to
+    the agent. A long text is shortened.
     """
-    own = _REMINDER.sub("", text).strip()
-    is_programs = _OF_PROGRAMS.match(own) or any(words in own for words in _OF_RUNNER)
-    if (
-        not own
-        or is_programs
-        or any(_repeats(own, prompt.strip()) for prompt in prompts)
-    ):
+    words = _REMINDER.sub("", text).strip()
+    if not words or words.startswith(_BY_PROGRAM):
         return ""
-    return shortened(own, LONGEST_USER_TEXT)
+    if any(part in words for part in _OF_RUNNER):
+        return ""
+    if any(_repeats(words, prompt.strip()) for prompt in prompts):
+        return ""
+    return shortened(words, LONGEST_USER_TEXT)
 
 
 def _repeats(text: str, prompt: str) -> bool:
-    """Return whether a text is a prompt, or contains one that is too long to be there
-    by chance.
+    """Return whether a text is a prompt, or contains one.
+
+    A contained one must be too long to be there by chance.
     """
     return text == prompt or (len(prompt) >= _SHORT and prompt in text)

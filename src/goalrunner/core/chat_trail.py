@@ -1,0 +1,98 @@
+"""The trail of a chat in OpenAI's format, or with the blocks of other providers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goalrunner.core.freshness import start_of
+from goalrunner.core.messages import (
+    TIMESTAMP,
+    Block,
+    blocks_of,
+    calls_of,
+    clean,
+    facts_of,
+    text,
+    text_of,
+)
+from goalrunner.core.observation import Trail
+from goalrunner.core.trail_builder import Deliverable, TrailBuilder
+from goalrunner.core.user_messages import ORIGIN
+
+_RAN_AT_PROVIDER: dict[Any, bool] = {"user": False, "assistant": True}
+"""Roles of messages with results in blocks.
+
+A tool that the provider ran has its result in the message of the assistant.
+"""
+
+
+def trail_of(
+    messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace"
+) -> Trail:
+    """Return the trail of a chat, oldest message first.
+
+    Observations are numbered from o1, rounds by the messages of the user. `content` is a
+    string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for
+    calls and results.
+    """
+    # The tools of a program that calls this may have any name, `task` as well.
+    trail = TrailBuilder(subagents=False)
+    for message in messages:
+        add_message(trail, message)
+    return trail.finish(deliverable)
+
+
+def add_message(
+    trail: TrailBuilder, message: Mapping[str, Any], *, claims: bool = False
+) -> None:
+    """Add a chat message.
+
+    Text of the assistant is a claim, results of tools are observations unless all are
+    `claims`.
+    """
+    content, role = message.get("content"), message.get("role")
+    content_text = clean(text_of(content))
+    results, tool = _results_in(content, role), ""
+    if role == "user" and not claims:
+        _add_user_message(trail, message, content_text, has_results=bool(results))
+    elif role == "assistant":
+        trail.claimed(content_text, summary=claims)
+        started = start_of(message.get(TIMESTAMP))
+        for call in calls_of(message):
+            trail.called(
+                call.id, call.name, call.arguments, summary=claims, started=started
+            )
+    elif role in ("tool", "function"):
+        # A function is the old form of a tool; its calls have no id.
+        tool = text(message.get("name"))
+        identifier = str(message.get("tool_call_id") or "")
+        results = [Block("result", id=identifier, text=content_text)]
+    for result in results:
+        if claims:
+            trail.claimed(result.text, summary=True)
+            continue
+        facts = facts_of(result.text, failed=result.failed)
+        trail.result(result.id, result.text, facts, tool=tool)
+
+
+def _results_in(content: object, role: object) -> list[Block]:
+    """Return the results in the blocks of a message that may have them in its role."""
+    results = [block for block in blocks_of(content) if block.kind == "result"]
+    at_provider = _RAN_AT_PROVIDER.get(role)
+    return [result for result in results if bool(result.name) == at_provider]
+
+
+def _add_user_message(
+    trail: TrailBuilder,
+    message: Mapping[str, Any],
+    content_text: str,
+    *,
+    has_results: bool,
+) -> None:
+    # A message of the user may contain only results of tools; a text begins a round.
+    if has_results and not content_text.strip():
+        return
+    # Beside results, a text of a program is as likely as one of a person.
+    is_persons = not has_results and message.get(ORIGIN, "user") == "user"
+    trail.user(content_text if is_persons else "")

@@ -1,0 +1,122 @@
+"""The files that an agent wrote with its tools and commands.
+
+A later command that prints such a file proves nothing: the agent chose what it prints.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from goalrunner.core.messages import at, items, text
+from goalrunner.core.tool_arguments import PATH_ARGUMENTS, is_writer
+
+LONGEST_COMMAND = 50_000
+"""Characters of a command in which written files are searched."""
+
+_LOOKS = frozenset({"view", "undo_edit"})
+"""What a tool that writes files may be called with, and then writes none."""
+_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
+_WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
+_DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
+_QUOTED = re.compile(r"(['\"])([\w./~${}-]*)\1")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+_REDIRECTED = re.compile(r">[>|&]?[ \t]*([^\s;&|<>()'\"]+)")
+_TEE = re.compile(r"\btee\b((?:[ \t]+[^\s;&|<>()'\"]+)+)")
+_COPIED = re.compile(
+    r"(?:\b(?:cp|mv|ln|(?:sed|perl)(?=[^;&|\n]* -(?:p?i|-in-place)))"
+    # `pip install pytest` writes no file of that name.
+    r"|(?:^|[;&|(]|\bsudo)[ \t]*install)\b"
+    r"[^;&|<>\n]*[ \t]([^\s;&|<>()'\"]+)",
+    re.MULTILINE,
+)
+_NO_FILE = re.compile(r"/dev/\w+|&?\d+|-.*")
+
+
+class WrittenFiles:
+    """The paths that tool calls wrote so far."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, set[str]] = {}
+        self.newest: list[str] = []
+        """Those that were added since this list was cleared."""
+
+    def __contains__(self, path: str) -> bool:
+        """Return whether a path may be one of them.
+
+        It is absolute, or relative to a folder that is not known.
+        """
+        path = posixpath.normpath(path)
+        candidates = self._by_name.get(posixpath.basename(path), ())
+        return any(
+            path == one or path.endswith(f"/{one}") or one.endswith(f"/{path}")
+            for one in candidates
+        )
+
+    def add(self, path: str) -> None:
+        """Note a file."""
+        path = posixpath.normpath(path)
+        if path and path != "." and not _NO_FILE.fullmatch(path):
+            self._by_name.setdefault(posixpath.basename(path), set()).add(path)
+            self.newest.append(path)
+
+    def of_call(self, tool: str, arguments: Any, command: str | None) -> str:
+        """Note what a call writes.
+
+        Return the first file written by the agent whose content the call's output may
+        show; empty if there is none.
+        """
+        if command is not None:
+            return self._of_command(command[:LONGEST_COMMAND])
+        table = arguments if isinstance(arguments, dict) else {}
+        paths = _named_paths(table)
+        if "patch" in tool.lower():
+            is_patch = isinstance(arguments, str)
+            patch = arguments if is_patch else "\n".join(map(text, table.values()))
+            paths += _PATCHED.findall(patch)
+        if is_writer(tool) and table.get("command") not in _LOOKS:
+            for path in paths:
+                self.add(path)
+        return self._first_written(paths)
+
+    def _of_command(self, command: str) -> str:
+        line = _without_texts(command)
+        silent = _REDIRECTED.findall(line) + _COPIED.findall(line)
+        # `tee` and `apply_patch` print what they write, or its name.
+        printed = _PATCHED.findall(command) + " ".join(_TEE.findall(line)).split()
+        for path in (*silent, *printed):
+            self.add(path)
+        if not self._by_name:
+            return ""
+        # A file that is only written into shows nothing; named once more, it may.
+        mentions = Counter(map(posixpath.normpath, _WORDS.findall(command)))
+        mentions.subtract(map(posixpath.normpath, silent))
+        return self._first_written(
+            path for path, count in mentions.items() if count > 0
+        )
+
+    def _first_written(self, paths: Iterable[str]) -> str:
+        return next((path for path in paths if path in self), "")
+
+
+def _named_paths(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the paths in the arguments of a file tool."""
+    values = [arguments.get(key) for key in PATH_ARGUMENTS]
+    # The locations of a tool call of the Agent Client Protocol.
+    values += [at(entry, "path") for entry in items(arguments.get("locations"))]
+    return list(filter(None, map(text, values)))
+
+
+def _without_texts(command: str) -> str:
+    """Return a command without here-documents and quoted texts.
+
+    These may contain anything. `$OUT/x` becomes the path OUT/x.
+    """
+    line = _DOCUMENT.sub(r"\3", command)
+    # A single quoted word may be a path; other quoted texts are emptied.
+    line = _QUOTED.sub(r"\2", line)
+    line = _TEXT.sub("''", line)
+    return re.sub(r"[${}]", "", line)
