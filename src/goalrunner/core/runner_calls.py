@@ -1,6 +1,4 @@
-"""The test runners that a command line calls directly, and the parts of a line between
-its top-level `&&`.
-"""
+"""The test runners that a command line calls directly, and the parts of such a line."""
 
 from __future__ import annotations
 
@@ -27,47 +25,40 @@ class Call:
 
     @property
     def tests(self) -> bool:
-        """Whether it is asked to run tests, rather than to list them or to say its
-        version.
-        """
-        return not any(
-            word.partition("=")[0] in self.runner.idle.split()
-            for word in self.arguments
-        )
+        """Whether it is asked to run tests, rather than to list them, for example."""
+        idle_options = self.runner.idle.split()
+        names = [word.partition("=")[0] for word in self.arguments]
+        return not any(name in idle_options for name in names)
 
 
 def calls(line: str) -> tuple[Call, ...]:
-    """Return the direct calls of known runners in a line: `pytest -q`, `cd x && A=1 uv
-    run python -m pytest`.
+    """Return the direct calls of known runners in a line.
 
-    Calls by a Makefile, a script or another tool are not direct calls.
+    `pytest -q` and `cd x && A=1 uv run python -m pytest` have one. Calls by a Makefile,
+    a script or another tool are not direct calls.
     """
-    found: list[Call] = []
+    direct: list[Call] = []
     for program in programs(line):
         for runner in TEST_RUNNERS:
             arguments = _arguments_of(runner, program)
             if arguments is not None:
-                found.append(Call(runner, arguments, program))
-    return tuple(found)
+                direct.append(Call(runner, arguments, program))
+    return tuple(direct)
 
 
 def _arguments_of(runner: Runner, program: Program) -> tuple[str, ...] | None:
-    """Return the arguments of a call of a runner; None if the program is not this
-    runner.
-    """
-    if program.name not in runner.programs.split() or (
-        runner.is_module and not program.module
-    ):
+    """Return the arguments of a call of a runner; None for another program."""
+    if program.name not in runner.programs.split():
+        return None
+    if runner.is_module and not program.module:
         return None
     arguments = program.words[1:]
-    if arguments[:1] and arguments[0].startswith("+"):  # a toolchain of cargo
+    if arguments and arguments[0].startswith("+"):
+        # The toolchain of cargo: `cargo +nightly test`.
         arguments = arguments[1:]
     if runner.commands:
-        return (
-            arguments[1:]
-            if arguments[:1] and arguments[0] in runner.commands.split()
-            else None
-        )
+        has_command = bool(arguments) and arguments[0] in runner.commands.split()
+        return arguments[1:] if has_command else None
     if runner.option and runner.option not in arguments:
         return None
     return arguments
@@ -83,15 +74,15 @@ class LinePart:
 
     @property
     def runner(self) -> Runner | None:
-        """The test runner whose exit code is that of the part; None if it is another
-        program's.
+        """The test runner whose exit code is that of the part.
+
+        None if the exit code is another program's.
         """
-        deciding = [call for call in self.calls if call.tests and _decides(call)]
-        return (
-            deciding[-1].runner
-            if len(deciding) == len(self.calls) and deciding
-            else None
-        )
+        if not self.calls:
+            return None
+        if not all(call.tests and _decides(call) for call in self.calls):
+            return None
+        return self.calls[-1].runner
 
 
 def _decides(call: Call) -> bool:
@@ -102,37 +93,42 @@ def _decides(call: Call) -> bool:
 def parts_of(line: str) -> tuple[LinePart, ...]:
     """Return the parts of a line between its top-level `&&`, in order.
 
-    They run in one shell, as written.
-
-    A line that has `||`, `;`, `&` or several lines at its top level is one part, and so
-    is one that cannot be read.
+    They run in one shell, as written. A line that has `||`, `;`, `&` or several lines at
+    its top level is one part, and so is one that cannot be read.
     """
-    texts = _split(line)
-    merged: list[str] = []
-    for text, is_joined in zip(texts, [False, *map(_prepares, texts)], strict=False):
-        if is_joined:
-            merged[-1] = f"{merged[-1]}&&{text}"
+    parts: list[str] = []
+    is_prepared = False
+    for text in _split(line):
+        if is_prepared:
+            # `cd x && pytest` is one part: the first command prepares the second.
+            parts[-1] = f"{parts[-1]}&&{text}"
         else:
-            merged.append(text)
-    return tuple(LinePart(text.strip(), calls(text)) for text in merged)
+            parts.append(text)
+        is_prepared = _prepares(text)
+    return tuple(LinePart(part.strip(), calls(part)) for part in parts)
 
 
 def _split(line: str) -> list[str]:
+    commands = _commands(line)
+    if commands is None or any(map(_is_separate, commands)):
+        return [line]
     parts: list[str] = []
     begin = 0
-    whole = _commands(line)
-    if whole is None or any(_is_separate(command) for command in whole):
-        return [line]
-    for found in re.finditer("&&", line):
-        left, right = (
-            _commands(line[begin : found.start()]),
-            _commands(line[found.end() :]),
-        )
-        rest = _commands(line[begin:])
-        if left and right and rest and _words(left) + _words(right) == _words(rest):
-            parts.append(line[begin : found.start()])
-            begin = found.end()
+    for operator in re.finditer("&&", line):
+        before, after = line[begin : operator.start()], line[operator.end() :]
+        # An `&&` in quotes, in a group or in a here-document divides nothing.
+        if _are_parts_of(line[begin:], before, after):
+            parts.append(before)
+            begin = operator.end()
     return [*parts, line[begin:]]
+
+
+def _are_parts_of(text: str, before: str, after: str) -> bool:
+    """Return whether a text has the commands of both parts, and no others."""
+    whole, first, second = map(_commands, (text, before, after))
+    if not whole or not first or not second:
+        return False
+    return _words(first) + _words(second) == _words(whole)
 
 
 def _commands(text: str) -> Sequence[Command] | None:
@@ -144,8 +140,9 @@ def _commands(text: str) -> Sequence[Command] | None:
 
 
 def _is_separate(command: Command) -> bool:
-    """Return whether the exit code of a command does not decide that of the line, as
-    behind `||` or before `;`.
+    """Return whether the exit code of a command does not decide that of the line.
+
+    That is so behind `||` or before `;`.
     """
     return command.fallback or (command.lost is not None and command.lost.how != "|")
 
@@ -161,8 +158,7 @@ def _prepares(text: str) -> bool:
 
 
 def why_nameless(line: str, *, alone: bool) -> str:
-    """Return why the tests of a line are not known by their names; empty if they may
-    be.
+    """Return why the tests of a line are not known by their names; else an empty text.
 
     `alone`: nothing else may decide the exit code.
     """
@@ -174,15 +170,17 @@ def why_nameless(line: str, *, alone: bool) -> str:
         )
     if alone and len(parts_of(line)) > 1:
         return (
-            "needs a command that only runs tests; write [[validators]] for each part "
-            "of the line"
+            "needs a command that only runs tests; "
+            "write [[validators]] for each part of the line"
         )
     return ""
 
 
 def _only_counts(call: Call) -> bool:
+    """Return whether the output of a call has no names of tests."""
+    if call.runner in (JEST, VITEST, MOCHA):
+        return True
+    if call.runner is not UNITTEST or "--verbose" in call.arguments:
+        return False
     short = [word for word in call.arguments if word[:1] == "-" and word[1:2] != "-"]
-    is_verbose = "--verbose" in call.arguments or any("v" in word for word in short)
-    return call.runner in (JEST, VITEST, MOCHA) or (
-        call.runner is UNITTEST and not is_verbose
-    )
+    return not any("v" in word for word in short)

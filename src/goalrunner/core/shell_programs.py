@@ -1,5 +1,6 @@
-"""The programs that a shell line starts, also through others: `env A=1`, `uv run`, `sh
--c "..."`, `find -exec`, `python -m`.
+"""The programs that a shell line starts.
+
+It may start them through others: `env A=1`, `uv run`, `sh -c "..."`, `find -exec`.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from goalrunner.core.tools import (
 )
 
 _DEEPEST = 12
+"""Programs that start each other in one line before it is not read further."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _SHELL_VALUED = frozenset({"-o", "-O", "--rcfile", "--init-file"})
 _UNREAD_SHELL_OPTION = re.compile(r"\+|-$|-(?!-)[^oO]*[oO].")
 """Options of shells that end elsewhere than those of other programs: `+e`, `-`, and
 `-oc NAME`."""
 _EXECUTING = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_FIXED_NAME = re.compile(r"[^$`*?\[{]+")
 _ANY = "$@"
 """Arguments that are only known when the command runs."""
 
@@ -61,58 +64,63 @@ class Program(Command):
     @property
     def name(self) -> str:
         """The program without its folder."""
-        return PurePosixPath(self.words[0]).name or self.words[0] if self.words else ""
+        if not self.words:
+            return ""
+        return PurePosixPath(self.words[0]).name or self.words[0]
 
     @property
     def has_known_name(self) -> bool:
         """Whether its name is not an expansion of the shell. Its folder may be one."""
-        if self.name in ("[", "[["):
+        name = self.name
+        if name in ("[", "[["):
+            # A test of the shell, no pattern.
             return True
-        return (
-            re.fullmatch(r"[^$`*?\[{]+", self.name) is not None
-            and self.name not in RESERVED
-        )
+        return name not in RESERVED and _FIXED_NAME.fullmatch(name) is not None
 
 
 def programs(line: str) -> tuple[Program, ...]:
-    """Return every program that a line starts by itself, in order, without those that
-    only start others.
+    """Return every program that a line starts by itself, in order.
 
-    A line that cannot be read has none.
+    Those that only start others are left out. A line that cannot be read has none.
     """
     return tuple(program for program in started_programs(line)[0] if not program.starts)
 
 
 def started_programs(line: str) -> tuple[tuple[Program, ...], str]:
-    """Return all programs of a line, outer ones before those that they start, and why
-    the line is not understood.
+    """Return all programs of a line, and why the line is not understood.
 
-    The second text is empty if all programs are known.
+    Outer programs come before those that they start. The second text is empty if all
+    programs are known.
     """
     try:
-        found = tuple(_of_script(Program(), line, 0))
+        started = tuple(_of_script(Program(), line, 0))
     except UnreadableError as error:
         return (), str(error)
-    problems = [program.problem for program in found if program.problem]
-    return found, problems[0] if problems else ""
+    problems = [program.problem for program in started if program.problem]
+    return started, problems[0] if problems else ""
+
+
+_NOT_MAIN = frozenset({"", "cd", "export", "set", "source", "."})
+"""Programs that only prepare the main program of a line."""
 
 
 def label(line: str) -> str:
-    """Return the name of the main program of a line: that of `cd x && uv run pytest -q`
-    is pytest.
+    """Return the name of the main program of a line.
+
+    That of `cd x && uv run pytest -q` is pytest.
     """
-    found = programs(line)
-    if not found:
-        return PurePosixPath((line.split() or [""])[0]).name
-    names = (program.name for program in found)
-    return next(
-        (
-            name
-            for name in names
-            if name not in ("", "cd", "export", "set", "source", ".")
-        ),
-        "",
-    )
+    started = programs(line)
+    if not started:
+        first_word = (line.split() or [""])[0]
+        return PurePosixPath(first_word).name
+    for program in started:
+        if program.name not in _NOT_MAIN:
+            return program.name
+    return ""
+
+
+# Each of the following functions yields programs, outer ones first, each with what it
+# starts in turn. `depth` counts how many programs have started each other.
 
 
 def _of_script(outer: Program, script: str, depth: int) -> Iterator[Program]:
@@ -156,94 +164,91 @@ def _with_started(program: Program, depth: int) -> Iterator[Program]:
             inner += _started_by(program, depth)
         except UnreadableError as error:
             problem = str(error)
-    yield replace(
-        program,
-        problem=problem,
-        starts=any(found.words or found.assignments for found in inner),
-    )
+    # A program of which only a problem is known does not count as started.
+    starts = any(started.words or started.assignments for started in inner)
+    yield replace(program, problem=problem, starts=starts)
     yield from inner
 
 
 def _started_by(program: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs that a program starts, each with what it starts in turn.
-
-    Raise UnreadableError.
-    """
+    """Yield the programs that a program starts. Raise UnreadableError."""
     name, words = program.name, program.words
-    through = replace(program, through=(*program.through, name))
     if program.module and name != "coverage":
         return
     if words[1:2] in (("--version",), ("--help",)):
         return
     if name in UNREAD_WRAPPERS:
         raise UnreadableError(f"{name} starts another program")
-    if name == "git" and any(
-        option == "-c" and key.lower().startswith("alias.")
-        for option, key in pairwise(words)
-    ):
-        raise UnreadableError("an alias gives a command of git another name")
+    through = replace(program, through=(*program.through, name))
+    is_python = name.startswith(("python", "pypy"))
     if name == "find":
-        yield from _executed(through, depth)
+        yield from _of_find(through, depth)
     elif name == "trap" and len(words) > 2:
         yield from _of_script(through, words[1], depth)
     elif name in (*SHELLS, ".", "source"):
         yield from _of_shell(through, depth)
     elif name == "git":
         yield from _of_git(through, depth)
-    elif wrapper := WRAPPERS.get(
-        "python" if name.startswith(("python", "pypy")) else name
-    ):
-        yield from _wrapped(through, wrapper, depth)
+    elif wrapper := WRAPPERS.get("python" if is_python else name):
+        yield from _of_wrapper(through, wrapper, depth)
 
 
 def _of_shell(shell: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of a shell's script, unless the script is a file."""
-    at, given = _options(shell.words, _SHELL_VALUED)
-    operand = "".join(shell.words[at : at + 1])
-    if any(map(_UNREAD_SHELL_OPTION.match, shell.words[1 : at + 1])):
+    options = _options(shell.words, _SHELL_VALUED)
+    if any(map(_UNREAD_SHELL_OPTION.match, shell.words[1 : options.end + 1])):
         raise UnreadableError(f"the options of {shell.through[-1]} are not read")
-    if "-c" in given:
+    operand = "".join(shell.words[options.end : options.end + 1])
+    if "-c" in options.values:
         if operand in shell.expanded:
             yield Program(starts=True, problem="variables are part of its script")
         yield from _of_script(shell, operand, depth)
-    elif (
-        "-s" in given
-        or not operand
-        or operand.startswith(("-", "/dev/", "/proc/", "<("))
-    ):
+        return
+    reads_input = "-s" in options.values or not operand
+    if reads_input or operand.startswith(("-", "/dev/", "/proc/", "<(")):
         raise UnreadableError(f"{shell.through[-1]} runs what it reads")
 
 
 def _of_git(git: Program, depth: int) -> Iterator[Program]:
-    """Yield the programs of `git rebase --exec`, `git bisect run` and `git submodule
-    foreach`.
-    """
-    rest = git.words[_options(git.words, GIT_VALUED)[0] :]
-    if rest[:1] == ("rebase",):
-        for option, following in pairwise((*rest, "")):
-            is_short = re.match(r"-[^-]*x", option) is not None
-            name, equals, value = option.partition("=")
-            line = ""
-            if name == "--exec":
-                line = value if equals else following
-            elif is_short:
-                line = option.partition("x")[2] or following
-            yield from _of_argument(git, line, depth)
-    elif rest[:2] == ("bisect", "run"):
-        if rest[2:]:
-            yield from _with_started(replace(git, words=rest[2:]), depth + 1)
-    elif rest[:1] == ("submodule",):
-        words = rest[_options(rest, frozenset())[0] :]
-        command = (
-            words[_options(words, frozenset())[0] :]
-            if words[:1] == ("foreach",)
-            else ()
-        )
-        foreach = replace(git, optional=True)
-        if len(command) == 1:
-            yield from _of_argument(foreach, command[0], depth)
-        elif command:
-            yield from _with_started(replace(foreach, words=command), depth + 1)
+    """Yield the programs of `rebase --exec`, `bisect run` and `submodule foreach`."""
+    for option, key in pairwise(git.words):
+        if option == "-c" and key.lower().startswith("alias."):
+            raise UnreadableError("an alias gives a command of git another name")
+    words = git.words[_options(git.words, GIT_VALUED).end :]
+    if words[:1] == ("rebase",):
+        yield from _of_rebase(git, words, depth)
+    elif words[:2] == ("bisect", "run"):
+        if words[2:]:
+            yield from _with_started(replace(git, words=words[2:]), depth + 1)
+    elif words[:1] == ("submodule",):
+        yield from _of_submodule(git, words, depth)
+
+
+def _of_rebase(git: Program, words: Sequence[str], depth: int) -> Iterator[Program]:
+    """Yield the programs of `rebase --exec LINE`, `--exec=LINE`, `-x LINE`, `-xLINE`."""
+    for option, following in pairwise((*words, "")):
+        name, equals, value = option.partition("=")
+        line = ""
+        if name == "--exec":
+            line = value if equals else following
+        elif re.match(r"-[^-]*x", option):
+            line = option.partition("x")[2] or following
+        yield from _of_argument(git, line, depth)
+
+
+def _of_submodule(
+    git: Program, words: tuple[str, ...], depth: int
+) -> Iterator[Program]:
+    words = words[_options(words, frozenset()).end :]
+    if words[:1] != ("foreach",):
+        return
+    command = words[_options(words, frozenset()).end :]
+    # There may be no submodule.
+    foreach = replace(git, optional=True)
+    if len(command) == 1:
+        yield from _of_argument(foreach, command[0], depth)
+    elif command:
+        yield from _with_started(replace(foreach, words=command), depth + 1)
 
 
 def _of_argument(outer: Program, script: str, depth: int) -> Iterator[Program]:
@@ -254,112 +259,127 @@ def _of_argument(outer: Program, script: str, depth: int) -> Iterator[Program]:
         yield from _of_script(outer, script, depth)
 
 
-def _wrapped(wrapper: Program, how: Wrapper, depth: int) -> Iterator[Program]:
-    """Yield the program behind a wrapper, with what it starts."""
-    name, words = wrapper.through[-1], _from_subcommand(wrapper.words, how)
-    at, given = _options(
-        words, frozenset(how.valued.split()), ("-m", "-c") if how.starts_module else ()
-    )
-    rest = words[at + how.operands :]
-    if how.starts_module:
-        rest = (given["-m"], *rest) if "-m" in given else ()
-    elif not SCRIPT_OPTIONS.isdisjoint((*given, *rest[:1])):
+def _of_wrapper(program: Program, wrapper: Wrapper, depth: int) -> Iterator[Program]:
+    """Yield the program in the arguments of a wrapper, with what it starts."""
+    name = program.through[-1]
+    words = _from_subcommand(program.words, wrapper)
+    ending = ("-m", "-c") if wrapper.starts_module else ()
+    options = _options(words, frozenset(wrapper.valued.split()), ending)
+    command = words[options.end + wrapper.operands :]
+    if wrapper.starts_module:
+        module = options.values.get("-m")
+        command = () if module is None else (module, *command)
+    elif not SCRIPT_OPTIONS.isdisjoint((*options.values, *command[:1])):
         raise UnreadableError(f"{name} runs a script")
-    own = tuple(takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), rest))
-    rest = rest[len(own) :]
-    is_script_of_node = name == "node" and PurePosixPath(
-        "".join(rest[:1])
-    ).stem not in ("jest", "vitest")
-    if (
-        not rest
-        or is_script_of_node
-        or (name == "command" and {"-v", "-V"} & given.keys())
-    ):
+    # `env A=1 -` has assignments before the command.
+    prefix = tuple(
+        takewhile(lambda word: word == "-" or _ASSIGNMENT.match(word), command)
+    )
+    command = command[len(prefix) :]
+    if not command or _starts_nothing(name, command, options):
         return
     if name == "xargs":
-        placeholder = (
-            given.get("-I") or given.get("-J") or given.get("--replace") or "{}"
-        )
-        rest = (*(word.replace(placeholder, _ANY) for word in rest), _ANY)
-        wrapper = replace(wrapper, optional=True)
+        command = _with_any_argument(command, options)
+        program = replace(program, optional=True)
+    cleaning = {*options.values, *prefix}.intersection(wrapper.clean.split())
+    is_clean = wrapper.clean == "always" or bool(cleaning)
+    assignments = [word for word in prefix if word != "-"]
     inner = replace(
-        wrapper,
-        words=rest,
-        module=how.starts_module,
-        clean=wrapper.clean
-        or how.clean == "always"
-        or not {*given, *own}.isdisjoint(how.clean.split()),
-        assignments=(*wrapper.assignments, *(word for word in own if word != "-")),
+        program,
+        words=command,
+        module=wrapper.starts_module,
+        clean=program.clean or is_clean,
+        assignments=(*program.assignments, *assignments),
     )
     yield from _with_started(inner, depth + 1)
 
 
+def _starts_nothing(name: str, command: Sequence[str], options: _Options) -> bool:
+    """Return whether the arguments of a wrapper are no command that it starts."""
+    if name == "command":
+        # `command -v pytest` only says where pytest is.
+        return not {"-v", "-V"}.isdisjoint(options.values)
+    # node runs scripts; of those, only the test runners are programs.
+    script = PurePosixPath(command[0]).stem
+    return name == "node" and script not in ("jest", "vitest")
+
+
+def _with_any_argument(command: Sequence[str], options: _Options) -> tuple[str, ...]:
+    """Return the command of xargs with `$@` for what it reads."""
+    values = [options.values.get(key) for key in ("-I", "-J", "--replace")]
+    placeholder = next(filter(None, values), "{}")
+    return (*(word.replace(placeholder, _ANY) for word in command), _ANY)
+
+
 def _from_subcommand(words: tuple[str, ...], wrapper: Wrapper) -> tuple[str, ...]:
-    """Return the words of a wrapper from its subcommand on; none if it has another
-    subcommand.
-    """
+    """Return the words of a wrapper from its subcommand on; none for another one."""
     if not wrapper.behind:
         return words
-    rest = words[_options(words, frozenset(wrapper.valued.split()))[0] :]
+    end_of_options = _options(words, frozenset(wrapper.valued.split())).end
+    following = words[end_of_options:]
     for subcommand in wrapper.behind.split(","):
         names = tuple(subcommand.split())
-        if rest[: len(names)] == names:
-            return rest[len(names) - 1 :]
+        if following[: len(names)] == names:
+            return following[len(names) - 1 :]
     # `yarn jest` is short for `yarn exec jest`.
-    return words if rest[:1] in (("jest",), ("vitest",)) else ()
+    return words if following[:1] in (("jest",), ("vitest",)) else ()
 
 
-def _executed(find: Program, depth: int) -> Iterator[Program]:
+def _of_find(find: Program, depth: int) -> Iterator[Program]:
     """Yield the programs of `find -exec`.
 
     The paths that it finds begin with the folder that it searches.
     """
     roots = [*takewhile(lambda word: not word.startswith("-"), find.words[1:])] or ["."]
     path = f"{roots[0]}{_ANY}" if len(roots) == 1 else _ANY
-    rest = iter(find.words)
-    for word in rest:
-        if word in _EXECUTING:
-            words = (
-                word.replace("{}", path)
-                for word in takewhile(lambda word: word not in (";", "+"), rest)
-            )
-            yield from _with_started(
-                replace(find, words=tuple(words), optional=True), depth + 1
-            )
+    words = iter(find.words)
+    for word in words:
+        if word not in _EXECUTING:
+            continue
+        command = takewhile(lambda word: word not in (";", "+"), words)
+        started = tuple(word.replace("{}", path) for word in command)
+        program = replace(find, words=started, optional=True)
+        yield from _with_started(program, depth + 1)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of a command, before its operands."""
+
+    end: int
+    """Where the operands begin."""
+    values: dict[str, str]
+    """By option."""
 
 
 def _options(
     words: Sequence[str], valued: frozenset[str], last: Collection[str] = ()
-) -> tuple[int, dict[str, str]]:
-    """Return where the operands of a command begin, and its options with their values.
+) -> _Options:
+    """Return the options of a command; those in `valued` take a value.
 
-    An option in `last` ends them.
-
-    `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and `-nu bob` are understood.
+    An option in `last` ends them. `-ubob`, `-u bob`, `--user=bob`, `--user bob`, and
+    `-nu bob` are understood.
     """
-    at = 1
-    found: dict[str, str] = {}
-    while (
-        at < len(words)
-        and words[at].startswith("-")
-        and words[at] != "-"
-        and found.keys().isdisjoint(last)
-    ):
-        word = words[at]
-        following = "".join(words[at + 1 : at + 2])
-        at += 1
+    index = 1
+    values: dict[str, str] = {}
+    while index < len(words) and values.keys().isdisjoint(last):
+        word = words[index]
+        if not word.startswith("-") or word == "-":
+            break
+        following = "".join(words[index + 1 : index + 2])
+        index += 1
         if word == "--":
             break
         name, equals, value = word.partition("=")
         if name.startswith("--") or name in valued:
             takes_next = name in valued and not equals
-            found[name] = following if takes_next else value
-            at += takes_next
+            values[name] = following if takes_next else value
+            index += takes_next
             continue
         for position, letter in enumerate(word[1:], 2):
             attached = word[position:]
-            found[f"-{letter}"] = attached or following
+            values[f"-{letter}"] = attached or following
             if f"-{letter}" in valued:
-                at += not attached
+                index += not attached
                 break
-    return min(at, len(words)), found
+    return _Options(min(index, len(words)), values)
