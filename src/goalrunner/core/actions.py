@@ -40,8 +40,9 @@ def short_name(tool: str) -> str:
 
 
 def shown_command(command: str, workspace: str = "") -> str:
-    """Return a command without the shell around it, and with paths relative to the
-    workspace, where it begins.
+    """Return a command without the shell around it.
+
+    Its paths are relative to the workspace, where it begins.
     """
     if in_shell := _IN_SHELL.fullmatch(command):
         with contextlib.suppress(ValueError):
@@ -55,8 +56,9 @@ def shown_command(command: str, workspace: str = "") -> str:
 
 
 def action_of(observation: Observation, workspace: str = "") -> str:
-    """Return what a tool call did, such as "edited src/a.py"; empty if it shows nothing
-    that happened.
+    """Return what a tool call did, such as "edited src/a.py".
+
+    Empty if it shows nothing that happened.
     """
     if not observation.shows:
         return ""
@@ -67,8 +69,9 @@ def action_of(observation: Observation, workspace: str = "") -> str:
 
 
 def with_actions(counts: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
-    """Return how often each action was done, with those that are added; of very many,
-    the first are kept.
+    """Return how often each action was done, with those that are added.
+
+    Of very many, the first are kept.
     """
     total = dict(counts)
     for action, count in added.items():
@@ -78,17 +81,19 @@ def with_actions(counts: Mapping[str, int], added: Mapping[str, int]) -> dict[st
 
 
 def in_words(counts: Mapping[str, int]) -> str:
-    """Return the most telling actions, edits first: "edited src/a.py 4 times, ran
-    pytest -q".
+    """Return the most telling actions, edits first.
+
+    They read as "edited src/a.py 4 times, ran pytest -q".
     """
     verbs = list(_VERBS.values())
 
-    def rank(item: tuple[str, int]) -> tuple[int, int]:
-        verb = item[0].partition(" ")[0]
-        return (verbs.index(verb) if verb in verbs else len(verbs), -item[1])
+    def rank(action: str) -> tuple[int, int]:
+        verb = action.partition(" ")[0]
+        place = verbs.index(verb) if verb in verbs else len(verbs)
+        return place, -counts[action]
 
-    named = [
-        f"{action} {count} times" if count > 1 else action
-        for action, count in sorted(counts.items(), key=rank)
-    ]
-    return some(named, _NAMED)
+    phrases = []
+    for action in sorted(counts, key=rank):
+        count = counts[action]
+        phrases.append(f"{action} {count} times" if count > 1 else action)
+    return some(phrases, _NAMED)

@@ -1,4 +1,4 @@
-"""The tree of exceptions, the exit codes, and the wording of values in messages.
+"""Errors: the exceptions, their exit codes, and the wording of their messages.
 
 Each error says what failed, why, and what to do next.
 """
@@ -97,15 +97,14 @@ class GoalFileError(UsageError):
         super().__init__("\n".join(self._line(problem) for problem in problems))
 
     def _line(self, problem: Problem) -> str:
-        has_own_name = problem.key.startswith("--") or problem.key.isupper()
-        if not self.path or (has_own_name and not problem.line):
+        if self.path and problem.line:
+            place = f"{self.path}:{problem.line}:{problem.column}"
+            return f"{place}  {problem.message}"
+        # The message begins with the name of the option or the variable.
+        names_its_place = problem.key.startswith("--") or problem.key.isupper()
+        if not self.path or names_its_place:
             return problem.message
-        where = (
-            f"{self.path}:{problem.line}:{problem.column}"
-            if problem.line
-            else self.path
-        )
-        return f"{where}  {problem.message}"
+        return f"{self.path}  {problem.message}"
 
 
 class RunNotFound(UsageError):
@@ -309,65 +308,53 @@ def ways_on(
     reason: str,
     unknown: Sequence[str],
 ) -> list[str]:
-    """Return the options of `goal resume` without which a limit would stop a run at
-    once: a text for each way to go on.
+    """Return the options of `goal resume` for each way to go on.
 
-    `reason` is why it stopped; the use of `unknown` budgets is not known. Return
-    nothing if no limit is in the way.
+    Without them, a limit would stop the run at once; the list is empty if none would.
+    `reason` is why it stopped; the use of `unknown` budgets is not known.
     """
+    # After other stops, a resumed run first finishes its round.
+    begins_round = reason in ("max_iterations", "denied", "impossible")
     raised, counted, lifted = [], [], []
     for name, option in LIMIT_OPTIONS.items():
         limit = limits.get(name)
-        # After other stops, a resumed run first finishes its round.
-        if not limit or (
-            name == "max_iterations"
-            and reason not in ("max_iterations", "denied", "impossible")
-        ):
+        if not limit or (name == "max_iterations" and not begins_round):
             continue
-        if used[name] >= limit or reason == name:
-            raised.append(
-                f"{option} inf" if name in unknown else _raised(name, limit, used[name])
-            )
+        is_reached = used[name] >= limit or reason == name
+        if is_reached and name in unknown:
+            raised.append(f"{option} inf")
+        elif is_reached:
+            raised.append(_raised_limit(name, limit, used[name]))
         elif name in unknown:
             counted.append(f"--allow-unenforced {name}")
             lifted.append(f"{option} inf")
-    return list(
-        dict.fromkeys(
-            " ".join((*raised, *more)) for more in (counted, lifted) if raised or more
-        )
-    )
+    ways = [" ".join((*raised, *options)) for options in (counted, lifted)]
+    return list(dict.fromkeys(filter(None, ways)))
 
 
-def _raised(name: str, limit: float, used: float) -> str:
-    """Return the option that doubles a limit, or what was used of it: "--timeout
-    20m"."""
-    if name == "timeout":  # in whole minutes if the limit is
-        value = 2 * max(limit, used - used % limit)
-        size, unit = next(
-            (
-                (size, unit)
-                for size, unit in ((3600, "h"), (60, "m"))
-                if value % size == 0
-            ),
-            (1, ""),
-        )
-        return f"{LIMIT_OPTIONS[name]} {value / size:.10g}{unit}"
-    return f"{LIMIT_OPTIONS[name]} {2 * max(limit, used):.10g}"
+def _raised_limit(name: str, limit: float, used: float) -> str:
+    """Return the option that doubles a limit, or its use: "--timeout 20m"."""
+    option = LIMIT_OPTIONS[name]
+    if name != "timeout":
+        return f"{option} {2 * max(limit, used):.10g}"
+    # A multiple of the limit, so that it is in whole minutes if the limit is.
+    seconds = 2 * max(limit, used - used % limit)
+    for size, unit in ((3600, "h"), (60, "m")):
+        if seconds % size == 0:
+            return f"{option} {seconds / size:.10g}{unit}"
+    return f"{option} {seconds:.10g}"
 
 
 def span(seconds: float) -> str:
-    """Return a limit without parts that are zero: "45 s", "30 min", "1 h 30 min", "2.5
-    s".
-    """
+    """Return a limit without parts that are zero: "45 s", "1 h 30 min", "2.5 s"."""
     if seconds < 60:
         return f"{seconds:g} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes_left = divmod(minutes, 60)
-    parts = (
-        ((minutes, "min"), (rest, "s"))
-        if not hours
-        else ((hours, "h"), (minutes_left, "min"))
-    )
+    minutes, whole_seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [(hours, "h"), (minutes, "min")]
+    if not hours:
+        # Beside hours, seconds say nothing.
+        parts.append((whole_seconds, "s"))
     return " ".join(f"{number:,} {unit}" for number, unit in parts if number)
 
 
@@ -379,23 +366,25 @@ def one_line(text: str, longest: int = 200) -> str:
 
 def kind_of(value: object) -> str:
     """Return the type of a value with an article: "a str", "an int"; or "None"."""
+    if value is None:
+        return "None"
     name = type(value).__name__
-    return (
-        "None"
-        if value is None
-        else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
-    )
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    return f"{article} {name}"
 
 
 def quoted(text: str, longest: int = _SHOWN) -> str:
-    """Return a string in quotes, on one line, at most `longest` characters of it,
-    without control characters.
+    """Return a string in quotes, on one line, without control characters.
+
+    At most `longest` characters of it are shown.
     """
     short = text if len(text) <= longest else text[: longest - 1] + "…"
-    shown = json.dumps(short, ensure_ascii=False)
-    return "".join(
-        char if char.isprintable() else json.dumps(char)[1:-1] for char in shown
-    )
+    in_quotes = json.dumps(short, ensure_ascii=False)
+    # JSON leaves some characters that move a terminal's cursor, such as U+009B.
+    escaped = [
+        char if char.isprintable() else json.dumps(char)[1:-1] for char in in_quotes
+    ]
+    return "".join(escaped)
 
 
 def toml_value(value: object) -> str:
@@ -409,42 +398,40 @@ def toml_value(value: object) -> str:
 
 def kind(value: object) -> str:
     """Return a description of a value: "the string "x"", "a table", "a list"."""
-    if isinstance(value, str | int | float):
-        word = "the string " if isinstance(value, str) else "the number "
-        return (
-            toml_value(value) if isinstance(value, bool) else word + toml_value(value)
-        )
+    if isinstance(value, bool):
+        return toml_value(value)
+    if isinstance(value, str):
+        return f"the string {toml_value(value)}"
+    if isinstance(value, int | float):
+        return f"the number {toml_value(value)}"
     if isinstance(value, Mapping):
         return "a table"
-    return (
-        "a list"
-        if isinstance(value, list | tuple)
-        else f"a value of type {type(value).__name__}"
-    )
+    if isinstance(value, list | tuple):
+        return "a list"
+    return f"a value of type {type(value).__name__}"
 
 
 def shortened(text: str, longest: int, note: str = "") -> str:
-    """Return the text, or its two ends if it is longer, with a mark that counts what is
-    left out; `note` ends the mark.
+    """Return the text, or its two ends if it is longer.
+
+    A mark between them counts what is left out; `note` ends the mark.
     """
     if len(text) <= longest:
         return text
     half = longest // 2
-    return (
-        f"{text[:half]}\n[... {len(text) - 2 * half:,} characters left out{note} ...]\n"
-        f"{text[-half:]}"
-    )
+    omitted = len(text) - 2 * half
+    mark = f"[... {omitted:,} characters left out{note} ...]"
+    return f"{text[:half]}\n{mark}\n{text[-half:]}"
 
 
 def titled(kind: str, action: str) -> str:
-    """Return an action with its kind in front, unless it begins with it: "checks
-    changed: tests/test_a.py".
+    """Return an action with its kind in front, unless it begins with it.
+
+    "checks changed: tests/test_a.py" begins with "checks".
     """
-    return (
-        action
-        if action.startswith((f"{kind}: ", f"{kind} changed: "))
-        else f"{kind}: {action}"
-    )
+    if action.startswith((f"{kind}: ", f"{kind} changed: ")):
+        return action
+    return f"{kind}: {action}"
 
 
 def some(names: Sequence[str], most: int = 5) -> str:
@@ -460,10 +447,15 @@ def quoted_list(choices: Iterable[str]) -> str:
 
 def nearest(word: str, choices: Iterable[str]) -> str | None:
     """Return the choice that was probably meant, or None."""
+    # Imported here: only an error needs it.
     import difflib
 
-    by_shape = {choice.casefold().replace("-", "_"): choice for choice in choices}
-    found = difflib.get_close_matches(
-        word[:100].casefold().replace("-", "_"), list(by_shape), n=1
-    )
-    return by_shape[found[0]] if found else None
+    by_shape = {_shape(choice): choice for choice in choices}
+    # Cut, because the time of a comparison grows with the square of the length.
+    matches = difflib.get_close_matches(_shape(word[:100]), list(by_shape), n=1)
+    return by_shape[matches[0]] if matches else None
+
+
+def _shape(word: str) -> str:
+    """Return a word without the differences that people overlook."""
+    return word.casefold().replace("-", "_")

@@ -1,5 +1,4 @@
-"""Snapshots of the workspace, observations, claims, and the rows of the evidence
-table."""
+"""The evidence of a run: what was observed, and on which content of the workspace."""
 
 from __future__ import annotations
 
@@ -44,18 +43,15 @@ _READ = 1_000
 
 
 def source_of(tool: str) -> str:
-    """Return the source of a tool's result from the name that a model or an agent
-    chose.
+    """Return the source of a tool's result from a name that a model or agent chose.
 
     It is one word that cannot be confused with facts, another line, a validator, the
     response, or a person.
     """
     # Normalised first: full-width letters and brackets become plain ones wherever they
     # are shown.
-    name = (
-        _UNSAFE.sub("_", unicodedata.normalize("NFKC", tool[:_READ]))[:_NAME_LIMIT]
-        or "tool"
-    )
+    normal = unicodedata.normalize("NFKC", tool[:_READ])
+    name = _UNSAFE.sub("_", normal)[:_NAME_LIMIT] or "tool"
     return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
 
 
@@ -67,21 +63,17 @@ _MOST_NAMES = 8
 
 
 def names_in(*outputs: bytes) -> tuple[str, ...]:
-    """Return the references that an output gives in lines such as `GOAL_EVIDENCE
-    order:O-104 policy:v7`, at most 8.
+    """Return the references that an output gives, at most 8.
 
-    They name an observation and prove nothing. (Source: the evidence references of
-    Goals and State.)
+    It gives them in lines such as `GOAL_EVIDENCE order:O-104 policy:v7`. They name an
+    observation and prove nothing. (Source: the evidence references of Goals and State.)
     """
-    lines = (
-        line
-        for part in outputs
-        for line in _NAMED.findall(part.decode(errors="replace"))
-    )
-    words = (word for line in lines for word in line.replace(",", " ").split())
-    return tuple(dict.fromkeys(word for word in words if _REFERENCE.fullmatch(word)))[
-        :_MOST_NAMES
-    ]
+    words: list[str] = []
+    for output in outputs:
+        for line in _NAMED.findall(output.decode(errors="replace")):
+            words += line.replace(",", " ").split()
+    references = dict.fromkeys(filter(_REFERENCE.fullmatch, words))
+    return tuple(references)[:_MOST_NAMES]
 
 
 class Snapshot(Frozen):
@@ -173,22 +165,23 @@ class Observation(Frozen):
 
     @property
     def shows(self) -> bool:
-        """Whether it shows something that happened; the agent's own words, and calls
-        that failed or were not made, do not.
+        """Whether it shows something that happened.
+
+        The agent's own words, and calls that failed or were not made, do not.
         """
-        return self.source not in SAID and not UNDONE.intersection(self.facts)
+        return self.source not in SAID and UNDONE.isdisjoint(self.facts)
 
     @property
     def heading(self) -> str:
-        """The line under which it is shown: `[o12] shell (exit 0)`, or `[o12] shell,
-        reported by claude (exit 0)`.
+        """The line under which it is shown: `[o12] shell, reported by claude (exit 0)`.
+
+        Its names follow the facts.
         """
-        facts = f" ({', '.join(self.facts)})" if self.facts else ""
-        reported = f", reported by {self.reported_by}" if self.reported_by else ""
-        return (
-            f"[{self.id}] "
-            f"{self.source}{reported}{facts}{''.join(f' {name}' for name in self.names)}"
-        )
+        source = f"[{self.id}] {self.source}"
+        if self.reported_by:
+            source += f", reported by {self.reported_by}"
+        facts = [f"({', '.join(self.facts)})"] if self.facts else []
+        return " ".join([source, *facts, *self.names])
 
 
 class Claim(Frozen):
@@ -225,33 +218,35 @@ class Trail:
     shows it."""
 
     def observation(self, identifier: str) -> Observation | None:
-        """Return the observation with that id ("o12"), or the newest with that name
-        ("order:O-104"); else None.
+        """Return the observation with that id ("o12") or name ("order:O-104").
+
+        The newest of a name counts. None if there is none.
         """
         for item in reversed(self.items):
-            if isinstance(item, Observation) and (
-                item.id == identifier or identifier in item.names
-            ):
+            if not isinstance(item, Observation):
+                continue
+            if item.id == identifier or identifier in item.names:
                 return item
         return None
 
 
-def trail_with(found: Iterable[tuple[Observation | Claim, str]]) -> Trail:
+def trail_with(items_and_texts: Iterable[tuple[Observation | Claim, str]]) -> Trail:
     """Return the trail of these items with their texts."""
-    pairs = tuple(found)
+    pairs = tuple(items_and_texts)
 
     def key(item: Observation | Claim) -> str | int:
+        # Claims have no id; two with the same text are equal, but not the same.
         return item.id if isinstance(item, Observation) else id(item)
 
     texts = {key(item): text for item, text in pairs}
-    return Trail(
-        items=tuple(item for item, _ in pairs), read=lambda item: texts[key(item)]
-    )
+    items = tuple(item for item, _ in pairs)
+    return Trail(items=items, read=lambda item: texts[key(item)])
 
 
 class EvidenceRow(Frozen):
-    """One piece of evidence for a criterion or of a validator; a criterion without any
-    has one row without observation.
+    """One piece of evidence for a criterion or of a validator.
+
+    A criterion without any has one row without observation.
     """
 
     criterion: str
@@ -282,14 +277,13 @@ class EvidenceRow(Frozen):
 
     @property
     def seen_by(self) -> str:
-        """Who saw it: "runner", or the external agent that reported it; empty if there
-        is no observation.
+        """Who saw it: "runner", or the external agent that reported it.
+
+        Empty if there is no observation.
         """
         return (self.reported_by or "runner") if self.known else ""
 
     @property
     def fresh(self) -> bool:
-        """Whether the cited observation exists and nothing on which it depends changed
-        after it.
-        """
+        """Whether the cited observation exists and is not outdated."""
         return self.known and not self.stale

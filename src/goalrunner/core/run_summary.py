@@ -15,6 +15,7 @@ from goalrunner.core.errors import titled
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
+    from goalrunner.core.verdict import GoalVerdict
 
 RUNNING = "running"
 LOST = "lost"
@@ -120,9 +121,9 @@ class RunSummary:
         from goalrunner.core.state_outcome import outcome_of
 
         memory = state.memory
-        summary = cls.of_outcome(
-            outcome_of(state, lost=lost).model_copy(update={"verdict": state.verdict})
-        )
+        outcome = outcome_of(state, lost=lost)
+        # The outcome makes up a verdict where there was none.
+        summary = cls.of_outcome(outcome.model_copy(update={"verdict": state.verdict}))
         summary.status = LOST if lost else state.status.value
         summary.goal_file = state.goal_file
         summary.current_step = memory.current_step
@@ -137,26 +138,18 @@ class RunSummary:
             {"name": item.name, "passed": item.passed, "summary": item.remark}
             for item in state.validators
         ]
-        if (
-            state.wait is not None
-            and state.wait.kind == "limit"
-            and summary.status == RUNNING
-        ):
-            summary.waits_for = state.wait.reason
-        summary.asks = summary.status == RUNNING and state.asks_person
+        if summary.status == RUNNING:
+            summary.asks = state.asks_person
+            if state.wait is not None and state.wait.kind == "limit":
+                summary.waits_for = state.wait.reason
         summary.updated_at = state.goal.updated_at
         return summary
 
     @classmethod
     def of_outcome(cls, outcome: "GoalOutcome") -> "RunSummary":
         """Return the figures of an outcome. The others have their defaults."""
-        verdict, total, judge = (
-            outcome.verdict,
-            outcome.total,
-            outcome.usage.get("judge"),
-        )
-        criteria = verdict.criteria if verdict else ()
-        return cls(
+        total = outcome.total
+        summary = cls(
             run_id=outcome.run_id,
             parent=outcome.parent,
             objective=outcome.objective,
@@ -164,20 +157,9 @@ class RunSummary:
             status=outcome.status.value,
             stop_reason=outcome.stop_reason.value if outcome.stop_reason else None,
             message=outcome.message,
-            exit_code=outcome.exit_code if outcome.status != RUNNING else None,
             open_questions=list(outcome.questions),
-            approvals=[
-                item.model_dump(mode="json")
-                for item in outcome.approvals
-                if item.decision == "waiting"
-            ],
             iterations=outcome.iterations,
             limits=dict(outcome.limits),
-            score=verdict.score if verdict else None,
-            complete=verdict.complete if verdict else False,
-            missing=verdict.missing if verdict else "",
-            criteria_satisfied=sum(criterion.satisfied for criterion in criteria),
-            criteria_total=len(criteria),
             derived_criteria=list(outcome.derived_criteria),
             labels=list(outcome.labels),
             protected_changes=list(outcome.protected_changes),
@@ -194,21 +176,40 @@ class RunSummary:
             uncounted_calls=total.uncounted_calls,
             cost_usd=total.cost_usd,
             known_cost_usd=total.known_cost_usd,
-            judge_tokens=judge.known_tokens if judge else 0,
-            judge_cost_usd=judge.cost_usd if judge else 0.0,
             redacted=dict(outcome.redacted),
             started_at=outcome.started_at,
             finished_at=outcome.finished_at,
         )
+        summary.approvals = [
+            item.model_dump(mode="json")
+            for item in outcome.approvals
+            if item.decision == "waiting"
+        ]
+        if outcome.status != RUNNING:
+            summary.exit_code = outcome.exit_code
+        judge = outcome.usage.get("judge")
+        # None would say that the use is not known.
+        summary.judge_tokens = judge.known_tokens if judge else 0
+        summary.judge_cost_usd = judge.cost_usd if judge else 0.0
+        if outcome.verdict is not None:
+            summary._add_verdict(outcome.verdict)
+        return summary
+
+    def _add_verdict(self, verdict: "GoalVerdict") -> None:
+        criteria = verdict.criteria
+        self.score = verdict.score
+        self.complete = verdict.complete
+        self.missing = verdict.missing
+        self.criteria_satisfied = sum(criterion.satisfied for criterion in criteria)
+        self.criteria_total = len(criteria)
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> "RunSummary":
         """Return the figures in the content of a `summary.json`."""
-        fitting = {
-            one.name: values[one.name]
-            for one in fields(cls)
-            if one.name in values and _has_type(values[one.name], one.type)
-        }
+        fitting = {}
+        for item in fields(cls):
+            if item.name in values and _has_type(values[item.name], item.type):
+                fitting[item.name] = values[item.name]
         return cls(**fitting)
 
     def values(self) -> dict[str, Any]:
@@ -244,12 +245,12 @@ class RunSummary:
     @property
     def waiting(self) -> dict[str, str]:
         """The approvals that wait: kind and action by id."""
-        return {
-            str(one.get("id", "?")): titled(
-                str(one.get("kind", "?")), str(one.get("action", ""))
-            )
-            for one in self.approvals
-        }
+        actions = {}
+        for approval in self.approvals:
+            # The file may be damaged: any of these may be missing there.
+            kind, action = approval.get("kind", "?"), approval.get("action", "")
+            actions[str(approval.get("id", "?"))] = titled(str(kind), str(action))
+        return actions
 
 
 def _has_type(value: object, declared: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The verdict of the judge, and the results of validators."""
+"""What a round is decided by: the results of validators, and the judge's verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef
 
 FEEDBACK_TAIL = 4_000
-"""Characters of a validator's output that go back to the agent; the last ones, where
-test runners put their summary."""
+"""Characters of a validator's output that go back to the agent.
+
+They are the last ones, where test runners put their summary.
+"""
 
 _TAIL_OF_NPM = re.compile(
-    r"npm (?:error|ERR!)(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?"
+    r"npm (?:error|ERR!)"
+    r"(?: \w*| (?:\w+ )?(?:A complete log|This is related to npm|/).*)?"
 )
 """Last lines of npm that do not name the cause."""
 _ID = re.compile(r"o[1-9][0-9]*", re.IGNORECASE)
@@ -91,8 +94,9 @@ Ending = Literal["passed", "failed", "skipped", "xfailed", ""]
 
 
 class CollectedTests(Frozen):
-    """The tests that the runners of a validator collected, by their ids:
-    `tests/test_a.py::test_b`.
+    """The tests that the runners of a validator collected, by their ids.
+
+    An id is `tests/test_a.py::test_b`.
     """
 
     endings: Mapping[str, Ending] = Field(default_factory=dict)
@@ -149,36 +153,32 @@ class ValidatorResult(Frozen):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it only says that it did not pass, like a callable that returned
-        False.
-        """
-        return (
-            not self.passed and self.summary == NOT_PASSED and not self.feedback.strip()
-        )
+        """Whether it only says that it did not pass, as a callable does with False."""
+        says_nothing = self.summary == NOT_PASSED and not self.feedback.strip()
+        return says_nothing and not self.passed
 
     @property
     def remark(self) -> str:
-        """One line for people: the summary, and the last line of the output beside a
-        bare exit code.
-        """
+        """One line for people: the summary, and beside a bare exit code the cause."""
         summary = self.summary or self.reason.replace("_", " ")
         if self.passed or not _BARE.fullmatch(summary):
             return summary
-        lines = [" ".join(line.split()) for line in self.feedback.splitlines()]
-        causes = [
-            line
-            for line in lines
-            if any(map(str.isalnum, line)) and not _TAIL_OF_NPM.fullmatch(line)
-        ]
-        return f"{summary}: {one_line(causes[-1], _SHOWN)}" if causes else summary
+        # Most programs print the cause of a failure last.
+        for line in reversed(self.feedback.splitlines()):
+            cause = " ".join(line.split())
+            has_words = any(map(str.isalnum, cause))
+            if has_words and not _TAIL_OF_NPM.fullmatch(cause):
+                return f"{summary}: {one_line(cause, _SHOWN)}"
+        return summary
 
 
 def identifier_of(text: str) -> str:
-    """Return an observation's id from the forms that judges write: `o12`, `[o12]`, `
-    O12 `; another text as it is.
+    """Return an observation's id from the forms that judges write.
+
+    These are `o12`, `[o12]` and ` O12 `. Another text is returned as it is.
     """
-    found = _ID.fullmatch(text.strip().strip("[]").strip())
-    return found[0].lower() if found else text
+    match = _ID.fullmatch(text.strip().strip("[]").strip())
+    return match[0].lower() if match else text
 
 
 def obstacle_of(results: Sequence[ValidatorResult]) -> str:
@@ -191,8 +191,9 @@ def obstacle_of(results: Sequence[ValidatorResult]) -> str:
 
 
 class Citation(Frozen):
-    """An observation and what is quoted from it: words of its output, or a fact of its
-    heading ("exit 0").
+    """An observation and what is quoted from it.
+
+    That is words of its output, or a fact of its heading ("exit 0").
     """
 
     observation: str
@@ -244,9 +245,8 @@ class GoalVerdict(Frozen):
 
     @model_validator(mode="after")
     def _complete_means_all(self) -> GoalVerdict:
-        if self.complete and any(
-            not criterion.satisfied for criterion in self.criteria
-        ):
+        all_satisfied = all(criterion.satisfied for criterion in self.criteria)
+        if self.complete and not all_satisfied:
             raise ValueError("complete beside a criterion that is not satisfied")
         if self.complete and self.blocked:
             raise ValueError("complete and blocked at once")
@@ -255,13 +255,10 @@ class GoalVerdict(Frozen):
     @property
     def cited(self) -> tuple[str, ...]:
         """The ids that it cites, each once."""
-        return tuple(
-            dict.fromkeys(
-                item.identifier
-                for criterion in self.criteria
-                for item in criterion.evidence
-            )
-        )
+        identifiers: list[str] = []
+        for criterion in self.criteria:
+            identifiers += [citation.identifier for citation in criterion.evidence]
+        return tuple(dict.fromkeys(identifiers))
 
 
 class UnreadAnswer(Frozen):
@@ -274,12 +271,10 @@ class UnreadAnswer(Frozen):
 
     def __str__(self) -> str:
         """Return two lines for people: the reason, and what the judge said."""
-        said = (
-            f"it said: {quoted(one_line(self.text))}"
-            if self.text
-            else "it said nothing"
-        )
-        return f"the judge's answer could not be read: {self.reason}\n{said}"
+        answer = "it said nothing"
+        if self.text:
+            answer = f"it said: {quoted(one_line(self.text))}"
+        return f"the judge's answer could not be read: {self.reason}\n{answer}"
 
 
 HIDDEN = "a check that is not shown to you failed; go through the objective again"
@@ -291,125 +286,133 @@ def verdict_of(
     refusal: str = "",
     protected_changes: Sequence[str] = (),
 ) -> GoalVerdict:
-    """Return the runner's own verdict: complete if there are validators and all are
-    green.
+    """Return the runner's own verdict.
 
-    `refusal` says why the results do not count. `protected_changes` are files that
-    validators saw in their original state.
+    It is complete if there are validators and all are green. `refusal` says why the
+    results do not count. `protected_changes` are files that validators saw in their
+    original state.
     """
+    parts = _feedback_of(results)
+    passed = bool(results) and not parts and not refusal
+    if refusal:
+        parts.append(refusal)
+    elif not results:
+        parts.append("no validator has run")
+    if not passed:
+        parts.append(protected_message(protected_changes))
+    return GoalVerdict(
+        score=1.0 if passed else 0.0,
+        complete=passed,
+        missing="\n\n".join(filter(None, parts)),
+        source="validators",
+    )
+
+
+def _feedback_of(results: Sequence[ValidatorResult]) -> list[str]:
+    """Return the feedback about each red validator."""
     red = [result for result in results if not result.passed]
-    passed = bool(results) and not red and not refusal
     parts = [
         f"validator {result.name}: {_summary_and_feedback(result)}"
         for result in red
         if not result.hidden
     ]
+    # How many are hidden, and their names, stay unknown to the agent.
     if any(result.hidden for result in red):
         parts.append(HIDDEN)
-    if refusal:
-        parts.append(refusal)
-    elif not results:
-        parts = ["no validator has run"]
-    if not passed and (note := protected_message(protected_changes)):
-        parts.append(note)
-    return GoalVerdict(
-        score=1.0 if passed else 0.0,
-        complete=passed,
-        missing="\n\n".join(parts),
-        source="validators",
-    )
+    return parts
 
 
 def agent_feedback(
     verdict: GoalVerdict, results: Sequence[ValidatorResult]
 ) -> str | None:
-    """Return the feedback for the agent; None if the validators only say that they did
-    not pass.
+    """Return the feedback for the agent.
+
+    None if the validators only say that they did not pass.
     """
-    silent = all(result.is_silent for result in results if not result.passed)
-    if (
-        verdict.source == "validators"
-        and silent
-        and verdict.missing == verdict_of(results).missing
-    ):
+    are_silent = all(result.is_silent for result in results if not result.passed)
+    # A refusal or protected files are feedback, also beside silent validators.
+    has_no_more = verdict.missing == verdict_of(results).missing
+    if verdict.source == "validators" and are_silent and has_no_more:
         return None
     return verdict.missing.strip() or None
 
 
+_MOST_LISTED = 10
+"""Paths in the feedback about protected files."""
+
+
 def protected_message(lines: Sequence[str]) -> str:
-    """Return what the agent reads about paths that validators saw in their original
-    state; empty if there are none.
+    """Return what the agent reads about files that were checked as at the start.
+
+    Empty if there are none.
     """
-    more = f"\n- and {len(lines) - 10} more" if len(lines) > 10 else ""
-    listed = "".join(f"\n- {line}" for line in lines[:10])
-    return (
+    if not lines:
+        return ""
+    listed = [f"- {line}" for line in lines[:_MOST_LISTED]]
+    if len(lines) > _MOST_LISTED:
+        listed.append(f"- and {len(lines) - _MOST_LISTED} more")
+    message = (
         "The validators ran with the original content of these files, not as you "
-        f"changed them:{listed}{more}"
-        if lines
-        else ""
+        "changed them:"
     )
+    return "\n".join([message, *listed])
 
 
 def _summary_and_feedback(result: ValidatorResult) -> str:
-    """Return summary and feedback, without the summary if the feedback begins with
-    it."""
+    """Return summary and feedback; the summary only once."""
     summary, feedback = result.summary.strip(), result.feedback.strip()
-    first = " ".join(feedback.partition("\n")[0].split())
-    if first.startswith(summary.removesuffix("…")):
+    first_line = " ".join(feedback.partition("\n")[0].split())
+    if first_line.startswith(summary.removesuffix("…")):
         return feedback or summary
     return f"{summary}\n{feedback}".strip()
 
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
-_VARYING = (
-    (
-        re.compile(
-            r"\b\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?"
+_DATE, _CLOCK = r"\d{4}-\d{2}-\d{2}", r"\d{2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?"
+_VARYING = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (rf"\b{_DATE}[T ]{_CLOCK}(?:Z|[+-]\d{{2}}:?\d{{2}})?", "<time>"),
+        # In names of files, as npm writes its logs: 2026-11-22T20_14_47_323Z
+        (
+            (
+                r"(?<!\d)\d{4}-?\d{2}-?\d{2}[T_-]\d{2}[_.-]?\d{2}[_.-]?\d{2}"
+                r"(?:[_.-]\d{1,9}(?!\d))?Z?"
+            ),
+            "<time>",
         ),
-        "<time>",
-    ),
-    # In names of files, as npm writes its logs: 2026-11-22T20_14_47_323Z
-    (
-        re.compile(
-            r"(?<!\d)\d{4}-?\d{2}-?\d{2}[T_-]\d{2}[_.-]?\d{2}[_.-]?\d{2}(?:[_.-]\d{1,9}(?!\d))?Z?"
+        (r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b", "<time>"),
+        (
+            rf"\b{_NUMBER}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|m|h)\b",
+            "<duration>",
         ),
-        "<time>",
-    ),
-    (re.compile(r"\b\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?\b"), "<time>"),
-    (
-        re.compile(
-            rf"\b{_NUMBER}\s?(?:ns|us|µs|ms|s|secs?|seconds?|mins?|minutes?|m|h)\b"
+        (
+            (
+                r"(?:/private)?(?:/var/folders|/var/tmp|/tmp|/dev/shm)"
+                r"(?:/[^\s:'\"()\[\]]*)?"
+            ),
+            "<temporary>",
         ),
-        "<duration>",
-    ),
-    (
-        re.compile(
-            r"(?:/private)?(?:/var/folders|/var/tmp|/tmp|/dev/shm)(?:/[^\s:'\"()\[\]]*)?"
+        (r"\b0x[0-9a-fA-F]+\b", "<address>"),
+        (r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b", "<id>"),
+        # A hash has both digits and letters; a word or a number is none.
+        (r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b", "<id>"),
+        (r"(?i)\b(pid|process|port|seed|thread)([ =:#]+)\d+", r"\1\2<number>"),
+        (
+            r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+",
+            "<number>",
         ),
-        "<temporary>",
-    ),
-    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<address>"),
-    (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}\b"), "<id>"),
-    (
-        re.compile(r"\b(pid|process|port|seed|thread)([ =:#]+)\d+", re.IGNORECASE),
-        r"\1\2<number>",
-    ),
-    (
-        re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=localhost:)\d+|(?<=\[::1\]:)\d+"),
-        "<number>",
-    ),
+    )
 )
-"""Patterns of text that varies between two runs of the same check, and their
-replacements."""
+"""Patterns of text that varies between two runs of one check, and their replacements."""
 
 
 def normalised(text: str) -> str:
-    """Return a text without durations, times, temporary paths, addresses and ids, its
-    lines in a fixed order.
+    """Return a text without what varies by itself, its lines in a fixed order.
+
+    That is durations, times, temporary paths, addresses and ids.
     """
-    for pattern, name in _VARYING:
-        text = pattern.sub(name, text)
-    return "\n".join(
-        sorted(" ".join(line.split()) for line in text.splitlines() if line.strip())
-    )
+    for pattern, replacement in _VARYING:
+        text = pattern.sub(replacement, text)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    return "\n".join(sorted(filter(None, lines)))
