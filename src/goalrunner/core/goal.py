@@ -41,8 +41,7 @@ RESERVED_AGENTS = (tables.BUILTIN, "command", "acp")
 
 
 def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each short key that stands beside its long form, with what to do about
-    it."""
+    """Yield each short key that stands beside its long form, with what to do."""
     agent = table.get("agent")
     if "model" in table and isinstance(agent, Mapping) and "model" in agent:
         yield (
@@ -54,12 +53,10 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     if "validator" in table and "validators" in table:
         message = (
-            '"validator" is the short form of [[validators]], which are given as well'
+            '"validator" is the short form of [[validators]], which are given as well; '
+            "write it as [[validators]] with run, or remove the others"
         )
-        yield (
-            "validator",
-            f"{message}; write it as [[validators]] with run, or remove the others",
-        )
+        yield "validator", message
 
 
 def validator_tables(value: object) -> object:
@@ -92,41 +89,43 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
 def _named(
     validators: tuple[tables.ValidatorSpec, ...], info: ValidationInfo
 ) -> tuple[tables.ValidatorSpec, ...]:
-    """Return the validators, each with a name of its own: "pytest", "ruff", then
-    "pytest-2".
-    """
-    taken: set[str] = set()
+    """Return the validators, each with a unique name: "pytest", "ruff", "pytest-2"."""
+    names: set[str] = set()
     for index, validator in enumerate(validators):
-        if validator.name in taken and from_file(info):
-            message = (
-                f"{quoted(validator.name)} is the name of another validator; choose a "
-                "different one"
+        if validator.name in names and from_file(info):
+            raise InnerError(
+                (index, "name"),
+                f"{quoted(validator.name)} is the name of another validator; "
+                "choose a different one",
             )
-            raise InnerError((index, "name"), message)
-        taken |= {validator.name} - {""}
-    return tuple(
-        one if one.name else one.model_copy(update={"name": _free_name(one, taken)})
-        for one in validators
-    )
+        if validator.name:
+            names.add(validator.name)
+    named = []
+    # Names that the goal gives come before those that are made here.
+    for validator in validators:
+        if not validator.name:
+            name = _free_name(validator, names)
+            names.add(name)
+            validator = validator.model_copy(update={"name": name})  # noqa: PLW2901
+        named.append(validator)
+    return tuple(named)
 
 
-def _free_name(validator: tables.ValidatorSpec, taken: set[str]) -> str:
-    """Return the name of the function or program that a validator calls, numbered if it
-    is taken; add it to `taken`.
-    """
+def _free_name(validator: tables.ValidatorSpec, names: set[str]) -> str:
+    """Return the name of what a validator calls, with a number if it is in use."""
+    # Imported here: only a goal with unnamed validators needs the reader of lines.
     from goalrunner.core.shell_programs import label
 
-    word = (
-        label(validator.run)
-        if validator.run is not None
-        else str(validator.python).rpartition(":")[2]
-    )
-    name = re.sub(r"[^\w.-]+", "-", word)[:30].strip("-.") or "check"
-    number = 1
-    while (free := name if number == 1 else f"{name}-{number}") in taken:
+    if validator.run is not None:
+        called = label(validator.run)
+    else:
+        called = str(validator.python).rpartition(":")[2]
+    base = re.sub(r"[^\w.-]+", "-", called)[:30].strip("-.") or "check"
+    name, number = base, 1
+    while name in names:
         number += 1
-    taken.add(free)
-    return free
+        name = f"{base}-{number}"
+    return name
 
 
 def _agent_name(name: str) -> str:
@@ -141,39 +140,38 @@ def _agent_name(name: str) -> str:
 
 
 _ACTIVITY = re.compile(
-    r"(?:please )?(work(?:ing)? on|look (?:in)?(?:to|at)|improve|enhance|help(?: (?:me|us))?(?: with)?|investigate|explore"
-    r"|research|continue|keep (?:on )?\w+ing|think about|clean up|tidy(?: up)?|polish|experiment with|make progress"
-    r"|optimi[sz]e|analy[sz]e|deal with|take care of|spend \w+|refactor|modernize|try(?: to| out)?)\b",
+    r"(?:please )?(work(?:ing)? on|look (?:in)?(?:to|at)|improve|enhance"
+    r"|help(?: (?:me|us))?(?: with)?|investigate|explore|research|continue"
+    r"|keep (?:on )?\w+ing|think about|clean up|tidy(?: up)?|polish|experiment with"
+    r"|make progress|optimi[sz]e|analy[sz]e|deal with|take care of|spend \w+|refactor"
+    r"|modernize|try(?: to| out)?)\b",
     re.IGNORECASE,
 )
 _RESULT = re.compile(
     r"[\d`'\"]|\b(?:so that|until|unless|without|pass(?:es|ing)?|green"
     r"|returns?|raises?|prints?|no longer|fails?|must|should|every"
-    r"|all|each|only|at (?:most|least)|below|above|under|less|fewer|more|from \S+ (?:in)?to|is|are|has|have|exists?|contains?"
+    r"|all|each|only|at (?:most|least)|below|above|under|less|fewer|more"
+    r"|from \S+ (?:in)?to|is|are|has|have|exists?|contains?"
     r"|works?)\b",
     re.IGNORECASE,
 )
 
 
 def activity_warning(goal: Goal) -> str | None:
-    """Return a warning if the objective begins with an activity and names no result
-    that can be checked; else None.
+    """Return a warning about an objective that cannot be checked; else None.
 
-    (Source: the Goals-and-State document, which calls for objectives that can be
-    checked.)
+    Such an objective begins with an activity and names no result. (Source: the
+    Goals-and-State document, which calls for objectives that can be checked.)
     """
-    found = _ACTIVITY.match(goal.objective.strip())
-    if (
-        found is None
-        or goal.success_criteria
-        or _RESULT.search(goal.objective, found.end())
-    ):
+    activity = _ACTIVITY.match(goal.objective.strip())
+    if activity is None or goal.success_criteria:
+        return None
+    if _RESULT.search(goal.objective, activity.end()):
         return None
     return (
-        f'the objective begins with an activity ("{found[1]}") and names no result '
-        "that can be checked; write what is true at "
-        "the end, such as \"parse('') returns an empty Document\", or list "
-        "success_criteria"
+        f'the objective begins with an activity ("{activity[1]}") and names no result '
+        "that can be checked; write what is true at the end, such as \"parse('') "
+        'returns an empty Document", or list success_criteria'
     )
 
 
@@ -270,22 +268,20 @@ class Goal(Frozen):
             agent = table.get("agent", {})
             if isinstance(agent, tables.AgentConfig):
                 agent = agent.model_dump()
-            table["agent"] = {
-                **({"use": agent} if isinstance(agent, str | list | tuple) else agent),
-                "model": table.pop("model"),
-            }
+            elif isinstance(agent, str | list | tuple):
+                agent = {"use": agent}
+            table["agent"] = {**agent, "model": table.pop("model")}
         return table
 
     @model_validator(mode="after")
     def _with_default_timeout(self) -> Goal:
-        """Limit a run of an external agent for which the goal names neither a timeout,
-        which may be inf, nor a budget.
+        """Limit a run of an external agent without a timeout and without a budget.
+
+        A timeout of inf is one that the goal names.
         """
-        if (
-            "timeout" not in self.model_fields_set
-            and self.agent.external
-            and not self.budget.limited
-        ):
+        names_limit = "timeout" in self.model_fields_set or self.budget.limited
+        if self.agent.external and not names_limit:
+            # The object is frozen, but not in use yet.
             object.__setattr__(self, "timeout", tables.DEFAULT_EXTERNAL_TIMEOUT)
         return self
 

@@ -16,12 +16,17 @@ from typing import Literal
 
 _LONGEST, _MOST = 100_000, 1_000
 """The most characters and commands of a line that is read."""
-_VARIABLE = r"\$\{(?=[\w@*#?!-])(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
+_VARIABLE = (
+    r"\$\{(?=[\w@*#?!-])(?:[^'\"`{}$]|\$\w+|\$\{[^'\"`{}$]*\})*+\}"
+    r"|\$\(\([\w\s$+*/%<>=!?:,-]*\)\)"
+)
+"""A variable, or arithmetic that runs no command."""
 _INSIDE = r"(?:[^()'\"`\\]|\\.|'[^']*'|\"[^\"]*\")"
 _NESTED = rf"\((?:{_INSIDE}|\({_INSIDE}*+\))*+\)"
 _SUBSTITUTION = rf"[$<>]\((?:{_INSIDE}|{_NESTED})*+\)|`[^`]*`"
 _KNOWN = re.compile(
-    rf"(?:[^ \t\n;&|()<>'\"`\\$]|\\.|\$(?!['\"({{])|{_VARIABLE}|'[^']*'|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE})*+\")++",
+    rf"(?:[^ \t\n;&|()<>'\"`\\$]|\\.|\$(?!['\"({{])|{_VARIABLE}|'[^']*'"
+    rf"|\"(?:[^\"\\`$]|\\.|\$(?![({{])|{_VARIABLE})*+\")++",
     re.DOTALL,
 )
 """Parts of a word whose quotes and variables are understood."""

@@ -196,8 +196,9 @@ with the program's name."""
 
 CONFIGURED_BY_NAME = frozenset(
     """
-    pytest coverage tox nox hatch behave nose2 jest vitest mocha ava karma nyc c8 playwright cypress tap deno nx turbo
-    phpunit rspec invoke pre-commit prek lefthook lint-staged detekt checkstyle
+    pytest coverage tox nox hatch behave nose2 jest vitest mocha ava karma nyc c8
+    playwright cypress tap deno nx turbo phpunit rspec invoke pre-commit prek lefthook
+    lint-staged detekt checkstyle
     """.split()
 )
 """Further programs, beside checkers, whose configuration begins with their names:
@@ -205,10 +206,12 @@ tox.ini, .nycrc, jest.config.js."""
 
 CHECKERS = frozenset(
     """
-    ruff mypy dmypy pyright basedpyright pylint black isort flake8 bandit lint-imports ty pyrefly codespell vulture deptry
-    interrogate pydocstyle pycodestyle eslint tsc prettier stylelint biome oxlint xo standard jshint golangci-lint gofmt
-    staticcheck shellcheck shfmt yamllint markdownlint markdownlint-cli2 hadolint rubocop phpstan psalm phpcs ktlint
-    clang-tidy clang-format rustfmt clippy swiftlint sqlfluff typos actionlint pre-commit prek
+    ruff mypy dmypy pyright basedpyright pylint black isort flake8 bandit lint-imports
+    ty pyrefly codespell vulture deptry interrogate pydocstyle pycodestyle eslint tsc
+    prettier stylelint biome oxlint xo standard jshint golangci-lint gofmt staticcheck
+    shellcheck shfmt yamllint markdownlint markdownlint-cli2 hadolint rubocop phpstan
+    psalm phpcs ktlint clang-tidy clang-format rustfmt clippy swiftlint sqlfluff typos
+    actionlint pre-commit prek
     """.split()
 )
 """Linters, formatters and type checkers."""
@@ -227,8 +230,8 @@ those of others as well."""
 
 PYTHON_TOOLS = frozenset(
     """
-    ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave build coverage nose2 pip pre_commit
-    sphinx twine uv
+    ruff mypy pyright flake8 pylint black isort bandit tox nox pytest unittest behave
+    build coverage nose2 pip pre_commit sphinx twine uv
     """.split()
 )
 """Modules that are started with `python -m` to check or build a project. The agent's
@@ -288,13 +291,15 @@ class Wrapper:
 
 
 _UV = """
-    -p --python --with --with-editable --with-requirements --extra --no-extra --group --no-group --only-group --package
-    --project --directory --env-file --index --default-index -i --index-url --extra-index-url -f --find-links -C
-    --config-file --cache-dir --color -w -m --refresh-package --upgrade-package -P --prerelease --resolution --from
+    -p --python --with --with-editable --with-requirements --extra --no-extra --group
+    --no-group --only-group --package --project --directory --env-file --index
+    --default-index -i --index-url --extra-index-url -f --find-links -C --config-file
+    --cache-dir --color -w -m --refresh-package --upgrade-package -P --prerelease
+    --resolution --from
 """
 _SUDO = """
-    -u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -r --role -t --type -T --command-timeout
-    -U --other-user -R --chroot
+    -u --user -g --group -C --close-from -D --chdir -h --host -p --prompt -r --role -t
+    --type -T --command-timeout -U --other-user -R --chroot
 """
 _XARGS = (
     "-a -d -E -I -J -L -n -P -R -S -s --arg-file --delimiter --max-args --max-lines "
@@ -357,8 +362,9 @@ WRAPPERS: dict[str, Wrapper] = {
 
 UNREAD_WRAPPERS = frozenset(
     """
-    alias caffeinate chroot chrt doas eval fakeroot ionice ltrace nsenter numactl parallel pkexec proxychains
-    proxychains4 runuser script setpriv strace su systemd-run taskset torsocks unshare watch
+    alias caffeinate chroot chrt doas eval fakeroot ionice ltrace nsenter numactl
+    parallel pkexec proxychains proxychains4 runuser script setpriv strace su
+    systemd-run taskset torsocks unshare watch
     """.split()
 )
 """Programs that start or rename other programs in ways that are not read."""
@@ -381,8 +387,9 @@ GIT_VALUED = frozenset(
 
 WITH_SUBCOMMANDS = frozenset(
     """
-    apk apt apt-get aws brew bun bundle cargo composer conda dnf docker gcloud gem gh git glab go helm kubectl mamba npm
-    pdm pip pip3 pipx pnpm podman poetry systemctl terraform uv yarn yum
+    apk apt apt-get aws brew bun bundle cargo composer conda dnf docker gcloud gem gh
+    git glab go helm kubectl mamba npm pdm pip pip3 pipx pnpm podman poetry systemctl
+    terraform uv yarn yum
     """.split()
 )
 """Programs whose options may stand before their subcommand: `git -C x push`."""
