@@ -150,6 +150,24 @@ def test_a_validator_without_tests_says_where_it_ran(
     )
 
 
+def test_init_in_a_folder_without_tests_names_the_project_around_it(
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = repository / "packages" / "api"
+    monkeypatch.chdir(folder / "src")
+    assert main(["init", "--yes"]) == 2
+    assert capsys.readouterr().err.endswith(
+        f"\nthe project is in {folder}: call goal init there; or"
+        ' goal init --validator "CMD" names the command that verifies the result\n'
+    )
+    monkeypatch.chdir(folder)
+    (folder / "goal.toml").unlink()
+    assert main(["init", "--yes"]) == 2
+    assert "\ngoal init --validator" in capsys.readouterr().err
+
+
 def test_init_in_a_folder_of_a_project_names_this_folder(
     repository: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -34,7 +34,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.schemas import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
-from goalrunner.goalfile.place import DEFAULT
+from goalrunner.goalfile.place import DEFAULT, project_of
 from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import (
     baseline_lines,
@@ -290,7 +290,8 @@ def _proposal(
     ask: bool,
 ) -> Proposal:
     """Return the values of the options, else those that are detected. Raise UsageError without a command."""
-    project, why = detect_project(resolved_current_folder(), os.environ), ""
+    here = resolved_current_folder()
+    project, why = detect_project(here, os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:
@@ -301,9 +302,12 @@ def _proposal(
         )
         what = "; ".join((what, *project.problems))
         if not ask:
+            around = project_of(here / DEFAULT)
+            is_above = around not in (None, here)
             raise UsageError(
                 what,
-                'goal init --validator "CMD" names the command that verifies the result',
+                (f"the project is in {around}: call goal init there; or " * is_above)
+                + 'goal init --validator "CMD" names the command that verifies the result',
             )
         command = output.typed(
             f"{what[0].upper()}{what[1:]}. Command that verifies the result: "
