@@ -23,7 +23,7 @@ from goalrunner.app.kept_baseline import (
 from goalrunner.app.previous_run import read_events
 from goalrunner.checking.base_results import KeptResult
 from goalrunner.cli.main import main
-from goalrunner.core.events import BaselineTaken
+from goalrunner.core.events import BaselineTaken, ValidatorsFinished
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
 from goalrunner.engine.snapshot_tracker import Results
@@ -286,6 +286,36 @@ def test_init_check_and_run_take_the_baseline_of_a_pytest_project_once(
     baseline = project.baseline()
     assert baseline.age is not None
     assert baseline.results[0].summary == "1 failed"
+
+
+@pytest.mark.slow
+def test_what_the_agent_changes_in_tests_is_found_beside_a_reused_baseline(
+    project: Project,
+) -> None:
+    folder = project.folder
+    (folder / "a.py").write_text("def f(): return 1\n")
+    (folder / "test_a.py").write_text(SUITE.format(count=str(project.count)))
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    project.edit_goal("cat result.txt 2>/dev/null | grep -qx done", command)
+    project.edit_goal("echo done > result.txt", "sed -i 's/== 2/== 1/' test_a.py")
+    main(["check"])
+    found = []
+    for arguments in ([], ["--fresh"]):
+        assert main(["run", "--quiet", *arguments]) == 3
+        assert (project.baseline().age is None) is bool(arguments)
+        [check] = [
+            event
+            for event in read_events(str(run_summaries(project.home)[0]["run_id"]))
+            if isinstance(event, ValidatorsFinished)
+        ]
+        found.append(check)
+        (folder / "test_a.py").write_text(SUITE.format(count=str(project.count)))
+    names = {"labels", "differing", "protected_changes", "written", "content"}
+    reused, taken = (check.model_dump(include=names) for check in found)
+    assert reused == taken
+    kept_apart = [check.changed_checks for check in found]
+    assert [one.paths for one in kept_apart if one] == [("test_a.py",)] * 2
+    assert len({one.key for one in kept_apart if one}) == 1
 
 
 def older(project: Project) -> None:
