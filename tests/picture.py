@@ -21,7 +21,7 @@ from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.reports.live import LiveProgress
-from goalrunner.snapshots.git import describe
+from goalrunner.snapshots.repositories import describe
 from tests.support.workspaces import make_repository
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from goalrunner.snapshots.objects import store_name
+from goalrunner.snapshots.store_folder import store_name
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.snapshots.git import describe
+from goalrunner.snapshots.repositories import describe
 
 
 def git(folder: Path, *arguments: str) -> None:

@@ -51,7 +51,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def same_as_git(store: SnapshotStore) -> bool:
     """Return whether a snapshot is the same as one for which git is asked."""
     seen = await store.snapshot()
-    store._seen = None
+    store._last_look = None
     return seen == await store.snapshot()
 
 

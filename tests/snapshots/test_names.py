@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.snapshots.objects import printable_path, raw
+from goalrunner.snapshots.paths import printable_path, raw
 
 
 @pytest.mark.parametrize(

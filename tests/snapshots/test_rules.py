@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.snapshots.repositories import above, below, literal
+from goalrunner.snapshots.ignore_rules import above, below, literal
 from tests.support.workspaces import git
 
 

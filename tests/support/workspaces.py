@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from goalrunner.core.observation import Snapshot
-from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.store import SnapshotStore
 
 

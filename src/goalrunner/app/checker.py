@@ -60,7 +60,8 @@ from goalrunner.engine.checks import is_hidden, run_validators
 from goalrunner.engine.journal import Answer, check_run
 from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.objects import EntryPair, printable_path
+from goalrunner.snapshots.objects import EntryPair
+from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher

@@ -37,9 +37,10 @@ from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.files import open_regular, write_whole
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries
-from goalrunner.snapshots.git import enclosing
-from goalrunner.snapshots.objects import keeps, store_name
+from goalrunner.snapshots.objects import keeps
+from goalrunner.snapshots.repositories import enclosing
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store_folder import store_name
 from goalrunner.validators.environment_faults import is_environmental
 from goalrunner.validators.started_checks import StartedChecks
 

@@ -27,7 +27,7 @@ from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.tools import DAEMONS
 from goalrunner.snapshots.git import ask_git
-from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.missing_programs import missing_program, syntax_error

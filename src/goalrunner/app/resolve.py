@@ -33,7 +33,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_search import find_run
-from goalrunner.snapshots.objects import refuse_claimed, store_name
+from goalrunner.snapshots.store_folder import refuse_claimed, store_name
 from goalrunner.system.child_environment import child_environment
 from goalrunner.validators.check_files import NAMED, check_files
 

@@ -20,17 +20,16 @@ from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries
 from goalrunner.records.writer_lock import is_written
 from goalrunner.snapshots.git import Git
-from goalrunner.snapshots.objects import (
-    find_snapshot,
-    keeps,
+from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.objects import find_snapshot, keeps
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store_folder import (
     last_used,
     put_aside,
     remove_store,
     shrink,
     store_name,
 )
-from goalrunner.snapshots.repositories import Start
-from goalrunner.snapshots.store import SnapshotStore
 
 _WAITING = (
     "approval_required",

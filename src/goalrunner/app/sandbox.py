@@ -22,7 +22,7 @@ from goalrunner.records.removal import clear
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
 from goalrunner.records.writer_lock import is_written
 from goalrunner.snapshots.git import ask_git
-from goalrunner.snapshots.repositories import literal
+from goalrunner.snapshots.ignore_rules import literal
 from goalrunner.system.bubblewrap import Choice, choose
 from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, WritableRoot
 from goalrunner.system.sandbox_environment import (

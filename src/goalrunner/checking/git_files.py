@@ -22,7 +22,8 @@ from goalrunner.checking.environment import File, Layer, lstat, read_whole
 from goalrunner.checking.manifests import check_part
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.git import ask_git, content, enclosing
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.repositories import content, enclosing
 
 _SETTINGS = (
     "config",

@@ -43,7 +43,7 @@ from goalrunner.checking.setup import Setup, activated, record_in_place
 from goalrunner.checking.undo import Undo, UndoWatchdog, undo
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launch_tags import tagged
 from goalrunner.system.watchdog import end_orphans

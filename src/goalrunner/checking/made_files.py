@@ -16,7 +16,7 @@ from pathlib import Path
 from goalrunner.checking.dependencies import state_of
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import write_whole
-from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 

@@ -1,4 +1,7 @@
-"""The part of a project's manifest that configures checks. It is everything except dependencies and metadata."""
+"""The part of a project's manifest that configures checks.
+
+It is everything except dependencies and metadata.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ def _ini(text: str) -> dict[str, dict[str, str]]:
 
 _PACKAGING = "|".join(
     """
-    poetry setuptools setuptools_scm flit hatch pdm uv rye pixi maturin scikit-build cibuildwheel versioneer briefcase
-    commitizen bumpversion bumpver semantic_release towncrier
+    poetry setuptools setuptools_scm flit hatch pdm uv rye pixi maturin scikit-build
+    cibuildwheel versioneer briefcase commitizen bumpversion bumpver semantic_release
+    towncrier
     """.split()
 )
 _RUN_BY_PACKAGING = (
@@ -32,10 +36,11 @@ _PYPROJECT = (
     rf"|tool\.(?!{_RUN_BY_PACKAGING})(?:{_PACKAGING})"
 )
 _PACKAGE_JSON = (
-    r"\w*[dD]ependencies|\w+DependenciesMeta|dependenciesMeta|name|version|description|keywords|homepage|bugs|license"
-    r"|author|contributors|maintainers|funding|files|main|module|browser|bin|man|types|typings|exports|directories"
-    r"|repository|engines|devEngines|os|cpu|private|publishConfig|packageManager|workspaces|overrides|resolutions"
-    r"|pnpm|sideEffects|volta"
+    r"\w*[dD]ependencies|\w+DependenciesMeta|dependenciesMeta|name|version|description"
+    r"|keywords|homepage|bugs|license|author|contributors|maintainers|funding|files"
+    r"|main|module|browser|bin|man|types|typings|exports|directories|repository|engines"
+    r"|devEngines|os|cpu|private|publishConfig|packageManager|workspaces|overrides"
+    r"|resolutions|pnpm|sideEffects|volta"
 )
 _CARGO = (
     r"package\.(?!auto|build)\w[\w-]*|(?:dev-|build-)?dependencies|features|bin"
@@ -55,7 +60,10 @@ _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
     "cargo.toml": (tomllib.loads, _CARGO),
     "composer.json": (json.loads, r"(?!scripts|config|autoload-dev)[^.]*"),
 }
-"""How a manifest is read, and which of its keys, joined with dots, are dependencies and metadata with all below them."""
+"""How a manifest is read, and which of its keys are dependencies and metadata.
+
+Keys are joined with dots; all keys below one belong to it.
+"""
 
 IN_PARTS = frozenset(_MANIFESTS)
 """The names of the manifests, in lower case."""
@@ -77,39 +85,43 @@ def check_part(
     only_linters: bool = False,
     tools: Collection[str] | None = None,
 ) -> object:
-    """Return the part of a configuration file that configures checks, for a comparison.
+    """Return the part of a configuration file that configures checks, to compare it.
 
-    It is the whole content of a file, but only the settings of a manifest that are neither dependencies nor metadata;
-    none if the manifest does not exist. With `only_linters`, it has the settings of linters and type checkers alone.
-    With `tools`, it has no settings of linters and type checkers that are not among them.
+    It is the whole content of a file, but only the settings of a manifest that are
+    neither dependencies nor metadata; none if the manifest does not exist. With
+    `only_linters`, it has the settings of linters and type checkers alone. With
+    `tools`, it has no settings of linters and type checkers that are not among them.
     """
     name = posixpath.basename(path).casefold()
     if name not in _MANIFESTS:
         return content
     loads, metadata = _MANIFESTS[name]
+    metadata_keys = re.compile(rf"(?:{metadata})(?:\..*)?", re.DOTALL)
     try:
-        table = loads(content.decode()) if content is not None else {}
-        found = dict(
-            _settings(table, re.compile(rf"(?:{metadata})(?:\..*)?", re.DOTALL))
-        )
+        table = {} if content is None else loads(content.decode())
+        settings = dict(_settings(table, metadata_keys))
     except (ValueError, TypeError, configparser.Error, RecursionError):
+        # Of a file that cannot be read in parts, every change counts.
         return content
-    for key in tuple(found):
+    part: dict[str, object] = {}
+    for key, value in settings.items():
         checker = _CHECKER_TABLE.match(key)
-        is_read = (
-            not only_linters
-            if checker is None
-            else tools is None or checker[1] in tools
-        )
-        if not is_read:
-            del found[key]
-    return found
+        if checker is None:
+            is_read = not only_linters
+        else:
+            is_read = tools is None or checker[1] in tools
+        if is_read:
+            part[key] = value
+    return part
 
 
 def _settings(
     table: object, metadata: re.Pattern[str], above: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """Yield the settings of a table, and of tables in it, by their keys, without metadata."""
+    """Yield the settings of a table, and of tables in it, by their keys.
+
+    Metadata is left out. Raise TypeError if it is no table.
+    """
     if not isinstance(table, Mapping):
         raise TypeError("a manifest holds no table")
     for name, value in table.items():
@@ -121,41 +133,50 @@ def _settings(
 
 
 def added_commands(path: str, old: bytes | None, new: bytes | None) -> frozenset[str]:
-    """Return the names of the targets of a Makefile, or the scripts of a package.json, that a change adds.
+    """Return the commands that a change of a manifest adds.
 
-    It returns none if the change does anything else to the checks.
+    They are targets of a Makefile, or scripts of a package.json. Return none if the
+    change does anything else to the checks.
     """
     if posixpath.basename(path).casefold() in _MAKEFILES:
-        texts = [(content or b"").decode(errors="replace") for content in (old, new)]
-        before, after, prefix = {**_targets(texts[0])}, {**_targets(texts[1])}, ""
+        before, after, prefix = _targets(old), _targets(new), ""
     else:
-        parts = [check_part(path, content) for content in (old, new)]
-        before, after = (
-            {**part} if isinstance(part, Mapping) else {"": part} for part in parts
-        )
+        before = _table(check_part(path, old))
+        after = _table(check_part(path, new))
         prefix = "scripts."
-    added = [key for key in after if key not in before]
-    is_changed = any(after.get(key) != value for key, value in before.items())
-    is_other = is_changed or not all(key.startswith(prefix) for key in added)
-    return (
-        frozenset()
-        if is_other
-        else frozenset(key.removeprefix(prefix) for key in added)
-    )
+    if any(after.get(key) != value for key, value in before.items()):
+        return frozenset()
+    added = after.keys() - before.keys()
+    if not all(key.startswith(prefix) for key in added):
+        return frozenset()
+    return frozenset(key.removeprefix(prefix) for key in added)
+
+
+def _table(part: object) -> Mapping[str, object]:
+    """Return a result of `check_part` as a table."""
+    return part if isinstance(part, Mapping) else {"": part}
 
 
 _TARGET = re.compile(r"([\w./-]+)[ ]*:(?![:=])")
 
 
-def _targets(text: str) -> dict[str, object]:
-    """Return the rules of a Makefile by their targets; under an empty name, all lines outside of rules."""
+def _targets(makefile: bytes | None) -> Mapping[str, object]:
+    """Return the rules of a Makefile by their targets.
+
+    All lines outside of rules have an empty name.
+    """
+    text = (makefile or b"").decode(errors="replace")
     rules: dict[str, list[str]] = {"": []}
     name = ""
     for line in text.splitlines():
-        target = _TARGET.match(line)
         if line.startswith(".PHONY") or not line.strip():
             continue
+        # A line that begins with a tab belongs to the rule above it.
         if not line.startswith("\t"):
-            name = target[1] if target and not target[1].startswith(".") else ""
+            target = _TARGET.match(line)
+            name = target[1] if target else ""
+            # Special targets, such as .DEFAULT, concern all rules.
+            if name.startswith("."):
+                name = ""
         rules.setdefault(name, []).append(line)
     return {name: "\n".join(lines) for name, lines in rules.items()}

@@ -38,7 +38,7 @@ from goalrunner.checking.setup import KeptProducts, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.removal import remove
-from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.system.launcher import SHELL, ProcessLauncher
 

@@ -24,7 +24,8 @@ from goalrunner.checking.protection import (
 )
 from goalrunner.checking.start_files import ObservedChecks, StartFiles
 from goalrunner.core.errors import some
-from goalrunner.snapshots.objects import Entry, EntryPair, raw
+from goalrunner.snapshots.objects import Entry, EntryPair
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 

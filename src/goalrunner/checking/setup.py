@@ -26,9 +26,11 @@ from goalrunner.core.activity import running
 from goalrunner.core.ports import Completion, Launcher
 from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove
-from goalrunner.snapshots.objects import object_id, raw, store_name
+from goalrunner.snapshots.objects import object_id
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store_folder import store_name
 from goalrunner.system.launcher import SHELL, tail_of
 
 SETUP_TIMEOUT = 1_800.0

@@ -1,8 +1,9 @@
-"""Which sides of a check run, and what their results mean. Pure: it runs nothing and reads no file.
+"""Which sides of a check run, and what their results mean.
 
-M is everything as the agent left it. B is the agent's source on everything else of the start. O is M with only the
-protected originals put back. T is B with the agent's versions of the test files. N is M with the source of the start; it
-informs a reviewer and decides nothing.
+M is everything as the agent left it. B is the agent's source on everything else of the
+start. O is M with only the protected originals put back. T is B with the agent's
+versions of the test files. N is M with the source of the start; it informs a reviewer
+and decides nothing. Nothing is run or read in this module.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Side = Literal["M", "B", "O", "T", "N"]
 _NAMED = 5
 """Tests that a message names."""
 _MOST_TESTS = 200
-"""Tests that are shown to a reviewer."""
+"""Tests that a reviewer sees."""
 
 
 @dataclass(frozen=True)
@@ -57,27 +58,13 @@ class CheckedChanges:
     """Whether `allow` of the goal lets a path change."""
 
     def put_back(self, side: Side) -> tuple[ChangedPath, ...]:
-        """Return the changed paths that have the content of the start on a side; new ones do not exist there."""
-        changes = [item for item in self.changes if not item.allowed]
-        match side:
-            case "M":
-                return ()
-            case "N":
-                return tuple(
-                    item
-                    for item in self.changes
-                    if item.is_work and item.kind == "source"
-                )
-            case "O":
-                return tuple(item for item in changes if item.protected)
-            case "B":
-                return tuple(item for item in changes if not item.is_work)
-            case "T":
-                return tuple(
-                    item
-                    for item in changes
-                    if not item.is_work and not _is_test_file(item)
-                )
+        """Return the changed paths that have the content of the start on a side.
+
+        New ones do not exist there.
+        """
+        if side == "M":
+            return ()
+        return tuple(item for item in self.changes if _is_put_back(item, side))
 
     @property
     def sides(self) -> tuple[Side, ...]:
@@ -95,24 +82,42 @@ class CheckedChanges:
     @property
     def reviewed(self) -> tuple[str, ...]:
         """The paths that a reviewer decides about."""
-        kinds = ("configuration", "script")
-        return tuple(
-            i.path
-            for i in self.put_back("B")
-            if i.protected or i.named or i.kind in kinds or _is_conftest(i)
-        )
+        return tuple(item.path for item in self.put_back("B") if _is_reviewed(item))
 
     def is_by_agent(self, path: str) -> bool:
         """Return whether a file is the agent's on a side with original checks."""
-        above = path.split("/")
-        names = ("/".join(above[:length]) for length in range(1, len(above) + 1))
-        return any(name in self._by_agent for name in names) or self.may_change(path)
+        parts = path.split("/")
+        for length in range(1, len(parts) + 1):
+            if "/".join(parts[:length]) in self._by_agent:
+                return True
+        return self.may_change(path)
 
     @cached_property
     def _by_agent(self) -> frozenset[str]:
         return frozenset(
             item.path for item in self.changes if item.allowed or not item.protected
         )
+
+
+def _is_put_back(item: ChangedPath, side: Side) -> bool:
+    """Return whether a changed path has the content of the start on a side."""
+    if side == "N":
+        return item.is_work and item.kind == "source"
+    if item.allowed:
+        return False
+    match side:
+        case "O":
+            return item.protected
+        case "B":
+            return not item.is_work
+        case "T":
+            return not item.is_work and not _is_test_file(item)
+    return False
+
+
+def _is_reviewed(item: ChangedPath) -> bool:
+    is_check = item.kind in ("configuration", "script") or _is_conftest(item)
+    return item.protected or item.named or is_check
 
 
 @dataclass(frozen=True)
@@ -147,9 +152,11 @@ def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
     for side in case.sides:
         if side not in runs:
             return side
-        lost[side] = _lost(case, runs[side]) if _is_green(runs[side]) else ()
-        if _is_green(runs[side]) and not lost[side]:
-            return _accepted(case, runs, side)
+        lost[side] = ()
+        if _is_green(runs[side]):
+            lost[side] = _lost(case, runs[side])
+            if not lost[side]:
+                return _accepted(case, runs, side)
     if _may_rest_on_tests(case, runs):
         if "T" not in runs:
             return "T"
@@ -158,8 +165,8 @@ def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
     return _refused(case, runs, lost)
 
 
-def _is_green(results: Iterable[ValidatorResult]) -> bool:
-    results = list(results)
+def _is_green(results: Sequence[ValidatorResult]) -> bool:
+    # Nothing passes for nothing.
     return bool(results) and all(result.passed for result in results)
 
 
@@ -178,24 +185,22 @@ def _is_conftest(item: ChangedPath) -> bool:
 def _lost(
     case: CheckedChanges, results: Sequence[ValidatorResult]
 ) -> tuple[ChangedTest, ...]:
+    """Return the tests of the start that are missing or skipped in these results."""
     freed = any(item.allowed and item.rule for item in case.changes)
-    rows = [
-        lost_tests(case.start.get(now.name), now, case.is_by_agent, freed=freed)
-        for now in results
-    ]
-    return tuple({item.test: item for tests in rows for item in tests}.values())
+    lost: dict[str, ChangedTest] = {}
+    for now in results:
+        start = case.start.get(now.name)
+        for row in lost_tests(start, now, case.is_by_agent, freed=freed):
+            lost[row.test] = row
+    return tuple(lost.values())
 
 
 def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
     """Return the decision on a side that is green and has all tests of the start."""
-    is_named = side == "O" and any(item.named for item in case.unprotected)
-    if is_named and not case.strict:
-        return _review(
-            case,
-            runs,
-            "B",
-            "the result rests on files that a validator names or starts",
-        )
+    rests_on_named = side == "O" and any(item.named for item in case.unprotected)
+    if rests_on_named and not case.strict:
+        why = "the result rests on files that a validator names or starts"
+        return _review(case, runs, "B", why)
     return Decision("complete", side, _labels(case, runs, side))
 
 
@@ -203,16 +208,25 @@ def _refused(
     case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[ChangedTest, ...]]
 ) -> Decision:
     """Return the decision if no side with the original checks proves the result."""
-    side = next((one for one in case.sides if lost[one]), case.sides[-1])
-    refusal = lost_message(lost[side]) if lost[side] else ""
+    side = case.sides[-1]
+    refusal = ""
+    for green_side in case.sides:
+        if lost[green_side]:
+            side, refusal = green_side, lost_message(lost[green_side])
+            break
+    results = runs[side]
+    # The agent may not learn anything of a validator that is hidden from it.
     is_hidden_alone = not refusal and all(
-        result.passed or result.hidden for result in runs[side]
+        result.passed or result.hidden for result in results
     )
     if case.strict and not (refusal or is_hidden_alone):
-        refusal = "The validators pass, but not with the original content of the files that this goal protects; restore it."
+        refusal = (
+            "The validators pass, but not with the original content of the files that "
+            "this goal protects; restore it."
+        )
     is_cut_off = any(
         ended_before_tests(case.start.get(now.name), now, case.is_by_agent)
-        for now in runs[side]
+        for now in results
     )
     if case.strict or is_hidden_alone or is_cut_off:
         return Decision("red", side, refusal=refusal)
@@ -224,127 +238,151 @@ def _refused(
 
 def lost_message(lost: Sequence[ChangedTest]) -> str:
     """Return why green results do not count: tests of the start did not run."""
-    count = f"{len(lost)} test{'' if len(lost) == 1 else 's'} of the start did not run"
+    plural = "" if len(lost) == 1 else "s"
     names = [
-        f"{item.test} (skipped)" if item.change == "skipped" else item.test
-        for item in lost
+        f"{row.test} (skipped)" if row.change == "skipped" else row.test for row in lost
     ]
     return (
-        f"{count} with the original checks: {some(names, _NAMED)}. Every test of the start must run again: none may be "
-        "removed, skipped, deselected or expected to fail, and the process must not end before its last test."
+        f"{len(lost)} test{plural} of the start did not run with the original checks: "
+        f"{some(names, _NAMED)}. Every test of the start must run again: none may be "
+        "removed, skipped, deselected or expected to fail, and the process must not "
+        "end before its last test."
     )
 
 
 def _review(
     case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = ""
 ) -> Decision:
+    """Return the decision that a reviewer is asked; `side` has the original checks."""
     tests = changed_tests(case, runs, side)
-    files = (
-        file_of(item.test)
-        for item in tests
-        if item.change in ("lost", "skipped") and (item.start or "::" in item.test)
-    )
-    paths = case.reviewed
-    if side == "O" and refusal:  # files that B does not have may be the cause
-        paths = (
-            *paths,
-            *(
-                item.path
-                for item in case.unprotected
-                if item.kind == "test" and item.path not in paths
-            ),
-        )
-    allow = dict.fromkeys(
-        (
-            *paths,
-            *("*_test.go" if name.startswith("go test ") else name for name in files),
-        )
-    )
-    hint = f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
+    paths = list(case.reviewed)
+    if side == "O" and refusal:
+        # Tests that B does not have may be the cause.
+        for item in case.unprotected:
+            if item.kind == "test" and item.path not in paths:
+                paths.append(item.path)
     labels = _labels(case, runs, "M")
-    if unseen := [
+    unreviewed_data = [
         item.path
         for item in case.unprotected
         if item.kind == "data" and item.path not in paths
-    ]:
-        labels = (*labels, Label.RESTS_ON_FILES.about(some(unseen)))
-    return Decision("review", side, labels, refusal, paths, tests, why, hint)
+    ]
+    if unreviewed_data:
+        labels = (*labels, Label.RESTS_ON_FILES.about(some(unreviewed_data)))
+    hint = _allow_line(paths, tests)
+    return Decision("review", side, labels, refusal, tuple(paths), tests, why, hint)
+
+
+def _allow_line(paths: Sequence[str], tests: Sequence[ChangedTest]) -> str:
+    """Return the line of the goal file that allows paths and tests to change."""
+    allow = dict.fromkeys(paths)
+    for row in tests:
+        is_test = bool(row.start) or "::" in row.test
+        if row.change not in ("lost", "skipped") or not is_test:
+            continue
+        file = file_of(row.test)
+        # The summary of go test names packages, not files.
+        allow["*_test.go" if file.startswith("go test ") else file] = None
+    return f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
 
 
 def changed_tests(
     case: CheckedChanges, runs: Runs, side: Side
 ) -> tuple[ChangedTest, ...]:
-    """Return the tests whose result depends on whose checks run; `side` has the original checks."""
+    """Return the tests whose result depends on whose checks run.
+
+    `side` has the original checks.
+    """
     order = ("lost", "skipped", "red", "changed", "added")
-    delivered, original = _by_name(runs["M"]), _by_name(runs[side])
+    original = _by_name(runs[side])
     rows: dict[str, ChangedTest] = {}
-    for name, result in delivered.items():
-        for row in _changed_tests(case.start.get(name), result, original.get(name)):
+    for result in runs["M"]:
+        start = case.start.get(result.name)
+        comparison = _Comparison(start, result, original.get(result.name))
+        for row in comparison.changed_tests():
             rows.setdefault(row.test, row)
     if _is_green(runs[side]):
-        rows |= {
-            item.test: item for item in _lost(case, runs[side]) if item.test not in rows
+        for row in _lost(case, runs[side]):
+            rows.setdefault(row.test, row)
+    by_change = sorted(rows.values(), key=lambda row: order.index(row.change))
+    return tuple(by_change[:_MOST_TESTS])
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """The results of one validator whose tests are compared."""
+
+    start: ValidatorResult | None
+    delivered: ValidatorResult
+    original: ValidatorResult | None
+    """The result with the original checks."""
+
+    def changed_tests(self) -> Iterator[ChangedTest]:
+        """Yield the tests whose result depends on whose checks run."""
+        gone = gone_tests(self.start, self.delivered)
+        gone |= gone_tests(self.original, self.delivered, self.start)
+        moved = moved_tests(self.start, self.delivered)
+        new_ids = set(moved.values())
+        for test in self._tests():
+            row = self._changed_test(test)
+            # The row of its earlier id tells of a test that was moved.
+            if row is None or (test in new_ids and row.change in ("added", "changed")):
+                continue
+            is_lost = row.original == ABSENT or test in gone
+            if test in moved:
+                change = (
+                    "changed" if row.change == "lost" and not is_lost else row.change
+                )
+                yield row.model_copy(update=self._moved_to(moved[test], change))
+            elif row.change != "lost" or is_lost:
+                yield row
+
+    def _moved_to(self, new_id: str, change: str) -> dict[str, str]:
+        endings = _endings(self.delivered) or {}
+        return {
+            "moved_to": file_of(new_id),
+            "delivered": endings[new_id],
+            "change": change,
         }
-    return tuple(
-        sorted(rows.values(), key=lambda item: order.index(item.change))[:_MOST_TESTS]
-    )
 
+    def _tests(self) -> list[str]:
+        """Return the tests of all results."""
+        tests: dict[str, None] = {}
+        for result in (self.start, self.delivered, self.original):
+            tests.update(dict.fromkeys(_endings(result) or ()))
+        # A file that could not be collected in one of them has its tests in another.
+        files = {file_of(test) for test in tests if "::" in test}
+        return [test for test in tests if test not in files]
 
-def _changed_tests(
-    start: ValidatorResult | None,
-    delivered: ValidatorResult,
-    original: ValidatorResult | None,
-) -> Iterator[ChangedTest]:
-    """Yield the tests of one validator whose result depends on whose checks run."""
-    gone = gone_tests(start, delivered) | gone_tests(original, delivered, start)
-    moved = moved_tests(start, delivered)
-    endings = [_endings(one) for one in (start, delivered, original)]
-    tests = dict.fromkeys(test for one in endings if one is not None for test in one)
-    files = {file_of(test) for test in tests if "::" in test}
-    for test in tests:
-        if (
-            test in files
-        ):  # it could not be collected on one of the sides; its tests say so
-            continue
-        before, now, other = (
-            None if one is None else one.get(test, ABSENT) for one in endings
-        )
-        if (
-            other == ABSENT
-            and before not in (None, ABSENT)
-            and now not in (None, ABSENT)
-            and endings[2] is not None
-        ):
-            other = endings[2].get(file_of(test), ABSENT)
-        row = _changed_test(test, before, now, other)
-        if row is None or (
-            test in moved.values() and row.change in ("added", "changed")
-        ):
-            continue
-        if test in moved:
-            has_original = (
-                row.change == "lost" and row.original != ABSENT and test not in gone
-            )
-            about = {
-                "moved_to": file_of(moved[test]),
-                "delivered": (endings[1] or {})[moved[test]],
-            }
-            yield row.model_copy(
-                update={**about, "change": "changed" if has_original else row.change}
-            )
-        elif row.change != "lost" or row.original == ABSENT or test in gone:
-            yield row
+    def _changed_test(self, test: str) -> ChangedTest | None:
+        start = _ending(self.start, test)
+        delivered = _ending(self.delivered, test)
+        original = _ending(self.original, test)
+        exists = start not in (None, ABSENT) and delivered not in (None, ABSENT)
+        if original == ABSENT and exists:
+            # Its file may not have been collected with the original checks.
+            original = _ending(self.original, file_of(test))
+        return _changed_test(test, start, delivered, original)
 
 
 def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
     return None if result is None or result.tests is None else result.tests.endings
 
 
+def _ending(result: ValidatorResult | None, test: str) -> str | None:
+    """Return how a test ended; None where no tests are known."""
+    endings = _endings(result)
+    return None if endings is None else endings.get(test, ABSENT)
+
+
 def _changed_test(
     test: str, start: str | None, delivered: str | None, original: str | None
 ) -> ChangedTest | None:
-    """Return the row of a test; an ending is None where no tests are known. None if it is the same everywhere."""
-    later = [ending for ending in (delivered, original) if ending is not None]
+    """Return the row of a test; None if it is the same everywhere.
+
+    An ending is None where no tests are known.
+    """
+    later = {delivered, original} - {None}
     change: Literal["lost", "skipped", "red", "changed", "added"]
     if start not in (None, ABSENT) and ABSENT in later:
         change = "lost"
@@ -354,7 +392,7 @@ def _changed_test(
         change = "red"
     elif original == ABSENT and delivered != ABSENT:
         change = "added"
-    elif delivered != original and None not in (delivered, original):
+    elif len(later) == 2:
         change = "changed"
     else:
         return None
@@ -367,42 +405,50 @@ def _changed_test(
     )
 
 
+def _all_endings(results: Iterable[ValidatorResult]) -> dict[str, str]:
+    """Return how each test of several results ended."""
+    endings: dict[str, str] = {}
+    for result in results:
+        endings.update(_endings(result) or {})
+    return endings
+
+
 def with_endings_on_start(
     tests: Sequence[ChangedTest], on_start: Sequence[ValidatorResult]
 ) -> tuple[ChangedTest, ...]:
     """Return the tests with their endings on the source of the start."""
-    known = [
-        endings for result in on_start if (endings := _endings(result)) is not None
-    ]
-    if not known:
+    if all(_endings(result) is None for result in on_start):
         return tuple(tests)
-    endings = {test: ending for one in known for test, ending in one.items()}
+    endings = _all_endings(on_start)
     return tuple(
-        item.model_copy(update={"on_start": endings.get(item.delivered_name, ABSENT)})
-        for item in tests
+        row.model_copy(update={"on_start": endings.get(row.delivered_name, ABSENT)})
+        for row in tests
     )
 
 
 def fixes_failure(
     case: CheckedChanges, delivered: Sequence[ValidatorResult]
 ) -> bool | None:
-    """Return whether a test passes that failed at a green baseline; None if none failed there.
+    """Return whether a test passes that failed at a green baseline.
 
-    A baseline with failures is green where `known_failures` says so.
+    Return None if none failed there. A baseline with failures is green where
+    `known_failures` says so.
     """
-    failed = {
-        (start.name, test)
-        for start in case.start.values()
-        for test, ending in (_endings(start) or {}).items()
-        if start.passed and ending == "failed"
-    }
-    passed = {
-        (now.name, test)
-        for now in delivered
-        for test, ending in (_endings(now) or {}).items()
-        if ending == "passed"
-    }
-    return not failed.isdisjoint(passed) if failed else None
+    green = [start for start in case.start.values() if start.passed]
+    failed = set(_tests_with(green, "failed"))
+    if not failed:
+        return None
+    return not failed.isdisjoint(_tests_with(delivered, "passed"))
+
+
+def _tests_with(
+    results: Iterable[ValidatorResult], wanted_ending: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the validator and the id of each test that ended like this."""
+    for result in results:
+        for test, ending in (_endings(result) or {}).items():
+            if ending == wanted_ending:
+                yield result.name, test
 
 
 def added_test_fails(
@@ -410,94 +456,96 @@ def added_test_fails(
     delivered: Sequence[ValidatorResult],
     on_start: Sequence[ValidatorResult],
 ) -> bool | None:
-    """Return whether a test that was added fails on the source of the start; None if no test was added."""
+    """Return whether a test that was added fails on the source of the start.
+
+    Return None if no test was added.
+    """
     added: set[str] = set()
-    is_known = True
+    knows_all = True
     for result in filter(has_tests, delivered):
         before, after = _endings(case.start.get(result.name)), _endings(result)
         if before is None or after is None:
-            is_known = False
+            knows_all = False
         else:
             added |= after.keys() - before.keys()
-    if not added and (
-        is_known or not any(item.kind == "test" for item in case.changes)
-    ):
+    changes_tests = any(item.kind == "test" for item in case.changes)
+    if not added and (knows_all or not changes_tests):
         return None
-    endings = {
-        test: ending
-        for result in on_start
-        for test, ending in (_endings(result) or {}).items()
-    }
-    is_green = all(result.passed for result in on_start)
-    return not is_green and (
-        not is_known
-        or any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added)
-    )
+    if all(result.passed for result in on_start):
+        return False
+    endings = _all_endings(on_start)
+    fails = any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added)
+    return fails or not knows_all
 
 
 def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
-    """Return whether the originals are red for a threshold alone, which the agent's versions of tests may reach."""
+    """Return whether the originals are red for a threshold alone.
+
+    The agent's versions of tests may reach it.
+    """
     changes_tests = any(
         _is_test_file(item) and item.change == "changed" for item in case.put_back("B")
     )
-    reds = [
-        [result for result in runs[side] if not result.passed] for side in case.sides
-    ]
-    return (
-        not case.strict
-        and changes_tests
-        and any(
-            red and all(result.suite.below_threshold for result in red) for red in reds
-        )
-    )
+    if case.strict or not changes_tests:
+        return False
+    for side in case.sides:
+        red = [result for result in runs[side] if not result.passed]
+        if red and all(result.suite.below_threshold for result in red):
+            return True
+    return False
 
 
 def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
     """Return what weakens a completion that rests on a side."""
     labels: list[str] = []
-    if allowed := [item.path for item in case.changes if item.allowed and item.rule]:
+    allowed = [item.path for item in case.changes if item.allowed and item.rule]
+    if allowed:
         labels.append(Label.CHECKS_CHANGED.about(some(allowed)))
     if side == "O":
-        labels.append(
-            Label.RESTS_ON_FILES.about(some([item.path for item in case.unprotected]))
-        )
+        files = [item.path for item in case.unprotected]
+        labels.append(Label.RESTS_ON_FILES.about(some(files)))
     if side == "T":
         tests = [item.path for item in case.put_back("B") if _is_test_file(item)]
         labels.append(Label.RESTS_ON_TESTS.about(some(tests)))
     original = _by_name(runs[side])
-    removed = sum(
-        removed_tests((case.start.get(one.name), original.get(one.name)), one)
-        for one in runs["M"]
-    )
+    removed = 0
+    for result in runs["M"]:
+        earlier = (case.start.get(result.name), original.get(result.name))
+        removed += removed_tests(earlier, result)
     if removed:
         labels.append(Label.TESTS_REMOVED.about(str(removed)))
-    if side != "M" and (differ := _differing_checks(case, runs, side)):
-        labels.append(Label.CHECKS_DIFFER.about(some(differ)))
-    for now in runs[side]:
-        labels += suite_labels(case.start.get(now.name), now)
+    differing = _differing_checks(case, runs, side)
+    if differing:
+        labels.append(Label.CHECKS_DIFFER.about(some(differing)))
+    for result in runs[side]:
+        labels += suite_labels(case.start.get(result.name), result)
     return tuple(dict.fromkeys(labels))
 
 
 def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]:
-    """Return the paths of changed configuration and scripts, and of tests where names alone tell what was removed."""
+    """Return the paths of changed checks of which nothing else is known.
+
+    These are configuration and scripts, and tests where names alone tell what was
+    removed.
+    """
+    if side == "M":
+        return []
     original = _by_name(runs[side])
-    known = compared = True
     results = [result for result in runs["M"] if has_tests(result)]
-    for now in results:
-        other = original.get(now.name)
-        known = (
-            known
-            and knows_tests(now)
-            and (knows_tests(case.start.get(now.name)) or knows_tests(other))
-        )
-        compared = compared and other is not None and has_tests(other)
-    differing_paths = []
+    # Whether all tests are known by their ids, and whether they are counted at least.
+    knows_ids = has_counts = bool(results)
+    for result in results:
+        other = original.get(result.name)
+        knows_earlier = knows_tests(case.start.get(result.name)) or knows_tests(other)
+        knows_ids = knows_ids and knows_tests(result) and knows_earlier
+        has_counts = has_counts and other is not None and has_tests(other)
+    paths: list[str] = []
     for item in case.put_back("O"):
         if item.kind in ("configuration", "script"):
-            differing_paths.append(item.path)
+            paths.append(item.path)
         elif item.kind == "test" and item.change != "new" and side != "T":
-            is_counted = bool(results) and (
-                known or (compared and item.change == "changed")
-            )
-            differing_paths += [] if is_counted else [item.path]
-    return differing_paths
+            # A deleted file cannot be counted.
+            is_counted = has_counts and item.change == "changed"
+            if not (knows_ids or is_counted):
+                paths.append(item.path)
+    return paths

@@ -27,7 +27,7 @@ from goalrunner.core.errors import GoalError
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.files import sync_folder, write_whole
 from goalrunner.records.removal import remove
-from goalrunner.snapshots.objects import raw
+from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system import processes

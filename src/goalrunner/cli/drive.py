@@ -141,7 +141,7 @@ def _is_set(environ: Mapping[str, str], name: str) -> bool:
 
 def workspace_state(workspace: str) -> str:
     """Return the state of a workspace in git: "git, clean"."""
-    from goalrunner.snapshots.git import describe
+    from goalrunner.snapshots.repositories import describe
 
     return describe(Path(workspace))
 

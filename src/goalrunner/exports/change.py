@@ -16,9 +16,10 @@ from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.git import Repository, enclosing, git_environment, git_program
-from goalrunner.snapshots.objects import printable_path, raw
-from goalrunner.snapshots.repositories import Start
+from goalrunner.snapshots.git import git_environment, git_program
+from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.paths import printable_path, raw
+from goalrunner.snapshots.repositories import Repository, enclosing
 
 _PATCH = (
     *(

@@ -20,7 +20,7 @@ from goalrunner.judge.excerpt import OVERHEAD, TOKEN, fence, inert, price_in_byt
 from goalrunner.judge.json_reader import UnreadableReplyError, only_object
 from goalrunner.judge.prompt_text import AuditForm, object_schema
 from goalrunner.judge.text_matching import OutputText, forms_of
-from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.paths import printable_path
 
 REVIEWS = 2
 """Reviews by the judge in one run; then a person decides."""

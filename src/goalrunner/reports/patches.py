@@ -19,7 +19,7 @@ from goalrunner.reports.layout import (
     printable,
     table,
 )
-from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.paths import printable_path
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _HEADER = "diff --git "

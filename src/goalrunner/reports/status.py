@@ -254,7 +254,7 @@ def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterato
     """Yield the commands that show the change of a complete run and make a branch of it; without a commit, a patch."""
     if not (outcome.passed and outcome.changes and outcome.changes.files):
         return
-    from goalrunner.snapshots.repositories import Start  # slow, and not for a list
+    from goalrunner.snapshots.ignore_rules import Start  # slow, and not for a list
 
     start = state.base if state is not None else None
     folder = outcome.run_path

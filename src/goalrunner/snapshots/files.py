@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from goalrunner.snapshots.objects import Entry, printable_path
+from goalrunner.snapshots.objects import Entry
+from goalrunner.snapshots.paths import printable_path
 
 LARGE = 50_000_000
 """Bytes; a larger file is hashed, not stored."""

@@ -14,13 +14,8 @@ from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.observation import Change, DiffStat, Snapshot
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import (
-    Entry,
-    EntryPair,
-    object_id,
-    printable_path,
-    raw,
-)
+from goalrunner.snapshots.objects import Entry, EntryPair, object_id
+from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.patterns import Patterns
 
 _PATCH = (

@@ -1,4 +1,4 @@
-"""The states of the git repositories of a workspace, and the ignore rules at the start of a run."""
+"""The git repositories in and around a workspace: where they are, and their state."""
 
 from __future__ import annotations
 
@@ -7,22 +7,159 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import translate
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.records.files import write_whole
-from goalrunner.snapshots.git import Git, Repository, content, enclosing, repository_at
-from goalrunner.snapshots.objects import printable_path
+from goalrunner.snapshots.git import Git, ask_git
+from goalrunner.snapshots.paths import printable_path
+
+_LARGEST = 64_000_000
+"""Bytes that are read of a file."""
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository."""
+
+    root: Path
+    """An absolute path."""
+    git_dir: Path
+    common: Path
+    """The folder that its worktrees share."""
+
+    @property
+    def index(self) -> Path:
+        return self.git_dir / "index"
+
+    def changed_since(self, time: int) -> int:
+        """Return when HEAD, its log or the index changed last (ns, ctime).
+
+        Return 0 if that was before `time`.
+        """
+        latest = 0
+        for path in (self.git_dir / "HEAD", self.git_dir / "logs" / "HEAD", self.index):
+            with contextlib.suppress(OSError):
+                latest = max(latest, path.lstat().st_ctime_ns)
+        return latest if latest >= time else 0
+
+
+def repository_at(folder: Path) -> Repository | None:
+    """Return the repository in this folder; None if there is none.
+
+    Its `.git` is a folder, or a file that names one.
+    """
+    git_dir = folder / ".git"
+    try:
+        if not git_dir.is_dir():
+            text = content(git_dir)
+            if not text.startswith(b"gitdir: "):
+                return None
+            target = text.removeprefix(b"gitdir: ").rstrip(b"\r\n")
+            git_dir = folder / os.fsdecode(target)
+        head = git_dir / "HEAD"
+        if not head.is_symlink() and not head.is_file():
+            return None
+        common = git_dir
+        shared = content(git_dir / "commondir").strip()
+        if shared:
+            common = git_dir / os.fsdecode(shared)
+        if not (common / "objects").is_dir():
+            return None
+    except (OSError, ValueError):
+        return None
+    return Repository(folder, git_dir, common)
+
+
+def enclosing(workspace: Path) -> Repository | None:
+    """Return the repository that contains the workspace, or whose root it is."""
+    for folder in (workspace, *workspace.parents):
+        repository = repository_at(folder)
+        if repository is not None:
+            return repository
+    return None
+
+
+def content(path: Path | str) -> bytes:
+    """Return the content of a regular file, at most 64 MB.
+
+    Return nothing if it is missing, unreadable or no regular file.
+    """
+    try:
+        # Without O_NONBLOCK, opening a pipe would wait.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return b""
+            return file.read(_LARGEST)
+    except (OSError, ValueError):
+        return b""
+
+
+_NEW_GOAL_FILE = re.compile(rb"\?\? (?:.*/)?goal\.toml\Z")
+"""An entry of `git status` in its porcelain format."""
+
+
+def describe(
+    path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0
+) -> str:
+    """Return in words whether a folder is in a repository, and whether it is clean.
+
+    The words are "git, clean", "git, uncommitted changes", "git" if git did not answer
+    in time, or "no git". A goal file that is not in git yet, as `goal init` writes it,
+    is no change. The folder is not changed, and filters of its repository do not run.
+    """
+    call = partial(
+        ask_git,
+        path,
+        environ=os.environ if environ is None else environ,
+        timeout=timeout,
+    )
+    _, names, _ = call(
+        "config",
+        "--name-only",
+        "-z",
+        "--get-regexp",
+        r"^filter\..*\.(clean|process|required)$",
+    )
+    # An empty command is no filter, and a required filter may not be missing.
+    without_filters: dict[str, str] = {}
+    for name in os.fsdecode(names).split("\0")[:-1]:
+        without_filters[name] = "false" if name.endswith(".required") else ""
+    code, output, _ = call(
+        "status",
+        "--porcelain",
+        "-z",
+        "--untracked-files=normal",
+        "--ignore-submodules=all",
+        "--",
+        ".",
+        settings=without_filters,
+    )
+    if code == 0:
+        for entry in output.split(b"\0"):
+            if entry and not _NEW_GOAL_FILE.match(entry):
+                return "git, uncommitted changes"
+        return "git, clean"
+    # Git is missing, too slow, or refuses the folder of another user.
+    folders = (path.absolute(), *path.absolute().parents)
+    is_inside = any((folder / ".git").exists() for folder in folders)
+    return "git" if is_inside else "no git"
 
 
 class RepositoryStates:
-    """Computes hashes of repositories; an index is read again only if its file changed."""
+    """Computes hashes of repositories.
+
+    An index is read again only if its file changed.
+    """
 
     def __init__(self, git: Git) -> None:
         self._git = git
-        self._known: dict[Path, tuple[object, bytes]] = {}
+        self._indexes: dict[Path, tuple[object, bytes]] = {}
+        """The signature of each index file, and the hash of what is staged."""
 
     async def state(self, repository: Repository) -> str:
         """Return the hash of HEAD, refs and index."""
@@ -31,29 +168,33 @@ class RepositoryStates:
         return digest.hexdigest()
 
     async def _index(self, repository: Repository) -> bytes:
-        """Return a hash of what is staged, without the times that `git status` refreshes."""
-        mark, staged = None, b""
-        with contextlib.suppress(OSError):  # git never rewrites an index in place
+        """Return a hash of what is staged.
+
+        The times in the index, which `git status` refreshes, do not change it.
+        """
+        signature, staged = None, b""
+        # Git never rewrites an index in place, so each one has another inode or time.
+        with contextlib.suppress(OSError):
             info = repository.index.lstat()
-            mark = info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
-        known = self._known.get(repository.index)
-        if known and mark and known[0] == mark:
-            return known[1]
-        if mark:
+            signature = info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+        earlier = self._indexes.get(repository.index)
+        if earlier and signature and earlier[0] == signature:
+            return earlier[1]
+        if signature:
             answer = await self._git.run(
                 "ls-files", "--stage", "-z", index=repository.index
             )
-            # An index in another format (split, SHA-256) is hashed as a file.
-            staged = (
-                answer.output
-                if answer.code == 0
-                else await asyncio.to_thread(content, repository.index)
-            )
-        self._known[repository.index] = mark, hashlib.sha256(staged).digest()
-        return self._known[repository.index][1]
+            staged = answer.output
+            if answer.code != 0:
+                # An index in another format (split, SHA-256) is hashed as a file.
+                staged = await asyncio.to_thread(content, repository.index)
+        digest = hashlib.sha256(staged).digest()
+        self._indexes[repository.index] = signature, digest
+        return digest
 
 
 def _refs(repository: Repository) -> bytes:
+    """Return the refs of a repository, without those of its remotes."""
     head = repository.git_dir / "HEAD"
     target = os.fsencode(os.readlink(head)) if head.is_symlink() else content(head)
     refs: dict[bytes, bytes] = {}
@@ -61,163 +202,58 @@ def _refs(repository: Repository) -> bytes:
         value, _, name = line.partition(b" ")
         if name and not value.startswith((b"#", b"^")):
             refs[name] = value
-    for place in (repository.common, repository.git_dir):
-        for folder, _, files in os.walk(place / "refs"):
-            paths = [Path(folder, file) for file in files]
-            refs |= {
-                os.fsencode(path.relative_to(place)): content(path).strip()
-                for path in paths
-            }
-    listed = [
-        name + b" " + value
-        for name, value in sorted(refs.items())
-        if not name.startswith(b"refs/remotes/")
-    ]
-    return b"\n".join(
-        [
-            target.strip(),
-            content(repository.common / "reftable" / "tables.list"),
-            *listed,
-        ]
-    )
+    # A ref that is a file of its own takes precedence over a packed one.
+    for folder in (repository.common, repository.git_dir):
+        refs.update(_loose_refs(folder))
+    lines = [target.strip(), content(repository.common / "reftable" / "tables.list")]
+    for name, value in sorted(refs.items()):
+        # `git fetch` changes these, and it is no work.
+        if not name.startswith(b"refs/remotes/"):
+            lines.append(name + b" " + value)
+    return b"\n".join(lines)
 
 
-def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
-    """Yield the rules of an ignore file as git reads it: `!` or nothing, a pattern, and whether its folder binds it."""
-    for given in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
-        line = given.removesuffix(b"\r")
-        while line.endswith(b" ") and not line.endswith(b"\\ "):
-            line = line[:-1]
-        pattern = line.removeprefix(b"!")
-        if not line.startswith(b"#") and pattern.strip(b"/"):
-            yield (
-                line[: len(line) - len(pattern)],
-                pattern,
-                b"/" in pattern.rstrip(b"/"),
-            )
-
-
-def below(text: bytes, folder: bytes) -> list[bytes]:
-    """Return the lines of an ignore file in `folder` (relative to the workspace) as lines for the whole workspace."""
-    if not folder:
-        return [sign + pattern for sign, pattern, _ in _rules(text)]
-    base = b"/" + literal(folder) + b"/"
-    return [
-        sign + base + (pattern.removeprefix(b"/") if is_bound else b"**/" + pattern)
-        for sign, pattern, is_bound in _rules(text)
-    ]
-
-
-def above(text: bytes, way: Sequence[bytes]) -> list[bytes]:
-    """Return the lines of an ignore file in a parent folder for the workspace; `way` are the folders in between."""
-    lines: list[bytes] = []
-    for sign, pattern, is_bound in _rules(text):
-        rests = _rests(pattern.removeprefix(b"/").split(b"/"), way) if is_bound else []
-        lines += (
-            [sign + b"/" + b"/".join(rest) for rest in rests]
-            if is_bound
-            else [sign + pattern]
-        )
-    return lines
-
-
-def literal(path: bytes) -> bytes:
-    """Return a pattern that matches exactly this path; line breaks match any character."""
-    return re.sub(rb"[\n\r]", b"?", re.sub(rb"([*?\[\]\\])", rb"\\\1", path))
-
-
-def _rests(pattern: Sequence[bytes], way: Sequence[bytes]) -> list[Sequence[bytes]]:
-    """Return what is left of a pattern after the folders of the way; several with `**`."""
-    if not way or not pattern:
-        return [pattern] if any(pattern) and not way else []
-    if pattern[0] == b"**":
-        return [*_rests(pattern[1:], way), *_rests(pattern, way[1:])]
-    # With git's `[^a]` and `\x`.
-    text = re.sub(
-        r"\\(.)",
-        lambda found: f"[{found[1]}]",
-        pattern[0].decode("latin-1").replace("[^", "[!"),
-    )
-    return (
-        _rests(pattern[1:], way[1:])
-        if re.match(translate(text), way[0].decode("latin-1"))
-        else []
-    )
-
-
-class Start:
-    """The saved ignore rules of a run, in a folder of their own, which a resumed run reads again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.rules = folder / "ignore"
-        """The file of ignore patterns."""
-
-    @property
-    def frozen(self) -> bool:
-        return self.rules.is_file() and (self.folder / "tracked").is_file()
-
-    def write(self, lines: list[bytes], commit: str) -> None:
-        """Save the patterns, and the commit that is checked out; empty without one. Raise OSError."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self.rules, b"".join(line + b"\n" for line in lines), lasting=False)
-        write_whole(self.folder / "commit", f"{commit}\n".encode(), lasting=False)
-
-    def write_tracked(self, paths: list[bytes]) -> None:
-        """Save the ignored paths that the user's repositories track; to be called last. Raise OSError."""
-        write_whole(
-            self.folder / "tracked",
-            b"".join(path + b"\0" for path in paths),
-            lasting=False,
-        )
-
-    @property
-    def commit(self) -> str | None:
-        """The commit that was checked out; empty without one, None if that was not saved."""
-        with contextlib.suppress(OSError):
-            return (self.folder / "commit").read_text().strip()
-        return None
-
-    def tracked(self) -> frozenset[bytes]:
-        """Return the ignored paths that the user's repositories track. Raise OSError."""
-        return frozenset((self.folder / "tracked").read_bytes().split(b"\0")[:-1])
+def _loose_refs(folder: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the name and the value of each ref that is a file of its own."""
+    for parent, _, names in os.walk(folder / "refs"):
+        for name in names:
+            path = Path(parent, name)
+            yield os.fsencode(path.relative_to(folder)), content(path).strip()
 
 
 async def head_of(git: Git) -> str:
-    """Return the commit that is checked out in the repository around the workspace; empty without one."""
-    found = enclosing(git.workspace)
-    if found is None:
+    """Return the commit that is checked out around the workspace; empty without one."""
+    repository = enclosing(git.workspace)
+    if repository is None:
         return ""
     answer = await git.run(
-        "rev-parse", "--verify", "--quiet", "HEAD", repository=found.git_dir
+        "rev-parse", "--verify", "--quiet", "HEAD", repository=repository.git_dir
     )
     return answer.output.decode().strip() if answer.code == 0 else ""
 
 
 async def committed_paths(git: Git, commit: str) -> Mapping[str, str] | None:
-    """Return mode and blob of each file of a commit below the workspace, by its path in the workspace.
+    """Return mode and blob of each file of a commit below the workspace.
 
-    None if the workspace is in no repository, or ignored there; empty if the commit is, or cannot be read.
+    They are given by the path in the workspace. Return None if the workspace is in no
+    repository, or ignored there; nothing if the commit is empty, or cannot be read.
     """
     repository = repository_at(git.workspace) or await parent_of(git)
     if repository is None:
         return {} if commit else None
     if not commit:
         return {}
-    inside = os.path.relpath(git.workspace, repository.root)
-    folder = b"" if inside == "." else os.fsencode(f"{inside}/")
-    listing = (
-        "ls-tree",
-        "-r",
-        "-z",
-        "--full-tree",
-        commit,
-        *(("--", folder) if folder else ()),
-    )
+    listing: list[str | bytes] = ["ls-tree", "-r", "-z", "--full-tree", commit]
+    folder = b""
+    if git.workspace != repository.root:
+        inside = os.path.relpath(git.workspace, repository.root)
+        folder = os.fsencode(f"{inside}/")
+        listing += ["--", folder]
     answer = await git.run(*listing, repository=repository.git_dir)
-    rows = answer.output.split(b"\0")[:-1] if answer.code == 0 else []
+    if answer.code != 0:
+        return {}
     paths: dict[str, str] = {}
-    for row in rows:
+    for row in answer.output.split(b"\0")[:-1]:
         about, _, path = row.partition(b"\t")
         mode, _, blob = about.decode().split(" ")
         paths[printable_path(path.removeprefix(folder))] = f"{mode} {blob}"
@@ -225,129 +261,62 @@ async def committed_paths(git: Git, commit: str) -> Mapping[str, str] | None:
 
 
 async def parent_of(git: Git) -> Repository | None:
-    """Return the repository that contains the workspace as a folder; None if it ignores that folder."""
-    found = enclosing(git.workspace)
-    if found is None or found.root == git.workspace:
+    """Return the repository that contains the workspace as a folder.
+
+    Return None if it ignores that folder.
+    """
+    repository = enclosing(git.workspace)
+    if repository is None or repository.root == git.workspace:
         return None
-    path = b"./" + os.fsencode(git.workspace.relative_to(found.root))
+    path = b"./" + os.fsencode(git.workspace.relative_to(repository.root))
     answer = await git.run(
         "check-ignore",
         "-q",
         "--no-index",
         "--",
         path,
-        tree=found.root,
-        repository=found.git_dir,
+        tree=repository.root,
+        repository=repository.git_dir,
     )
-    return found if answer.code == 1 else None
-
-
-async def ignore_rules(
-    git: Git, parent: Repository | None, home: Path
-) -> tuple[list[bytes], list[Repository]]:
-    """Return the lines of all current ignore files, the strongest last, and the repositories in the workspace."""
-    answer = await git.ask(
-        *(
-            "ls-files",
-            "--others",
-            "--ignored",
-            "--directory",
-            "--exclude-per-directory=.gitignore",
-            "-z",
-        ),
-        tree=git.workspace,
-        index=git.store / "none",
-    )
-    closed = frozenset(
-        path.rstrip(b"/") for path in answer.split(b"\0") if path.endswith(b"/")
-    )
-    lines = _from_above(git.workspace, parent) if parent else []
-    repositories: list[Repository] = []
-    for folder, names in await asyncio.to_thread(
-        lambda: list(_folders(git.workspace, closed))
-    ):
-        place = git.workspace / os.fsdecode(folder) if names else git.workspace
-        repository = repository_at(place) if b".git" in names else None
-        if repository:
-            repositories.append(repository)
-            # Only its own rules apply to a nested repository.
-            lines += [b"!/" + literal(folder) + b"/**"] if folder else []
-            lines += below(content(repository.common / "info" / "exclude"), folder)
-        if b".gitignore" in names and not (place / ".gitignore").is_symlink():
-            lines += below(content(place / ".gitignore"), folder)
-    if home.is_relative_to(git.workspace):
-        lines.append(
-            b"/" + literal(os.fsencode(home.relative_to(git.workspace))) + b"/"
-        )
-    return lines, repositories
+    # Its exit code is 1 if nothing is ignored.
+    return repository if answer.code == 1 else None
 
 
 async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
-    """Return what the user's repositories track below the workspace. Raise WorkspaceError if git cannot read an index."""
+    """Return what the user's repositories track below the workspace.
+
+    Raise WorkspaceError if git cannot read an index.
+    """
+    workspace = os.fsencode(git.workspace) + b"/"
     paths: set[bytes] = set()
     for repository in repositories:
         if not repository.index.exists():
             continue
-        arguments = ("ls-files", "--cached", "-z")
-        answer = await git.run(*arguments, index=repository.index)
-        if answer.code != 0:  # an index in another format than the store's
-            answer = await git.run(
-                *arguments, index=repository.index, repository=repository.git_dir
-            )
-        if answer.code != 0:
-            words = answer.errors.decode("utf-8", "replace").strip()
-            hint = f"see what `git -C {repository.root} status` says"
-            raise WorkspaceError(
-                f"the index of {repository.root} cannot be read: {words}", hint
-            )
-        listed = answer.output.split(b"\0")[:-1]
+        listed = await _tracked(git, repository)
         if repository.root == git.workspace:
             paths.update(listed)
             continue
-        root, outer = (
-            os.fsencode(repository.root) + b"/",
-            os.fsencode(git.workspace) + b"/",
-        )
-        found = (root + path for path in listed)
-        paths |= {path.removeprefix(outer) for path in found if path.startswith(outer)}
+        root = os.fsencode(repository.root) + b"/"
+        for name in listed:
+            path = root + name
+            if path.startswith(workspace):
+                paths.add(path.removeprefix(workspace))
     return paths
 
 
-def _from_above(workspace: Path, parent: Repository) -> list[bytes]:
-    way = workspace.relative_to(parent.root).parts
-    names = [os.fsencode(name) for name in way]
-    lines = above(content(parent.common / "info" / "exclude"), names)
-    for depth in range(len(way)):
-        lines += above(
-            content(parent.root.joinpath(*way[:depth], ".gitignore")), names[depth:]
+async def _tracked(git: Git, repository: Repository) -> list[bytes]:
+    """Return what a repository tracks, relative to its root. Raise WorkspaceError."""
+    arguments = ("ls-files", "--cached", "-z")
+    answer = await git.run(*arguments, index=repository.index)
+    if answer.code != 0:
+        # The index has another format than the store's.
+        answer = await git.run(
+            *arguments, index=repository.index, repository=repository.git_dir
         )
-    return lines
-
-
-_NAMES = frozenset({b".git", b".gitignore"})
-
-
-def _folders(
-    workspace: Path, closed: frozenset[bytes]
-) -> Iterator[tuple[bytes, frozenset[bytes]]]:
-    """Yield every folder that is not ignored, outer ones first, and which of `_NAMES` it contains."""
-    root = os.fsencode(workspace)
-    waiting = [b""]
-    while waiting:
-        folder = waiting.pop()
-        entries: list[os.DirEntry[bytes]] = []
-        try:
-            with os.scandir(os.path.join(root, folder)) as found:
-                entries += found
-        except OSError as error:
-            if not folder:
-                raise WorkspaceError(
-                    f"{printable_path(root)} cannot be read: {error.strerror}"
-                ) from error
-        yield folder, _NAMES.intersection(entry.name for entry in entries)
-        inner = [
-            entry.name
-            for entry in entries
-            if entry.name != b".git" and entry.is_dir(follow_symlinks=False)
-        ]
-        waiting += {os.path.join(folder, name) for name in inner} - closed
+    if answer.code != 0:
+        message = answer.errors.decode("utf-8", "replace").strip()
+        raise WorkspaceError(
+            f"the index of {repository.root} cannot be read: {message}",
+            f"see what `git -C {repository.root} status` says",
+        )
+    return answer.output.split(b"\0")[:-1]
