@@ -14,6 +14,7 @@ from goalrunner.core.activity import CommandEnded, CommandStarted, Remark
 from goalrunner.core.agent_ports import TextObserver
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import TranscriptRef
+from goalrunner.core.outcome import StopReason
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.live import LiveProgress
@@ -22,7 +23,7 @@ from goalrunner.reports.progress import Progress
 from tests.reports.test_current import Clock
 from tests.reports.test_live import Terminal
 from tests.support import told_run
-from tests.support.told_run import feed, numbered, outcome
+from tests.support.told_run import feed, numbered, outcome, tool_result
 
 
 def test_in_a_pipe_a_long_step_has_a_line_at_its_start_a_heartbeat_and_one_at_its_end() -> (
@@ -287,3 +288,17 @@ def test_the_messages_of_the_built_in_agent_have_no_rows() -> None:
     first = events.RoundStarted(round=1, prompt="first")
     feed(progress, told_run.created(), told_run.started(), first, told_run.message())
     assert "I look" not in stream.getvalue()
+
+
+def test_a_reported_call_that_was_cut_is_the_only_row_that_says_so() -> None:
+    stream = io.StringIO()
+    cut = tool_result("Bash", "make", "interrupted", 5.0, ("interrupted",))
+    seen = cut.observation.model_copy(update={"reported_by": "claude"})
+    ended = events.RunEnded(stop_reason=StopReason.INTERRUPTED, message="interrupted")
+    feed(
+        Progress(stream),
+        events.RoundStarted(round=1, prompt="first"),
+        cut.model_copy(update={"observation": seen}),
+        ended,
+    )
+    assert stream.getvalue().count("interrupted") == 1

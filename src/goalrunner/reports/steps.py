@@ -125,13 +125,9 @@ def step_after(
             return replace(_AGENT) if is_working else None
         case events.ToolCalled():
             return call_step(event.tool, event.summary, state.workspace)
-        case events.ToolResultRecorded() if event.observation.source == REPLAY:
-            return before  # a part of the audit
-        case (
-            events.RoundStarted()
-            | events.ToolResultRecorded()
-            | events.RefinementStarted()
-        ):
+        case events.ToolResultRecorded():
+            return _step_after_result(event, before)
+        case events.RoundStarted() | events.RefinementStarted():
             return _AGENT
         case events.MessageRecorded() if event.role == "user" or is_continuing(before):
             return _AGENT
@@ -154,6 +150,18 @@ def step_after(
             return None
         case _:
             return before
+
+
+def _step_after_result(
+    event: events.ToolResultRecorded, before: StepLine | None
+) -> StepLine | None:
+    """Return the step that runs after a tool call."""
+    seen = event.observation
+    if seen.source == REPLAY:
+        return before  # a part of the audit
+    # The calls of an external agent that are open when its turn is cut have this fact.
+    is_cut = bool(seen.reported_by) and "interrupted" in seen.facts
+    return None if is_cut else _AGENT
 
 
 def event_lines(
