@@ -11,9 +11,9 @@ from goalrunner.core.activity import Activity, RetryScheduled, context_with
 from goalrunner.core.errors import ModelError, ProviderUnavailable
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import LLM, Reply, client
-from goalrunner.llm.client import Request
 from goalrunner.llm.failure import FailureKind, ProviderFailure
-from goalrunner.llm.provider import RequestForm
+from goalrunner.llm.request_form import RequestForm
+from goalrunner.llm.requests import Request
 
 
 class Attempts(LLM):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.client import Draft, ToolCall
+from goalrunner.llm.requests import Draft, ToolCall
 
 
 def _draft(*calls: tuple[int, str, str, str]) -> Draft:

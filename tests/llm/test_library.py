@@ -156,12 +156,12 @@ class FullDisk:
             sys.meta_path.remove(self)
             raise OSError("no space left")
 sys.meta_path.insert(0, FullDisk())
-from goalrunner.llm import library
+from goalrunner.llm import library, prices
 try:
     library.litellm()
 except OSError as error:
     print(error)
-print(library.context_window(library.litellm(), "openai/gpt-4o") is not None)
+print(prices.context_window(library.litellm(), "openai/gpt-4o") is not None)
 """
     assert _run(code, tmp_path) == "no space left\nTrue\n"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.llm.client import object_arguments
-from goalrunner.llm.provider import sendable
+from goalrunner.llm.request_form import sendable
+from goalrunner.llm.requests import object_arguments
 
 CALLS = [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import pytest
 
 from goalrunner.core.outcome import Usage
-from goalrunner.llm.client import Draft, Request, ToolCall
-from goalrunner.llm.library import measure, own_prices, price_of
+from goalrunner.llm.prices import measure, own_prices, price_of
+from goalrunner.llm.requests import Draft, Request, ToolCall
 
 REQUEST = Request(({"role": "user", "content": "x" * 100},))
 

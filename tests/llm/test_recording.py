@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import Reply, ToolCall, new_tape
-from goalrunner.llm.outside import read_script
+from goalrunner.llm.scripted import read_script
 
 
 def test_a_reply_is_one_line_without_secrets(tmp_path: Path) -> None:

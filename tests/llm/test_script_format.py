@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import GoalError
 from goalrunner.llm import LLM
-from goalrunner.llm.outside import read_script
+from goalrunner.llm.scripted import read_script
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:

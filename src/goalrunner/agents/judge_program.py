@@ -47,7 +47,6 @@ from goalrunner.core.outages import outage_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Completion
 from goalrunner.llm import LLM, Tape
-from goalrunner.llm.client import Draft, Request
 from goalrunner.llm.failure import (
     TRANSIENT,
     FailureKind,
@@ -55,6 +54,7 @@ from goalrunner.llm.failure import (
     classify,
     shorten_failure,
 )
+from goalrunner.llm.requests import Draft, Request
 from goalrunner.system.child_environment import child_environment
 from goalrunner.system.event_loop import in_thread
 from goalrunner.system.launcher import ProcessLauncher, program_outside, tail_of

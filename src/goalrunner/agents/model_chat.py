@@ -8,7 +8,7 @@ from typing import Any
 
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import shortened
-from goalrunner.llm.client import object_arguments
+from goalrunner.llm.requests import object_arguments
 
 _NOTE = " to fit the context window"
 _SAVING = 100

@@ -18,7 +18,7 @@ from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.citations import CheckedVerdict, check_verdict
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.judge.verdict_parser import JudgeOutcome
-from goalrunner.llm.outside import is_scripted
+from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
 

@@ -1,47 +1,48 @@
-"""The import of LiteLLM, once and without output, and its table of models with their prices."""
+"""The import of LiteLLM, once and without output."""
 
 from __future__ import annotations
 
 import gc
 import importlib
-import json
 import logging
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from typing import Any
 
-from goalrunner.core.outcome import Usage
-from goalrunner.llm.client import Draft, Request
 from goalrunner.system import owns_process
 
 ENVIRONMENT = {
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else the prices are fetched over the network at import
-    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",  # else these are fetched as well
-    "LITELLM_MODE": "PRODUCTION",  # else a .env in the current folder is loaded, and an agent could redirect the judge
+    # Else the prices are fetched over the network at import.
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    # Else these are fetched as well.
+    "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "true",
+    # Else a .env in the current folder is loaded, and an agent could redirect the
+    # judge.
+    "LITELLM_MODE": "PRODUCTION",
 }
-"""Set during the import; existing values are replaced. In a process of its own, `goal` leaves them set."""
+"""Set during the import; existing values are replaced.
 
-_FILTERED_LOGGERS = (
-    *(
-        "apscheduler.executors.default",
-        "apscheduler.scheduler",
-        "asyncio",
-        "backoff",
-        "httpx",
-        "uvicorn.access",
-    ),
-    "uvicorn.error",
-)
-"""Loggers of other packages to which LiteLLM adds filters early in its import; the filters import the rest of LiteLLM.
-
-They are disabled during the import, because a record that another thread logs meanwhile would make both imports fail.
+In a process of its own, `goal` leaves them set.
 """
 
+# Loggers of other packages to which LiteLLM adds filters early in its import; the
+# filters import the rest of LiteLLM. They are disabled during the import, because a
+# record that another thread logs meanwhile would make both imports fail.
+_FILTERED_LOGGERS = (
+    "apscheduler.executors.default",
+    "apscheduler.scheduler",
+    "asyncio",
+    "backoff",
+    "httpx",
+    "uvicorn.access",
+    "uvicorn.error",
+)
+
+# Providers for which LiteLLM translates messages; the others take OpenAI's format.
 _OWN_PROTOCOL = frozenset(
     {
         "anthropic",
@@ -53,14 +54,13 @@ _OWN_PROTOCOL = frozenset(
         "vertex_ai",
     }
 )
-"""Providers for which LiteLLM translates messages; the others take OpenAI's format."""
 
+# Message and module of warnings about LiteLLM's own code.
 _WARNINGS = (
     ("", r"litellm(\..*)?$"),
     (r".*`ReadOnly` qualifier", ""),
     (r"Pydantic serializer warnings", ""),
 )
-"""Message and module of warnings about LiteLLM's own code."""
 
 _lock = threading.Lock()
 _library: Any = None
@@ -94,7 +94,7 @@ def has_own_protocol(model: str) -> bool:
 
 
 def prepare_for(model: str) -> Any:
-    """Return LiteLLM, with everything imported that the first call of this model needs."""
+    """Return LiteLLM, with everything imported that the first call of a model needs."""
     library = litellm()
     silence_warnings()
     if not has_own_protocol(model):
@@ -105,7 +105,10 @@ def prepare_for(model: str) -> Any:
 
 
 def silence_warnings() -> None:
-    """Hide LiteLLM's warnings, which may be errors in a test. Called before each use: filters may be replaced."""
+    """Hide LiteLLM's warnings, which may be errors in a test.
+
+    Call it before each use: a program may replace the filters.
+    """
     for message, module in _WARNINGS:
         # Python removes an equal filter before it adds one.
         warnings.filterwarnings("ignore", message=message, module=module)
@@ -117,11 +120,11 @@ def _import() -> Any:
             library: Any = importlib.import_module("litellm")
             importlib.import_module("httpcore")
     except BaseException:
-        # Python keeps the submodules that were imported, and with them a later import would fail.
-        for name in [
-            name for name in sys.modules if name.partition(".")[0] == "litellm"
-        ]:
-            del sys.modules[name]
+        # Python keeps the submodules that were imported, and with them a later import
+        # would fail.
+        for name in list(sys.modules):
+            if name.partition(".")[0] == "litellm":
+                del sys.modules[name]
         raise
     return library
 
@@ -142,15 +145,20 @@ def _environment() -> Iterator[None]:
 
 
 def _configure(library: Any) -> None:
-    """Set LiteLLM up for a process that is our own. What must hold in every process is passed with each request."""
+    """Set LiteLLM up for a process that is our own.
+
+    What must hold in every process is passed with each request.
+    """
     library.suppress_debug_info = True
     library.set_verbose = False
     library.telemetry = False
-    # Otherwise LiteLLM fetches some models' tokenizers over the network to count tokens.
+    # Otherwise LiteLLM fetches some models' tokenizers over the network to count
+    # tokens.
     library.disable_hf_tokenizer_download = True
     # LiteLLM's other transport leaves sessions open, which warn at exit.
     library.disable_aiohttp_transport = True
-    # LiteLLM adapts histories that a provider would refuse, such as tool calls without text.
+    # LiteLLM adapts histories that a provider would refuse, such as tool calls without
+    # text.
     library.modify_params = True
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "litellm"):
         logger = logging.getLogger(name)
@@ -160,13 +168,13 @@ def _configure(library: Any) -> None:
 
 @contextmanager
 def _quick_import() -> Iterator[None]:
-    """Import without garbage collection, which takes a third of the import, and without warnings."""
-    enabled = gc.isenabled()
-    loggers = [
-        logger
-        for name in _FILTERED_LOGGERS
-        if not (logger := logging.getLogger(name)).disabled
-    ]
+    """Import without garbage collection, which takes a third of it, and warnings."""
+    was_enabled = gc.isenabled()
+    loggers = []
+    for name in _FILTERED_LOGGERS:
+        logger = logging.getLogger(name)
+        if not logger.disabled:
+            loggers.append(logger)
     gc.disable()
     for logger in loggers:
         logger.disabled = True
@@ -177,120 +185,30 @@ def _quick_import() -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.disabled = False
-        if enabled:
+        if was_enabled:
             if owns_process():
-                # The objects of modules are never freed, so later collections can skip them.
+                # The objects of modules are never freed, so later collections can skip
+                # them.
                 gc.freeze()
             gc.enable()
 
 
 @contextmanager
 def _deferred_models() -> Iterator[None]:
-    """Let pydantic models be built at their first use: for LiteLLM's thousands, this saves a sixth of the import.
+    """Let pydantic models be built at their first use.
 
-    Pydantic's default for that is not public; in a version without it, nothing is deferred.
+    For LiteLLM's thousands, this saves a sixth of the import.
     """
+    # Pydantic's default for that is not public; in a version without it, nothing is
+    # deferred.
     defaults: dict[str, Any] = {}
     if owns_process():
         with suppress(ImportError, AttributeError):
-            defaults = importlib.import_module(
-                "pydantic._internal._config"
-            ).config_defaults
+            config = importlib.import_module("pydantic._internal._config")
+            defaults = config.config_defaults
     before = defaults.get("defer_build")
     defaults["defer_build"] = True
     try:
         yield
     finally:
         defaults["defer_build"] = before
-
-
-PRICE_PARAMS = ("input_cost_per_token", "output_cost_per_token")
-"""Dollars per token, set in `params` for a model that LiteLLM does not know."""
-
-Prices = tuple[float, float]
-
-
-def measure(
-    library: Any, model: str, prices: Prices | None, request: Request, draft: Draft
-) -> Usage:
-    """Return the usage of an answer, as the provider reports it or estimated from the length of the texts."""
-    used, detail = draft.report, draft.detail
-    if used is None or not used.tokens:
-        sent = json.dumps(
-            [*request.messages, *(tool.offer() for tool in request.tools)], default=str
-        )
-        received = draft.text + "".join(
-            call.name + call.arguments for call in draft.calls.values()
-        )
-        # A token has about four characters.
-        used, detail = (
-            Usage(
-                input_tokens=-(-len(sent) // 4), output_tokens=-(-len(received) // 4)
-            ),
-            None,
-        )
-    cost = price_of(library, model, prices, used, detail)
-    return Usage(
-        input_tokens=used.input_tokens, output_tokens=used.output_tokens, cost_usd=cost
-    )
-
-
-def price_of(
-    library: Any, model: str, prices: Prices | None, used: Usage, detail: Any = None
-) -> float | None:
-    """Return US dollars by the given prices or LiteLLM's local table; None without either, or for unknown tokens.
-
-    With the provider's report as `detail`, cached and reasoning tokens are counted at their own prices.
-    """
-    if used.input_tokens is None or used.output_tokens is None:
-        return None
-    if prices is not None:
-        return used.input_tokens * prices[0] + used.output_tokens * prices[1]
-    if not is_priced(library, model):
-        return None
-    more = {} if detail is None else {"usage_object": detail}
-    try:
-        cost = library.cost_per_token(
-            model=model,
-            prompt_tokens=used.input_tokens,
-            completion_tokens=used.output_tokens,
-            **more,
-        )
-        return max(0.0, float(sum(cost)))
-    except Exception:  # LiteLLM raises various errors for what it does not know
-        return None
-
-
-def own_prices(params: Mapping[str, Any]) -> Prices | None:
-    """Return dollars per input and output token as set in `params`; None unless both are numbers."""
-    with suppress(KeyError, TypeError, ValueError):
-        return float(params[PRICE_PARAMS[0]]), float(params[PRICE_PARAMS[1]])
-    return None
-
-
-def is_priced(library: Any, model: str) -> bool:
-    """Return whether LiteLLM's local table has a price for the model, which may be 0."""
-    entry = library.model_cost.get(str(_info(library, model).get("key") or "")) or {}
-    return entry.get("input_cost_per_token") is not None
-
-
-def context_window(library: Any, model: str) -> int | None:
-    """Return the most input tokens in LiteLLM's local table; None if unknown."""
-    info = _info(library, model)
-    limit = info.get("max_input_tokens") or info.get("max_tokens")
-    return int(limit) if limit else None
-
-
-@lru_cache(maxsize=64)
-def _info(library: Any, model: str) -> Mapping[str, Any]:
-    # Cached: LiteLLM takes milliseconds for a model that it does not know, and raises various errors.
-    with suppress(Exception):
-        return dict(library.get_model_info(model))
-    return {}
-
-
-def provider_of(library: Any, model: str) -> str:
-    """Return LiteLLM's name of the provider; empty if it knows none."""
-    with suppress(Exception):  # LiteLLM raises various errors; the request reports them
-        return str(library.get_llm_provider(model)[1])
-    return ""

@@ -1,4 +1,4 @@
-"""Requests to real models through LiteLLM, and its replies."""
+"""Models of providers, called through LiteLLM."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import asyncio
 import inspect
 import os
 import weakref
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-from goalrunner.core.agent_ports import Message
 from goalrunner.core.outcome import Usage
 from goalrunner.llm import library as lazy
-from goalrunner.llm.client import LLM, Draft, Reply, Request
+from goalrunner.llm.client import LLM
 from goalrunner.llm.endpoints import (
     FALLBACK_BASE,
     find_endpoint,
@@ -22,8 +21,8 @@ from goalrunner.llm.endpoints import (
     refuse_missing_key,
     refuse_unknown_provider,
 )
-from goalrunner.llm.failure import Endpoint, FailureKind, ProviderFailure, failure_from
-from goalrunner.llm.library import (
+from goalrunner.llm.failure import FailureKind, ProviderFailure, failure_from
+from goalrunner.llm.prices import (
     PRICE_PARAMS,
     context_window,
     is_priced,
@@ -31,6 +30,8 @@ from goalrunner.llm.library import (
     own_prices,
     price_of,
 )
+from goalrunner.llm.request_form import RequestForm, sendable
+from goalrunner.llm.requests import Draft, Reply, Request
 
 _closers: weakref.WeakKeyDictionary[
     asyncio.AbstractEventLoop, AsyncGenerator[None, None]
@@ -38,10 +39,11 @@ _closers: weakref.WeakKeyDictionary[
 
 
 async def close_with_loop(library: Any) -> None:
-    """Close LiteLLM's clients of the running loop when `asyncio.run` (or a Runner) ends it."""
+    """Close LiteLLM's clients of the running loop when `asyncio.run` ends it."""
     loop = asyncio.get_running_loop()
     if loop not in _closers:
-        # A loop closes its open async generators when it ends. It has no other hook for its end.
+        # A loop closes its open async generators when it ends. It has no other hook for
+        # its end.
         _closers[loop] = _closer(library)
         await anext(_closers[loop])
 
@@ -51,114 +53,35 @@ async def _closer(library: Any) -> AsyncGenerator[None, None]:
         yield
     finally:
         clients: list[Any] = []
-        with suppress(Exception):  # a later version of LiteLLM may have other names
-            cache = library.in_memory_llm_clients_cache
-            # The key of a client ends with the number of its loop.
-            ending = cache.update_cache_key_with_event_loop("")
-            keys = [
-                key for key in cache.cache_dict if ending and str(key).endswith(ending)
-            ]
-            clients = [cache.cache_dict.pop(key) for key in keys]
-            if vars(library).get("module_level_aclient") in clients:
-                # Streams of some providers use it in all loops, so the next loop must make its own.
-                del library.module_level_aclient
+        # A later version of LiteLLM may have other names.
+        with suppress(Exception):
+            clients = _take_clients(library)
         for client in clients:
             with suppress(Exception):
-                closing = (getattr(client, "aclose", None) or client.close)()
+                close = getattr(client, "aclose", None) or client.close
+                closing = close()
                 if inspect.isawaitable(closing):
                     await closing
 
 
-def sendable(
-    messages: Sequence[Message], *, keep_empty: bool = True
-) -> list[dict[str, Any]]:
-    """Return the messages with content that providers take: never None, and a text if there are no tool calls.
-
-    Without `keep_empty`, empty content beside tool calls is left out: for providers that refuse it, LiteLLM would
-    insert a text of its own. Servers with OpenAI's format need it.
-    """
-    sent = []
-    for message in messages:
-        clean = {**message, "content": message.get("content") or ""}
-        if message.get("role") == "assistant" and not clean["content"]:
-            if not message.get("tool_calls"):
-                clean["content"] = "[no text]"
-            elif not keep_empty:
-                del clean["content"]
-        sent.append(clean)
-    return sent
-
-
-_BROKEN = frozenset({500, 501})
-"""Status codes of some servers for a schema that they do not support; 502, 503 and 529 are about load."""
-_GATEWAY_TIMEOUTS = frozenset({504, 524})
-"""Status codes of gateways if nothing arrives for about a minute; a stream begins earlier."""
-
-
-@dataclass(frozen=True)
-class RequestForm:
-    """The form of a request that this provider accepts. A model keeps the form that worked."""
-
-    schema: Literal["json_schema", "json_object", "none"] = "json_schema"
-    temperature: bool = True
-    streamed: bool | None = None
-    """Whether the answer streams; None: as the request asks."""
-    schema_proved: bool = False
-    """Whether a request with this schema form was answered: a later 500 is then about the server's health."""
-
-    def is_streamed(self, request: Request) -> bool:
-        """Return whether the answer to a request streams."""
-        return request.is_streamed if self.streamed is None else self.streamed
-
-    def fields(self, request: Request) -> dict[str, Any]:
-        """Return the fields that depend on the form."""
-        fields: dict[str, Any] = {"stream": self.is_streamed(request)}
-        if self.is_streamed(request):
-            fields["stream_options"] = {"include_usage": True}
-        if request.schema is not None and self.schema == "json_schema":
-            wanted = {
-                "name": request.schema_name,
-                "schema": request.schema,
-                "strict": True,
-            }
-            fields["response_format"] = {"type": "json_schema", "json_schema": wanted}
-        elif request.schema is not None and self.schema == "json_object":
-            # llama.cpp reads the schema beside it; other servers take this as JSON mode.
-            fields["response_format"] = {
-                "type": "json_object",
-                "schema": request.schema,
-            }
-        if request.temperature is not None and self.temperature:
-            fields["temperature"] = request.temperature
-        return fields
-
-    def after(self, failure: ProviderFailure, request: Request) -> RequestForm | None:
-        """Return another form to try at once; None if the failure is not about the form."""
-        sent, refused = self.fields(request), failure.kind is FailureKind.REJECTED
-        if (
-            refused
-            and "temperature" in sent
-            and "temperature" in failure.message.lower()
-        ):
-            return replace(self, temperature=False)
-        late = failure.status in _GATEWAY_TIMEOUTS and not request.is_streamed
-        if self.streamed is None and (
-            late or (refused and "stream" in failure.message.lower())
-        ):
-            return replace(self, streamed=not request.is_streamed)
-        broken = (
-            failure.kind is FailureKind.SERVER
-            and failure.status in _BROKEN
-            and not self.schema_proved
-        )
-        if "response_format" in sent and (refused or broken):
-            return replace(
-                self, schema="json_object" if self.schema == "json_schema" else "none"
-            )
-        return None
+def _take_clients(library: Any) -> list[Any]:
+    """Remove the clients of the running loop from LiteLLM and return them."""
+    cache = library.in_memory_llm_clients_cache
+    # The key of a client ends with the number of its loop.
+    ending = cache.update_cache_key_with_event_loop("")
+    if not ending:
+        return []
+    keys = [key for key in cache.cache_dict if str(key).endswith(ending)]
+    clients = [cache.cache_dict.pop(key) for key in keys]
+    if vars(library).get("module_level_aclient") in clients:
+        # Streams of some providers use it in all loops, so the next loop must make its
+        # own.
+        del library.module_level_aclient
+    return clients
 
 
 _PROBE_TIMEOUT = 30.0
+# A probe that fails for one of these shows that no call can succeed.
 _DECISIVE = (FailureKind.AUTHENTICATION, FailureKind.MODEL, FailureKind.QUOTA)
 _UNANSWERED = (
     FailureKind.RATE_LIMIT,
@@ -169,7 +92,7 @@ _UNANSWERED = (
 
 
 class ProviderModel(LLM):
-    """A model at one address, called through LiteLLM, which is imported at the first request."""
+    """A model at one address; LiteLLM is imported at the first request."""
 
     def __init__(self, model: str, **options: Any) -> None:
         super().__init__(model, **options)
@@ -191,79 +114,71 @@ class ProviderModel(LLM):
     async def probe(self) -> str:
         await self.prepare()
         question = {"role": "user", "content": "Answer with one word: ready?"}
-        request = Request(
-            [question], timeout=min(_PROBE_TIMEOUT, self._timeout), most_tokens=1
-        )
+        timeout = min(_PROBE_TIMEOUT, self._timeout)
+        request = Request([question], timeout=timeout, most_tokens=1)
         try:
             await super().attempt(request)
         except ProviderFailure as failure:
             if failure.kind in _DECISIVE:
                 raise self.explained(failure) from failure
-            # A refusal of the request's form, as by models that think before they answer, shows that the key is valid.
-            return (
-                self.explained(failure).message if failure.kind in _UNANSWERED else ""
-            )
+            if failure.kind in _UNANSWERED:
+                return self.explained(failure).message
+            # A refusal of the request's form, as by models that think before they
+            # answer, shows that the key is valid.
+            return ""
         finally:
             self.usage = self.usage + request.spent
         return ""
 
     async def prepare(self) -> None:
-        if not self._is_ready:
-            self.check()
-            # The thread also looks up the context window, which is cached: for some models LiteLLM asks a server.
-            await asyncio.to_thread(
-                lambda: context_window(lazy.prepare_for(self.model), self.model)
-            )
-            self._find(lazy.litellm())
-            self._is_ready = True
+        if self._is_ready:
+            return
+        self.check()
+        await asyncio.to_thread(self._prepare_library)
+        self.endpoint = find_endpoint(
+            lazy.litellm(), self.model, self._api_base, self.api_key_env, os.environ
+        )
+        self._is_ready = True
+
+    def _prepare_library(self) -> None:
+        library = lazy.prepare_for(self.model)
+        # Looked up in this thread and cached: for some models LiteLLM asks a server.
+        context_window(library, self.model)
 
     async def attempt(self, request: Request) -> Reply:
-        """Send the request, and at once again in other forms while the provider refuses the form."""
-        before = self._form
+        """Send the request, and at once again in other forms if its form is refused."""
+        first_form = self._form
         while True:
             try:
                 reply = await super().attempt(request)
             except ProviderFailure as failure:
-                other = self._form.after(failure, request)
-                self._form = other or before
-                if other is None:
+                other_form = self._form.after(failure, request)
+                if other_form is None:
+                    # No form helped, so the forms were not the cause.
+                    self._form = first_form
                     raise
+                self._form = other_form
             else:
-                proved = (
-                    self._form.schema_proved
-                    or "response_format" in self._form.fields(request)
-                )
-                self._form = replace(self._form, schema_proved=proved)
+                if "response_format" in self._form.fields(request):
+                    self._form = replace(self._form, schema_proved=True)
                 return reply
 
     async def send(self, request: Request, draft: Draft) -> None:
-        library, response, is_streamed = (
-            lazy.litellm(),
-            None,
-            self._form.is_streamed(request),
-        )
+        library = lazy.litellm()
+        response = None
+        is_streamed = self._form.is_streamed(request)
         lazy.silence_warnings()
         await close_with_loop(library)
         try:
             response = await library.acompletion(**self._arguments(request))
             if is_streamed:
                 async for chunk in response:
-                    _add(chunk, draft)
-                # LiteLLM's own last chunk always says "stop".
-                names = ("received_finish_reason", "intermittent_finish_reason")
-                draft.finish_reason = str(
-                    next(
-                        filter(None, (getattr(response, name, None) for name in names)),
-                        "",
-                    )
-                )
+                    _add_answer(chunk, draft)
+                draft.finish_reason = _finish_reason_of_stream(response)
             else:
-                _add(response, draft)
-                draft.finish_reason = (
-                    str(response.choices[0].finish_reason or "")
-                    if response.choices
-                    else ""
-                )
+                _add_answer(response, draft)
+                if response.choices:
+                    draft.finish_reason = str(response.choices[0].finish_reason or "")
         except Exception as error:
             raise failure_from(error, begun=draft.started) from error
         finally:
@@ -288,64 +203,59 @@ class ProviderModel(LLM):
     def cost_of(self, usage: Usage) -> float | None:
         return price_of(lazy.litellm(), self.model, self._prices, usage)
 
-    def _find(self, library: Any) -> Endpoint:
-        self.endpoint = find_endpoint(
-            library, self.model, self._api_base, self.api_key_env, os.environ
-        )
-        return self.endpoint
-
     def _arguments(self, request: Request) -> dict[str, Any]:
-        wanted = {
-            "api_base": self.endpoint.api_base,
-            "api_key": self.endpoint.api_key,
-            "tools": [tool.offer() for tool in request.tools] or None,
-        }
-        # LiteLLM would keep the prices for all later calls of this model, also those of other accounts.
-        params = {
-            name: value
-            for name, value in self.params.items()
-            if name not in PRICE_PARAMS
-        }
+        arguments: dict[str, Any] = {}
+        if self.endpoint.api_base is not None:
+            arguments["api_base"] = self.endpoint.api_base
+        if self.endpoint.api_key is not None:
+            arguments["api_key"] = self.endpoint.api_key
+        if request.tools:
+            arguments["tools"] = [tool.offer() for tool in request.tools]
+        arguments.update(self._form.fields(request))
+        arguments.update(self.params)
+        # LiteLLM would keep the prices for all later calls of this model, also those of
+        # other accounts.
+        for name in PRICE_PARAMS:
+            arguments.pop(name, None)
         if request.most_tokens is not None:
-            params.pop("max_completion_tokens", None)
-            params["max_tokens"] = request.most_tokens
-        return {
-            **{name: value for name, value in wanted.items() if value is not None},
-            **self._form.fields(request),
-            **params,
-            "model": self.model,
-            "messages": sendable(
-                request.messages, keep_empty=not lazy.has_own_protocol(self.model)
-            ),
-            "timeout": request.timeout,
-            # LiteLLM's own retries are not counted, and they hide errors.
-            "max_retries": 0,
-        }
+            arguments.pop("max_completion_tokens", None)
+            arguments["max_tokens"] = request.most_tokens
+        keep_empty = not lazy.has_own_protocol(self.model)
+        arguments["model"] = self.model
+        arguments["messages"] = sendable(request.messages, keep_empty=keep_empty)
+        arguments["timeout"] = request.timeout
+        # LiteLLM's own retries are not counted, and they hide errors.
+        arguments["max_retries"] = 0
+        return arguments
 
 
-def _add(answer: Any, draft: Draft) -> None:
+def _finish_reason_of_stream(response: Any) -> str:
+    # LiteLLM's own last chunk always says "stop".
+    for name in ("received_finish_reason", "intermittent_finish_reason"):
+        reason = getattr(response, name, None)
+        if reason:
+            return str(reason)
+    return ""
+
+
+def _add_answer(answer: Any, draft: Draft) -> None:
     """Add a chunk of a stream, or a whole response, to the draft."""
     for choice in getattr(answer, "choices", None) or ():
         content = getattr(choice, "delta", None) or getattr(choice, "message", None)
         draft.add_text(getattr(content, "content", None) or "")
         for number, call in enumerate(getattr(content, "tool_calls", None) or ()):
+            # Only the calls in chunks are numbered.
             index = getattr(call, "index", None)
-            name, arguments = (
-                getattr(call.function, key, None) or "" for key in ("name", "arguments")
-            )
             draft.add_call(
                 index if isinstance(index, int) else number,
                 call.id or "",
-                name,
-                arguments,
+                getattr(call.function, "name", None) or "",
+                getattr(call.function, "arguments", None) or "",
             )
     usage = getattr(answer, "usage", None)
     if usage is not None:
-        counts = (
-            max(0, usage.prompt_tokens or 0),
-            max(0, usage.completion_tokens or 0),
+        draft.report = Usage(
+            input_tokens=max(0, usage.prompt_tokens or 0),
+            output_tokens=max(0, usage.completion_tokens or 0),
         )
-        draft.report, draft.detail = (
-            Usage(input_tokens=counts[0], output_tokens=counts[1]),
-            usage,
-        )
+        draft.detail = usage
