@@ -360,7 +360,8 @@ def _is_ahead(when: str, now: datetime) -> bool:
 
 def protected_lines(summary: RunSummary) -> Iterator[Fact]:
     """Yield which protected files a run left changed or deleted in the workspace, and the command that restores them."""
-    if any(label_in(text) in _FIRST for text in summary.labels):
+    has_ended = summary.status not in (RUNNING, LOST, UNREADABLE)
+    if has_ended and summary.status != "complete" and summary.left_changed:
         names = some([printable_line(path) for path in summary.left_changed], _GONE)
         text = f"protected files are still changed in the workspace: {names}"
         yield Fact("files", text, "warn")
