@@ -61,6 +61,29 @@ def test_no_row_of_a_list_is_wider_than_the_terminal(columns: int) -> None:
     assert max(map(width, table.splitlines())) <= columns
 
 
+@pytest.mark.parametrize(
+    ("status", "labels", "is_named"),
+    [
+        ("blocked", ["checks differ: a.py"], True),
+        ("complete", [], True),
+        ("complete", ["checks differ: a.py"], False),
+        ("running", [], False),
+    ],
+)
+def test_protected_files_are_named_unless_a_label_of_a_complete_run_does(
+    status: str, labels: list[str], is_named: bool
+) -> None:
+    read = RunSummary.read(
+        summary(
+            status=status,
+            complete=status == "complete",
+            labels=labels,
+            left_changed=["a.py"],
+        )
+    )
+    assert (f"{NAMED}: a.py" in laid_out(status_lines(read, NOW))) == is_named
+
+
 @pytest.mark.parametrize("values", COMMANDS)
 def test_a_command_that_comes_next_can_be_pasted(values: dict[str, Any]) -> None:
     for command in commands_after(values):

@@ -69,6 +69,8 @@ _RESTORABLE = (Label.TESTS_REMOVED, Label.CHECKS_DIFFER)
 """The result rests on the originals, which a command can restore."""
 _FIRST = (Label.PROTECTED_CHANGED,)
 """`protected_lines` shows these."""
+_OF_CHECKS = (Label.CHECKS_CHANGED, Label.CHECKS_DIFFER)
+"""They name changed checks of a complete run."""
 _CURED = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """The checks show nothing of the work, and the last lines say what would."""
 
@@ -359,9 +361,13 @@ def _is_ahead(when: str, now: datetime) -> bool:
 
 
 def protected_lines(summary: RunSummary) -> Iterator[Fact]:
-    """Yield which protected files a run left changed or deleted in the workspace, and the command that restores them."""
-    has_ended = summary.status not in (RUNNING, LOST, UNREADABLE)
-    if has_ended and summary.status != "complete" and summary.left_changed:
+    """Yield which protected files a run left changed or deleted in the workspace, and the command that restores them.
+
+    Of a complete run, labels may say it already.
+    """
+    is_open = summary.status in (RUNNING, LOST, UNREADABLE)
+    is_said = any(label_in(text) in _OF_CHECKS for text in summary.labels)
+    if summary.left_changed and not is_open and not (summary.complete and is_said):
         names = some([printable_line(path) for path in summary.left_changed], _GONE)
         text = f"protected files are still changed in the workspace: {names}"
         yield Fact("files", text, "warn")
