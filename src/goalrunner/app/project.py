@@ -131,7 +131,7 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
 
 
 def _files_above(folder: Path) -> frozenset[str]:
-    """Return which lock files lie in the folders above, within the repository: those of a workspace with members."""
+    """Return which lock files and workspace files lie in the folders above, within the repository: those of a workspace with members."""
     parents = list(folder.resolve().parents)
     roots = [
         number
@@ -140,8 +140,9 @@ def _files_above(folder: Path) -> frozenset[str]:
     ]
     above = parents[: roots[0]] if roots else []
     locks = {*PACKAGE_MANAGERS.values(), *PROJECT_RUNNERS.values()} - {""}
+    wanted = locks | {_WORKSPACE_OF_PNPM}
     return frozenset(
-        lock for lock in locks if any((parent / lock).is_file() for parent in above)
+        name for name in wanted if any((parent / name).is_file() for parent in above)
     )
 
 
@@ -247,14 +248,10 @@ def _others(
     """Yield the test commands of npm, cargo, go and make."""
     script = package_scripts(read("package.json")).get("test", "")
     if script and "no test specified" not in script:
-        manager = next(
-            (
-                manager
-                for manager, lock in PACKAGE_MANAGERS.items()
-                if lock in names | above
-            ),
-            "npm",
-        )
+        files = names | above
+        locks = PACKAGE_MANAGERS.items()
+        locked = next((manager for manager, lock in locks if lock in files), "npm")
+        manager = "pnpm" if _WORKSPACE_OF_PNPM in files else locked
         command = "bun run test" if manager == "bun" else f"{manager} test"
         yield Found(
             command, f"package.json: scripts.test is {' '.join(script.split())}"
