@@ -132,6 +132,11 @@ MEMBERS: dict[str, tuple[dict[str, str], str, str]] = {
         "pnpm-lock.yaml",
         "pnpm test",
     ),
+    "pnpm before its first install": (
+        {"package.json": '{"scripts": {"test": "jest"}}'},
+        "pnpm-workspace.yaml",
+        "pnpm test",
+    ),
     "npm": (
         {"package.json": '{"scripts": {"test": "jest"}}'},
         "package-lock.json",

@@ -25,6 +25,7 @@ from goalrunner.system.launcher import program_outside
 from goalrunner.validators.recipes import make_targets, package_scripts
 
 _MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
+_WORKSPACE_OF_PNPM = "pnpm-workspace.yaml"  # there before the first `pnpm install`
 _SOURCES = {
     "py",
     "js",
@@ -131,7 +132,7 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
 
 
 def _files_above(folder: Path) -> frozenset[str]:
-    """Return which lock files and workspace files lie in the folders above, within the repository: those of a workspace with members."""
+    """Return which files of a workspace with members lie above, within the repository."""
     parents = list(folder.resolve().parents)
     roots = [
         number
