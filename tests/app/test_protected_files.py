@@ -14,6 +14,7 @@ from goalrunner.app.protected_files import (
 )
 from goalrunner.core import events
 from tests.support.arena import CALC, RIGHT, Arena
+from tests.support.recordings import shell
 
 
 @pytest.fixture
@@ -127,6 +128,19 @@ async def test_red_output_that_points_at_a_protected_file_is_noted_before_round_
     (note,) = baseline.notes
     assert note.startswith("the output of pytest points at tests/conftest.py;")
     assert note.endswith('[workspace] allow = ["tests/conftest.py"]')
+
+
+@pytest.mark.parametrize("work", ["rm tests/test_calc.py", "echo x >> pyproject.toml"])
+async def test_a_run_names_protected_files_that_stay_changed_also_if_its_checks_saw_them(
+    work: str, arena: Arena
+) -> None:
+    path = work.split()[-1]
+    ending = await arena.fight(
+        (shell(work),), objective="Make add() right.", validators=[{"run": "pytest -q"}]
+    )
+    assert not ending.outcome.passed
+    assert ending.outcome.left_changed == (path,)
+    assert f"protected files changed: {path}" in ending.outcome.labels
 
 
 SUITE = """
