@@ -22,7 +22,8 @@ from goalrunner.core.verdict import (
     GoalVerdict,
     ValidatorResult,
 )
-from goalrunner.exports.html import Round, RunPage, page_text
+from goalrunner.exports.html import page_text
+from goalrunner.exports.run_page import Round, RunPage
 from tests.support.told_run import HASH, created, message, numbered, started
 
 OUTPUT = "2 failed, 41 passed\n"

@@ -1,11 +1,11 @@
-"""The change of a run for use in git: a patch, or a commit on a new branch of the user's repository."""
+"""The change of a run for use in git: as a patch, or as a commit on a new branch."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -21,284 +21,331 @@ from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.repositories import Repository, enclosing
 
+# The git command of a patch that has all content; a renamed file is deleted and added.
 _PATCH = (
-    *(
-        "diff-tree",
-        "-r",
-        "-p",
-        "--binary",
-        "--full-index",
-        "--no-renames",
-        "--no-ext-diff",
-        "--no-textconv",
-    ),
-    *("--no-color", "--src-prefix=a/", "--dst-prefix=b/"),
+    "diff-tree",
+    "-r",
+    "-p",
+    "--binary",
+    "--full-index",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
 )
-"""The git command of a patch that has all content; a renamed file is deleted and added."""
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
+_SUBMODULE = "160000"
+_SHORT_ID = 12
 
 
 @dataclass(frozen=True)
 class NewBranch:
-    """A branch that was made: its commit, the commit it is based on, and its files that the run did not check."""
+    """A branch that was made."""
 
     commit: str
     base: str
+    """The commit it is based on."""
     unchecked: tuple[str, ...]
+    """Its files that the run did not check."""
+
+
+@dataclass(frozen=True)
+class _Base:
+    """Where a branch begins."""
+
+    repository: Repository
+    commit: str
+    folder: str
+    """The workspace, relative to the repository; "." is the repository itself."""
+    name: str
+    """The commit as messages name it."""
+    hint: str
+    """What to type if the change does not fit to it."""
+
+
+@dataclass(frozen=True)
+class _CommittedFiles:
+    """The files of a commit in the folder of the workspace."""
+
+    blobs: Mapping[str, str]
+    """The blob by path."""
+    submodules: tuple[str, ...]
+    """Their folders, each with a slash at its end."""
 
 
 class RunChange:
-    """The change of a run, from its start to its last snapshot, which is the verified one in a complete run.
+    """The change of a run, from its start to its last snapshot.
 
-    Caches and the goal's `outputs` are left out. Raise UsageError if the run took no snapshots, and WorkspaceError if they are
-    gone.
+    That snapshot is the verified one in a complete run. Caches and the goal's `outputs`
+    are left out. Raise UsageError if the run took no snapshots, and WorkspaceError if
+    they are gone.
     """
 
     def __init__(
         self, folder: RunFolder, state: RunState, home: Path, environ: Mapping[str, str]
     ) -> None:
-        if state.base is None or state.snapshot is None:
-            hint = f'the agent has not run, or deliverable = "response"; see goal show {folder.run_id}'
-            raise UsageError(
-                f"run {folder.run_id} took no snapshots, so there is no change to export",
-                hint,
-            )
         self._run = folder.run_id
-        self._instead = f"goal export {self._run} --patch writes the change as a patch"
+        if state.base is None or state.snapshot is None:
+            raise UsageError(
+                f"run {self._run} took no snapshots, so there is no change to export",
+                'the agent has not run, or deliverable = "response"; '
+                f"see goal show {self._run}",
+            )
+        self._patch_hint = (
+            f"goal export {self._run} --patch writes the change as a patch"
+        )
         self._start, self._end = state.base, state.snapshot
         self._workspace = Path(state.workspace)
+        start_folder = folder.path / "start"
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
-        self._kept = KeptStore(
-            self._workspace, home, environ, outputs, folder.path / "start"
-        )
-        self._commit = Start(folder.path / "start").commit
-        self._git = self._kept.git
+        kept_store = KeptStore(self._workspace, home, environ, outputs, start_folder)
+        self._kept_store = kept_store
+        self._commit = Start(start_folder).commit
+        self._git = kept_store.git
 
     async def files(self) -> tuple[Change, ...]:
-        """Return the files that were changed, sorted by path. Raise WorkspaceError if snapshots are gone."""
-        await self._kept.require(self._start, self._end)
-        changes = await self._kept.store.changes(self._start, self._end)
+        """Return the files that were changed, sorted by path.
+
+        Raise WorkspaceError if snapshots are gone.
+        """
+        await self._kept_store.require(self._start, self._end)
+        changes = await self._kept_store.store.changes(self._start, self._end)
         return tuple(item for item in changes if item.kind != "repository")
 
     async def patch(self) -> bytes:
-        """Return a patch for `git apply` in the workspace's folder. Raise UsageError if nothing was changed.
+        """Return a patch for `git apply` in the workspace's folder.
 
-        Raise WorkspaceError if snapshots are gone, or if they do not contain the content of a changed file.
+        Raise UsageError if nothing was changed; WorkspaceError if snapshots are gone,
+        or if they do not contain the content of a changed file.
         """
-        store, files = self._kept.store, await self.files()
-        before, after = await store.entries(self._start), await store.entries(self._end)
-        paths = sorted(item.path for item in files)
+        store = self._kept_store.store
+        paths = sorted(item.path for item in await self.files())
         if not paths:
             raise UsageError(
                 f"run {self._run} changed no files, so there is nothing to export"
             )
-        if lost := [
-            path
-            for path in paths
-            for side in (before, after)
-            if path in side and not side[path].stored
-        ]:
-            hint = "files over 50 MB and unreadable ones are not kept; take them from the workspace"
-            raise WorkspaceError(
-                f"the snapshots do not contain the content of {lost[0]}", hint
-            )
-        for path in paths:  # raises if the store was changed since
+        before = await store.entries(self._start)
+        after = await store.entries(self._end)
+        for path in paths:
+            for entries in (before, after):
+                if path in entries and not entries[path].stored:
+                    raise _missing_content(path)
+        # It raises an error if the store was changed since.
+        for path in paths:
             for snapshot in (self._start, self._end):
                 await store.read(snapshot, path)
-        # `diff-tree -- PATH` would include a whole folder that replaced a file, so a tree with these paths is compared.
         rows = []
-        for path in sorted(
-            paths, key=after.__contains__
-        ):  # deleted ones first: a folder may replace a file
-            mode, blob = (
-                (after[path].mode, after[path].blob)
-                if path in after
-                else ("0", "0" * len(before[path].blob))
-            )
+        # Deleted ones first: a folder may replace a file.
+        for path in sorted(paths, key=after.__contains__):
+            if path in after:
+                mode, blob = after[path].mode, after[path].blob
+            else:
+                mode, blob = "0", "0" * len(before[path].blob)
             rows.append(f"{mode} {blob}\t".encode() + raw(path) + b"\0")
+        return await self._diff_of_rows(rows)
+
+    async def _diff_of_rows(self, rows: Sequence[bytes]) -> bytes:
+        """Return the patch from the start to the start with these entries."""
+        # `diff-tree -- PATH` would include a whole folder that replaced a file, so a
+        # tree with these paths is compared.
         start = f"{self._start.tree}:content"
         with tempfile.TemporaryDirectory() as scratch:
             ask = partial(self._git.ask, index=Path(scratch) / "index")
             await ask("read-tree", start)
             await ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
-            return await ask(*_PATCH, start, (await ask("write-tree")).strip())
+            tree = await ask("write-tree")
+            return await ask(*_PATCH, start, tree.strip())
 
     async def branch(
         self, name: str, base: str | None, message: str, environ: Mapping[str, str]
     ) -> NewBranch:
-        """Commit the change on a new branch. Work tree, index and HEAD stay as they are.
+        """Commit the change on a new branch.
 
-        It starts at `base`, by default at the commit that was checked out when the run began.
-
-        Raise UsageError without a repository, for a name that is taken or not valid, for an unknown base, if the change does not
-        apply to it, or if git's configuration names no author.
+        Work tree, index and HEAD stay as they are. The branch starts at `base`, by
+        default at the commit that was checked out when the run began. Raise UsageError
+        without a repository, for a name that is taken or not valid, for an unknown
+        base, if the change does not apply to it, or if git's configuration names no
+        author.
         """
         repository = enclosing(self._workspace)
         if repository is None:
             raise UsageError(
                 f"{self._workspace} is in no git repository, so no branch can be made",
-                self._instead,
+                self._patch_hint,
             )
         await self._check_name(repository, name)
         patch = await self.patch()
-        commit = await self._base_commit(repository, base)
-        hint = self._instead
-        if base is not None:
-            hint = f"without --base, the branch begins where the run began; {hint}"
-        inside = os.path.relpath(self._kept.store.workspace, repository.root)
-        tree = await self._tree_with(
-            repository, commit, patch, inside, base or commit[:12], hint
-        )
-        differing, unseen = await self._unchecked(repository, commit, inside)
-        if base is not None and unseen:  # of a commit that the agent made, for example
+        begin = await self._base(repository, base)
+        tree = await self._tree_with(patch, begin)
+        differing, unseen = await self._unchecked(begin)
+        # They are of a commit that the agent made, for example.
+        if base is not None and unseen:
             raise UsageError(
-                f"{base} has files that the run did not check: {some(unseen)}", hint
+                f"{base} has files that the run did not check: {some(unseen)}",
+                begin.hint,
             )
-        new = _committed(repository.root, [tree, "-p", commit], message, environ)
-        zeros = "0" * len(new)  # git refuses if the branch exists by now
+        parents = [tree, "-p", begin.commit]
+        commit = _committed(repository.root, parents, message, environ)
+        # The zeros make git refuse if the branch exists by now.
         await self._git.ask(
             "update-ref",
             f"refs/heads/{name}",
-            new,
-            zeros,
+            commit,
+            "0" * len(commit),
             repository=repository.git_dir,
         )
-        return NewBranch(new, commit, tuple(sorted((*differing, *unseen))))
+        unchecked = tuple(sorted((*differing, *unseen)))
+        return NewBranch(commit, begin.commit, unchecked)
 
     async def _check_name(self, repository: Repository, name: str) -> None:
+        """Raise UsageError for a name that is not valid, or of an existing branch."""
         ask = partial(self._git.run, repository=repository.git_dir)
-        if (await ask("check-ref-format", "--branch", name)).code != 0:
+        valid = await ask("check-ref-format", "--branch", name)
+        if valid.code != 0:
             raise UsageError(
                 f"{name!r} is not a valid name of a branch",
                 "use letters, digits, - and /",
             )
-        if (
-            await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
-        ).code == 0:
+        existing = await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+        if existing.code == 0:
             raise UsageError(
                 f"the branch {name} exists already",
                 f"choose another name, or: git branch -D {name}",
             )
 
+    async def _base(self, repository: Repository, base: str | None) -> _Base:
+        """Return where a branch begins; `base` is the name that the user gave."""
+        commit = await self._base_commit(repository, base)
+        folder = os.path.relpath(self._kept_store.store.workspace, repository.root)
+        name, hint = commit[:_SHORT_ID], self._patch_hint
+        if base is not None:
+            name = base
+            hint = f"without --base, the branch begins where the run began; {hint}"
+        return _Base(repository, commit, folder, name, hint)
+
     async def _base_commit(self, repository: Repository, base: str | None) -> str:
-        wanted = self._commit if base is None else base
-        if not wanted:
-            why = "had no commit when the run began"
-        else:
-            arguments = ("rev-parse", "--verify", "--quiet", f"{wanted}^{{commit}}")
+        revision = self._commit if base is None else base
+        reason = "had no commit when the run began"
+        if revision:
+            arguments = ("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
             answer = await self._git.run(*arguments, repository=repository.git_dir)
             if answer.code == 0:
                 return answer.output.decode().strip()
-            why = f"has no commit {wanted}"
+            reason = f"has no commit {revision}"
         raise UsageError(
-            f"{repository.root} {why}",
-            f"--base COMMIT names another one; or {self._instead}",
+            f"{repository.root} {reason}",
+            f"--base COMMIT names another one; or {self._patch_hint}",
         )
 
-    async def _tree_with(
-        self,
-        repository: Repository,
-        commit: str,
-        patch: bytes,
-        inside: str,
-        name: str,
-        hint: str,
-    ) -> str:
-        """Return the tree of a commit with the change. Raise UsageError, which calls it `name`, if it does not apply."""
+    async def _tree_with(self, patch: bytes, base: _Base) -> str:
+        """Return the tree of a commit with the change.
+
+        Raise UsageError if the change does not apply.
+        """
+        root = base.repository.root
         with tempfile.TemporaryDirectory() as scratch:
             ask = partial(
                 self._git.run,
-                repository=repository.git_dir,
+                repository=base.repository.git_dir,
                 index=Path(scratch) / "index",
             )
-            await ask("read-tree", commit)
-            folder = [] if inside == "." else [f"--directory={inside}"]
-            answer = await ask(*_APPLY, *folder, "-", stdin=patch, tree=repository.root)
+            await ask("read-tree", base.commit)
+            options = [] if base.folder == "." else [f"--directory={base.folder}"]
+            answer = await ask(*_APPLY, *options, "-", stdin=patch, tree=root)
             if answer.code != 0:
-                error = (
-                    answer.errors.decode("utf-8", "replace")
-                    .strip()
-                    .partition("\n")[0]
-                    .removeprefix("error: ")
-                )
+                errors = answer.errors.decode("utf-8", "replace").strip()
+                reason = errors.partition("\n")[0].removeprefix("error: ")
                 raise UsageError(
-                    f"the change does not apply to {name}: {error or answer.code}", hint
+                    f"the change does not apply to {base.name}: "
+                    f"{reason or answer.code}",
+                    base.hint,
                 )
-            return (await ask("write-tree")).output.decode().strip()
+            tree = await ask("write-tree")
+            return tree.output.decode().strip()
 
-    async def _unchecked(
-        self, found: Repository, commit: str, inside: str
-    ) -> tuple[list[str], list[str]]:
-        """Compare the files that the run did not change with those of a commit, where the branch begins.
+    async def _unchecked(self, base: _Base) -> tuple[list[str], list[str]]:
+        """Compare the files that the run did not change with those of a commit.
 
-        Return the files that differed at the start of the run, and the files that only the commit has. Submodules are
-        left out, and a goal file and caches that the commit does not have.
+        Return the files that differed at the start of the run, and the files that only
+        the commit has. Submodules are left out, and a goal file and caches that the
+        commit does not have.
         """
-        within = [] if inside == "." else [f"{inside}/"]
-        listed = await self._git.ask(
+        committed = await self._committed_files(base)
+        changed_paths = {item.path for item in await self.files()}
+        store = self._kept_store.store
+        entries = await store.entries(self._start)
+        differing = []
+        for path, entry in entries.items():
+            if path in changed_paths or path.startswith(committed.submodules):
+                continue
+            # The content of large files is not known.
+            if not entry.stored or committed.blobs.get(path) == entry.blob:
+                continue
+            is_goal_file = PurePosixPath(path).name == "goal.toml"
+            if path in committed.blobs or not (is_goal_file or store.is_passing(path)):
+                differing.append(path)
+        unseen = committed.blobs.keys() - entries.keys() - changed_paths
+        return sorted(differing), sorted(unseen)
+
+    async def _committed_files(self, base: _Base) -> _CommittedFiles:
+        folder = "" if base.folder == "." else f"{base.folder}/"
+        listing = await self._git.ask(
             "ls-tree",
             "-r",
             "-z",
             "--full-tree",
-            commit,
-            *within,
-            repository=found.git_dir,
+            base.commit,
+            *([folder] if folder else []),
+            repository=base.repository.git_dir,
         )
-        committed: dict[str, str] = {}  # the blob by path
-        submodules: tuple[str, ...] = ()
-        for row in listed.split(b"\0")[:-1]:
-            meta, name = row.split(b"\t", 1)
-            mode, _, blob = meta.decode().split()
-            path = printable_path(name.removeprefix(os.fsencode("".join(within))))
-            if mode == "160000":
-                submodules += (f"{path}/",)
+        blobs: dict[str, str] = {}
+        submodules: list[str] = []
+        for row in listing.split(b"\0")[:-1]:
+            description, name = row.split(b"\t", 1)
+            mode, _, blob = description.decode().split()
+            path = printable_path(name.removeprefix(os.fsencode(folder)))
+            if mode == _SUBMODULE:
+                submodules.append(f"{path}/")
             else:
-                committed[path] = blob
-        changed = {item.path for item in await self.files()}
-        store = self._kept.store
-        entries = await store.entries(self._start)
-        differing = []
-        for path, entry in entries.items():
-            is_new_goal_file = (
-                PurePosixPath(path).name == "goal.toml" and path not in committed
-            )
-            is_new_cache = path not in committed and store.is_passing(path)
-            is_compared = (
-                entry.stored
-                and not is_new_goal_file
-                and not is_new_cache
-                and path not in changed
-                and not path.startswith(submodules)
-            )
-            if is_compared and committed.get(path) != entry.blob:
-                differing.append(path)
-        return sorted(differing), sorted(committed.keys() - entries.keys() - changed)
+                blobs[path] = blob
+        return _CommittedFiles(blobs, tuple(submodules))
+
+
+def _missing_content(path: str) -> WorkspaceError:
+    return WorkspaceError(
+        f"the snapshots do not contain the content of {path}",
+        "files over 50 MB and unreadable ones are not kept; "
+        "take them from the workspace",
+    )
 
 
 def _committed(
     root: Path, arguments: list[str], message: str, environ: Mapping[str, str]
 ) -> str:
-    """Make a commit by the author that the user's own configuration names, and return its id. Raise UsageError."""
-    argv = [
-        git_program(root, environ),
-        "-C",
-        str(root),
-        "commit-tree",
-        "--no-gpg-sign",
-        *arguments,
-    ]
-    own = {
-        name: value
-        for name, value in git_environment(environ).items()
-        if not name.startswith("GIT_CONFIG")
-    }
-    done = subprocess.run(
-        argv, env=own, input=message.encode(), capture_output=True, check=False
+    """Make a commit and return its id. Raise UsageError.
+
+    Its author is the one that the user's own configuration names.
+    """
+    program = git_program(root, environ)
+    command = [program, "-C", str(root), "commit-tree", "--no-gpg-sign", *arguments]
+    environment = git_environment(environ)
+    # Without these variables, git reads the user's configuration.
+    for name in list(environment):
+        if name.startswith("GIT_CONFIG"):
+            del environment[name]
+    finished = subprocess.run(
+        command,
+        env=environment,
+        input=message.encode(),
+        capture_output=True,
+        check=False,
     )
-    if done.returncode != 0:
-        said = done.stderr.decode("utf-8", "replace").strip()
+    if finished.returncode != 0:
+        errors = finished.stderr.decode("utf-8", "replace").strip()
         raise UsageError(
-            f"git cannot make the commit: {said}",
+            f"git cannot make the commit: {errors}",
             'name the author: git config user.name "..."',
         )
-    return done.stdout.decode().strip()
+    return finished.stdout.decode().strip()

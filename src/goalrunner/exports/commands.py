@@ -1,4 +1,4 @@
-"""`goal export` and `goal report`: a run for use elsewhere, as a patch, branch, Markdown or HTML file."""
+"""The commands `goal export` and `goal report`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from goalrunner.exports.result_files import changed_files
 if TYPE_CHECKING:
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.change import NewBranch
-    from goalrunner.exports.html import RunPage
+    from goalrunner.exports.run_page import RunPage
     from goalrunner.records.run_folder import RunFolder
 
 
-_SUBJECT = 72  # characters of the first line of a commit message
+# Characters of the first line of a commit message, as git's documentation advises.
+_SUBJECT = 72
+_SHORT_ID = 12
 
 
 def export(
@@ -43,9 +45,10 @@ def export(
 ) -> int:
     """Write a verified change as a patch, a branch, or Markdown.
 
-    The change is the one that the run verified, even if the workspace has changed since, without caches and the goal's
-    outputs. If the run is not complete, the command fails with the run's exit code: 1, 3 or 4. The branch has one commit;
-    work tree, index and the current branch stay as they are.
+    The change is the one that the run verified, even if the workspace has changed
+    since, without caches and the goal's outputs. If the run is not complete, the
+    command fails with the run's exit code: 1, 3 or 4. The branch has one commit; work
+    tree, index and the current branch stay as they are.
     """
     _refuse_combinations(patch, branch, file, base, comment=comment)
     from goalrunner.app.previous_run import load_run
@@ -57,16 +60,14 @@ def export(
     state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
         raise _not_complete(outcome)
+    content: str | bytes
     if comment:
-        content: str | bytes = summary_markdown(
-            outcome, files=changed_files(folder, state)
-        )
+        content = summary_markdown(outcome, files=changed_files(folder, state))
     else:
         change = RunChange(folder, state, runs.home(), os.environ)
         if branch is not None:
-            new = main.wait_for(
-                change.branch(branch, base, _message(outcome), os.environ)
-            )
+            message = _commit_message(outcome)
+            new = main.wait_for(change.branch(branch, base, message, os.environ))
             _say_branch(branch, new)
             return 0
         content = main.wait_for(change.patch())
@@ -104,35 +105,42 @@ def _refuse_combinations(
 def _not_complete(outcome: GoalOutcome) -> GoalError:
     reason = f", {outcome.stop_reason.replace('_', ' ')}" if outcome.stop_reason else ""
     error = GoalError(
-        f"run {outcome.run_id} is not complete ({outcome.status}{reason}), so its change is not verified",
-        f"goal status {outcome.run_id} shows why, and the next command; --incomplete exports it anyway",
+        f"run {outcome.run_id} is not complete ({outcome.status}{reason}), "
+        "so its change is not verified",
+        f"goal status {outcome.run_id} shows why, and the next command; "
+        "--incomplete exports it anyway",
     )
+    # Codes of signals are about the run's process, not about this one.
     error.exit_code = ExitCode(min(outcome.exit_code, ExitCode.FAILED))
     return error
 
 
 def _say_branch(name: str, new: NewBranch) -> None:
-    commit, begin = new.commit[:12], new.base[:12]
+    commit, base = new.commit[:_SHORT_ID], new.base[:_SHORT_ID]
     output.say(
-        f"Branch {name}: commit {commit} on {begin}. To publish it: git push origin {name}\n"
+        f"Branch {name}: commit {commit} on {base}. "
+        f"To publish it: git push origin {name}\n"
     )
     if new.unchecked:
         output.complain(
-            f"Warning: when the run began, the workspace differed from {begin} in files that it did not change"
-            f" ({some(new.unchecked)}); the checks saw these, and the branch does not have them"
+            f"Warning: when the run began, the workspace differed from {base} "
+            f"in files that it did not change ({some(new.unchecked)}); "
+            "the checks saw these, and the branch does not have them"
         )
 
 
-def _message(outcome: GoalOutcome) -> str:
-    """Return the message of the commit: the objective, and trailers with the run, its status and its labels."""
+def _commit_message(outcome: GoalOutcome) -> str:
+    """Return the message of the commit.
+
+    It is the objective, and trailers with the run, its status and its labels.
+    """
     objective = outcome.objective.strip()
     subject = one_line(objective, _SUBJECT)
     body = objective if subject != objective else ""
-    labels = [f"Goal-Label: {label}" for label in outcome.labels]
-    trailer = "\n".join(
-        [f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}", *labels]
-    )
-    return "\n\n".join(filter(None, (subject, body, trailer))) + "\n"
+    trailers = [f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}"]
+    trailers += [f"Goal-Label: {label}" for label in outcome.labels]
+    paragraphs = filter(None, (subject, body, "\n".join(trailers)))
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def report(
@@ -150,8 +158,8 @@ def report(
 ) -> int:
     """Write a run as one HTML file that needs no network.
 
-    It has the verdict, each criterion with its evidence, the rounds with their output and diffs, approvals and usage. The path
-    of the file is printed.
+    It has the verdict, each criterion with its evidence, the rounds with their output
+    and diffs, approvals and usage. The path of the file is printed.
     """
     from goalrunner.exports.html import page_text
 
@@ -159,34 +167,29 @@ def report(
         raise UsageError(
             "RUN and --compare cannot be combined", "goal report --compare RUN RUN"
         )
-    folders = [runs.find(one) for one in compare or (run,)]
-    if compare and folders[0] == folders[1]:
-        raise UsageError(
-            f"both runs are {folders[0].run_id}", "goal list shows the runs"
-        )
-    name = f"compare-{folders[1].run_id}.html" if compare else "report.html"
+    folders = [runs.find(reference) for reference in compare or (run,)]
+    first, last = folders[0], folders[-1]
+    if compare and first == last:
+        raise UsageError(f"both runs are {first.run_id}", "goal list shows the runs")
+    name = f"compare-{last.run_id}.html" if compare else "report.html"
     pages = [_page(folder, with_diffs=not compare) for folder in folders]
-    copy = output.ResultFile(
-        file or folders[0].path / name,
-        workspaces=[Path(page.outcome.workspace) for page in pages],
-    )
+    workspaces = [Path(page.outcome.workspace) for page in pages]
+    copy = output.ResultFile(file or first.path / name, workspaces=workspaces)
     copy.write(page_text(pages))
-    if not copy.is_stream:
-        path = copy.path.absolute()
-        output.say(f"{path}\n")
-        if open_:
-            import webbrowser
+    if copy.is_stream:
+        return 0
+    path = copy.path.absolute()
+    output.say(f"{path}\n")
+    if open_:
+        import webbrowser
 
-            if not webbrowser.open(path.as_uri()):
-                output.complain(
-                    "No browser could be started; open the file above in one."
-                )
+        if not webbrowser.open(path.as_uri()):
+            output.complain("No browser could be started; open the file above in one.")
     return 0
 
 
 def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
-    from goalrunner.app.run_snapshots import KeptStore
-    from goalrunner.exports.html import RunPage
+    from goalrunner.exports.run_page import RunPage
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
 
@@ -196,16 +199,25 @@ def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
         ends=ArtifactStore(folder.artifacts, Redactor({})).ends,
         run_path=str(folder.path),
     )
-    if with_diffs and (steps := page.steps()):
-        try:
-            store = KeptStore(
-                Path(page.snapshots.workspace), runs.home(), os.environ
-            ).store
-            patches = main.wait_for(store.patches([pair for _, pair in steps]))
-        except GoalError as error:
-            page.diff_problem = error.message
-        else:
-            page.add_patches(
-                (number, text) for (number, _), text in zip(steps, patches, strict=True)
-            )
+    if with_diffs:
+        _add_diffs(page)
     return page
+
+
+def _add_diffs(page: RunPage) -> None:
+    from goalrunner.app.run_snapshots import KeptStore
+
+    steps = page.steps()
+    if not steps:
+        return
+    pairs = [pair for _, pair in steps]
+    try:
+        workspace = Path(page.snapshots.workspace)
+        store = KeptStore(workspace, runs.home(), os.environ).store
+        patches = main.wait_for(store.patches(pairs))
+    except GoalError as error:
+        # The page is useful without diffs, too.
+        page.diff_problem = error.message
+    else:
+        numbers = [number for number, _ in steps]
+        page.add_patches(zip(numbers, patches, strict=True))

@@ -17,9 +17,14 @@ from goalrunner.reports.status import protected_lines, summary_of
 
 CaseKind = Literal["", "failure", "error", "skipped"]
 
+_BUDGETS = ("tokens", "cost_usd")
+
 
 class Case(NamedTuple):
-    """One test case. Without a `kind` it passed, and type, message and details are not shown."""
+    """One test case.
+
+    Without a `kind` it passed, and type, message and details are not shown.
+    """
 
     group: str
     name: str
@@ -40,9 +45,8 @@ def suite_text(
     properties: Mapping[str, str],
 ) -> str:
     """Return one suite of cases as JUnit XML."""
-    template = Path(__file__).with_name("junit.xml.j2")
     return rendered(
-        template,
+        Path(__file__).with_name("junit.xml.j2"),
         name=name,
         cases=cases,
         seconds=seconds,
@@ -56,21 +60,20 @@ def junit_text(
     results: Sequence[ValidatorResult] = (),
     criteria: Sequence[str] = (),
 ) -> str:
-    """Return a run as JUnit XML: a case for the run and for each validator, criterion and limit.
+    """Return a run as JUnit XML.
 
-    `results` are the last ones of the validators; the output of hidden ones is left out. Criteria that the last verdict
-    does not name are skipped.
+    There is a case for the run and for each validator, criterion and limit. `results`
+    are the last ones of the validators; the output of hidden ones is left out. Criteria
+    that the last verdict does not name are skipped.
     """
     cases = [_run_case(outcome)]
     cases += map(_validator_case, results)
     judged = list(_criterion_cases(outcome))
     cases += judged
-    names = {case.name for case in judged}
-    cases += [
-        Case("criteria", text, "skipped", message="not judged")
-        for text in criteria
-        if text not in names
-    ]
+    judged_names = {case.name for case in judged}
+    for criterion in criteria:
+        if criterion not in judged_names:
+            cases.append(Case("criteria", criterion, "skipped", message="not judged"))
     cases += _limit_cases(outcome)
     properties = {
         "run_id": outcome.run_id,
@@ -79,12 +82,12 @@ def junit_text(
         "score": figures.score(outcome.verdict.score) if outcome.verdict else "",
         "labels": "; ".join(outcome.labels),
     }
-    timestamp = (outcome.started_at or "")[:19]
     return suite_text(
         outcome.objective,
         cases,
         seconds=outcome.duration,
-        timestamp=timestamp,
+        # JUnit's times have no fractions and no zone.
+        timestamp=(outcome.started_at or "")[:19],
         properties=properties,
     )
 
@@ -111,28 +114,21 @@ def _run_case(outcome: GoalOutcome) -> Case:
 
 
 def _validator_case(result: ValidatorResult) -> Case:
-    kind: CaseKind = "" if result.passed else "failure"
-    message = public_remark(result)
-    if result.hidden:
-        return Case(
-            "validators",
-            result.name,
-            kind,
-            result.reason,
-            message,
-            seconds=result.duration,
-        )
-    lines = [result.command, result.summary]
-    if result.passed:
-        lines.append(result.feedback)
-    output = "\n".join(filter(None, lines))
+    details = output = ""
+    # An agent could read the output of a hidden validator.
+    if not result.hidden:
+        details = result.feedback
+        lines = [result.command, result.summary]
+        if result.passed:
+            lines.append(result.feedback)
+        output = "\n".join(filter(None, lines))
     return Case(
         "validators",
         result.name,
-        kind,
+        "" if result.passed else "failure",
         result.reason,
-        message,
-        result.feedback,
+        public_remark(result),
+        details,
         output,
         result.duration,
     )
@@ -146,22 +142,22 @@ def public_remark(result: ValidatorResult) -> str:
 def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
     rows = [row for row in outcome.evidence if row.kind == "criterion"]
     for criterion, group in groupby(rows, key=lambda row: row.criterion):
-        cited = list(group)
-        kind: CaseKind = "" if cited[0].satisfied else "failure"
-        missing = cited[0].missing or "not satisfied"
+        citations = list(group)
+        first = citations[0]
+        missing = first.missing or "not satisfied"
         yield Case(
             "criteria",
             criterion,
-            kind,
+            "" if first.satisfied else "failure",
             "not_satisfied",
             missing,
             missing,
-            laid_out(criterion_facts(cited)),
+            laid_out(criterion_facts(citations)),
         )
 
 
 def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
-    """Yield a case for each limit that is set; the one that stopped the run has failed."""
+    """Yield a case for each limit that is set; the one that stopped the run failed."""
     usages = list(outcome.usage.values())
     amounts = {
         "max_iterations": outcome.iterations,
@@ -173,13 +169,20 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
         limit = outcome.limits.get(name)
         if limit is None:
             continue
-        is_budget = name in ("tokens", "cost_usd")
+        is_budget = name in _BUDGETS
         reason = "budget_exhausted" if is_budget else name
-        stopped = outcome.stop_reason == reason and (amount >= limit or not is_budget)
+        has_stopped = outcome.stop_reason == reason
+        # Both budgets have one reason; the one that is not used up did not stop it.
+        if is_budget and amount < limit:
+            has_stopped = False
         used = f"{_number(amount)} of {_number(limit)}"
-        kind: CaseKind = "failure" if stopped else ""
         yield Case(
-            "limits", name, kind, reason, f"the limit was reached: {used}", output=used
+            "limits",
+            name,
+            "failure" if has_stopped else "",
+            reason,
+            f"the limit was reached: {used}",
+            output=used,
         )
 
 

@@ -1,4 +1,4 @@
-"""The files that `--junit`, `--summary` and `--gitlab` name, and what a step of GitHub Actions shows."""
+"""The files that a run writes at its end: `--junit`, `--summary` and `--gitlab`."""
 
 from __future__ import annotations
 
@@ -19,43 +19,47 @@ if TYPE_CHECKING:
     from goalrunner.core.run_state import RunState
     from goalrunner.records.run_folder import RunFolder
 
-_STEP = (
-    "GITHUB_ACTIONS",
-    "GITHUB_STEP_SUMMARY",
-)  # in a step of GitHub Actions: for annotations and a summary
+# In a step of GitHub Actions: for annotations and a summary.
+_STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 
 
 @dataclass(frozen=True)
 class ResultFiles:
     """The files that options name, opened before the agent could redirect them."""
 
-    copies: Mapping[str, output.ResultFile]  # by option: "--junit"
+    copies: Mapping[str, output.ResultFile]
+    """By option: "--junit"."""
     environ: Mapping[str, str]
 
     def write(
-        self, folder: RunFolder | None, stream: TextIO, known: GoalOutcome | None = None
+        self,
+        folder: RunFolder | None,
+        stream: TextIO,
+        fallback: GoalOutcome | None = None,
     ) -> None:
-        """Write the files, and print annotations on `stream`. If one fails, the others are written. Raise GoalError.
+        """Write the files, and print annotations on `stream`.
 
-        If the log cannot be read, the files have only the `known` outcome.
+        If one fails, the others are written. If the log cannot be read, the files have
+        only the `fallback`. Raise GoalError.
         """
         if not (self.copies or self.environ.keys() & _STEP):
             return
+        # Slow to import, and most runs write no such file.
         from goalrunner.app.previous_run import load_run
         from goalrunner.exports import annotations
         from goalrunner.exports.junit import junit_text
         from goalrunner.exports.markdown import summary_markdown
 
         state: RunState | None = None
-        changed: tuple[Change, ...] = ()
-        outcome = known
+        changes: tuple[Change, ...] = ()
+        outcome = fallback
         try:
             if folder is not None:
                 loaded = load_run(folder)
                 state, outcome = loaded.state, loaded.outcome(folder)
-                changed = changed_files(folder, state)
+                changes = changed_files(folder, state)
         except (GoalError, OSError):
-            if known is None:
+            if fallback is None:
                 raise
         assert outcome is not None, "there is a run or its outcome"
         results = state.validators if state else ()
@@ -63,19 +67,21 @@ class ResultFiles:
         goal_file = state.goal_file if state else ""
         problems = annotations.problems_of(outcome, results, goal_file, self.environ)
         if is_github(self.environ):
+            # The reader of the output may have gone; the files matter more.
             with contextlib.suppress(OSError, ValueError):
                 stream.write(annotations.github_text(problems, outcome.labels))
                 stream.flush()
-        summary = summary_markdown(outcome, files=changed, state=state)
+        summary = summary_markdown(outcome, files=changes, state=state)
         self._append_to_step(summary)
         texts = {
             "--junit": junit_text(outcome, results, criteria),
             "--summary": summary,
             "--gitlab": annotations.gitlab_text(problems),
         }
-        with contextlib.ExitStack() as rest:
+        # The stack calls all of them, also after an error.
+        with contextlib.ExitStack() as writes:
             for option, copy in self.copies.items():
-                rest.callback(copy.write, texts[option])
+                writes.callback(copy.write, texts[option])
 
     def _append_to_step(self, summary: str) -> None:
         path = self.environ.get("GITHUB_STEP_SUMMARY")
@@ -85,13 +91,15 @@ class ResultFiles:
             with Path(path).open("a", encoding="utf-8", errors="replace") as file:
                 file.write(summary)
         except OSError as error:
-            output.complain(
-                f"Warning: GITHUB_STEP_SUMMARY cannot be written: {error.strerror or error}"
-            )
+            reason = error.strerror or error
+            output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {reason}")
 
 
 def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
-    """Return the files that the run changed; none if no round has ended, or if the snapshots are gone."""
+    """Return the files that the run changed.
+
+    None if no round has ended, or if the snapshots are gone.
+    """
     from goalrunner.exports.change import RunChange
 
     try:
@@ -109,20 +117,21 @@ def open_files(
 ) -> ResultFiles:
     """Return the files of these options. Raise UsageError if one cannot be written.
 
-    From then on, no child process gets the variables of GitHub Actions through which it could change later steps.
-    With `asked_only`, nothing is appended to the summary of a step, and nothing is printed.
+    From then on, no child process gets the variables of GitHub Actions through which it
+    could change later steps. With `asked_only`, nothing is appended to the summary of a
+    step, and nothing is printed.
     """
     from goalrunner.system.child_environment import JOB_FILES
 
     environ = dict(os.environ)
     for name in JOB_FILES:
         os.environ.pop(name, None)
-    for name in _STEP if asked_only else ():
-        environ.pop(name, None)
-    given = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
-    copies = {
-        option: output.ResultFile(path, option=option)
-        for option, path in given.items()
-        if path is not None
-    }
+    if asked_only:
+        for name in _STEP:
+            environ.pop(name, None)
+    copies = {}
+    paths = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
+    for option, path in paths.items():
+        if path is not None:
+            copies[option] = output.ResultFile(path, option=option)
     return ResultFiles(copies, environ)

@@ -1,4 +1,4 @@
-"""Filled-in templates of Jinja: pages without scripts, XML, and Markdown."""
+"""Templates of Jinja, filled in: pages without scripts, XML, and Markdown."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ def rendered(
     /,
     **values: Any,
 ) -> str:
-    """Return a filled-in template. A page has one stylesheet and no script; all values are escaped."""
+    """Return a filled-in template.
+
+    A page has one stylesheet and no script; all values are escaped.
+    """
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         autoescape=select_autoescape(("html.j2", "xml.j2")),
         undefined=StrictUndefined,
-        finalize=_text,
+        finalize=_printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -42,6 +45,8 @@ def rendered(
         **(filters or {}),
     )
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
+    # The page's policy allows this stylesheet by its hash, and nothing else.
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     environment.globals.update(
         label_lines=label_lines,
         count=figures.count,
@@ -49,15 +54,18 @@ def rendered(
         share=figures.share,
         version=VERSION,
         style=style,
-        digest=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
+        digest=digest,
     )
     return environment.get_template(template.name).render(**values)
 
 
-def _text(value: Any) -> Any:
-    """Return a value of a template without control and direction characters, which a text of an agent may have."""
-    return (
-        printable(value)
-        if type(value) is str and not (value.isascii() and value.isprintable())
-        else value
-    )
+def _printable_value(value: Any) -> Any:
+    """Return a value without control and direction characters.
+
+    A text of an agent may have them.
+    """
+    # Not a subclass of str, such as text that is marked as safe.
+    if type(value) is not str:
+        return value
+    is_printable = value.isascii() and value.isprintable()
+    return value if is_printable else printable(value)

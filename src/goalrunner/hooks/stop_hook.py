@@ -1,6 +1,7 @@
-"""The Stop hook of Claude Code: a session is the agent of a run, which is checked each time that the session wants to stop.
+"""Answers to the events of a session: its work is checked each time that it stops.
 
-The process of a hook ends after each event, so the run is closed and resumed. GOAL_HOME/hooks names the run of a session.
+The session is the agent of a run. The process of a hook ends after each event, so the
+run is closed and resumed. GOAL_HOME/hooks names the run of a session.
 """
 
 from __future__ import annotations
@@ -43,15 +44,20 @@ from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts.source import TranscriptSource
 
-_MOST_ROUNDS = 10  # rounds of a goal without any limit
+# Rounds of a goal without any limit.
+_MOST_ROUNDS = 10
+# Seconds for which a check waits until another one in the same workspace has ended.
 _TIMEOUTS = {"UserPromptSubmit": 30.0, "Stop": 900.0}
-"""Seconds for which a check waits until another one in the same workspace has ended."""
 _POLL = 0.2
-_LONGEST = 9_000  # characters of a reason. Claude Code cuts what hooks print at 10,000.
+# Characters of a reason. Claude Code cuts what hooks print at 10,000.
+_LONGEST_REASON = 9_000
+# Statuses of a run that is resumed at the next stop: a person may have decided
+# meanwhile.
 _OPEN = (GoalStatus.RUNNING, GoalStatus.BLOCKED)
-"""Statuses of a run that is resumed at the next stop: a person may have decided meanwhile."""
+_HOME_HINT = "set GOAL_HOME to a folder of yours"
 
-HookReply = dict[str, str]  # what the hook prints as JSON; nothing if it is empty
+HookReply = dict[str, str]
+"""What the hook prints as JSON; nothing if it is empty."""
 
 
 class HookEvent(BaseModel):
@@ -68,9 +74,8 @@ class HookEvent(BaseModel):
         """Read the JSON of a hook. Raise UsageError if it is invalid."""
         # Half of a surrogate pair, where a text was cut, is replaced.
         with contextlib.suppress(ValueError, RecursionError):
-            data = json.dumps(json.loads(data), ensure_ascii=False).encode(
-                errors="replace"
-            )
+            text = json.dumps(json.loads(data), ensure_ascii=False)
+            data = text.encode(errors="replace")
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
@@ -82,24 +87,28 @@ class HookEvent(BaseModel):
 def answer_hook(
     event: HookEvent, goal_file: Path | None, home: Path, environ: Mapping[str, str]
 ) -> HookReply:
-    """Answer an event: at a prompt record the start, at a stop check and block it, or say why it is not blocked.
+    """Answer an event: at a prompt record the start, at a stop check the work.
 
-    The workspace is the project of the goal file if the current folder is in it, else the current folder, unless the goal
-    names another. Without a goal file, only an open run of the session is checked, by
-    the goal that it began with: the agent may have removed the file. Never raise GoalError.
+    A stop is blocked, or the reply says why it is not. The workspace is the project of
+    the goal file if the current folder is in it, else the current folder, unless the
+    goal names another. Without a goal file, only an open run of the session is checked,
+    by the goal that it began with: the agent may have removed the file. Never raise
+    GoalError.
     """
     try:
         session = _Session(event, goal_file, home, environ)
         actions = {"UserPromptSubmit": session.prompt, "Stop": session.stop}
         name = event.hook_event_name or "Stop"
-        if name not in actions or (goal_file is None and not session.kept.goal):
+        has_goal = goal_file is not None or session.has_goal
+        if name not in actions or not has_goal:
             return {}
         until = time.monotonic() + _TIMEOUTS[name]
         with _turn(home, until):
             while True:
                 try:
                     return actions[name]()
-                except WorkspaceBusy:  # another run is active there
+                except WorkspaceBusy:
+                    # Another run is active there.
                     if time.monotonic() > until:
                         raise
                     time.sleep(_POLL)
@@ -109,16 +118,17 @@ def answer_hook(
 
 @contextlib.contextmanager
 def _turn(home: Path, until: float) -> Iterator[None]:
-    """Wait until no other session in the current folder is being checked, at most `until` (by the monotonic clock).
+    """Wait until no other session in the current folder is being checked.
 
-    A check that finds the workspace busy in its middle would end the run of its session.
+    Wait at most `until`, by the monotonic clock.
     """
-    name = hashlib.sha256(os.fsencode(Path.cwd())).hexdigest()[:32]
-    with record_errors(
-        f"{home} cannot be written", "set GOAL_HOME to a folder of yours"
-    ):
-        (home / "hooks").mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (home / "hooks" / f"{name}.lock").open("w")
+    # A check that finds the workspace busy in its middle would end the run of its
+    # session.
+    folder = home / "hooks"
+    name = _short_hash(os.fsencode(Path.cwd()))
+    with record_errors(f"{home} cannot be written", _HOME_HINT):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = (folder / f"{name}.lock").open("w")
     with lock:
         while time.monotonic() < until:
             with contextlib.suppress(OSError):
@@ -128,8 +138,15 @@ def _turn(home: Path, until: float) -> Iterator[None]:
         yield
 
 
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
 class _SessionController(GoalController):
-    """The controller of a session: its agent is alive during checks, and works while no process of `goal` runs."""
+    """The controller of a session.
+
+    Its agent is alive during checks, and works while no process of `goal` runs.
+    """
 
     caller = "the session"
     live = True
@@ -145,25 +162,31 @@ class _SessionController(GoalController):
     async def check(
         self, messages: Sequence[Message], worked: float
     ) -> GoalContinue | GoalDone:
-        """Check the turn that has ended; `worked` are its seconds. The controller must be one of `resume`."""
+        """Check the turn that has ended; `worked` are its seconds.
+
+        The controller must be one of `resume`.
+        """
         assert self._earlier is not None, "it was resumed"
-        end = self._earlier.loaded.end
-        timed = replace(
-            self._earlier.loaded, end=replace(end, elapsed=end.elapsed + worked)
-        )
-        prepared = await replace(self._earlier, loaded=timed).resume()
+        loaded = self._earlier.loaded
+        # The time in which the session worked counts as active time of the run.
+        end = replace(loaded.end, elapsed=loaded.end.elapsed + worked)
+        earlier = replace(self._earlier, loaded=replace(loaded, end=end))
+        prepared = await earlier.resume()
         self._host = HostedRun(prepared, prepared.run.state.round, records=True)
         if prepared.run.state.phase is Phase.WORKING:
             return await self.aon_run_finished(messages)
-        return await self._next()  # an earlier process was ended during the checks
+        # An earlier process was ended during the checks.
+        return await self._next()
 
 
-class _Kept(BaseModel, allow_inf_nan=False):
-    """The file in GOAL_HOME/hooks about a session in a folder: its run, when the agent began to work, its first goal's hash."""
+class _SessionFile(BaseModel, allow_inf_nan=False):
+    """The file in GOAL_HOME/hooks about a session in a folder."""
 
     run: str = ""
     since: float
+    """When the agent began to work, in seconds since 1970."""
     goal: str = ""
+    """The hash of its first goal file."""
 
 
 class _Session:
@@ -174,59 +197,70 @@ class _Session:
         home: Path,
         environ: Mapping[str, str],
     ) -> None:
-        self._event, self._goal_file, self._home, self._environ = (
-            event,
-            goal_file,
-            home,
-            environ,
-        )
-        name = f"{event.session_id}\0{Path.cwd()}"
-        self._file = (
-            home
-            / "hooks"
-            / f"{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:32]}.json"
-        )
+        self._event = event
+        self._goal_file = goal_file
+        self._home = home
+        self._environ = environ
+        identity = f"{event.session_id}\0{Path.cwd()}"
+        name = _short_hash(identity.encode(errors="replace"))
+        self._path = home / "hooks" / f"{name}.json"
         self._arrived = time.time()
-        self.kept = _Kept(since=self._arrived)
+        self._file = _SessionFile(since=self._arrived)
         with contextlib.suppress(OSError, ValidationError):
-            self.kept = _Kept.model_validate_json(self._file.read_bytes())
+            self._file = _SessionFile.model_validate_json(self._path.read_bytes())
+
+    @property
+    def has_goal(self) -> bool:
+        """Whether the session has had a run."""
+        return bool(self._file.goal)
 
     def prompt(self) -> HookReply:
-        """Begin a run with the workspace as it is now, unless one is open or the limits of the session are used up."""
+        """Begin a run with the workspace as it is now.
+
+        Do nothing if one is open or the limits of the session are used up.
+        """
         state = self._state()
         if state is None or state.status not in (*_OPEN, GoalStatus.CAPPED):
             self._begin()
         else:
-            self._keep()
+            self._write_file()
         return {}
 
     def stop(self) -> HookReply:
         """Check what the agent did since the prompt or the last block."""
         state = self._state()
         if state is not None and state.status is GoalStatus.CAPPED:
-            said = f"the goal's limits for this session are used up: {one_line(state.message)}"
-            return _allowed(f"not checked: {said} (goal show {self.kept.run})")
+            return _allowed(
+                "not checked: the goal's limits for this session are used up: "
+                f"{one_line(state.message)} (goal show {self._file.run})"
+            )
         if state is None or state.status not in _OPEN:
             self._begin(Label.START_UNKNOWN)
             state = self._state()
             assert state is not None, "it has just begun"
-        messages = self._messages(
-            judged=state.plan.has_judge and state.plan.deliverable == "workspace"
-        )
-        worked = max(0.0, self._arrived - self.kept.since)
-        with contextlib.closing(
-            _SessionController.resume(self.kept.run, home=self._home)
-        ) as controller:
+        # Of a response, only the last message is judged.
+        is_workspace = state.plan.deliverable == "workspace"
+        messages = self._messages(with_history=state.plan.has_judge and is_workspace)
+        # The clock of the machine may have been set back.
+        worked = max(0.0, self._arrived - self._file.since)
+        resumed = _SessionController.resume(self._file.run, home=self._home)
+        with contextlib.closing(resumed) as controller:
             step = run_blocking(controller.check(messages, worked), "goal hook", "")
         if isinstance(step, GoalDone):
             return _allowed(_ending(step.outcome))
-        self._keep()
-        return {"decision": "block", "reason": shortened(step.followup, _LONGEST)}
+        self._write_file()
+        reason = shortened(step.followup, _LONGEST_REASON)
+        return {"decision": "block", "reason": reason}
 
     def _state(self) -> RunState | None:
-        """Return the state of the session's run; None if there is none, or none any more."""
-        folder = RunFolder(self._home / "runs" / self.kept.run)
-        return load_state(folder) if self.kept.run and folder.events.exists() else None
+        """Return the state of the session's run.
+
+        None if there is none, or none any more.
+        """
+        if not self._file.run:
+            return None
+        folder = RunFolder(self._home / "runs" / self._file.run)
+        return load_state(folder) if folder.events.exists() else None
 
     def _begin(self, *labels: str) -> None:
         if self._goal_file is None:
@@ -238,69 +272,71 @@ class _Session:
             runnable=False,
             workspace=_workspace(self._goal_file),
         )
-        budget = goal.budget.model_copy(
-            update={"allow_unenforced": goal.budget.limited}
-        )  # a session reports no usage
-        limits = (
-            {"max_iterations": _MOST_ROUNDS}
-            if goal.max_iterations is goal.timeout is None
-            else {}
-        )
-        goal = goal.model_copy(update={"budget": budget, **limits})
+        # A session reports no usage, so no budget can be enforced.
+        unenforced = {"allow_unenforced": goal.budget.limited}
+        update: dict[str, Any] = {"budget": goal.budget.model_copy(update=unenforced)}
+        if goal.max_iterations is None and goal.timeout is None:
+            update["max_iterations"] = _MOST_ROUNDS
+        goal = goal.model_copy(update=update)
         digest = file_hash(self._goal_file)
-        self.kept.goal = self.kept.goal or digest
-        if digest != self.kept.goal:  # by the user or by the agent
+        self._file.goal = self._file.goal or digest
+        # The user or the agent has changed it.
+        if digest != self._file.goal:
             labels = (*labels, Label.GOAL_CHANGED)
-        with contextlib.closing(
-            _SessionController.of(goal, self._home, self._goal_file, labels)
-        ) as controller:
+        new = _SessionController.of(goal, self._home, self._goal_file, labels)
+        with contextlib.closing(new) as controller:
             controller.start()
-            self.kept.run = Path(controller.run_path).name
-        self._keep()
+            self._file.run = Path(controller.run_path).name
+        self._write_file()
 
-    def _keep(self) -> None:
-        """Note the run, and that the agent works from now on."""
-        self.kept.since = time.time()
-        with record_errors(
-            f"{self._file} cannot be written", "set GOAL_HOME to a folder of yours"
-        ):
-            write_whole(self._file, self.kept.model_dump_json().encode())
+    def _write_file(self) -> None:
+        """Write the run, and that the agent works from now on."""
+        self._file.since = time.time()
+        with record_errors(f"{self._path} cannot be written", _HOME_HINT):
+            write_whole(self._path, self._file.model_dump_json().encode())
 
-    def _messages(self, *, judged: bool) -> list[dict[str, Any]]:
-        """Return the messages of the session: its transcript for a judge, else only its last message."""
-        if judged:
-            with contextlib.suppress(UsageError, ValueError):  # a NUL in the path
+    def _messages(self, *, with_history: bool) -> list[dict[str, Any]]:
+        """Return the messages of the session, or only its last one."""
+        if with_history:
+            # ValueError: a NUL in the path.
+            with contextlib.suppress(UsageError, ValueError):
                 path = Path(self._event.transcript_path or "")
-                messages = (
-                    list(_transcript(path)) if path.is_file() else []
-                )  # reading a pipe could block
+                # Reading a pipe could block.
+                messages = list(_transcript(path)) if path.is_file() else []
                 refuse_no_chat(messages)
                 return messages
-        return [
-            {"role": "assistant", "content": self._event.last_assistant_message or ""}
-        ]
+        text = self._event.last_assistant_message or ""
+        return [{"role": "assistant", "content": text}]
 
 
 def _workspace(goal_file: Path) -> Path:
-    """Return where a session works in the current folder: in the project of its goal file, if that contains the folder."""
-    here, project = Path.cwd().resolve(), project_of(goal_file)
-    return project if project is not None and here.is_relative_to(project) else here
+    """Return the workspace of a session in the current folder.
+
+    It is the project of the goal file, if that contains the folder.
+    """
+    folder = Path.cwd().resolve()
+    project = project_of(goal_file)
+    if project is not None and folder.is_relative_to(project):
+        return project
+    return folder
+
+
+# Members of messages of subagents and of the program.
+_NOT_OF_SESSION = ("isSidechain", "isMeta", "isCompactSummary")
 
 
 def _transcript(path: Path) -> Iterator[Any]:
-    """Yield the chat messages of a session's JSON Lines, without those of subagents and of the program. Raise UsageError."""
+    """Yield the chat messages of a session's JSON Lines. Raise UsageError."""
     for record in TranscriptSource(path).records():
         row = record.value
-        is_message = isinstance(row, dict) and row.get("type") in ("user", "assistant")
-        if is_message and not any(
-            map(row.get, ("isSidechain", "isMeta", "isCompactSummary"))
-        ):
-            message = row.get("message")
-            yield (
-                {**message, TIMESTAMP: row.get(TIMESTAMP)}
-                if isinstance(message, dict)
-                else message
-            )
+        if not isinstance(row, dict) or row.get("type") not in ("user", "assistant"):
+            continue
+        if any(map(row.get, _NOT_OF_SESSION)):
+            continue
+        message = row.get("message")
+        if isinstance(message, dict):
+            message = {**message, TIMESTAMP: row.get(TIMESTAMP)}
+        yield message
 
 
 def _allowed(text: str) -> HookReply:
@@ -310,19 +346,18 @@ def _allowed(text: str) -> HookReply:
 def _ending(outcome: GoalOutcome) -> str:
     """Return how the run of a session ended, in a line for the user."""
     labels = f" [{', '.join(outcome.labels)}]" if outcome.labels else ""
+    run = outcome.run_id
     if outcome.passed:
-        return f"complete, verified in round {outcome.iterations}{labels} (goal show {outcome.run_id})"
+        rounds = outcome.iterations
+        return f"complete, verified in round {rounds}{labels} (goal show {run})"
     missing = outcome.verdict.missing if outcome.verdict else ""
-    said = one_line((outcome.message or missing).partition("\n")[0])
-    decide = "".join(f"; {command}" for command in _decisions(outcome))
-    return (
-        f"not verified: {outcome.status}, {said}{labels}{decide}"
-        f" (goal status {outcome.run_id})"
-    )
+    reason = one_line((outcome.message or missing).partition("\n")[0])
+    parts = [f"{outcome.status}, {reason}{labels}", *_decisions(outcome)]
+    return f"not verified: {'; '.join(parts)} (goal status {run})"
 
 
 def _decisions(outcome: GoalOutcome) -> Iterator[str]:
-    """Yield what a person does if the run waits for one; the next stop of the session then continues it."""
+    """Yield what a person does if the run waits for one."""
     run = outcome.run_id
     waiting = [item.id for item in outcome.approvals if item.decision == "waiting"]
     for identifier in waiting:
