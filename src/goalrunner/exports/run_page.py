@@ -348,13 +348,13 @@ class RunPage:
         """Add the patches of rounds; None is the whole run's."""
         rounds = {part.number: part for part in self.rounds}
         half = _MOST_DIFF_LINES // 2
-        most_of_round = max(half // len(rounds), _LEAST_DIFF_LINES)
         for number, text in patches:
             if number is None:
                 self.files, self.lines_left_out = files_of(text, half)
             else:
                 part = rounds[number]
-                part.files, part.lines_left_out = files_of(text, most_of_round)
+                most_lines = max(half // len(rounds), _LEAST_DIFF_LINES)
+                part.files, part.lines_left_out = files_of(text, most_lines)
 
 
 def _is_warning(line: ReportLine) -> bool:
