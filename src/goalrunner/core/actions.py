@@ -1,5 +1,7 @@
-"""The tool calls of an agent in words: short names, commands without their shell, and
-what was done in some rounds.
+"""The tool calls of an agent in words.
+
+They have short names and commands without their shell; a stall says what was done in
+its rounds.
 """
 
 from __future__ import annotations

@@ -59,8 +59,9 @@ class AgentSilent:
 
 @dataclass(frozen=True)
 class PersonNeeded:
-    """A person should be notified that the run has ended or waits for them; without a
-    sound if `bell` is False.
+    """A person should be notified that the run has ended or waits for them.
+
+    Without a sound if `bell` is False.
     """
 
     text: str

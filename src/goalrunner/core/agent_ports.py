@@ -1,6 +1,4 @@
-"""Protocols of agents, of people who decide, and of observers, with what they exchange
-with a run.
-"""
+"""Protocols of agents, of people who decide, and of observers of a run."""
 
 from __future__ import annotations
 
@@ -67,8 +65,9 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded tool result: its observation, both ends of its redacted output, and
-    the number of bytes between them.
+    """A recorded tool result, with as much of its output as an agent sees.
+
+    These are both ends of its redacted output, and the number of bytes between them.
     """
 
     observation: Observation
@@ -86,8 +85,9 @@ class Recorder(Protocol):
     def message(self, message: Message) -> None: ...
 
     def user_said(self, text: str) -> None:
-        """Record what a person wrote to the agent, in addition to its message if that
-        is recorded.
+        """Record what a person wrote to the agent.
+
+        It is recorded in addition to its message, if that is recorded.
         """
 
     async def permit(
@@ -97,19 +97,19 @@ class Recorder(Protocol):
         text: str,
         preview: str = "",
     ) -> str | None:
-        """Return None if an action is allowed, or why it is denied; to be called before
-        `tool_called`.
+        """Return None if an action is allowed, or why it is denied.
 
-        Raise ApprovalPending if no person is available, and ApprovalDenied if a denial
-        ends the run.
+        It is called before `tool_called`. Raise ApprovalPending if no person is
+        available, and ApprovalDenied if a denial ends the run.
         """
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record a call before its tool starts."""
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Record a result, with a snapshot if the workspace may have changed; return
-        what an agent may see.
+        """Record a result, and return what an agent may see.
+
+        A snapshot is taken if the workspace may have changed.
         """
 
     def usage(self, account: Account, usage: Usage) -> None: ...
@@ -130,27 +130,32 @@ class Recorder(Protocol):
         detail: str,
         answer: str = "",
     ) -> None:
-        """Record why the judge gave no usable answer, and both ends of an answer that
-        could not be read.
+        """Record why the judge gave no usable answer.
+
+        `answer` is both ends of an answer that could not be read.
         """
 
     @property
     def streams_text(self) -> bool:
-        """Whether `text` is shown to a person; if not, an answer need not stream, which
-        is faster.
+        """Whether `text` is shown to a person.
+
+        If not, an answer need not stream, which is faster.
         """
 
     def text(self, delta: str) -> None:
         """Show a piece of the agent's streamed text; it is not recorded."""
 
     def check_budget(self) -> None:
-        """Raise BudgetExhausted if the budget is spent; to be called before each model
-        call.
+        """Raise BudgetExhausted if the budget is spent.
+
+        It is called before each model call.
         """
 
     def scratch(self, suffix: str = "") -> Path:
-        """Return a new path for a file in the run's folder, outside of the
-        workspace."""
+        """Return a new path for a file in the run's folder.
+
+        It is outside of the workspace.
+        """
 
 
 @dataclass(frozen=True)
@@ -173,8 +178,9 @@ class RoundReply:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The interrupted turn of an earlier process, by the ids of the calls in the last
-    assistant message.
+    """The interrupted turn of an earlier process.
+
+    Its fields are by the ids of the calls in the last assistant message.
     """
 
     results: Mapping[str, Recorded] = field(default_factory=dict)
@@ -207,8 +213,9 @@ class Conversation(Protocol):
         """
 
     def checkpoint(self) -> object:
-        """Return the current messages, system prompt and model state, without the
-        workspace.
+        """Return the current messages, system prompt and model state.
+
+        The workspace is not part of it.
         """
 
     def restore(self, checkpoint: object) -> None: ...
@@ -227,16 +234,17 @@ class Resumable(Protocol):
         """Load the chat of an earlier process without recording it again."""
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
-        """Start with the chat of another run, which is recorded as the start of this
-        one.
+        """Start with the chat of another run.
+
+        It is recorded as the start of this one.
         """
 
     async def resume_turn(
         self, notice: str, left: Unfinished, recorder: Recorder
     ) -> RoundReply:
-        """Continue an interrupted turn: calls that did not start are run, interrupted
-        ones are reported to the agent.
+        """Continue an interrupted turn.
 
+        Calls that did not start are run; interrupted ones are reported to the agent.
         `notice` is a user message that is sent first if it is not empty. Raises as
         `send` does.
         """
@@ -339,6 +347,7 @@ class Rejoining(Protocol):
     """An observer that needs the state of a resumed run."""
 
     def on_state(self, state: RunState) -> None:
-        """Handle the state that an earlier process left; called once, before the first
-        new event.
+        """Handle the state that an earlier process left.
+
+        It is called once, before the first new event.
         """

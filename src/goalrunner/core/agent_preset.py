@@ -96,12 +96,12 @@ TEXT = "text"
 
 
 class JudgeCommand(Frozen):
-    """How an agent's program answers one question as a judge: a new process without
-    tools, in a folder of its own, with the prompt on stdin.
+    """How an agent's program answers one question as a judge.
 
-    In the command, `{schema}` and `{system}` are replaced by the JSON Schema of the
-    answer and the rules of the judge, `{schema_file}` and `{system_file}` by files with
-    them, and the word `{model}` by the words of `model`. Without `{system}` or
+    It is a new process without tools, in an empty folder, with the prompt on stdin. In
+    the command, `{schema}` and `{system}` are replaced by the JSON Schema of the answer
+    and the rules of the judge, `{schema_file}` and `{system_file}` by files with them,
+    and the word `{model}` by the words of `model`. Without `{system}` or
     `{system_file}`, the rules are the beginning of the prompt.
     """
 
@@ -233,8 +233,7 @@ class Preset(Frozen):
             )
 
     def installing(self, protocol: Protocol) -> str:
-        """Return the command that installs the program of this protocol; may be
-        empty."""
+        """Return the command that installs the program of a protocol; it may be empty."""
         return (self.acp_install if protocol == "acp" else "") or self.install
 
     def reports_by(self, protocol: Protocol) -> frozenset[BudgetName]:

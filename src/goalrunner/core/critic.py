@@ -1,5 +1,4 @@
-"""The critic, an optional reviewer inside a round: its table, its answers, its events,
-and when the agent refines its work.
+"""The critic, an optional reviewer inside a round.
 
 A critique is not evidence. It decides nothing but whether the agent gets one more
 prompt before the round is checked.
@@ -33,8 +32,9 @@ decides nothing. The objective is unchanged:"""
 
 
 class CriticConfig(Frozen):
-    """The critic: a model, a command or a Python callable that scores each round before
-    it is checked.
+    """The critic, which scores each round before it is checked.
+
+    It is a model, a command or a Python callable.
     """
 
     model: fields.ModelName = ""
@@ -61,9 +61,7 @@ class CriticConfig(Frozen):
 
     @property
     def spec(self) -> ValidatorSpec | None:
-        """The command or the callable, which runs as a validator does; None for a
-        model.
-        """
+        """The command or the callable, as a validator; None for a model."""
         if not (self.run or self.python):
             return None
         variables: tuple[RunVariable, ...] = get_args(RunVariable)
@@ -126,8 +124,9 @@ class CriticRule(Frozen):
     max_refinements: int = Field(1, ge=0)
 
     def wants_refinement(self, critique: Critique, refinements: int) -> bool:
-        """Return whether the agent gets the feedback, after so many refinements of the
-        round.
+        """Return whether the agent gets the feedback.
+
+        `refinements` are those of the round so far.
         """
         is_low = critique.score is not None and critique.score < self.threshold
         return is_low and refinements < self.max_refinements
@@ -191,10 +190,10 @@ class UnusableCritiqueError(ValueError):
 
 
 def critique_of(value: object) -> Critique:
-    """Return a critic's answer: a number from 0 to 1, or a mapping or an object with
-    `score` and perhaps `feedback`.
+    """Return the critique in a critic's answer.
 
-    Raise UnusableCritiqueError for anything else.
+    The answer is a number from 0 to 1, or a mapping or an object with `score` and
+    perhaps `feedback`. Raise UnusableCritiqueError for anything else.
     """
     answer = {"score": value} if isinstance(value, int | float) else value
     if not isinstance(answer, Mapping):

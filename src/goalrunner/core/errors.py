@@ -44,9 +44,9 @@ class Outage:
 
 
 class GoalError(Exception):
-    """An expected failure: `message` says what failed and why, `hint` what to type next
-    (may be empty).
+    """An expected failure.
 
+    `message` says what failed and why, `hint` what to type next (may be empty).
     `outage` is set if the failure passes by itself.
     """
 
@@ -74,8 +74,9 @@ class UsageError(GoalError):
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem of a goal file, with its key and its 1-based line and column (0 if
-    unknown).
+    """One problem of a goal file, with its key and its place.
+
+    Line and column are 1-based; 0 if unknown.
     """
 
     message: str
@@ -116,11 +117,10 @@ class ConversationBusy(UsageError):
 
 
 class RecordError(GoalError):
-    """A run's log, transcript or artifact cannot be written or read back; names file
-    and byte offset.
+    """A run's log, transcript or artifact cannot be written or read back.
 
-    `outcome` is the GoalOutcome of the run that it ended, if known; None outside of a
-    run.
+    The message names file and byte offset. `outcome` is the GoalOutcome of the run that
+    it ended, if known; None outside of a run.
     """
 
     outcome: Any = None
@@ -128,8 +128,9 @@ class RecordError(GoalError):
 
 @contextmanager
 def os_errors(what: str, hint: str, kind: type[GoalError]) -> Iterator[None]:
-    """Raise an error of this kind, with `what` and the reason, for an OSError in the
-    context.
+    """Raise an error of this kind for an OSError in the context.
+
+    Its message is `what` and the reason.
     """
     try:
         yield
@@ -145,8 +146,9 @@ def record_errors(
 
 
 class WorkspaceError(GoalError):
-    """The workspace, or the store of its snapshots, cannot be read or written; names
-    the path.
+    """The workspace, or the store of its snapshots, cannot be read or written.
+
+    The message names the path.
     """
 
     stop_reason = "workspace_failed"
@@ -157,11 +159,10 @@ class WorkspaceBusy(WorkspaceError):
 
 
 class EnvironmentFailed(GoalError):
-    """The check environment cannot be set up, kept or undone, so that no validator
-    result counts.
+    """The check environment cannot be set up, kept or undone.
 
-    If it is `permanent`, another attempt is useless or harmful; otherwise the check
-    runs once more.
+    No validator result counts then. If it is `permanent`, another attempt is useless or
+    harmful; otherwise the check runs once more.
     """
 
     stop_reason = "environment_failed"
@@ -174,16 +175,18 @@ class EnvironmentFailed(GoalError):
 
 
 class ValidatorMissing(GoalError):
-    """The command line of a validator names a program or a path that does not exist and
-    that only a person can correct.
+    """The command line of a validator names a program or path that does not exist.
+
+    Only a person can correct it.
     """
 
     stop_reason = "validator_missing"
 
 
 class BudgetExhausted(GoalError):
-    """The budget of tokens or dollars is spent; raised before a model call, never
-    during one.
+    """The budget of tokens or dollars is spent.
+
+    It is raised before a model call, never during one.
     """
 
     exit_code = ExitCode.CAPPED
@@ -237,8 +240,9 @@ class AgentNotSignedIn(AgentError):
 
 
 class AgentRefused(AgentError):
-    """The provider refuses the model or the account of an external agent, also in later
-    turns.
+    """The provider refuses the model or the account of an external agent.
+
+    It refuses them in later turns as well.
     """
 
 
@@ -275,8 +279,9 @@ class JudgeChanged(ModelError):
 
 
 class ProviderUnavailable(ModelError):
-    """Rate limit, server error, timeout or an interrupted stream, which persisted
-    through all retries.
+    """A failure of the provider that persisted through all retries.
+
+    That is a rate limit, a server error, a timeout or an interrupted stream.
     """
 
 

@@ -266,8 +266,9 @@ class NoteGiven(Frozen):
 
 
 class SecretsReplaced(Frozen):
-    """How many secrets were replaced since the last such event, in everything that was
-    written.
+    """How many secrets were replaced since the last such event.
+
+    All that was written counts.
     """
 
     type: Literal["secrets_replaced"] = "secrets_replaced"
@@ -397,8 +398,9 @@ class Colour(Frozen):
 
 
 class Content(Frozen):
-    """The content that validators ran on, and their results: a resumed run still
-    detects a flaky validator.
+    """The content that validators ran on, and their results.
+
+    With it, a resumed run still detects a flaky validator.
     """
 
     key: str
@@ -457,9 +459,7 @@ class ChangedTest(Frozen):
 
 
 class ChangedChecks(Frozen):
-    """Validators that are green only with the agent's versions of files that checks
-    consist of.
-    """
+    """Validators that are green only with the agent's versions of the checks."""
 
     key: str
     """Hash over the paths and their content: an approval is for exactly this."""
@@ -569,8 +569,9 @@ class ChecksReviewStarted(Frozen):
 
 
 class ReviewedChange(Frozen):
-    """One hunk of changed checks, or one of their tests, and the words of the goal that
-    ask for it.
+    """One reviewed change: a hunk of changed checks, or one of their tests.
+
+    `quote` has the words of the goal that ask for it.
     """
 
     path: str

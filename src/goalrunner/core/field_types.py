@@ -1,8 +1,7 @@
-"""The base class of all records, and types for the fields of a goal, each with the
-check of its form.
+"""The base class of all records, and the types of their fields.
 
-The message of a ValueError of these types follows the name of the key: `timeout` +
-`"soon" is not a valid duration; ...`.
+Each type checks the form of its values. The message of a ValueError of these types
+follows the name of the key: `timeout` + `"soon" is not a valid duration; ...`.
 """
 
 from __future__ import annotations
@@ -66,8 +65,9 @@ class Frozen(BaseModel):
 
 
 def field_descriptions(model: type) -> dict[str, str]:
-    """Return the docstrings below the fields of a class by name; none if its source is
-    not available.
+    """Return the docstrings below the fields of a class by name.
+
+    None if its source is not available.
     """
     import ast
     import inspect
@@ -90,8 +90,7 @@ def field_descriptions(model: type) -> dict[str, str]:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first problem of an invalid record, in words: "label: Field
-    required"."""
+    """Return the first problem of an invalid record: "label: Field required"."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[
         0
     ]
@@ -175,8 +174,9 @@ _DOTTED = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
 def matching(pattern: str, message: str) -> AfterValidator:
-    """Return the check that a text matches a pattern; `{text}` in the message stands
-    for the text.
+    """Return the check that a text matches a pattern.
+
+    `{text}` in the message stands for the text.
     """
 
     def check(text: str) -> str:
@@ -252,8 +252,9 @@ Environment = dict[
 
 
 def secret_pattern(entry: str) -> re.Pattern[str] | None:
-    """Return the pattern of `/pattern/`, None for anything else; raise ValueError if
-    the pattern is not valid.
+    """Return the pattern of `/pattern/`; None for anything else.
+
+    Raise ValueError if the pattern is not valid.
     """
     if len(entry) < 2 or not (entry.startswith("/") and entry.endswith("/")):
         return None
@@ -264,8 +265,7 @@ def secret_pattern(entry: str) -> re.Pattern[str] | None:
 
 
 def secret_variable(entry: str) -> str | None:
-    """Return the variable that `$NAME` or `${NAME}` stands for; None for anything
-    else."""
+    """Return the variable of `$NAME` or `${NAME}`; None for anything else."""
     match = re.fullmatch(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?", entry)
     return match[1] if match else None
 
@@ -359,11 +359,10 @@ _NOTATION = 'write seconds, or "90s", "30m", "2h"'
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the seconds of "90s", "30m", "2h", "1h30m", "1d", "1.5h" or "500ms"; None
-    for an invalid duration.
+    """Return the seconds of a duration; None if it is not valid.
 
-    Units are d, h, m, s and ms, each at most once, the larger first; a number needs a
-    unit.
+    Valid are "90s", "30m", "2h", "1h30m", "1d", "1.5h" and "500ms". Units are d, h, m,
+    s and ms, each at most once, the larger first; a number needs a unit.
     """
     match = re.fullmatch(_DURATION, text.strip())
     if match is None or not text.strip():
@@ -376,8 +375,9 @@ def parse_duration(text: str) -> float | None:
 
 
 def _seconds(value: object, *, least: float | None = None) -> object:
-    """Return seconds above zero, or from `least` on; None for inf, which lifts the
-    limit.
+    """Return seconds above zero, or from `least` on.
+
+    None for inf, which lifts the limit.
     """
     seconds = parse_duration(value) if isinstance(value, str) else value
     if value is None or seconds == math.inf:

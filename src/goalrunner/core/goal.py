@@ -60,8 +60,9 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def validator_tables(value: object) -> object:
-    """Return `validator = "command"`, or a list of commands, in the long form; any
-    other value as it is.
+    """Return `validator = "command"`, or a list of commands, in the long form.
+
+    Any other value is returned as it is.
     """
     commands = [value] if isinstance(value, str) else value
     if not isinstance(commands, list | tuple):
@@ -70,8 +71,9 @@ def validator_tables(value: object) -> object:
 
 
 def _short(key: str, accepted: Any) -> BeforeValidator:
-    """Return the validator of a table that may be written as one string, the value of
-    `key`.
+    """Return the validator of a table that may be written as one string.
+
+    The string is the value of `key`.
     """
 
     def expand(value: object, info: ValidationInfo) -> object:
@@ -251,8 +253,10 @@ class Goal(Frozen):
     if TYPE_CHECKING:
 
         def __init__(self, **given: Any) -> None:
-            """Make a goal of its fields, or of the short forms `validator` and
-            `model`."""
+            """Make a goal of its fields, or of the short forms.
+
+            These are `validator` and `model`.
+            """
 
     @model_validator(mode="before")
     @classmethod

@@ -1,6 +1,4 @@
-"""The tables of a goal: agent, judge, validators, budget, workspace, approvals,
-redaction, notifications, memory.
-"""
+"""The tables of a goal, each a record with the defaults of its keys."""
 
 from __future__ import annotations
 
@@ -81,8 +79,9 @@ CheckPolicy = Literal["judge", "person", "refuse"]
 
 
 class Approvals(Frozen):
-    """The actions and results that a person must approve, and who reviews changed
-    checks.
+    """The actions and results that a person must approve.
+
+    It also says who reviews changed checks.
     """
 
     require: tuple[Requirable, ...] = ()
@@ -131,8 +130,9 @@ IdleLimit = Annotated[fields.DurationLimit, AfterValidator(_patient)]
 
 
 class Expectation(Frozen):
-    """What makes a shell validator pass: an exit code, and if given, a pattern in its
-    output.
+    """What makes a shell validator pass.
+
+    That is an exit code, and a pattern in its output if one is given.
     """
 
     exit_code: Annotated[int, Field(ge=0, le=255, strict=True)] = 0
@@ -148,8 +148,9 @@ names it."""
 
 
 class ValidatorSpec(Frozen):
-    """A check that the runner runs: a shell command (`run`) or a callable (`python =
-    "package.module:function"`).
+    """A check that the runner runs.
+
+    It is a shell command (`run`) or a callable (`python = "package.module:function"`).
     """
 
     name: fields.OptionalLine = ""
@@ -344,8 +345,9 @@ class AgentConfig(Frozen):
 
     @property
     def external(self) -> bool:
-        """Whether the agent is an external program, so that its actions are known only
-        from its own reports.
+        """Whether the agent is an external program.
+
+        Its actions are then known only from its reports.
         """
         return self.use != BUILTIN
 
@@ -477,9 +479,7 @@ class WorkspaceConfig(Frozen):
 
 
 class RedactConfig(Frozen):
-    """Secrets that are not recognised by their form, and texts that look like secrets
-    but are not.
-    """
+    """What is replaced as a secret beside texts of known forms, and what is not."""
 
     extra: tuple[fields.Secret, ...] = ()
     """$NAME, a variable that holds one, or /pattern/."""

@@ -1,5 +1,6 @@
-"""The labels of a run: what weakens its result, what each means, and what to do about
-it.
+"""The labels of a run, which say what weakens its result.
+
+Each has a meaning and a cure.
 """
 
 from __future__ import annotations
@@ -219,15 +220,17 @@ may have caused them."""
 
 
 def begins_with(label: str, name: str) -> bool:
-    """Return whether a label begins with these words: `rests on changed files: x`
-    begins with `rests on`.
+    """Return whether a label begins with these words.
+
+    `rests on changed files: x` begins with `rests on`.
     """
     return f"{label.replace(':', ' ')} ".startswith(f"{name} ")
 
 
 def label_in(text: str) -> Label | None:
-    """Return the label that a text of a log begins with; None for a label of a later
-    version.
+    """Return the label that a text of a log begins with.
+
+    None for a label of a later version.
     """
     name = text.partition(":")[0]
     return next((label for label in Label if label == name), None)

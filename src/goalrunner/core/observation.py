@@ -119,8 +119,9 @@ class ArtifactRef(Frozen):
 
 
 class TranscriptRef(Frozen):
-    """One line of transcript.jsonl: where it begins, how long it is (bytes, without the
-    newline), and its hash.
+    """One line of transcript.jsonl: its place, its length and its hash.
+
+    The length is in bytes, without the newline.
     """
 
     offset: int = Field(ge=0)
@@ -129,8 +130,9 @@ class TranscriptRef(Frozen):
 
 
 class Observation(Frozen):
-    """A recorded tool result, a validator result, or the response if it is the
-    deliverable.
+    """A recorded result of a tool or a validator.
+
+    It may also be the response, if that is the deliverable.
     """
 
     kind: Literal["observation"] = "observation"

@@ -42,8 +42,9 @@ class Usage(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: Any) -> Any:
-        """Add derived fields: unknown tokens are None, and known dollars are the known
-        part of them.
+        """Add derived fields.
+
+        Unknown tokens are None, and known dollars are the known part of the dollars.
         """
         if not isinstance(data, dict):
             return data
@@ -57,15 +58,17 @@ class Usage(Frozen):
 
     @classmethod
     def unknown(cls) -> Usage:
-        """Return the usage of a call, or of a turn of an external agent, that was not
-        reported.
+        """Return the usage of a call that was not reported.
+
+        It may be a turn of an external agent.
         """
         return cls(cost_usd=None, calls=1, uncounted_calls=1)
 
     @property
     def tokens(self) -> int:
-        """The known input and output tokens; a lower bound if `uncounted_calls` is
-        above 0.
+        """The known input and output tokens.
+
+        They are a lower bound if `uncounted_calls` is above 0.
         """
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
@@ -208,8 +211,9 @@ _RECORDS: dict[GoalStatus, tuple[RecordStatus, MemoryStop]] = {
 
 
 def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
-    """Return the status of the goal record and the stop reason of the working memory
-    for the end of a run.
+    """Return how the end of a run is recorded.
+
+    That is the status of the goal record, and the stop reason of the working memory.
     """
     if reason is StopReason.APPROVAL_REQUIRED:
         return "waiting_for_approval", "approval_required"
@@ -217,10 +221,9 @@ def record_status(reason: StopReason) -> tuple[RecordStatus, MemoryStop]:
 
 
 class GoalAttempt(Frozen):
-    """One decided round: its number from 1, whether it passed, and the feedback that
-    went back.
+    """One decided round, with the feedback that went back.
 
-    (Source: GoalLoop.)
+    Its number is from 1. (Source: GoalLoop.)
     """
 
     attempt: int = Field(ge=1)

@@ -57,8 +57,10 @@ class Validator(Protocol):
     async def validate(
         self, context: ValidationContext
     ) -> tuple[ValidatorResult, Path | None]:
-        """Run the check; return the result and the file with its whole output, if
-        any."""
+        """Run the check.
+
+        Return the result and the file with its whole output, if any.
+        """
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,9 @@ class AuditRequest:
 
 @dataclass(frozen=True)
 class ChecksReviewRequest:
-    """What a judge receives for a review of changed checks: the goal and the changes,
-    nothing that the agent said.
+    """What a judge receives for a review of changed checks.
+
+    That is the goal and the changes, nothing that the agent said.
     """
 
     objective: str
@@ -122,10 +125,9 @@ class Judge(Protocol):
     async def confirm(
         self, request: AuditRequest, claim: str, recorder: Recorder
     ) -> ConfirmationRecorded:
-        """Give a second opinion, without any verdict, on the claim that the goal is
-        blocked.
+        """Give a second opinion on the claim that the goal is blocked.
 
-        Raise ModelError.
+        It is given without any verdict. Raise ModelError.
 
         An opinion that cannot be parsed does not confirm the claim.
         """
@@ -149,12 +151,12 @@ class Reviewer(Protocol):
 
 @dataclass(frozen=True)
 class CheckRun:
-    """A run of the validators in the check environment: the event, and the outputs that
-    the run stores and numbers.
+    """A run of the validators in the check environment.
 
-    The results of the event are those that are not hidden, in the order of the goal;
-    then the hidden ones, if the others are green. Its `leaked` are ignored files that
-    changed in the workspace meanwhile.
+    It is the event, and the outputs that the run stores and numbers. The results of the
+    event are those that are not hidden, in the order of the goal; then the hidden ones,
+    if the others are green. Its `leaked` are ignored files that changed in the
+    workspace meanwhile.
     """
 
     finished: ValidatorsFinished
@@ -195,10 +197,9 @@ class Checker(Protocol):
     async def on_start(
         self, base: Snapshot, now: Snapshot, context: ValidationContext
     ) -> bool | None:
-        """Run the checks of `now` on the source of the start; return whether a test
-        that was added fails there.
+        """Run the checks of `now` on the source of the start.
 
-        None if no test was added.
+        Return whether a test that was added fails on it. None if no test was added.
         """
 
     def keep_baseline(
@@ -213,22 +214,24 @@ class Checker(Protocol):
         """
 
     def protected(self) -> tuple[str, ...]:
-        """Return the protected files in short: names, and patterns with the number of
-        files.
+        """Return the protected files in short.
 
-        Empty before the baseline.
+        These are names, and patterns with the number of files. Empty before the
+        baseline.
         """
 
     def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
-        """Return what a person should know before the agent works, of protected files
-        and of tests that do not exist.
+        """Return what a person should know before the agent works.
+
+        It is about protected files, and tests that do not exist.
         """
 
     async def compare(
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
-        """Return why these baseline results fail because of the environment, with the
-        line to type; else an empty text.
+        """Return why these baseline results fail because of the environment.
+
+        The text has the line to type; it is empty for another reason.
         """
 
 
@@ -276,8 +279,8 @@ class Launcher(Protocol):
     async def launch(
         self, argv: Sequence[str], **options: Unpack[LaunchOptions]
     ) -> Completion:
-        """Run `argv` to its end, its deadline or cancellation, then end every process
-        that it started.
+        """Run `argv` to its end, its deadline or cancellation.
 
-        A missing program gives `exit_code=127` and an `error`.
+        Then every process that it started is ended. A missing program gives
+        `exit_code=127` and an `error`.
         """

@@ -106,10 +106,10 @@ class BaselineOutcome(Frozen):
 
 
 class Stall(Frozen):
-    """How many rounds in a row had the same result, or alternated between two: same
-    snapshot, same checks, same feedback.
+    """How many rounds in a row ended equally, or alternated between two endings.
 
-    The response counts as well if it is the deliverable or a callable checks it.
+    They are equal with the same snapshot, the same checks and the same feedback. The
+    response counts as well if it is the deliverable or a callable checks it.
     """
 
     key: str = ""

@@ -67,8 +67,9 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class Lost:
-    """An exit code that does not count, by the operator behind its command, and the
-    words of the command that counts.
+    """An exit code that does not count, by the operator behind its command.
+
+    `instead` has the words of the command that counts.
     """
 
     how: Literal["|", "||", ";", "&"]
@@ -97,8 +98,9 @@ class Command:
 
 @dataclass(frozen=True)
 class ShellLine:
-    """The commands of a line in their order, and whether it has substitutions, such as
-    `$(...)`.
+    """The commands of a line in their order.
+
+    `substitutes`: whether it has substitutions, such as `$(...)`.
     """
 
     commands: tuple[Command, ...]
@@ -211,8 +213,9 @@ class _Tokens:
 
 @dataclass(frozen=True)
 class _Group:
-    """A group that is not closed: the word that opened it, and what holds for it and
-    for the commands in it.
+    """A group that is not closed.
+
+    `outer` holds for the group, `inner` for the commands in it.
     """
 
     opening: str
@@ -367,8 +370,9 @@ class _Splitter:
         )
 
     def _lost(self, index: int) -> Lost | None:
-        """Return why the exit code of a command does not count; None if it does, or
-        decides a condition.
+        """Return why the exit code of a command does not count.
+
+        None if it does, or decides a condition.
         """
         depth = self._behind[index][1]
         for at, (operator, operator_depth) in enumerate(self._behind[index:], index):

@@ -1,5 +1,6 @@
-"""What is known of other programs: the one table that the readers of command lines,
-reports and projects look into.
+"""What is known of other programs, in one table.
+
+Readers of command lines, reports and projects look it up.
 """
 
 from __future__ import annotations
