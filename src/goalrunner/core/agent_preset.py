@@ -34,6 +34,9 @@ JUDGE_PLACEHOLDERS = ("schema", "schema_file", "system", "system_file", "model")
 """Names that the words of the command of a judge may contain in braces."""
 
 
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]+)\}")
+
+
 def _command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
     return _checked_words(words, info, PLACEHOLDERS)
 
@@ -46,25 +49,31 @@ def _judge_command(words: tuple[str, ...], info: ValidationInfo) -> tuple[str, .
     return _checked_words(words, info, JUDGE_PLACEHOLDERS)
 
 
+_EMPTY = 'is empty; write a list of words, the program first: ["my-agent", "--json"]'
+
+
 def _checked_words(
     words: tuple[str, ...], info: ValidationInfo, placeholders: tuple[str, ...]
 ) -> tuple[str, ...]:
-    if (not words and from_file(info)) or (words and not words[0].strip()):
-        raise ValueError(
-            'is empty; write a list of words, the program first: ["my-agent", "--json"]'
-        )
+    if words and not words[0].strip():
+        raise ValueError(_EMPTY)
+    if not words and from_file(info):
+        raise ValueError(_EMPTY)
+    # A command of one word is a line for sh -c, in which both may be parts.
+    of_several_words = ("{model}", "{args}") if len(words) > 1 else ()
     for index, word in enumerate(words):
-        if re.fullmatch(r"\{[A-Za-z_]+\}", word) and word[1:-1] not in placeholders:
+        name = _PLACEHOLDER.fullmatch(word)
+        if name is not None and name[1] not in placeholders:
             raise InnerError(
                 (index,),
                 f"names {word}, which does not exist; valid: {braced(placeholders)}",
             )
-        for name in ("{model}", "{args}") if len(words) > 1 else ():
-            if name in word and name != word:
+        for placeholder in of_several_words:
+            if placeholder in word and placeholder != word:
                 raise InnerError(
                     (index,),
-                    f"{quoted(word)}: {name} stands for several words; write it as a "
-                    "word of its own",
+                    f"{quoted(word)}: {placeholder} stands for several words; "
+                    "write it as a word of its own",
                 )
     return words
 
@@ -197,44 +206,25 @@ class Preset(Frozen):
     def _conflicts(self) -> Iterator[tuple[str, str]]:
         """Yield keys that do not fit the others, with what to do about it."""
         if not self.argv and not self.acp:
-            yield (
-                "",
-                "has no command; write argv = [...], or acp = [...] if it speaks ACP",
-            )
+            yield "", _NO_COMMAND
         for key, words in (("argv", self.argv), ("acp", self.acp)):
-            if any("{session}" in word for word in words):
-                yield (
-                    key,
-                    "begins a session and cannot name one; {session} is for resume",
-                )
-        if self.model and not any(
-            "{model}" in word
-            for word in (*self.argv, *self.resume, *self.acp, *self.judge.argv)
-        ):
-            yield (
-                "model",
-                "is never used; write {model} as a word of argv, resume or acp",
-            )
-        if self.reports and (self.stream == TEXT or not self.argv):
-            yield (
-                "reports",
-                (
-                    'needs argv and stream = "NAME", the agent whose parser reads the '
-                    "usage"
-                ),
-            )
-        if any("{session}" in word for word in self.resume) and self.stream == TEXT:
-            yield (
-                "resume",
-                (
-                    "names {session}, which text output does not contain; write stream = "
-                    '"NAME", as for reports'
-                ),
-            )
+            if _contains(words, "{session}"):
+                yield key, _NO_SESSION_YET
+        commands = (*self.argv, *self.resume, *self.acp, *self.judge.argv)
+        if self.model and not _contains(commands, "{model}"):
+            yield "model", _MODEL_UNUSED
+        # Only the parser of an agent's output reads usage and sessions.
+        has_parser = self.stream != TEXT
+        if self.reports and not (self.argv and has_parser):
+            yield "reports", _NO_USAGE
+        if _contains(self.resume, "{session}") and not has_parser:
+            yield "resume", _NO_SESSION
 
     def installing(self, protocol: Protocol) -> str:
-        """Return the command that installs the program of a protocol; it may be empty."""
-        return (self.acp_install if protocol == "acp" else "") or self.install
+        """Return the command that installs the program of a protocol; may be empty."""
+        if protocol == "acp" and self.acp_install:
+            return self.acp_install
+        return self.install
 
     def reports_by(self, protocol: Protocol) -> frozenset[BudgetName]:
         """Return the budgets that can be enforced with this protocol."""
@@ -243,6 +233,19 @@ class Preset(Frozen):
     @property
     def totals(self) -> frozenset[BudgetName]:
         """Return the budgets that its output reports as totals of the session."""
-        return frozenset(
-            name for name, scope in self.reports.items() if scope == "session"
-        )
+        scopes = self.reports.items()
+        return frozenset(name for name, scope in scopes if scope == "session")
+
+
+_NO_COMMAND = "has no command; write argv = [...], or acp = [...] if it speaks ACP"
+_NO_SESSION_YET = "begins a session and cannot name one; {session} is for resume"
+_MODEL_UNUSED = "is never used; write {model} as a word of argv, resume or acp"
+_NO_USAGE = 'needs argv and stream = "NAME", the agent whose parser reads the usage'
+_NO_SESSION = (
+    "names {session}, which text output does not contain; "
+    'write stream = "NAME", as for reports'
+)
+
+
+def _contains(words: tuple[str, ...], placeholder: str) -> bool:
+    return any(placeholder in word for word in words)

@@ -47,7 +47,7 @@ def rule_for(
 
 
 def completion_rule(approvals: Approvals, risk: RiskClass) -> str:
-    """Return the setting that requires approval of the completion; else an empty text."""
+    """Return the setting that requires approval of the completion; else empty."""
     if risk in ("high", "critical"):
         return f'risk_class = "{risk}"'
     if "complete" in approvals.require:

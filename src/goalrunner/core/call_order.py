@@ -1,4 +1,7 @@
-"""Freshness in a saved chat: there are no times of files, so the calls' order decides."""
+"""Freshness in a saved chat, where the order of the calls decides.
+
+A chat has no times of files.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ class CallOrder:
         self._results: list[_Result] = []
 
     def changed(self, call: int, paths: Iterable[str]) -> None:
-        """Note the files that a call changes; those outside of the workspace are not."""
+        """Note the files of the workspace that a call changes."""
         for path in paths:
             if not _OUTSIDE.fullmatch(path):
                 self._changes.append((call, posixpath.normpath(path)))

@@ -32,8 +32,8 @@ def trail_of(
 ) -> Trail:
     """Return the trail of a chat, oldest message first.
 
-    Observations are numbered from o1, rounds by the messages of the user. `content` is a
-    string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for
+    Observations are numbered from o1, rounds by the messages of the user. `content` is
+    a string, None or a list of blocks, also those of Anthropic, Strands and Bedrock for
     calls and results.
     """
     # The tools of a program that calls this may have any name, `task` as well.

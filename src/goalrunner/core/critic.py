@@ -24,10 +24,12 @@ _LONGEST_PROBLEM = 500
 _DEFAULT_THRESHOLD = 0.7
 _EXPECTED = 'a number from 0 to 1, or {"score": 0.4, "feedback": "..."}'
 
-_REFINE = """[critic] A critic has read your work of this round before it is checked: {score}
-
-Improve the work where the critic is right and the objective asks for it, then check it and finish. The critic's score
-decides nothing. The objective is unchanged:"""
+_REFINE = (
+    "[critic] A critic has read your work of this round before it is checked: {score}"
+    "\n\nImprove the work where the critic is right and the objective asks for it, "
+    "then check it and finish. The critic's score\ndecides nothing. "
+    "The objective is unchanged:"
+)
 """The prompt of a refinement, which the objective follows."""
 
 

@@ -133,8 +133,8 @@ FIRST_BLOCKED_ROUND = 2
 def proven(state: RunState) -> bool:
     """Return whether the runner holds the proof that the goal is met.
 
-    That needs all validators green in this round, and a complete verdict of the judge if
-    there is one. Everything that a verdict must fulfil is checked again here.
+    That needs all validators green in this round, and a complete verdict of the judge
+    if there is one. Everything that a verdict must fulfil is checked again here.
     """
     plan, verdict = state.plan, state.verdict
     if verdict is None or not verdict.complete:
@@ -209,7 +209,10 @@ def _end_by_leaks(state: RunState) -> RunEnded:
 
 
 def _after_failure(state: RunState, failure: Failure) -> Step:
-    """Return what follows a failure. Without its critic, a round is checked as it is."""
+    """Return what follows a failure.
+
+    Without its critic, a round is checked as it is.
+    """
     following = after_failure(state, failure)
     if failure.account == "critic" and isinstance(following, RunEnded):
         return ScoreRound(state.round, failure.message.partition("\n")[0])
@@ -219,8 +222,9 @@ def _after_failure(state: RunState, failure: Failure) -> Step:
 def _is_open(state: RunState) -> bool:
     """Return whether a critic may still act on the round.
 
-    The round has not been decided, the agent does not report that it is blocked, and the
-    budget is not spent. A round whose budget is spent is checked without a critique.
+    The round has not been decided, the agent does not report that it is blocked, and
+    the budget is not spent. A round whose budget is spent is checked without a
+    critique.
     """
     if not state.plan.is_scored or state.round in (0, state.counted):
         return False
@@ -316,7 +320,7 @@ def _go_on(state: RunState) -> Step:
     denial = state.completion
     stops_by_denial = state.plan.approvals.on_deny == "stop"
     if denial is not None and denial.refused and stops_by_denial and not denial.told:
-        # After a resume, `told` is set: the run does not end with the same denial again.
+        # After a resume, `told` is set: the run does not end with this denial again.
         return end_by_denial(denial)
     limit, stall = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:

@@ -90,7 +90,7 @@ class EvidenceIndex:
     def table(
         self, verdict: GoalVerdict, results: Sequence[ValidatorResult] = ()
     ) -> tuple[EvidenceRow, ...]:
-        """Return a row for each citation of each criterion, then one for each result."""
+        """Return a row for each citation of a criterion, then one for each result."""
         rows: list[EvidenceRow] = []
         for criterion in verdict.criteria:
             rows.extend(self._criterion_rows(criterion))

@@ -300,8 +300,14 @@ def _template(text: str) -> str:
             f"has a stray brace; write {{{{ or }}}} for a brace, or one of {valid}"
         ) from None
     for _, name, form, conversion in fields:
-        if name is not None and (name not in PLACEHOLDERS or form or conversion):
-            word = f"{name}{'!' + conversion if conversion else ''}{':' + form if form else ''}"
+        if name is None:
+            continue
+        word = name
+        if conversion:
+            word += f"!{conversion}"
+        if form:
+            word += f":{form}"
+        if word not in PLACEHOLDERS:
             raise ValueError(
                 f"names {{{quoted(word)[1:-1]}}}, which does not exist; valid: {valid}"
             )

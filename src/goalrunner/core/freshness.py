@@ -166,7 +166,10 @@ def _is_later(
 
 
 def _has_file_of(folder: str, at: int, times: ChangeTimes) -> bool:
-    """Return whether a file was made in a folder at a time: then its own time counts."""
+    """Return whether a file was made in a folder at a time.
+
+    The time of the file counts then.
+    """
     for path, time in times.items():
         is_file = bool(path) and not path.endswith("/")
         is_in_folder = f"{posixpath.dirname(path)}/" == folder

@@ -44,13 +44,11 @@ def short_form_conflicts(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield each short key that stands beside its long form, with what to do."""
     agent = table.get("agent")
     if "model" in table and isinstance(agent, Mapping) and "model" in agent:
-        yield (
-            "model",
-            (
-                '"model" is the short form of model in [agent], which is given as well; '
-                "remove one of the two"
-            ),
+        message = (
+            '"model" is the short form of model in [agent], which is given as well; '
+            "remove one of the two"
         )
+        yield "model", message
     if "validator" in table and "validators" in table:
         message = (
             '"validator" is the short form of [[validators]], which are given as well; '
@@ -77,9 +75,8 @@ def _short(key: str, accepted: Any) -> BeforeValidator:
     """
 
     def expand(value: object, info: ValidationInfo) -> object:
-        is_short = isinstance(value, str) or (
-            key == "use" and isinstance(value, list | tuple)
-        )
+        is_list_of_agents = key == "use" and isinstance(value, list | tuple)
+        is_short = isinstance(value, str) or is_list_of_agents
         table = {key: value} if is_short else value
         if from_file(info) and isinstance(table, Mapping) and table.get(key) == "":
             raise InnerError((key,), "is empty; write something, or remove it")
@@ -252,7 +249,7 @@ class Goal(Frozen):
 
     if TYPE_CHECKING:
 
-        def __init__(self, **given: Any) -> None:
+        def __init__(self, **fields: Any) -> None:
             """Make a goal of its fields, or of the short forms.
 
             These are `validator` and `model`.

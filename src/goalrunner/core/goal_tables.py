@@ -60,15 +60,14 @@ def approvals_of_before(value: object) -> object:
 
 
 def _label_name(name: str) -> str:
-    if not any(begins_with(label, name) for label in REVIEWABLE):
-        near = nearest(name, REVIEWABLE)
-        meant = (
-            f"; did you mean {quoted(near)}?"
-            if near
-            else f"; the labels are {quoted_list(REVIEWABLE)}"
-        )
-        raise ValueError(f"{quoted(name)} begins no label that can be reviewed{meant}")
-    return name
+    if any(begins_with(label, name) for label in REVIEWABLE):
+        return name
+    message = f"{quoted(name)} begins no label that can be reviewed; "
+    if near := nearest(name, REVIEWABLE):
+        message += f"did you mean {quoted(near)}?"
+    else:
+        message += f"the labels are {quoted_list(REVIEWABLE)}"
+    raise ValueError(message)
 
 
 LabelName = Annotated[fields.Text, AfterValidator(_label_name)]
@@ -185,7 +184,28 @@ class ValidatorSpec(Frozen):
     expect: Expectation = Field(default_factory=Expectation)
 
     @model_validator(mode="after")
-    def _run_or_python(self) -> ValidatorSpec:
+    def _combined(self) -> ValidatorSpec:
+        self._refuse_two_kinds()
+        if self.python is not None:
+            self._refuse_keys_of_run()
+        if self.known_failures and self.expect != Expectation():
+            raise InnerError(
+                ("expect",),
+                "cannot be combined with known_failures, with which tests decide; "
+                "remove one of the two",
+                key=True,
+            )
+        for key in ("known_failures", "fixes"):
+            # With known failures, tests decide and not the exit code of the line.
+            alone = key == "known_failures"
+            why = (
+                why_nameless(self.run or "", alone=alone) if getattr(self, key) else ""
+            )
+            if why:
+                raise InnerError((key,), why, key=True)
+        return self
+
+    def _refuse_two_kinds(self) -> None:
         if self.run is None and self.python is None:
             message = (
                 'a validator needs run = "command" or python = '
@@ -193,36 +213,21 @@ class ValidatorSpec(Frozen):
             )
             raise InnerError((), message, whole=True)
         if self.run is not None and self.python is not None:
-            raise InnerError(
-                (),
-                "a validator has run or python, not both; write two [[validators]]",
-                whole=True,
+            message = (
+                "a validator has run or python, not both; write two [[validators]]"
             )
-        if self.python is not None and self.expect != Expectation():
+            raise InnerError((), message, whole=True)
+
+    def _refuse_keys_of_run(self) -> None:
+        if self.expect != Expectation():
             message = (
                 "is for run alone; the Python callable itself returns whether it passed"
             )
             raise InnerError(("expect",), message, key=True)
-        if self.known_failures and self.expect != Expectation():
-            message = (
-                "cannot be combined with known_failures, with which tests decide; "
-                "remove one of the two"
-            )
-            raise InnerError(("expect",), message, key=True)
         for key in ("fixes", "known_failures", "tests"):
-            if self.python is not None and getattr(self, key):
-                raise InnerError(
-                    (key,),
-                    "is for run alone, whose test runner names its tests",
-                    key=True,
-                )
-        for key in ("known_failures", "fixes"):
-            is_alone = key == "known_failures"
-            if getattr(self, key) and (
-                why := why_nameless(self.run or "", alone=is_alone)
-            ):
-                raise InnerError((key,), why, key=True)
-        return self
+            if getattr(self, key):
+                message = "is for run alone, whose test runner names its tests"
+                raise InnerError((key,), message, key=True)
 
 
 def _command(value: object, info: ValidationInfo) -> object:
@@ -234,12 +239,17 @@ def _command(value: object, info: ValidationInfo) -> object:
     if not isinstance(words, list | tuple):
         return value
     first = words[0] if words else ""
-    if isinstance(first, str) and not first.strip() and (words or from_file(info)):
+    if not isinstance(first, str):
+        # The type of the field reports it.
+        return words
+    if not first.strip() and (words or from_file(info)):
         raise ValueError(
             'is empty; write a command line, or a list of words: ["my-agent", "--json"]'
         )
-    is_only_word = len(words) == 1 and not isinstance(value, str) and from_file(info)
-    return [shlex.quote(first)] if is_only_word and isinstance(first, str) else words
+    is_list_of_one = len(words) == 1 and not isinstance(value, str)
+    if is_list_of_one and from_file(info):
+        return [shlex.quote(first)]
+    return words
 
 
 Command = Annotated[
@@ -314,15 +324,14 @@ class AgentConfig(Frozen):
             raise InnerError(("use",), 'is empty; name an agent, such as "claude"')
         for index, name in enumerate(names):
             if not isinstance(name, str):
-                raise InnerError(
-                    ("use", index), f"must be the name of an agent, not {kind(name)}"
-                )
+                message = f"must be the name of an agent, not {kind(name)}"
+                raise InnerError(("use", index), message)
             if name in names[:index]:
-                raise InnerError(
-                    ("use", index),
-                    f"names {quoted(name)} twice: an agent cannot fail over to "
-                    "itself; remove it",
+                message = (
+                    f"names {quoted(name)} twice: an agent cannot fail over to itself; "
+                    "remove it"
                 )
+                raise InnerError(("use", index), message)
         return {**data, "use": names[0], "fallbacks": tuple(names[1:])}
 
     @property
@@ -337,11 +346,11 @@ class AgentConfig(Frozen):
         """
         if name == self.use:
             return self.model_copy(update={"fallbacks": ()})
-        own = {
-            key: type(self).model_fields[key].get_default(call_default_factory=True)
-            for key in OF_ONE_PROGRAM
-        }
-        return self.model_copy(update={**own, "use": name, "fallbacks": ()})
+        changes: dict[str, Any] = {"use": name, "fallbacks": ()}
+        for key in OF_ONE_PROGRAM:
+            field = type(self).model_fields[key]
+            changes[key] = field.get_default(call_default_factory=True)
+        return self.model_copy(update=changes)
 
     @property
     def external(self) -> bool:
@@ -386,16 +395,10 @@ class JudgeConfig(Frozen):
     def __init__(
         self, /, model: Any = "", system_prompt: str | None = None, **more: Any
     ) -> None:
-        is_model = not isinstance(model, type) and (
-            callable(model) or callable(getattr(model, "complete", None))
-        )
-        name = getattr(model, "model", None) if is_model else model
-        if is_model and not isinstance(name, str):
-            name = (
-                f"custom/{getattr(model, '__name__', type(model).__name__).strip('<>')}"
-            )
-        given: dict[str, Any] = {"model": name, "system_prompt": system_prompt, **more}
-        super().__init__(**given)
+        is_model = _is_model(model)
+        name = _name_of(model) if is_model else model
+        fields: dict[str, Any] = {"model": name, "system_prompt": system_prompt}
+        super().__init__(**fields, **more)
         self._instance = model if is_model else None
 
     @property
@@ -407,6 +410,23 @@ class JudgeConfig(Frozen):
     def instance(self) -> Any:
         """The model itself, if it was given; None if `model` is only its name."""
         return self._instance
+
+
+def _is_model(value: Any) -> bool:
+    """Return whether a value is a model itself, rather than its name."""
+    if isinstance(value, type):
+        # A class is callable, but no model.
+        return False
+    return callable(value) or callable(getattr(value, "complete", None))
+
+
+def _name_of(model: Any) -> str:
+    name = getattr(model, "model", None)
+    if isinstance(name, str):
+        return name
+    # A lambda is named <lambda>.
+    own_name = getattr(model, "__name__", type(model).__name__)
+    return f"custom/{own_name.strip('<>')}"
 
 
 class Budget(Frozen):

@@ -78,7 +78,7 @@ def blocks_of(content: object) -> tuple[Block, ...]:
 
 
 def unknown_block(content: object) -> str:
-    """Return the kind of the first block that cannot be read; empty if there is none."""
+    """Return the kind of the first block that cannot be read; else empty."""
     for block in blocks_of(content):
         if block.kind == "unknown":
             return block.name or "without a type"

@@ -84,7 +84,7 @@ def _is_used_up(name: str, headers: Mapping[str, str]) -> bool:
 
     A limit without a header of what remains counts as used up.
     """
-    # Providers write `x-ratelimit-...` and `anthropic-ratelimit-...`, some `rate-limit`.
+    # `x-ratelimit-...`, `anthropic-ratelimit-...`; some providers write `rate-limit`.
     is_of_limit = "ratelimit" in name.replace("rate-limit", "ratelimit")
     if not is_of_limit or "reset" not in name:
         return False

@@ -553,8 +553,9 @@ class RunState(Frozen):
     def decided_by_validators(self) -> bool:
         """Whether the validators alone decide this round.
 
-        They do if there is no judge, or one of them is red. If the agent reports that it
-        is blocked, the judge is asked as well, so that an impossible goal ends early.
+        They do if there is no judge, or one of them is red. If the agent reports that
+        it is blocked, the judge is asked as well, so that an impossible goal ends
+        early.
         """
         if not self.plan.has_judge:
             return True

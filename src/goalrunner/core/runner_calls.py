@@ -93,8 +93,8 @@ def _decides(call: Call) -> bool:
 def parts_of(line: str) -> tuple[LinePart, ...]:
     """Return the parts of a line between its top-level `&&`, in order.
 
-    They run in one shell, as written. A line that has `||`, `;`, `&` or several lines at
-    its top level is one part, and so is one that cannot be read.
+    They run in one shell, as written. A line that has `||`, `;`, `&` or several lines
+    at its top level is one part, and so is one that cannot be read.
     """
     parts: list[str] = []
     is_prepared = False

@@ -225,7 +225,8 @@ def _of_git(git: Program, depth: int) -> Iterator[Program]:
 
 
 def _of_rebase(git: Program, words: Sequence[str], depth: int) -> Iterator[Program]:
-    """Yield the programs of `rebase --exec LINE`, `--exec=LINE`, `-x LINE`, `-xLINE`."""
+    """Yield the programs of `rebase --exec LINE`, also written `-x LINE` or
+    `-xLINE`."""
     for option, following in pairwise((*words, "")):
         name, equals, value = option.partition("=")
         line = ""

@@ -10,7 +10,7 @@ from goalrunner.core.observation import Snapshot
 
 
 class SnapshotHistory:
-    """All snapshots that were taken, and those around each round; round 0 is the start."""
+    """All snapshots of a run, and those around each round; round 0 is the start."""
 
     def __init__(self) -> None:
         self.taken: list[Snapshot] = []
@@ -55,5 +55,5 @@ class SnapshotHistory:
 
 def _nanoseconds(at: str) -> int:
     """Return a time (ISO 8601) in nanoseconds since 1970, in whole milliseconds."""
-    # Rounded down: a float of seconds is not exact, and a round began at the latest then.
+    # A float of seconds is exact to milliseconds only.
     return int(datetime.fromisoformat(at).timestamp() * 1_000) * 1_000_000

@@ -179,7 +179,7 @@ class TrailBuilder:
         self._order.changed(self._called, [path])
 
     def tool(self, identifier: str) -> str:
-        """Return the tool of a call that waits for its result; empty if there is none."""
+        """Return the tool of a call that waits for its result; else empty."""
         call = self._calls.get(identifier)
         return call.tool if call and call.waiting else ""
 
@@ -241,7 +241,8 @@ class TrailBuilder:
     def finish(self, deliverable: Deliverable) -> Trail:
         """Return the trail.
 
-        If the response is the deliverable, the last text of the agent is an observation.
+        If the response is the deliverable, the last text of the agent is an
+        observation.
         """
         if deliverable == "response" and self._response is not None:
             number = self._items[self._response].round

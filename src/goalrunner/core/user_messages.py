@@ -86,8 +86,8 @@ Each prompt has at least one of them, unless it is the objective alone.
 def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
     """Return what a person wrote in a text with the role of the user.
 
-    Empty for prompts, reminders and results. `prompts` are texts that the runner sent to
-    the agent. A long text is shortened.
+    Empty for prompts, reminders and results. `prompts` are texts that the runner sent
+    to the agent. A long text is shortened.
     """
     words = _REMINDER.sub("", text).strip()
     if not words or words.startswith(_BY_PROGRAM):

@@ -404,7 +404,7 @@ _VARYING = tuple(
         ),
     )
 )
-"""Patterns of text that varies between two runs of one check, and their replacements."""
+"""Patterns of text that varies between two runs of a check, with replacements."""
 
 
 def normalised(text: str) -> str:

@@ -1,6 +1,7 @@
-"""What follows a failure: a pause, a wait for a limit to reset, another agent, or the end.
+"""What follows a failure of the agent or a model.
 
-Pure: times come from the events.
+It is a pause, a wait until a limit resets, another agent, or the end. Pure: times come
+from the events.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def seconds_between(start: str, end: str) -> float:
 
 
 def wait_at_hand(waiting: Waiting) -> Wait:
-    """Return the step that goes on with a wait; an earlier process may have begun it."""
+    """Return the step that goes on with a wait.
+
+    An earlier process may have begun it.
+    """
     until = datetime.fromisoformat(waiting.until)
     return Wait(
         waiting.account, waiting.kind, waiting.reason, until, waiting.number, begun=True

@@ -2,7 +2,8 @@
 
 `apply` in `dispatch.py` calls one function for each event. The function for a new event
 stands in the module of its topic: `start_and_end`, `resuming`, `failures`, `usage`,
-`turn`, `checks`, `check_reviews` or `person`. `rounds.py` counts a round once it is decided.
+`turn`, `checks`, `check_reviews` or `person`. `rounds.py` counts a round that is
+decided.
 """
 
 from goalrunner.core.fold.dispatch import apply as apply

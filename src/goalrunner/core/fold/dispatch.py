@@ -48,7 +48,7 @@ def apply(state: RunState | None, record: Record) -> RunState:
 
 
 def _with_place(after: RunState, before: RunState, record: Record) -> RunState:
-    """Return the state after an event with what every event changes: place and times."""
+    """Return the state with what every event changes: place, times and names."""
     if after.phase is Phase.ENDED and before.phase is not Phase.ENDED:
         after = after.replace(ended_at=record.at)
     if after is not before:

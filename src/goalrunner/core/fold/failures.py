@@ -25,7 +25,10 @@ def wait_started(state: RunState, event: events.WaitStarted, at: str) -> RunStat
 
 
 def wait_ended(state: RunState, event: events.WaitEnded, at: str) -> RunState:
-    """Return the state after a wait that was noticed to be over at a time (ISO 8601)."""
+    """Return the state after a wait.
+
+    `at` is when a process noticed that it is over (ISO 8601).
+    """
     wait = state.wait
     after = state.replace(wait=None, failure=None)
     if wait is None:

@@ -47,7 +47,10 @@ def approval_requested(
 
 
 def with_withdrawn(state: RunState, about: Callable[[Approval], bool]) -> RunState:
-    """Return the state with the waiting approvals for which `about` is true withdrawn."""
+    """Return the state in which waiting approvals of an action are withdrawn.
+
+    They are those for which `about` is true.
+    """
     return state.with_approvals(
         lambda item: item.decision is None and about(item), decision="withdrawn"
     )
@@ -126,7 +129,10 @@ def _with_consequence(
 
 
 def _with_completion_refused(state: RunState, approval: Approval) -> RunState:
-    """Return the state in which the round failed; the person's reason is the feedback."""
+    """Return the state in which the round failed.
+
+    The person's reason is the feedback.
+    """
     if state.verdict is None:
         return state
     missing = refusal_feedback(approval)

@@ -128,7 +128,7 @@ def _at_valid_phase(
         # A person may have corrected what the baseline checks.
         return state.replace(phase=Phase.READY)
     if phase is Phase.CONFIRMED and before.confirmed:
-        # The claim that was confirmed counts as refuted: a person says that it is not so.
+        # By resuming the run, a person says that the confirmed claim is not so.
         refuted = verdict.blocked if verdict is not None else ""
         return state.replace(phase=Phase.JUDGED, confirmed="", refuted=refuted)
     if event.changed and _rests_on_files(state.replace(phase=phase)):
