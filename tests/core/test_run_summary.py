@@ -47,5 +47,6 @@ def test_a_field_of_another_type_has_its_default(values: dict[str, object]) -> N
     summary = RunSummary.read(values)
     for name, value in summary.values().items():
         assert value in (values.get(name), RunSummary().values()[name])
-    assert summary.values()["status"] or summary.status == UNREADABLE
+    if not isinstance(values.get("status"), str):
+        assert summary.status == UNREADABLE
     assert isinstance(summary.waiting, dict)
