@@ -177,9 +177,10 @@ def test_a_detached_command_has_the_arguments_and_the_folder_that_it_was_called_
     path = sleeping_goal(folder, "touch done")
     path.write_text(path.read_text().replace('path = "."', 'path = ".."'))
     text = "--detach"  # a value that looks like the option
+    slow = recording(place / "slow.jsonl", *[agent("", shell("sleep 60"))] * 3)
     started = goal(
         "run", "goals/goal.toml", "--constraint", text, "--detach", "--json", "--timeout", "1",
-        "--model", recording(place / "never.jsonl", agent("", shell("sleep 60"))), cwd=place,
+        "--model", slow, cwd=place,
     )  # fmt: skip
     run = json.loads(started.out)["run_id"]
     _await_status(place, run, "the time limit of 1 s")
