@@ -34,7 +34,7 @@ from goalrunner.checking.namespace import (
     find_tools,
     mount_points,
 )
-from goalrunner.checking.setup import KeptProducts, Setup, activated
+from goalrunner.checking.setup import Products, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.removal import remove
@@ -203,7 +203,7 @@ class Overlay:
         ):
             make_scratch(self._scratch)
             inputs = await setup.inputs(layers[0])
-            kept = await KeptProducts.locked(self._scratch, inputs.key)
+            kept = await Products.locked(self._scratch, inputs.key)
         try:
             if not await asyncio.to_thread(setup.is_usable, kept, inputs.paths):
                 async with self._open(layers) as opened:

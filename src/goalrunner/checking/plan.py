@@ -1,4 +1,7 @@
-"""What the sides of a check change in the workspace: which files have their original content, and which do not exist."""
+"""The plan of a check: what its sides change in the workspace.
+
+On a side, some files have their original content, and some do not exist.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,7 @@ from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, builtin=True)
 _NOT_KEPT = "its original content is not kept"
+"""The rule of a path that cannot be put back."""
 
 
 @dataclass(frozen=True)
@@ -42,57 +46,61 @@ class Plan:
     changes: tuple[ChangedPath, ...]
     """Every path that differs, with files that git ignores."""
     entries: Mapping[str, EntryPair]
-    """The paths of `changes` in the snapshots; files that git ignores are not in them."""
+    """The paths of `changes` in the snapshots, without files that git ignores."""
     ignored: Mapping[str, File]
-    """The original content of files that git ignores, as far as it is kept."""
+    """The original content of files that git ignores, as far as it is stored."""
     hidden: frozenset[str]
     """What no side has: caches of bytecode that may belong to other content."""
     refusal: str = ""
     hint: str = ""
 
     async def layer(self, put_back: Sequence[ChangedPath]) -> Layer:
-        """Return the layer in which these paths are as at the start; new ones, and those that are not kept, do not exist."""
-        old = {
-            item.path: self.entries[item.path][0]
-            for item in put_back
-            if item.path in self.entries
-        }
-        stored = {entry.blob: path for path, entry in old.items() if entry is not None}
-        contents = await self.store.contents(stored) if stored else {}
+        """Return the layer in which these paths are as at the start.
+
+        New ones, and those whose content is not stored, do not exist.
+        """
+        originals: dict[str, Entry] = {}
+        names: set[str] = set()
+        for item in put_back:
+            if item.path not in self.entries:
+                # Paths that git ignores have this form already.
+                names.add(item.path)
+                continue
+            original, _ = self.entries[item.path]
+            names.add(on_disk(item.path))
+            if original is not None:
+                originals[item.path] = original
+        blobs = {entry.blob: path for path, entry in originals.items()}
+        contents = await self.store.contents(blobs) if blobs else {}
         put = {
             on_disk(path): _original(entry, contents)
-            for path, entry in old.items()
-            if entry is not None
+            for path, entry in originals.items()
         }
-        names = {
-            on_disk(item.path) if item.path in old else item.path for item in put_back
-        }
-        put |= {path: file for path, file in self.ignored.items() if path in names}
-        caches = {
-            posixpath.join(posixpath.dirname(path), CACHE)
-            for path in put
-            if path.endswith(".py")
-        }
-        return Layer(
-            self.root, put, frozenset({*self.hidden, *caches, *(names - put.keys())})
-        )
+        for path in self.ignored.keys() & names:
+            put[path] = self.ignored[path]
+        hide = {*self.hidden, *(names - put.keys())}
+        for path in put:
+            # Its bytecode may be that of the agent's version.
+            if path.endswith(".py"):
+                hide.add(posixpath.join(posixpath.dirname(path), CACHE))
+        return Layer(self.root, put, frozenset(hide))
 
     def key(self, paths: Sequence[str], tests: Sequence[str]) -> str:
-        """Return a hash over paths with their content and over tests: what an approval is for."""
-        rows = []
-        for path in paths:
-            _, new = self.entries.get(path, (None, None))
-            content = (
-                new.blob
-                if new is not None
-                else _digest(self.root / path)
-                if path not in self.entries
-                else ""
-            )
-            rows.append(f"{path}\0{content}")
-        return hashlib.sha256(
-            "\0\0".join((*rows, *tests)).encode(errors="surrogateescape")
-        ).hexdigest()[:32]
+        """Return a hash over paths with their content, and over tests.
+
+        An approval is for this hash.
+        """
+        rows = [f"{path}\0{self._content_id(path)}" for path in paths]
+        text = "\0\0".join((*rows, *tests))
+        digest = hashlib.sha256(text.encode(errors="surrogateescape"))
+        return digest.hexdigest()[:32]
+
+    def _content_id(self, path: str) -> str:
+        """Return an id of the content of a path; empty if it does not exist."""
+        if path not in self.entries:
+            return _digest(self.root / path)
+        _, new = self.entries[path]
+        return "" if new is None else new.blob
 
 
 async def make_plan(
@@ -104,113 +112,126 @@ async def make_plan(
     changed: Mapping[str, EntryPair],
     delivered: ObservedChecks | None = None,
 ) -> Plan:
-    """Plan a check by what `changed` since the start; `changes` are those of files that git ignores.
+    """Plan a check by what `changed` since the start.
 
-    `delivered` is what the checks showed of the agent's work.
+    `changes` are those of files that git ignores. `delivered` is what the checks showed
+    of the agent's work.
     """
     protection = protection.at(start)
+    # A new cache is no change.
     entries = {
         path: pair
         for path, pair in changed.items()
-        if not (pair[0] is None and _CACHES.match(path))
+        if pair[0] is not None or not _CACHES.match(path)
     }
     contents = await store.contents(contents_needed(entries))
-    found = classify_changes(protection, start, entries, contents, delivered=delivered)
-    lost = [
-        item
-        for item in found
-        if (old := entries[item.path][0]) is not None and not old.stored
-    ]
-    kept = {
-        path: file
-        for path in changes.changed
-        if (file := ignored.original(path)) is not None
-    }
-    found = (
-        *(_of_agent(item) if item in lost else item for item in found),
-        *_ignored_changes(protection, changes),
-        *_folders_before(protection, store.workspace, start),
-    )
-    missing = [item.path for item in lost if item.protected and not item.allowed]
+    items: list[ChangedPath] = []
+    missing: list[str] = []
+    for item in classify_changes(
+        protection, start, entries, contents, delivered=delivered
+    ):
+        original, _ = entries[item.path]
+        if original is None or original.stored:
+            items.append(item)
+            continue
+        if item.protected and not item.allowed:
+            missing.append(item.path)
+        items.append(_of_agent(item))
+    items += _ignored_changes(protection, changes)
+    items += _folders_before(protection, store.workspace, start)
+    originals = _originals(ignored, changes)
     missing += [
         item.path
-        for item in found
-        if item.protected and item.path in changes.changed and item.path not in kept
+        for item in items
+        if item.protected
+        and item.path in changes.changed
+        and item.path not in originals
     ]
     refusal, hint = _refusal(protection, missing, changes)
-    if special := _special_files(store.workspace, changed):
-        refusal, hint = (
-            f"a pipe or device is in place of {some(special)}; make it a file again",
-            "",
-        )
+    special = _special_files(store.workspace, changed)
+    if special:
+        refusal, hint = f"a pipe or device is in place of {some(special)}", ""
+        refusal += "; make it a file again"
     hidden = {*changes.caches, *_bytecode(protection, start, changed)}
-    if protection.strict:  # build output is built anew
-        hidden |= {path for path in changes.build if not protection.allowed(path)}
+    # Under strict rules, build output is built anew.
+    if protection.strict:
+        hidden.update(path for path in changes.build if not protection.allowed(path))
     return Plan(
-        store.workspace, store, found, entries, kept, frozenset(hidden), refusal, hint
+        root=store.workspace,
+        store=store,
+        changes=tuple(items),
+        entries=entries,
+        ignored=originals,
+        hidden=frozenset(hidden),
+        refusal=refusal,
+        hint=hint,
     )
+
+
+def _originals(ignored: IgnoredContent, changes: Changes) -> dict[str, File]:
+    """Return the original content of changed files that git ignores, if stored."""
+    originals: dict[str, File] = {}
+    for path in changes.changed:
+        original = ignored.original(path)
+        if original is not None:
+            originals[path] = original
+    return originals
 
 
 def _of_agent(item: ChangedPath) -> ChangedPath:
     """Return a path that cannot be put back."""
-    return (
-        item
-        if item.protected or item.kind == "source"
-        else replace(item, rule=_NOT_KEPT, allowed=_NOT_KEPT)
-    )
+    if item.protected or item.kind == "source":
+        return item
+    return replace(item, rule=_NOT_KEPT, allowed=_NOT_KEPT)
 
 
 def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[ChangedPath]:
-    """Yield the files that git ignores and that are new or changed. Of those, only strict rules keep original content."""
+    """Yield the files that git ignores and that are new or changed."""
     for path in changes.changed:
-        may_change = (
-            protection.is_editable(path)
-            if protection.mode == "editable"
-            else protection.allowed(path)
-        )
-        rule = protection.describe(path).rule
-        if protection.strict:
-            allowed = "allow" if may_change else ""
-            yield ChangedPath(
-                path, "changed", "data", rule, protected=not allowed, allowed=allowed
-            )
+        if protection.mode == "editable":
+            may_change = protection.is_editable(path)
         else:
-            yield ChangedPath(
-                path,
-                "changed",
-                "data",
-                rule,
-                named=bool(rule),
-                allowed="allow" if may_change else "",
-            )
-    for path in changes.built if not protection.strict else ():
-        yield ChangedPath(
-            path, "new", "data", allowed="allow" if protection.allowed(path) else ""
-        )
+            may_change = protection.allowed(path)
+        rule = protection.describe(path).rule
+        allowed = "allow" if may_change else ""
+        item = ChangedPath(path, "changed", "data", rule, allowed=allowed)
+        # Original content is stored only under strict rules, so only then it can be
+        # put back.
+        if protection.strict:
+            yield replace(item, protected=not allowed)
+        else:
+            yield replace(item, named=bool(rule))
+    if not protection.strict:
+        for path in changes.built:
+            allowed = "allow" if protection.allowed(path) else ""
+            yield ChangedPath(path, "new", "data", allowed=allowed)
     for path in changes.appeared:
-        is_editable = bool(protection.editable) and protection.is_editable(path)
-        if (
-            not is_editable
-        ):  # with `editable`, validators with original checks never see them
-            yield ChangedPath(
-                path, "new", "data", protected=protection.mode == "editable"
-            )
+        # With `editable`, validators with original checks never see the others.
+        if not protection.editable or not protection.is_editable(path):
+            is_protected = protection.mode == "editable"
+            yield ChangedPath(path, "new", "data", protected=is_protected)
 
 
 def _bytecode(
     protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair]
 ) -> Iterator[str]:
-    """Yield caches of bytecode that may belong to other content: beside protected sources, or written in the run."""
-    sources = (path for path in protection.protected() if path.endswith(".py"))
+    """Yield caches of bytecode that may belong to other content.
+
+    They lie beside protected sources, or were written in the run.
+    """
     folders = {
-        on_disk(folder) for folder in {posixpath.dirname(path) for path in sources}
+        posixpath.dirname(path)
+        for path in protection.protected()
+        if path.endswith(".py")
     }
-    yield from (posixpath.join(folder, CACHE) for folder in folders)
+    for folder in folders:
+        yield posixpath.join(on_disk(folder), CACHE)
     written = [path for path, (_, new) in changed.items() if new is not None]
     if protection.strict:
         written += start.caches
     for path in written:
-        if cache := re.match(rf"(.*/)?{CACHE}(?=/|$)", path):
+        cache = re.match(rf"(.*/)?{CACHE}(?=/|$)", path)
+        if cache:
             yield on_disk(cache[0])
 
 
@@ -231,53 +252,64 @@ def on_disk(path: str) -> str:
 def _folders_before(
     protection: Protection, workspace: Path, start: StartFiles
 ) -> Iterator[ChangedPath]:
-    """Yield new folders that would be found before a file of a check. Snapshots contain no empty folders."""
+    """Yield new folders that a program would find before a file of a check."""
     for path, rule in protection.scripts.items():
         if not rule.startswith(rules.BEFORE) or protection.allowed(path):
             continue
+        # Snapshots contain no empty folders, so the live workspace is looked at.
         if (workspace / path).is_dir() and path not in start.folders:
             yield ChangedPath(path, "new", "script", rule, protected=True)
 
 
 def _original(entry: Entry, contents: Mapping[str, bytes]) -> File:
+    data = contents[entry.blob]
     if entry.mode == rules.LINK:
-        return File(stat.S_IFLNK | 0o777, contents[entry.blob])
-    return File(
-        stat.S_IFREG | (0o755 if entry.mode == "100755" else 0o644),
-        contents[entry.blob],
-    )
+        return File(stat.S_IFLNK | 0o777, data)
+    permissions = 0o755 if entry.mode == "100755" else 0o644
+    return File(stat.S_IFREG | permissions, data)
 
 
 def _special_files(workspace: Path, changed: Mapping[str, EntryPair]) -> list[str]:
-    """Return the files of the start in whose place a pipe, socket or device is: checks would wait for it."""
-    found: list[str] = []
+    """Return the files of the start that were replaced by a pipe, socket or device.
+
+    Checks would wait for it.
+    """
+    special: list[str] = []
     for path, (_, new) in changed.items():
+        # A snapshot has none of these, so the path seems to be deleted.
+        if new is not None:
+            continue
         with contextlib.suppress(OSError):
-            mode = (
-                (workspace / on_disk(path)).lstat().st_mode
-                if new is None
-                else stat.S_IFREG
-            )
+            mode = (workspace / on_disk(path)).lstat().st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
-                found.append(path)
-    return found
+                special.append(path)
+    return special
 
 
 def _refusal(
-    protection: Protection, lost: Sequence[str], changes: Changes
+    protection: Protection, missing: Sequence[str], changes: Changes
 ) -> tuple[str, str]:
-    """Return why the check is refused, and a hint for a person; empty if it is not."""
-    folders = changes.dependency_folders
-    if lost:
+    """Return why the check is refused, and a hint for a person; empty if it is not.
+
+    `missing` are protected files whose original content is not stored.
+    """
+    if missing:
+        why = f"the original content of {some(missing)} is needed to check your work"
+        hint = f"[workspace] allow = {json.dumps(missing[:5])}"
         return (
-            f"the original content of {some(lost)} is needed to check your work and is not kept; restore it",
-            f"the run can go on if they may change: [workspace] allow = {json.dumps(lost[:5])}",
+            f"{why} and is not kept; restore it",
+            f"the run can go on if they may change: {hint}",
         )
-    if protection.strict and not all(
+    folders = changes.dependency_folders
+    is_allowed = all(
         protection.allowed(name) or protection.allowed(f"{name}/x") for name in folders
-    ):
-        message = f"installed packages changed ({some(changes.dependencies)}), which this goal does not allow"
-        hint = f"if they may change: [workspace] allow = {json.dumps(folders[:5])}"
+    )
+    if protection.strict and not is_allowed:
+        why = f"installed packages changed ({some(changes.dependencies)})"
+        hint = f"[workspace] allow = {json.dumps(folders[:5])}"
         hint += ', or setup = "..." to install them for the checks'
-        return f"{message}; put them back as they were", hint
+        return (
+            f"{why}, which this goal does not allow; put them back as they were",
+            f"if they may change: {hint}",
+        )
     return "", ""

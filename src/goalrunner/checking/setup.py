@@ -1,4 +1,4 @@
-"""Runs the `setup` command of a goal, and keeps what it installs by the state of its inputs."""
+"""Runs the `setup` command of a goal; what it installs is stored for its inputs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from goalrunner.checking.dependencies import state_of
 from goalrunner.checking.environment import (
     EnvironmentFailed,
+    File,
     Layer,
     OpenEnvironment,
     is_below,
@@ -38,45 +39,52 @@ SETUP_TIMEOUT = 1_800.0
 _OPAQUE = "user.overlay.opaque"
 """The attribute of a folder in an upper layer that replaces the folder below it."""
 _PREFIX = "setup-"
-_KEPT = 8
-"""Installations that are kept; the others are removed when a new one is made."""
+_MOST_INSTALLATIONS = 8
+"""The others are removed when a new one is made."""
 _LINES = 8
-"""Lines of the end of its output that an error shows."""
+"""Lines of the end of its output that an error has."""
 _PROGRAMS = (".venv/bin", "node_modules/.bin")
 
 _PIP = re.compile(r"(?<![\w./-])(?:pip3?|python3?\s+-m\s+pip)\s")
-_VENV = "[ -e .venv/pyvenv.cfg ] || { python3 -m venv .venv && echo '*' > .venv/.gitignore; }"
+_VENV = (
+    "[ -e .venv/pyvenv.cfg ] || "
+    "{ python3 -m venv .venv && echo '*' > .venv/.gitignore; }"
+)
 """pip installs into the environment that it runs in, which must not be the user's."""
 
 _COMPILED = (
-    "*.c", "*.cc", "*.cpp", "*.cxx", "*.h", "*.hpp", "*.pyx", "*.pxd", "*.rs", "*.f", "*.f90", "*.m", "*.mm",
-    "CMakeLists.txt", "*.cmake", "meson.build", "meson.options", "binding.gyp", "build.py", "hatch_build.py",
-    ".pnpmfile.cjs",
+    "*.c", "*.cc", "*.cpp", "*.cxx", "*.h", "*.hpp", "*.pyx", "*.pxd", "*.rs", "*.f",
+    "*.f90", "*.m", "*.mm", "CMakeLists.txt", "*.cmake", "meson.build", "meson.options",
+    "binding.gyp", "build.py", "hatch_build.py", ".pnpmfile.cjs",
 )  # fmt: skip
 """What is compiled or run during an installation."""
 
 _KNOWN = r"""\s*(?:
-        uv\s+sync | poetry\s+install | pdm\s+(?:install|sync) | pipenv\s+(?:install|sync)
+        uv\s+sync | poetry\s+install
+      | pdm\s+(?:install|sync) | pipenv\s+(?:install|sync)
       | (?:uv\s+)?pip3?\s+install\s+(?:-\S+\s+)*-e\s+\.(?:\[[\w,\s-]*\])?
       | (?:uv\s+)?pip3?\s+install\s+-r\s+[\w./-]+
-      | npm\s+(?:ci|install|i) | pnpm\s+(?:install|i) | yarn(?:\s+install)? | bun\s+install
+      | npm\s+(?:ci|install|i) | pnpm\s+(?:install|i)
+      | yarn(?:\s+install)? | bun\s+install
       | go\s+mod\s+download | cargo\s+fetch | bundle\s+install
     )(?:\s+--?[\w-]+(?:=[\w.,-]+)?)*\s*"""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What the result of `setup` depends on, and the paths of the workspace that are not ignored."""
+    """What the result of `setup` depends on."""
 
     key: str
     paths: frozenset[str]
+    """The paths of the workspace that git does not ignore."""
 
 
 class Setup:
     """The `setup` command of a goal.
 
-    It runs with the environment variables `env`, through the launcher that `confine` makes of the one of an open
-    environment. `scratch` gives a path for a file, by its suffix.
+    It runs with the environment variables `env`, through the launcher that `confine`
+    makes of the one of an open environment. `scratch` gives a path for a file, by its
+    suffix.
     """
 
     def __init__(
@@ -93,7 +101,7 @@ class Setup:
         self._confine = confine
         self._scratch = scratch
         self._states: dict[str, str] = {}
-        """The state of each installation that this object made or used, by the key of its inputs."""
+        """The state of each installation that was made or used, by its key."""
 
     async def without_ignored(self, layer: Layer) -> Layer:
         """Return the layer with everything hidden that git ignores."""
@@ -102,81 +110,79 @@ class Setup:
 
     async def inputs(self, layer: Layer) -> Inputs:
         """Return the inputs in an environment with this layer."""
+        contents: dict[str, tuple[str, str]] = {}
         entries = await self._store.entries(await self._store.snapshot())
-        files = {
-            os.fsdecode(raw(path)): (entry.mode, entry.blob)
-            for path, entry in entries.items()
-        }
-        hidden = {path for path in files if is_below(path, layer.hide)}
-        files = {path: content for path, content in files.items() if path not in hidden}
+        for name, entry in entries.items():
+            path = os.fsdecode(raw(name))
+            if not is_below(path, layer.hide):
+                contents[path] = (entry.mode, entry.blob)
         for path, file in layer.put.items():
-            mode = (
-                "120000"
-                if file.is_link
-                else "100755"
-                if file.mode & stat.S_IXUSR
-                else "100644"
-            )
-            files[path] = mode, object_id("blob", file.data)
-        python = os.path.realpath(
-            shutil.which("python3", path=self._env.get("PATH")) or ""
-        )
-        rows = [self._command, str(self._store.workspace), python]
-        rows += [
-            "\0".join((path, *files[path]))
-            for path in input_paths(self._command, sorted(files))
-        ]
-        digest = hashlib.sha256(
-            "\0\0".join(rows).encode(errors="surrogateescape")
-        ).hexdigest()
-        return Inputs(digest[:32], frozenset(files))
+            contents[path] = (_git_mode(file), object_id("blob", file.data))
+        python = shutil.which("python3", path=self._env.get("PATH")) or ""
+        workspace = str(self._store.workspace)
+        rows = [self._command, workspace, os.path.realpath(python)]
+        for path in input_paths(self._command, sorted(contents)):
+            rows.append("\0".join((path, *contents[path])))
+        text = "\0\0".join(rows)
+        digest = hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
+        return Inputs(digest[:32], frozenset(contents))
 
     async def run(self, opened: OpenEnvironment, files: Path) -> None:
-        """Run the command in an environment; `files` is the folder that it writes to. Raise EnvironmentFailed."""
+        """Run the command in an environment.
+
+        `files` is the folder that it writes to. Raise EnvironmentFailed.
+        """
         if _PIP.search(f"{self._command} "):
             await self._launch(_VENV, opened, activated(self._env, opened.path, files))
-        await self._launch(
-            self._command, opened, activated(self._env, opened.path, files)
-        )
+        # After the first command there may be an environment to activate.
+        env = activated(self._env, opened.path, files)
+        await self._launch(self._command, opened, env)
 
     async def _launch(
         self, line: str, opened: OpenEnvironment, env: Mapping[str, str]
     ) -> None:
-        output, launcher = self._scratch(".setup"), self._confine(opened)
+        output = self._scratch(".setup")
+        launcher = self._confine(opened)
         try:
             with running("setup", self._command, output):
-                done = await launcher.launch(
+                completion = await launcher.launch(
                     [SHELL, "-c", line],
                     cwd=opened.path,
                     env=opened.environ(env),
                     output=output,
                     timeout=SETUP_TIMEOUT,
                 )
-            if done.exit_code != 0:
-                raise _failure(self._command, done)
+            if completion.exit_code != 0:
+                raise _failure(self._command, completion)
         finally:
             output.unlink(missing_ok=True)
 
-    def is_usable(self, kept: KeptProducts, paths: frozenset[str]) -> bool:
-        """Return whether an installation is complete, as it was made, and covers none of the files of the project, `paths`."""
-        expected = self._states.setdefault(kept.key, kept.state)
-        if not expected or state_of(str(kept.files)) != expected:
+    def is_usable(self, products: Products, paths: frozenset[str]) -> bool:
+        """Return whether an installation is complete, and as it was made.
+
+        It must cover none of the files of the project, `paths`.
+        """
+        expected = self._states.setdefault(products.key, products.state)
+        if not expected or state_of(str(products.files)) != expected:
             return False
-        installed = f"{kept.files}/"
-        return not any(
-            os.path.isfile(installed + path) or os.path.islink(installed + path)
-            for path in paths
-        )
+        installed = f"{products.files}/"
+        for path in paths:
+            if os.path.isfile(installed + path) or os.path.islink(installed + path):
+                return False
+        return True
 
-    def keep(self, kept: KeptProducts, files: Path, paths: frozenset[str]) -> None:
-        """Keep what the command wrote, without its changes of files of the project, whose `paths` are given."""
+    def keep(self, products: Products, files: Path, paths: frozenset[str]) -> None:
+        """Store what the command wrote, without its changes of files of the project.
+
+        `paths` are those of the project.
+        """
         _remove_changes(files, paths)
-        kept.fill(files)
-        self._states[kept.key] = kept.state
+        products.fill(files)
+        self._states[products.key] = products.state
 
 
-class KeptProducts:
-    """A folder with what `setup` has installed, which is locked while it is made or used."""
+class Products:
+    """A folder with what `setup` has installed, which is locked while it is used."""
 
     def __init__(self, folder: Path, handle: int) -> None:
         self._folder = folder
@@ -184,23 +190,24 @@ class KeptProducts:
         self.files = folder / "u"
 
     @classmethod
-    async def locked(cls, scratch: Path, key: str) -> KeptProducts:
-        """Lock the folder of this key in `scratch`: shared with other processes if it is complete."""
+    async def locked(cls, scratch: Path, key: str) -> Products:
+        """Lock the folder of this key in `scratch`.
+
+        The lock is shared with other processes if the folder is complete.
+        """
         folder = scratch / f"{_PREFIX}{key}"
         while True:
             folder.mkdir(mode=0o700, exist_ok=True)
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            kept = cls(folder, handle)
-            with contextlib.suppress(
-                OSError
-            ):  # locked by another process, or removed by it
-                fcntl.flock(
-                    handle,
-                    (fcntl.LOCK_SH if kept.state else fcntl.LOCK_EX) | fcntl.LOCK_NB,
-                )
+            products = cls(folder, handle)
+            operation = fcntl.LOCK_SH if products.state else fcntl.LOCK_EX
+            # Another process may have locked it, or removed it.
+            with contextlib.suppress(OSError):
+                fcntl.flock(handle, operation | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(handle), folder.stat()):
+                    # The time of the last use: see `_remove_unused`.
                     os.utime(folder)
-                    return kept
+                    return products
             os.close(handle)
             await asyncio.sleep(0.1)
 
@@ -216,8 +223,12 @@ class KeptProducts:
         return ""
 
     def fill(self, files: Path) -> None:
-        """Move files here, and remove installations that were not used for long. Raise OSError."""
+        """Move files into the folder, and remove installations that are not used.
+
+        Raise OSError.
+        """
         fcntl.flock(self._handle, fcntl.LOCK_EX)
+        # Without a state, an interrupted installation is not complete.
         (self._folder / "state").unlink(missing_ok=True)
         remove(self.files)
         files.rename(self.files)
@@ -233,70 +244,79 @@ class KeptProducts:
 
 
 def was_set_up(workspace: Path, home: Path) -> bool:
-    """Return whether `setup` ran in place in a workspace, so that what it installed exists there."""
+    """Return whether `setup` ran in place in a workspace.
+
+    Then what it installed exists in the workspace.
+    """
     return record_in_place(workspace, home).exists()
 
 
 def record_in_place(workspace: Path, home: Path) -> Path:
-    """Return the file with the key of the inputs from which `setup` last installed in a workspace itself."""
+    """Return the file with the key of the last `setup` in a workspace itself."""
     return home / "setup" / store_name(workspace)
 
 
 def activated(env: Mapping[str, str], workspace: Path, files: Path) -> dict[str, str]:
-    """Return the environment variables with the programs first that were installed into the workspace.
+    """Return the environment variables with installed programs first.
 
-    `files` is the folder that has what was installed.
+    `files` is the folder that has what was installed into the workspace.
     """
     programs = [str(workspace / name) for name in _PROGRAMS if (files / name).is_dir()]
-    path = os.pathsep.join([*programs, env.get("PATH", os.defpath)])
-    changed = {name: value for name, value in env.items() if name != "VIRTUAL_ENV"} | {
-        "PATH": path
+    activated_env = {
+        name: value for name, value in env.items() if name != "VIRTUAL_ENV"
     }
-    return (
-        {**changed, "VIRTUAL_ENV": str(workspace / ".venv")}
-        if (files / ".venv/pyvenv.cfg").exists()
-        else changed
-    )
+    path = env.get("PATH", os.defpath)
+    activated_env["PATH"] = os.pathsep.join([*programs, path])
+    if (files / ".venv/pyvenv.cfg").exists():
+        activated_env["VIRTUAL_ENV"] = str(workspace / ".venv")
+    return activated_env
 
 
 def input_paths(setup: str, paths: Iterable[str]) -> list[str]:
-    """Return the paths, of all in a workspace, that decide what `setup` installs.
-
-    For a command that is known to install by manifests alone, these are manifests and what is compiled; for any other one
-    (`pip install .` copies the code, `make deps` may do anything) they are all files.
-    """
+    """Return the paths, of all in a workspace, that decide what `setup` installs."""
+    # `pip install .` copies the code, and `make deps` may do anything.
     if not re.fullmatch(_KNOWN, setup, re.VERBOSE):
         return list(paths)
+    # The other commands install by manifests alone, and compile.
     patterns = Patterns((*MANIFESTS, *_COMPILED), builtin=True)
     return [path for path in paths if patterns.match(path)]
 
 
+def _git_mode(file: File) -> str:
+    """Return the mode that a file of a layer has in a snapshot."""
+    if file.is_link:
+        return "120000"
+    return "100755" if file.mode & stat.S_IXUSR else "100644"
+
+
 def _remove_changes(files: Path, project: frozenset[str]) -> None:
-    """Remove from an upper layer what hides or replaces files of the project, so that later changes of them are seen."""
-    folders_of_project = {
-        str(folder) for path in project for folder in Path(path).parents
-    }
+    """Remove from an upper layer what hides or replaces files of the project.
+
+    Otherwise validators would not see later changes of these files.
+    """
+    folders_of_project: set[str] = set()
+    for path in project:
+        folders_of_project.update(map(str, Path(path).parents))
     for folder, folders, names in os.walk(files):
         for name in (*names, *folders):
             place = Path(folder, name)
             path = str(place.relative_to(files))
             info = place.lstat()
+            # A character device hides a path of the layer below.
             if path in project or stat.S_ISCHR(info.st_mode):
                 remove(place)
-            elif (
-                stat.S_ISDIR(info.st_mode)
-                and path in folders_of_project
-                and _OPAQUE in os.listxattr(place)
-            ):
+                continue
+            is_shared = stat.S_ISDIR(info.st_mode) and path in folders_of_project
+            if is_shared and _OPAQUE in os.listxattr(place):
                 os.removexattr(place, _OPAQUE)
 
 
 def _remove_unused(scratch: Path) -> None:
     """Remove all but the last used installations, unless a process uses them."""
-    found = sorted(
+    oldest_first = sorted(
         scratch.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime_ns
     )
-    for folder in found[:-_KEPT]:
+    for folder in oldest_first[:-_MOST_INSTALLATIONS]:
         with contextlib.suppress(OSError):
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:
@@ -306,15 +326,18 @@ def _remove_unused(scratch: Path) -> None:
                 os.close(handle)
 
 
-def _failure(command: str, done: Completion) -> EnvironmentFailed:
+def _failure(command: str, completion: Completion) -> EnvironmentFailed:
     """Return the error with the end of the output."""
     lines = [
-        line.rstrip() for line in tail_of(done.output).splitlines() if line.strip()
+        line.rstrip()
+        for line in tail_of(completion.output).splitlines()
+        if line.strip()
     ]
     end = "".join(f"\n  {line}" for line in lines[-_LINES:])
-    why = done.error or f"exit {done.exit_code}"
+    why = completion.error or f"exit {completion.exit_code}"
     return EnvironmentFailed(
         f"[workspace] setup failed ({why}): {command}{end}",
-        "correct it in the goal file; it runs without ignored files, as after `git clone`",
+        "correct it in the goal file; "
+        "it runs without ignored files, as after `git clone`",
         permanent=True,
     )
