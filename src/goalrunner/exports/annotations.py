@@ -102,9 +102,11 @@ def _problems_in(
     last_frame: Annotation | None = None
     for line in result.feedback.splitlines():
         place = _PLACE.fullmatch(line)
-        # Unlike Path, this keeps names that are not valid.
-        path = os.path.join(workspace, place["path"]) if place else ""  # noqa: PTH118
-        path = _path_inside(path, root) if place else ""
+        path = ""
+        if place:
+            # Unlike Path, this keeps names that are not valid.
+            path = os.path.join(workspace, place["path"])  # noqa: PTH118
+            path = _path_inside(path, root)
         if place and path:
             problem = _problem_at(place, path, result, pytest_error)
             pytest_error = ""

@@ -291,13 +291,14 @@ class RunChange:
 
     async def _committed_files(self, base: _Base) -> _CommittedFiles:
         folder = "" if base.folder == "." else f"{base.folder}/"
+        paths = [folder] if folder else []
         listing = await self._git.ask(
             "ls-tree",
             "-r",
             "-z",
             "--full-tree",
             base.commit,
-            *([folder] if folder else []),
+            *paths,
             repository=base.repository.git_dir,
         )
         blobs: dict[str, str] = {}

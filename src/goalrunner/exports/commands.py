@@ -210,7 +210,8 @@ def _add_diffs(page: RunPage) -> None:
     steps = page.steps()
     if not steps:
         return
-    pairs = [pair for _, pair in steps]
+    # The numbers of the rounds, and the snapshots around each.
+    numbers, pairs = zip(*steps, strict=True)
     try:
         workspace = Path(page.snapshots.workspace)
         store = KeptStore(workspace, runs.home(), os.environ).store
@@ -219,5 +220,4 @@ def _add_diffs(page: RunPage) -> None:
         # The page is useful without diffs, too.
         page.diff_problem = error.message
     else:
-        numbers = [number for number, _ in steps]
         page.add_patches(zip(numbers, patches, strict=True))

@@ -23,20 +23,27 @@ def page_text(pages: Sequence[RunPage]) -> str:
 def _add_charts(pages: Sequence[RunPage]) -> None:
     """Add the charts of each run: score, cost or else tokens, and failing tests."""
     rounds = [part for page in pages for part in page.rounds]
-    has_cost = any("Cost" in part.values for part in rounds)
-    titles = ("Score", "Cost" if has_cost else "Tokens", "Failing tests")
+    spend = "Tokens"
+    if any("Cost" in part.values for part in rounds):
+        spend = "Cost"
+    titles = ("Score", spend, "Failing tests")
     # All are drawn to one scale, so that two runs can be compared.
-    numbers = [part.number for part in rounds if part.values.keys() & set(titles)]
-    for title in titles:
-        values = [part.values[title] for part in rounds if title in part.values]
-        if not values:
-            continue
-        top = (1.0, "1.00") if title == "Score" else max(values)
-        for page in pages:
+    numbers = []
+    tops: dict[str, tuple[float, str]] = {}
+    for part in rounds:
+        for title in titles:
+            if title in part.values:
+                numbers.append(part.number)
+                value = part.values[title]
+                tops[title] = max(tops.get(title, value), value)
+    if "Score" in tops:
+        tops["Score"] = (1.0, "1.00")
+    for page in pages:
+        for title in titles:
             points = []
             for part in page.rounds:
                 if title in part.values:
                     points.append((part.number, *part.values[title]))
             if points:
-                chart = Chart(title, points, top, min(numbers), max(numbers))
+                chart = Chart(title, points, tops[title], min(numbers), max(numbers))
                 page.charts.append(chart)

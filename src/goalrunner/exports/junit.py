@@ -113,6 +113,10 @@ def _run_case(outcome: GoalOutcome) -> Case:
     )
 
 
+def _kind(passed: bool) -> CaseKind:
+    return "" if passed else "failure"
+
+
 def _validator_case(result: ValidatorResult) -> Case:
     details = output = ""
     # An agent could read the output of a hidden validator.
@@ -125,7 +129,7 @@ def _validator_case(result: ValidatorResult) -> Case:
     return Case(
         "validators",
         result.name,
-        "" if result.passed else "failure",
+        _kind(result.passed),
         result.reason,
         public_remark(result),
         details,
@@ -148,7 +152,7 @@ def _criterion_cases(outcome: GoalOutcome) -> Iterator[Case]:
         yield Case(
             "criteria",
             criterion,
-            "" if first.satisfied else "failure",
+            _kind(first.satisfied),
             "not_satisfied",
             missing,
             missing,
@@ -171,15 +175,14 @@ def _limit_cases(outcome: GoalOutcome) -> Iterator[Case]:
             continue
         is_budget = name in _BUDGETS
         reason = "budget_exhausted" if is_budget else name
-        has_stopped = outcome.stop_reason == reason
         # Both budgets have one reason; the one that is not used up did not stop it.
-        if is_budget and amount < limit:
-            has_stopped = False
+        is_used_up = amount >= limit or not is_budget
+        has_stopped = outcome.stop_reason == reason and is_used_up
         used = f"{_number(amount)} of {_number(limit)}"
         yield Case(
             "limits",
             name,
-            "failure" if has_stopped else "",
+            _kind(not has_stopped),
             reason,
             f"the limit was reached: {used}",
             output=used,

@@ -45,7 +45,8 @@ def summary_markdown(
     `files` are those that the run changed; the output of validators that failed last is
     shown if its `state` is given, unless they are hidden.
     """
-    red = [result for result in state.validators if not result.passed] if state else []
+    results = state.validators if state else ()
+    red = [result for result in results if not result.passed]
     groups = groupby(outcome.evidence, key=lambda row: (row.kind, row.criterion))
     summary = summary_of(outcome, state)
     changed = [line.text for line in protected_lines(summary)]

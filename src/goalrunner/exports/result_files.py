@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from goalrunner.core.observation import Change
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.core.run_state import RunState
+    from goalrunner.core.verdict import ValidatorResult
     from goalrunner.records.run_folder import RunFolder
 
 # In a step of GitHub Actions: for annotations and a summary.
@@ -62,9 +63,12 @@ class ResultFiles:
             if fallback is None:
                 raise
         assert outcome is not None, "there is a run or its outcome"
-        results = state.validators if state else ()
-        criteria = state.criteria if state else ()
-        goal_file = state.goal_file if state else ""
+        results: tuple[ValidatorResult, ...] = ()
+        criteria: tuple[str, ...] = ()
+        goal_file = ""
+        if state is not None:
+            results, criteria = state.validators, state.criteria
+            goal_file = state.goal_file
         problems = annotations.problems_of(outcome, results, goal_file, self.environ)
         if is_github(self.environ):
             # The reader of the output may have gone; the files matter more.

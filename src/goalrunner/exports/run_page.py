@@ -315,11 +315,13 @@ class RunPage:
 
     def _read_outputs(self, ends: _Ends) -> None:
         """Read the outputs of the steps."""
-        number = max(sum(1 for _ in self._entries()), 1)
+        number = max(len(list(self._entries())), 1)
         usual_length = min(_LONGEST_END, _ALL_OUTPUTS // (2 * number))
         for entry in self._entries():
-            output = entry.observation.output if entry.observation else None
-            if output is None or not output.size or entry.is_hidden:
+            if entry.observation is None or entry.is_hidden:
+                continue
+            output = entry.observation.output
+            if output is None or not output.size:
                 continue
             length = _LONGEST_END if self.is_cited(entry) else usual_length
             try:
