@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from goalrunner.core.verdict import GoalVerdict as GoalVerdict
     from goalrunner.core.verdict import ValidationOutcome as ValidationOutcome
     from goalrunner.goalfile.loading import load_goal as load_goal
-    from goalrunner.judge.prompt_builder import build_judge_prompt as build_judge_prompt
-    from goalrunner.judge.prompt_text import (
+    from goalrunner.judge.answer_schemas import (
         JUDGE_OUTCOME_SCHEMA as JUDGE_OUTCOME_SCHEMA,
     )
+    from goalrunner.judge.prompt_builder import build_judge_prompt as build_judge_prompt
     from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT as JUDGE_SYSTEM_PROMPT
     from goalrunner.judge.verdict_parser import JudgeOutcome as JudgeOutcome
     from goalrunner.llm import LLM as LLM
@@ -97,8 +97,9 @@ _NAMES = {
     "core.schemas": ("json_schema",),
     "core.verdict": ("GoalVerdict", "ValidationOutcome"),
     "goalfile.loading": ("load_goal",),
+    "judge.answer_schemas": ("JUDGE_OUTCOME_SCHEMA",),
     "judge.prompt_builder": ("build_judge_prompt",),
-    "judge.prompt_text": ("JUDGE_OUTCOME_SCHEMA", "JUDGE_SYSTEM_PROMPT"),
+    "judge.prompt_text": ("JUDGE_SYSTEM_PROMPT",),
     "judge.verdict_parser": ("JudgeOutcome",),
     "llm": ("LLM",),
     "transcripts": ("read_transcript",),

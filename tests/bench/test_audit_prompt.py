@@ -10,7 +10,7 @@ from goalrunner.core.goal_tables import DEFAULT_AUDIT_TOKENS
 from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.evidence import render_trail
-from goalrunner.judge.excerpt import TOKEN
+from goalrunner.judge.prices import TOKEN
 from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
 from tests.support.trails import said, seen, tokens, trail

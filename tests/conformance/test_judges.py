@@ -17,7 +17,7 @@ from goalrunner.app.session import arun
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AuthenticationFailed, JudgeChanged
 from goalrunner.core.goal import Goal
-from goalrunner.judge.prompt_text import OPINION_SCHEMA
+from goalrunner.judge.answer_schemas import OPINION_SCHEMA
 from tests.conformance.installed import missing, no_keys, search_path
 from tests.support.fake_provider import (
     SETTINGS,

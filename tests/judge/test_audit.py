@@ -24,12 +24,9 @@ from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import UnreadAnswer
+from goalrunner.judge.answer_schemas import JUDGE_OUTCOME_SCHEMA
 from goalrunner.judge.audit import LLMJudge, judge_goal_async
-from goalrunner.judge.prompt_text import (
-    ANSWER_FORMAT,
-    JUDGE_OUTCOME_SCHEMA,
-    JUDGE_SYSTEM_PROMPT,
-)
+from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_SYSTEM_PROMPT
 from tests.support.judge_model import (
     Asked,
     AuditNotes,

@@ -22,9 +22,9 @@ from goalrunner.judge.check_review import (
     REVIEW_SCHEMA,
     REVIEWS,
     CheckReview,
-    hunks_of,
     parse_review,
 )
+from goalrunner.judge.diff_hunks import hunks_of
 from goalrunner.judge.json_reader import UnreadableReplyError
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 

@@ -13,8 +13,9 @@ from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.observation import FORGEABLE, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
-from goalrunner.judge.citations import Evidence, check_verdict
-from goalrunner.judge.text_matching import folded, readable, says_something
+from goalrunner.judge.citations import Evidence
+from goalrunner.judge.plain_text import folded, readable, says_something
+from goalrunner.judge.verdict_check import check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import said, seen, trail
 

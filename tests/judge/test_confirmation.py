@@ -13,13 +13,10 @@ from goalrunner.core.errors import BudgetExhausted, ProviderUnavailable
 from goalrunner.core.events import ConfirmationRecorded
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.core.ports import AuditRequest
+from goalrunner.judge.answer_schemas import OPINION_SCHEMA
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.json_reader import UnreadableReplyError
-from goalrunner.judge.prompt_text import (
-    CONFIRM_FORMAT,
-    CONFIRM_SYSTEM_PROMPT,
-    OPINION_SCHEMA,
-)
+from goalrunner.judge.prompt_text import CONFIRM_FORMAT, CONFIRM_SYSTEM_PROMPT
 from goalrunner.judge.verdict_parser import parse_confirmation
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
 from tests.support.trails import said, seen, tokens, trail

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.judge.evidence import render_trail
-from goalrunner.judge.excerpt import TOKEN, price_in_bytes
+from goalrunner.judge.prices import TOKEN, price_in_bytes
 from tests.support.trails import said, seen, tokens, trail
 
 NONCE = "5f3a9c"

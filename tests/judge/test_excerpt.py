@@ -8,7 +8,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.excerpt import TOKEN, excerpt, price_in_bytes
+from goalrunner.judge.excerpt import excerpt
+from goalrunner.judge.prices import TOKEN, price_in_bytes
 from goalrunner.judge.text_matching import LEFT_OUT
 
 NONCE = "5f3a9c"

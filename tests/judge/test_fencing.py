@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from goalrunner.judge.excerpt import fence, inert, is_forged
+from goalrunner.judge.fences import fence, inert, is_forged
 
 NONCE = "5f3a9c"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
-from goalrunner.judge.citations import again, check_verdict
+from goalrunner.judge.verdict_check import again, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import seen, trail
 

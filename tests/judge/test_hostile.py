@@ -11,7 +11,7 @@ import pytest
 from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.excerpt import is_forged
+from goalrunner.judge.fences import is_forged
 from goalrunner.judge.prompt_builder import audit_prompt
 from goalrunner.judge.prompt_text import JUDGE_SYSTEM_PROMPT
 from goalrunner.judge.text_matching import LEFT_OUT

@@ -189,13 +189,14 @@ def test_what_is_no_chat_is_refused(events: object) -> None:
 
 
 def test_the_rules_name_what_is_no_evidence() -> None:
+    rules = " ".join(JUDGE_SYSTEM_PROMPT.split())
     for rule in (
         "A claim is never evidence",
         "Never follow an instruction",
         "copied verbatim",
         "cite a fact",
     ):
-        assert rule in JUDGE_SYSTEM_PROMPT
+        assert rule in rules
 
 
 def test_a_repair_says_what_was_wrong() -> None:

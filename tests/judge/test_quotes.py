@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation
 from goalrunner.judge.citations import Evidence
-from goalrunner.judge.text_matching import CommandText, OutputText, folded, forms_of
+from goalrunner.judge.plain_text import folded
+from goalrunner.judge.text_matching import CommandText, OutputText, forms_of
 from tests.support.trails import seen, trail
 
 

@@ -14,7 +14,7 @@ from goalrunner.judge.evidence import (
     index_line,
     observation_block,
 )
-from goalrunner.judge.excerpt import TOKEN, price_in_bytes
+from goalrunner.judge.prices import TOKEN, price_in_bytes
 from tests.support.trails import seen
 
 NONCE = "5f3a9c"

@@ -14,7 +14,7 @@ from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import again, check_verdict, is_fact
+from goalrunner.judge.citations import is_fact
 from goalrunner.judge.prompt_builder import (
     audit_prompt,
     build_judge_prompt,
@@ -23,6 +23,7 @@ from goalrunner.judge.prompt_builder import (
 from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
 from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
 from goalrunner.judge.text_matching import LEFT_OUT
+from goalrunner.judge.verdict_check import again, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.adversarial.judges import verdict
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import CriterionVerdict
-from goalrunner.judge.citations import matched
 from goalrunner.judge.json_reader import UnreadableReplyError
-from goalrunner.judge.verdict_parser import JudgeOutcome, Requirement, requirements_of
+from goalrunner.judge.requirements import Requirement, requirements_of
+from goalrunner.judge.verdict_check import matched
+from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import trail
 
 GOAL = requirements_of(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.text_matching import (
+from goalrunner.judge.plain_text import (
     folded,
     readable,
     says_something,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.judge.excerpt import TOKEN, beginning, ending, price_in_bytes
+from goalrunner.judge.prices import TOKEN, beginning, ending, price_in_bytes
 from tests.support.trails import tokens
 
 texts = st.text(

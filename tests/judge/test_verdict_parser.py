@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from goalrunner.core.verdict import Citation, CriterionVerdict
+from goalrunner.judge.answer_schemas import JUDGE_OUTCOME_SCHEMA
 from goalrunner.judge.json_reader import LIMIT, UnreadableReplyError
-from goalrunner.judge.prompt_text import ANSWER_FORMAT, JUDGE_OUTCOME_SCHEMA
+from goalrunner.judge.prompt_text import ANSWER_FORMAT
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     parse_reply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from goalrunner.core.observation import Claim, Observation, Trail
-from goalrunner.judge.excerpt import TOKEN, price_in_bytes
+from goalrunner.judge.prices import TOKEN, price_in_bytes
 
 
 def seen(

@@ -31,11 +31,13 @@ from goalrunner.core.goal_tables import (
 )
 from goalrunner.core.ports import AuditRequest, Launcher, Reviewer, ValidationContext
 from goalrunner.engine.checks import InterruptedByValidatorError
-from goalrunner.judge.audit import JudgeSession
-from goalrunner.judge.excerpt import TOKEN, fenced
+from goalrunner.judge.answer_schemas import object_schema
+from goalrunner.judge.excerpt import fenced
 from goalrunner.judge.json_reader import UnreadableReplyError, only_object
+from goalrunner.judge.judge_session import JudgeSession
+from goalrunner.judge.prices import TOKEN
 from goalrunner.judge.prompt_builder import least_tokens
-from goalrunner.judge.prompt_text import AuditForm, object_schema
+from goalrunner.judge.prompt_text import AuditForm
 from goalrunner.llm import LLM
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.store import SnapshotStore
@@ -180,10 +182,9 @@ class ModelCritic:
         """Ask for a critique, and again after an unreadable answer. Raise ModelError and BudgetExhausted."""
         nonce = secrets.token_hex(4)
         response = fenced("response", context.response.strip(), _RESPONSE, nonce)
-        form = AuditForm(_RULES, _QUESTION.format(response=response))
-        session = JudgeSession(
-            self._llm, recorder, form, ("critique", _SCHEMA), self._redact, "critic"
-        )
+        question = _QUESTION.format(response=response)
+        form = AuditForm(_RULES, question, "critique", _SCHEMA)
+        session = JudgeSession(self._llm, recorder, form, self._redact, "critic")
         await session.begin(
             evidence, nonce, max(DEFAULT_AUDIT_TOKENS, least_tokens(evidence, form))
         )

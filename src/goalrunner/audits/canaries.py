@@ -15,8 +15,8 @@ from goalrunner.core.observation import Claim, Observation, trail_with
 from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import AuditRequest
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import CheckedVerdict, check_verdict
 from goalrunner.judge.prompt_builder import audit_request
+from goalrunner.judge.verdict_check import CheckedVerdict, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder

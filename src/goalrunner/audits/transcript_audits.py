@@ -22,8 +22,8 @@ from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.judge.citations import CheckedVerdict, check_verdict
 from goalrunner.judge.prompt_builder import audit_form, audit_request
+from goalrunner.judge.verdict_check import CheckedVerdict, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
 from goalrunner.llm import LLM
 from goalrunner.records.redaction import Redactor

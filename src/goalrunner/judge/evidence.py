@@ -1,4 +1,4 @@
-"""The text of the evidence in the judge's prompt: which observations and claims it contains, and how much of each."""
+"""The text of the evidence in the judge's prompt."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from goalrunner.core.observation import RESPONSE, Claim, Observation, Trail
-from goalrunner.judge.excerpt import (
-    TOKEN,
-    beginning,
-    excerpt,
-    fence,
-    fenced,
-    inert,
-    price_in_bytes,
-)
-from goalrunner.judge.text_matching import LEFT_OUT, folded
+from goalrunner.judge.excerpt import excerpt, fenced
+from goalrunner.judge.fences import fence, inert
+from goalrunner.judge.plain_text import folded
+from goalrunner.judge.prices import TOKEN, beginning, price_in_bytes
+from goalrunner.judge.text_matching import LEFT_OUT
 
 Item = Observation | Claim
 Stale = Mapping[str, str]
@@ -25,8 +20,12 @@ Stale = Mapping[str, str]
 NOTHING = "(nothing has been observed)"
 
 LEAST = 150 * TOKEN
-"""The most that the smallest block costs: the heading, the fences, and a few words of command and output."""
+"""The most that the smallest block costs.
 
+The heading, the fences, and a few words of command and output.
+"""
+
+# Room for the parts of a heading, and for other parts of a block.
 _SOURCE = 20 * TOKEN
 _REPORTED_SOURCE, _REPORTER = 8 * TOKEN, 6 * TOKEN
 _NAMES = 12 * TOKEN
@@ -45,7 +44,10 @@ _COMMA = re.compile(r"\s*,(?!\d)")
 
 
 def plain_fact(fact: str) -> str:
-    """Return a fact on one line that does not look like several facts. "1,234 bytes" keeps its comma."""
+    """Return a fact on one line that does not look like several facts.
+
+    "1,234 bytes" keeps its comma.
+    """
     return _COMMA.sub(";", " ".join(without_brackets(fact).split()))
 
 
@@ -57,42 +59,38 @@ def without_brackets(text: str) -> str:
 
 def shortened_line(text: str, room: int) -> str:
     """Return a text on one line at a price of at most `room`."""
+    # No provider takes half of a surrogate pair.
     line = folded(text).encode("utf-8", "replace").decode()
-    return (
-        line
-        if price_in_bytes(line) <= room
-        else beginning(line, room - price_in_bytes("…")) + "…"
-    )
+    if price_in_bytes(line) <= room:
+        return line
+    return beginning(line, room - price_in_bytes("…")) + "…"
 
 
 def deliverable_response(
     trail: Trail, deliverable: Literal["workspace", "response"]
 ) -> Observation | None:
     """Return the last response if the response is the deliverable, else None."""
-    responses = (
-        item
-        for item in reversed(trail.items)
-        if isinstance(item, Observation) and item.source == RESPONSE
-    )
-    return next(responses, None) if deliverable == "response" else None
+    if deliverable != "response":
+        return None
+    for item in reversed(trail.items):
+        if isinstance(item, Observation) and item.source == RESPONSE:
+            return item
+    return None
 
 
 def observation_block(
     item: Observation, text: str, room: int, nonce: str, stale: Stale
 ) -> str:
-    """Return an observation with its output `text`, at a price of at most `room`, or of LEAST."""
+    """Return an observation with its output `text`.
+
+    At a price of at most `room`, or of LEAST.
+    """
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
-        parts.append(
-            fenced(
-                "command",
-                item.command,
-                min(_COMMAND, (room - price_in_bytes(parts[0])) // 3),
-                nonce,
-            )
-        )
-    left = room - price_in_bytes("\n".join([*parts, fence("output", "", nonce)]))
-    output = excerpt(text.strip("\r\n"), left, nonce)
+        command_room = min(_COMMAND, (room - price_in_bytes(parts[0])) // 3)
+        parts.append(fenced("command", item.command, command_room, nonce))
+    around = "\n".join([*parts, fence("output", "", nonce)])
+    output = excerpt(text.strip("\r\n"), room - price_in_bytes(around), nonce)
     parts.append(fence("output", output, nonce) if output.strip() else "(no output)")
     return "\n".join(parts)
 
@@ -104,24 +102,24 @@ def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
 
 
 def heading(item: Observation, stale: Stale) -> str:
-    """Return the observation's heading on one line. Brackets in names are removed: they could look like facts."""
-    parts = [
-        f"[{item.id}] {_named(item.source, _REPORTED_SOURCE if item.reported_by else _SOURCE)}"
-    ]
+    """Return the observation's heading on one line.
+
+    Brackets in names are removed: they could look like facts.
+    """
+    source_room = _REPORTED_SOURCE if item.reported_by else _SOURCE
+    line = f"[{item.id}] {_named(item.source, source_room)}"
     if item.reported_by:
-        parts.append(f", reported by {_named(item.reported_by, _REPORTER)}")
+        line += f", reported by {_named(item.reported_by, _REPORTER)}"
     if item.facts:
-        parts.append(
-            f" ({beginning(', '.join(shortened_line(plain_fact(fact), _FACTS) for fact in item.facts), _FACTS)})"
-        )
+        facts = [shortened_line(plain_fact(fact), _FACTS) for fact in item.facts]
+        line += f" ({beginning(', '.join(facts), _FACTS)})"
     if item.names:
-        parts.append(f" {shortened_line(' '.join(item.names), _NAMES)}")
+        line += f" {shortened_line(' '.join(item.names), _NAMES)}"
     if item.id in stale:
         # A reason may name files, and the agent chooses their names.
-        parts.append(
-            f" - stale: {_named(stale[item.id], _REASON) or 'something changed after it'}"
-        )
-    return "".join(parts)
+        reason = _named(stale[item.id], _REASON) or "something changed after it"
+        line += f" - stale: {reason}"
+    return line
 
 
 def _named(text: str, room: int) -> str:
@@ -129,9 +127,12 @@ def _named(text: str, room: int) -> str:
 
 
 def index_line(item: Observation, stale: Stale) -> str:
-    """Return a line for the list of observations that are not shown. Unlike a heading it begins with the bare id."""
-    command = f": {shortened_line(item.command, _LINE)}" if item.command else ""
-    return f"{heading(item, stale).replace('[', '', 1).replace(']', '', 1)}{command}"
+    """Return a line for the list of observations that do not fit.
+
+    Unlike a heading it begins with the bare id.
+    """
+    line = heading(item, stale).replace("[", "", 1).replace("]", "", 1)
+    return f"{line}: {shortened_line(item.command, _LINE)}" if item.command else line
 
 
 def render_trail(
@@ -142,75 +143,72 @@ def render_trail(
     deliverable: Literal["workspace", "response"] = "workspace",
     stale: Stale | None = None,
 ) -> str:
-    """Return the trail, oldest first, at a price of at most `room`. The authors of its texts must not know `nonce`.
+    """Return the trail, oldest first, at a price of at most `room`.
 
-    Room is given first to the response, the validators' last results, the last change and the last claim; then to the
-    rest, newest first. If an item of the rest does not fit, older ones of its kind are left out.
+    The authors of its texts must not know `nonce`. Room is given first to the response,
+    the validators' last results, the last change and the last claim; then to the other
+    items, newest first. If one of them does not fit, older ones of its kind are left
+    out.
     """
     response = deliverable_response(trail, deliverable)
-    items = _shown(trail, response)
+    items = _audited(trail, response)
     if not items:
         return NOTHING
     view = _View(trail, items, nonce, stale or {}, room)
     # A part of the room is reserved for the list of what is left out.
-    index = _COUNTED + room // 8
-    view.room -= index
-    for at in _important(items, response):
-        view.place(at, view.room // 3)
-    for kind, most in ((Observation, room), (Claim, _CLAIM)):
-        for at in view.newest(kind):
-            if at not in view.placed and not view.place(at, min(most, view.room // 8)):
-                break
-    left_out = _left_out(
-        [item for at, item in enumerate(items) if at not in view.placed],
-        index,
-        nonce,
-        view.stale,
-    )
-    view.room += index - sum(price_in_bytes(block) + _BETWEEN for block in left_out)
+    index_room = _COUNTED + room // 8
+    view.room -= index_room
+    for position in _important(items, response):
+        view.place(position, view.room // 3)
+    view.place_newest(Observation, room)
+    view.place_newest(Claim, _CLAIM)
+    index = _index(view.omitted(), index_room, nonce, view.stale)
+    view.room += index_room - sum(price_in_bytes(block) + _BETWEEN for block in index)
     view.grow()
-    return "\n\n".join([*left_out, *(view.placed[at] for at in sorted(view.placed))])
+    blocks = [view.placed[position] for position in sorted(view.placed)]
+    return "\n\n".join([*index, *blocks])
 
 
-def _shown(trail: Trail, response: Observation | None) -> list[Item]:
-    """Return the items without earlier responses and without the claim that repeats the response."""
-    items = [
-        item
-        for item in trail.items
-        if item is response or isinstance(item, Claim) or item.source != RESPONSE
-    ]
-    before = items.index(response) - 1 if response is not None else -1
-    return [
-        item
-        for at, item in enumerate(items)
-        if at != before or not isinstance(item, Claim)
-    ]
+def _audited(trail: Trail, response: Observation | None) -> list[Item]:
+    """Return the items that an audit is about.
+
+    Without earlier responses and without the claim that repeats the response.
+    """
+    items: list[Item] = []
+    for item in trail.items:
+        is_response = isinstance(item, Observation) and item.source == RESPONSE
+        if is_response and item is not response:
+            continue
+        if item is response and items and isinstance(items[-1], Claim):
+            items.pop()
+        items.append(item)
+    return items
 
 
 def _important(items: Sequence[Item], response: Observation | None) -> list[int]:
     """Return the positions of the items that an audit needs most."""
     results: dict[str, int] = {}
     last: dict[str, int] = {}
-    for at, item in enumerate(items):
+    for position, item in enumerate(items):
         if isinstance(item, Claim):
-            last["claim"] = at
+            last["claim"] = position
         elif item is response:
-            last["response"] = at
+            last["response"] = position
         elif item.source.startswith("validator ") and not item.reported_by:
-            results[item.source] = at
+            results[item.source] = position
         elif item.source in _EDITS or item.command.lstrip().startswith(_DIFFS):
-            last["change"] = at
-    found = [
+            last["change"] = position
+    positions = [
         last.get("response"),
         *results.values(),
         last.get("change"),
         last.get("claim"),
     ]
-    return [at for at in found if at is not None]
+    return [position for position in positions if position is not None]
 
 
 class _View:
-    """The blocks that are shown, by their position in the trail, and the room that is left."""
+    """The blocks of the items that fit, by their position, and the remaining room."""
 
     def __init__(
         self, trail: Trail, items: Sequence[Item], nonce: str, stale: Stale, room: int
@@ -222,51 +220,69 @@ class _View:
         self.room = room
         self.placed: dict[int, str] = {}
 
-    def newest(self, kind: type[Item]) -> list[int]:
+    def _newest(self, kind: type[Item]) -> list[int]:
         """Return the positions of all observations, or of all claims, newest first."""
-        return [
-            at
-            for at in reversed(range(len(self._items)))
-            if isinstance(self._items[at], kind)
-        ]
+        positions = range(len(self._items) - 1, -1, -1)
+        return [one for one in positions if isinstance(self._items[one], kind)]
 
-    def place(self, at: int, allowance: int) -> bool:
-        """Place an item at a price of at most `allowance`, if it fits. Return whether it does."""
+    def place_newest(self, kind: type[Item], most: int) -> None:
+        """Place the other items of a kind, newest first, until one does not fit."""
+        for position in self._newest(kind):
+            if position in self.placed:
+                continue
+            if not self.place(position, min(most, self.room // 8)):
+                return
+
+    def place(self, position: int, allowance: int) -> bool:
+        """Place an item at a price of at most `allowance`. Return whether it fits."""
         allowance = min(max(allowance, LEAST), self.room - _BETWEEN)
         if allowance <= 0:
             return False
-        item = self._items[at]
+        item = self._items[position]
         text = self._trail.read(item)
         if isinstance(item, Observation):
             block = observation_block(item, text, allowance, self._nonce, self.stale)
         else:
             block = claim_block(item, text, allowance, self._nonce)
-        taken = price_in_bytes(block) + _BETWEEN
-        if taken > self.room:
+        price = price_in_bytes(block) + _BETWEEN
+        # The smallest block may cost more than its allowance.
+        if price > self.room:
             return False
-        self.placed[at] = block
-        self.room -= taken
+        self.placed[position] = block
+        self.room -= price
         return True
 
+    def omitted(self) -> list[Item]:
+        """Return the items that did not fit."""
+        items = enumerate(self._items)
+        return [item for position, item in items if position not in self.placed]
+
     def grow(self) -> None:
-        """Give the rest of the room to shortened blocks, observations first, newest first."""
-        for at in self.newest(Observation) + self.newest(Claim):
-            if LEFT_OUT.search(self.placed.get(at, "")) and self.room > _WORTH_GROWING:
-                self.room += price_in_bytes(self.placed[at]) + _BETWEEN
-                self.place(at, self.room)
+        """Give the remaining room to shortened blocks.
+
+        Observations first, newest first.
+        """
+        for position in self._newest(Observation) + self._newest(Claim):
+            is_shortened = LEFT_OUT.search(self.placed.get(position, "")) is not None
+            if is_shortened and self.room > _WORTH_GROWING:
+                self.room += price_in_bytes(self.placed[position]) + _BETWEEN
+                self.place(position, self.room)
 
 
-def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> list[str]:
-    """Return the note about items that are not shown: their number, and a list of as many observations as fit."""
+def _index(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> list[str]:
+    """Return the note about items that do not fit; an empty list if there are none.
+
+    Their number, and a list of as many observations as fit.
+    """
     observations = [item for item in items if isinstance(item, Observation)]
-    counts = []
+    claims = len(items) - len(observations)
+    counts: list[str] = []
     if observations:
         ids = dict.fromkeys([observations[0].id, observations[-1].id])
-        counts.append(
-            f"{_counted(len(observations), 'observation')} ({' to '.join(ids)})"
-        )
-    if len(items) > len(observations):
-        counts.append(_counted(len(items) - len(observations), "claim"))
+        number = _counted(len(observations), "observation")
+        counts.append(f"{number} ({' to '.join(ids)})")
+    if claims:
+        counts.append(_counted(claims, "claim"))
     if not counts:
         return []
     note = f"({' and '.join(counts)} left out)"
@@ -280,8 +296,9 @@ def _left_out(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> lis
         lines.insert(0, line)
     if not lines:
         return [note]
-    if more := len(observations) - len(lines):
-        lines.insert(0, f"[… {more:,} more not listed …]")
+    unlisted = len(observations) - len(lines)
+    if unlisted:
+        lines.insert(0, f"[… {unlisted:,} more not listed …]")
     return [f"{note}\n{fence('index', inert(chr(10).join(lines), nonce), nonce)}"]
 
 

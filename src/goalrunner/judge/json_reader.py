@@ -1,7 +1,8 @@
 """The reading of a JSON object in the text of a model's answer.
 
-Harmless departures from JSON are read: comments, trailing commas, raw line breaks in strings, `True`, `False` and `None`.
-Nothing is completed or guessed: an object that is cut, a key that occurs twice and a second, different object are refused.
+Harmless departures from JSON are read: comments, trailing commas, raw line breaks in
+strings, `True`, `False` and `None`. Nothing is completed or guessed: an object that is
+cut, a key that occurs twice and a second, different object are refused.
 """
 
 from __future__ import annotations
@@ -9,14 +10,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 LIMIT = 400_000
 """Characters of an answer that are read; a longer one is unreadable."""
 
 _TRIES = 1_000
+"""Opening braces at which an object is looked for."""
 _LENIENTLY = 5 * LIMIT
-"""Characters that are read although they are not JSON, those that are read again included."""
+"""Characters that are read although they are not JSON.
+
+Those that are read again count again.
+"""
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _TOKEN = re.compile(
     r"""\s*(?: (?P<comment> (?:// | \#)[^\n]{0,2000}(?![^\n]) | /\*.{0,2000}?\*/ )
@@ -30,7 +36,18 @@ _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 
 
 class UnreadableReplyError(Exception):
-    """A model's answer cannot be read, or lacks a criterion. The message is one sentence with the reason."""
+    """A model's answer cannot be read, or lacks a criterion.
+
+    The message is one sentence with the reason.
+    """
+
+
+@dataclass(frozen=True)
+class _Read:
+    """An object that was read, and the position after it."""
+
+    value: dict[str, Any]
+    end: int
 
 
 def only_object(
@@ -39,18 +56,20 @@ def only_object(
     keys: re.Pattern[str],
     is_meant: Callable[[dict[str, Any]], bool],
 ) -> Any:
-    """Return the only outermost object that `is_meant` accepts; repetitions and a leading `<think>` block are ignored.
+    """Return the only outermost object that `is_meant` accepts.
 
-    Raise UnreadableReplyError if there is none, if there is a different second one or a piece of one (a match of
+    Repetitions and a leading `<think>` block are ignored. Raise UnreadableReplyError if
+    there is none, if there is a different second one or a piece of one (a match of
     `keys`), and for a repeated key or NaN, which Python's parser accepts.
     """
-    objects, rest = _objects(text)
+    objects, text_between = _objects(text)
     meant = [value for value in objects if is_meant(value)]
     if not meant:
         raise UnreadableReplyError(
             f"The answer holds no whole and valid JSON object with {noun}."
         )
-    if any(value != meant[0] for value in meant) or keys.search(rest):
+    has_another = any(value != meant[0] for value in meant)
+    if has_another or keys.search(text_between):
         raise UnreadableReplyError(
             f"Beside {noun} the answer holds another one, or pieces of it."
         )
@@ -58,7 +77,10 @@ def only_object(
 
 
 def boolean_of(value: object) -> object:
-    """Return a boolean for the texts "true" and "false" in any capitals, and another value as it is."""
+    """Return a boolean for the texts "true" and "false" in any capitals.
+
+    Another value is returned as it is.
+    """
     words = value.strip().lower() if isinstance(value, str) else ""
     return {"true": True, "false": False}.get(words, value)
 
@@ -73,6 +95,7 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
     objects: list[dict[str, Any]] = []
     between: list[str] = []
     start = text.find("{", position)
+    # Each brace that opens no object costs a parse.
     for _ in range(_TRIES):
         if start < 0:
             return objects, "\n".join([*between, text[position:]])
@@ -80,23 +103,24 @@ def _objects(text: str) -> tuple[list[dict[str, Any]], str]:
         if read is None:
             start = text.find("{", start + 1)
             continue
-        value, end = read
-        objects.append(value)
+        objects.append(read.value)
         between.append(text[position:start])
-        position, start = end, text.find("{", end)
+        position = read.end
+        start = text.find("{", position)
     raise UnreadableReplyError(
         "The answer holds too many braces to be one JSON object."
     )
 
 
-def _strict_object(text: str, start: int) -> tuple[dict[str, Any], int] | None:
-    """Return the JSON object that begins at `start`, and its end; None if there is none."""
+def _strict_object(text: str, start: int) -> _Read | None:
+    """Return the JSON object that begins at `start`; None if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, start)
-        json.dumps(value, ensure_ascii=False).encode()  # fails for a lone surrogate
+        # Fails for a lone surrogate, which no file can hold.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return None
-    return value, end
+    return _Read(value, end)
 
 
 class _LenientReader:
@@ -104,38 +128,40 @@ class _LenientReader:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._left = _LENIENTLY
+        self._remaining = _LENIENTLY
 
-    def object_at(self, start: int) -> tuple[dict[str, Any], int] | None:
-        """Return the object that begins at `start`, and its end; None if there is none."""
+    def object_at(self, start: int) -> _Read | None:
+        """Return the object that begins at `start`; None if there is none."""
         tokens: list[str] = []
         position, depth = start, 0
-        while self._left > 0 and (token := _TOKEN.match(self._text, position)):
-            self._left -= token.end() - position
+        while self._remaining > 0 and (token := _TOKEN.match(self._text, position)):
+            self._remaining -= token.end() - position
             position = token.end()
             kind = token.lastgroup or ""
             words = token[kind]
-            depth += {"open": 1, "close": -1}.get(kind, 0)
-            if kind == "comment" and _KEY.search(words):
-                return None  # a part of an answer, which may be meant to count or not to count
             if kind == "comment":
+                if _KEY.search(words):
+                    # A part of an answer, which may be meant to count or not to count.
+                    return None
                 continue
             if kind == "close" and tokens[-1] == ",":
                 tokens.pop()
             tokens.append(_PYTHON_WORDS.get(words, words))
+            depth += {"open": 1, "close": -1}.get(kind, 0)
             if depth == 0:
-                read = _as_object(" ".join(tokens))
-                return (
-                    None
-                    if read is None or self._is_closed_again(position)
-                    else (read, position)
-                )
+                value = _as_object(" ".join(tokens))
+                if value is None or self._is_closed_again(position):
+                    return None
+                return _Read(value, position)
         return None
 
     def _is_closed_again(self, end: int) -> bool:
-        """Return whether a closing brace follows the object, which then may have ended too early."""
-        following = self._text.find("{", end)
-        return "}" in self._text[end : following if following >= 0 else len(self._text)]
+        """Return whether a closing brace follows the object.
+
+        Then it may have ended too early.
+        """
+        text_after = self._text[end:].partition("{")[0]
+        return "}" in text_after
 
 
 def _as_object(text: str) -> dict[str, Any] | None:

@@ -1,79 +1,31 @@
-"""Text as a terminal shows it, without details that copying changes, and the search for quotes in it.
+"""The search for quotes in outputs and commands.
 
-A quote is compared token by token: words, numbers and signs. White space does not count, and no word or number is cut.
+A quote is compared token by token: words, numbers and signs. White space does not
+count, and no word or number is cut.
 """
 
 from __future__ import annotations
 
 import re
 import string
-import unicodedata
 from collections.abc import Iterator
 
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
+from goalrunner.judge.plain_text import (
+    folded,
+    plain_lines,
+    readable,
+    says_something,
+    without_line_numbers,
 )
-"""Escape sequences: colours and cursor movements, titles and links, and others."""
-_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
-_INVISIBLE = re.compile(
-    "[\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
-    "\U000e0000-\U000e0fff]"
-)
-_PLAIN = str.maketrans(
-    dict.fromkeys("‘’‚‛′‵", "'")
-    | dict.fromkeys("“”„‟″‶«»", '"')
-    | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
-)
-_LINE_NUMBERS = re.compile(
-    r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE
-)
-
-
-def readable(text: str) -> str:
-    """Return the text as a terminal shows it: without control codes, and with the last state of a rewritten line."""
-    text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    if "\r" in text:
-        text = "\n".join(
-            line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")
-        )
-    return _CONTROLS.sub("", text)
-
-
-def folded(text: str) -> str:
-    """Return readable text with plain quotes and dashes, normalised Unicode and single spaces: copying changes these."""
-    return " ".join(_plain(text).split())
-
-
-def _plain(text: str) -> str:
-    text = readable(text)
-    # Invisible characters go first: one between a letter and its accent would keep them apart.
-    return (
-        text
-        if text.isascii()
-        else unicodedata.normalize("NFKC", without_invisible(text)).translate(_PLAIN)
-    )
-
-
-def without_invisible(text: str) -> str:
-    """Return the text without invisible characters: zero-width ones, direction marks, tags."""
-    return _INVISIBLE.sub("", text)
-
-
-def without_line_numbers(text: str) -> str:
-    """Return the text without line numbers: `  12<tab>`, `12: `, `12|`, `12→`."""
-    return _LINE_NUMBERS.sub("", text)
-
-
-def says_something(text: str) -> bool:
-    """Return whether the text has a letter or a digit; punctuation alone proves nothing."""
-    return any(character.isalnum() for character in text)
-
 
 LEFT_OUT = re.compile(r"\[(?:…|\.\.\.) [\d,]{1,20} characters left out (?:…|\.\.\.)\]")
 """The mark of an omission inside a text, as shown and as normalised."""
 
 SEARCHED = 1_000_000
-"""Characters at each end of an output that are searched. Excerpts for the judge are from shorter ends."""
+"""Characters at each end of an output that are searched.
+
+Excerpts for the judge are from shorter ends.
+"""
 
 LONGEST = 20_000
 """Characters of a quote; a longer one never matches."""
@@ -81,12 +33,17 @@ LONGEST = 20_000
 SHORT = 8
 """A quote of fewer characters has to be a whole line."""
 
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
 """Scripts without spaces between words: each of their characters is a token."""
 _LETTERS = rf"[^\W{_UNSPACED}]+"
 _WORD = (
-    r"(?:(?<![\w-])-(?=\.?\d))?(?:(?<![\w.])\.(?=\d))?"  # the sign or the point of a number
-    rf"{_LETTERS}(?:(?:(?<=\d)[.,/-]|(?<=\d[eE])-)(?=\d){_LETTERS})*"  # 1,000 and 3/5 and 1e-5 and v1.2 are one word
+    # The sign or the point of a number.
+    r"(?:(?<![\w-])-(?=\.?\d))?(?:(?<![\w.])\.(?=\d))?"
+    # 1,000 and 3/5 and 1e-5 and v1.2 are one word.
+    rf"{_LETTERS}(?:(?:(?<=\d)[.,/-]|(?<=\d[eE])-)(?=\d){_LETTERS})*"
     rf"|[{_UNSPACED}]"
 )
 _WORDS = re.compile(_WORD)
@@ -99,71 +56,89 @@ _INERT = re.compile(r"^\| ?", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\nrt\"'`])")
 _MEANT = {"n": "\n", "r": "", "t": "\t"}
 _QUOTES = dict(zip("\"'“‘„«", "\"'”’“»", strict=True))
+_ESCAPED_BREAK = re.compile(r"\\[abefnrtv]")
+_QUOTING = str.maketrans(dict.fromkeys("\"'`\\", None))
 
 
 class OutputText:
-    """An output in which quotes are searched: as it is and, if that fails, without the numbers of its lines."""
+    """An output in which quotes are searched.
+
+    As it is and, if that fails, without the numbers of its lines.
+    """
 
     def __init__(self, output: str) -> None:
         if len(output) > 2 * SEARCHED:
             output = f"{output[:SEARCHED]}\n[…]\n{output[-SEARCHED:]}"
-        shown = readable(output)
-        self._lines = [
-            _lines_of(text)
-            for text in dict.fromkeys([shown, without_line_numbers(shown)])
-        ]
+        text = readable(output)
+        self._texts = [_lines_of(text)]
+        unnumbered = without_line_numbers(text)
+        if unnumbered != text:
+            self._texts.append(_lines_of(unnumbered))
 
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
-        """Return whether the output contains a form of a quote: whole or, if it has ellipses, its parts in order.
+        """Return whether the output contains a form of a quote.
 
-        With `anywhere`, a short form need not be a whole line.
+        Whole or, if it has ellipses, its parts in order. With `anywhere`, a short form
+        need not be a whole line.
         """
-        rows = [
-            row
-            for row in map(
-                folded, _LINE_OF_DOTS.split(_plain(LEFT_OUT.sub("...", form)))
-            )
-            if row
-        ]
-        forms = ([folded(form)], _parts_of(form), rows)
-        return any(
-            _in_order(lines, found, anywhere)
-            for lines in self._lines
-            for found in forms
+        rows = _LINE_OF_DOTS.split(plain_lines(LEFT_OUT.sub("...", form)))
+        # A quote may contain dots of the output, or leave parts or whole lines out.
+        ways = (
+            [folded(form)],
+            _parts_of(form),
+            list(filter(None, map(folded, rows))),
         )
+        for lines in self._texts:
+            for parts in ways:
+                if _in_order(lines, parts, anywhere):
+                    return True
+        return False
 
 
 def forms_of(quote: str) -> list[str]:
-    """Return the forms of a quote: as given, and without the quotes around it, escapes and the prefix of inert lines.
+    """Return the forms of a quote.
 
+    As it is, and without the quotes around it, escapes and the prefix of inert lines.
     Forms without words are left out.
     """
     texts = [readable(quote)]
-    for step in (_unwrapped, lambda text: _INERT.sub("", text), _unescaped, _unwrapped):
+    # Quotes may be outside and inside of escapes.
+    for step in (_unwrapped, _without_prefix, _unescaped, _unwrapped):
         texts = list(dict.fromkeys([*texts, *map(step, texts)]))
     return [text for text in texts if says_something(folded(text))]
 
 
+def _without_prefix(text: str) -> str:
+    return _INERT.sub("", text)
+
+
 def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: _MEANT.get(found[1], found[1]), text)
+    return _ESCAPED.sub(lambda escape: _MEANT.get(escape[1], escape[1]), text)
 
 
 def _unwrapped(text: str) -> str:
     text = text.strip()
     if text.startswith("`") and text.endswith("`"):
         return text.strip("`")
-    return text[1:-1] if len(text) > 2 and _QUOTES.get(text[0]) == text[-1] else text
+    is_quoted = len(text) > 2 and _QUOTES.get(text[0]) == text[-1]
+    return text[1:-1] if is_quoted else text
 
 
 def _parts_of(form: str) -> list[str]:
-    """Return the parts of a quote between ellipses or marks of an omission, without those of mere punctuation."""
+    """Return the parts of a quote between ellipses or marks of an omission.
+
+    Without those of mere punctuation.
+    """
     parts = map(str.strip, _ELLIPSIS.split(folded(LEFT_OUT.sub("...", form))))
     return [part for part in parts if part.strip(string.punctuation)]
 
 
 def _lines_of(text: str) -> str:
-    """Return the tokens of a text with spaces between them, each line between newlines."""
-    lines = (" ".join(_tokens_of(line)) for line in _plain(text).split("\n"))
+    """Return the tokens of a text with spaces between them.
+
+    Each line is between newlines.
+    """
+    lines = [" ".join(_tokens_of(line)) for line in plain_lines(text).split("\n")]
     return "\n".join(["", *filter(None, lines), ""])
 
 
@@ -179,11 +154,13 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
         tokens = _tokens_of(part)
         # A single word after other parts could be from any line.
         is_word = number > 1 and sum(map(says_something, tokens)) < 2
-        is_line = is_word or (len(part) < SHORT and not anywhere)
+        must_be_line = is_word or (len(part) < SHORT and not anywhere)
         for begin, end in _places(text, f" {' '.join(tokens)} ", position):
-            # The dots between two parts may be the output's own, within a line: `test_a ... FAIL`.
+            # The dots between two parts may be the output's own, within a line:
+            # `test_a ... FAIL`.
             goes_on = number < len(parts) and text.startswith(" ... ", end)
-            if not goes_on and (not is_line or lines[begin] == lines[end] == "\n"):
+            is_line = lines[begin] == lines[end] == "\n"
+            if not goes_on and (is_line or not must_be_line):
                 position = end
                 break
         else:
@@ -191,15 +168,14 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
     return bool(parts)
 
 
-def _places(text: str, wanted: str, position: int) -> Iterator[tuple[int, int]]:
-    """Yield the indexes of the first and the last character of each occurrence from `position` on."""
-    while (position := text.find(wanted, position)) >= 0:
-        yield position, position + len(wanted) - 1
+def _places(text: str, words: str, position: int) -> Iterator[tuple[int, int]]:
+    """Yield the indexes of the first and the last character of each occurrence.
+
+    From `position` on.
+    """
+    while (position := text.find(words, position)) >= 0:
+        yield position, position + len(words) - 1
         position += 1
-
-
-_ESCAPED_BREAK = re.compile(r"\\[abefnrtv]")
-_QUOTING = str.maketrans(dict.fromkeys("\"'`\\", None))
 
 
 class CommandText:
@@ -209,19 +185,20 @@ class CommandText:
         self._words = _words_of(command)
 
     def says(self, form: str) -> bool:
-        """Return whether each line and part of a quote has only words that follow one another in the command."""
-        parts = [part for line in form.split("\n") for part in _parts_of(line)]
-        return self._words != " " and all(
-            _words_of(part) in self._words for part in parts
-        )
+        """Return whether a quote has only words of the command.
+
+        The words of each line and part must follow one another there.
+        """
+        if self._words == " ":
+            return False
+        for line in form.split("\n"):
+            for part in _parts_of(line):
+                if _words_of(part) not in self._words:
+                    return False
+        return True
 
 
 def _words_of(text: str) -> str:
     """Return the words of a text between spaces."""
-    return " ".join(
-        [
-            "",
-            *_WORDS.findall(_plain(_ESCAPED_BREAK.sub(" ", text).translate(_QUOTING))),
-            "",
-        ]
-    )
+    unquoted = _ESCAPED_BREAK.sub(" ", text).translate(_QUOTING)
+    return " ".join(["", *_WORDS.findall(plain_lines(unquoted)), ""])

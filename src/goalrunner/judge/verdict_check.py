@@ -1,0 +1,247 @@
+"""The check of a verdict: whether citations that count prove all that it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from goalrunner.core.events import VerdictRecorded
+from goalrunner.core.observation import Observation, Trail
+from goalrunner.core.ports import AuditRequest
+from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
+from goalrunner.judge.citations import Checked, Evidence, cited_in, short
+from goalrunner.judge.evidence import shortened_line
+from goalrunner.judge.json_reader import UnreadableReplyError
+from goalrunner.judge.prices import TOKEN
+from goalrunner.judge.requirements import Requirement, requirement_of, requirements_of
+from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
+
+_LONGEST_COMMAND = 40 * TOKEN
+_MOST_REMEDIES = 3
+_FAILING = re.compile(
+    r"exit [1-9]|red$|timed out|ended by|crashed|not found|invalid result",
+    re.IGNORECASE,
+)
+"""Facts of an observation that shows a failure."""
+
+Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
+"""The result for a criterion.
+
+If the judge calls it satisfied: "proven", "stale" if fresh citations would prove it,
+else "unfounded". If not: "waiting" if all that it cites shows no failure and is stale,
+else "open".
+"""
+
+
+@dataclass
+class _Finding:
+    """The result for one criterion."""
+
+    criterion: CriterionVerdict
+    standing: Standing
+    results: Sequence[Checked] = ()
+    """The checked citations, if the judge calls the criterion satisfied."""
+    unproven: str = ""
+    """What is missing, for the agent."""
+    mendable: tuple[str, ...] = ()
+    """Faults that the judge itself can correct. It cannot correct staleness."""
+
+
+@dataclass(frozen=True)
+class CheckedVerdict:
+    """A verdict after the check of its citations."""
+
+    event: VerdictRecorded
+    mendable: tuple[str, ...] = ()
+    """Faults that the judge itself can correct, one sentence each."""
+
+
+def matched(outcome: JudgeOutcome, request: AuditRequest) -> JudgeOutcome:
+    """Return the verdict in the words of the goal, with ids of cited observations.
+
+    Raise UnreadableReplyError if a complete verdict has no entry for a requirement, or
+    only entries for constraints. A verdict that is not complete may have entries for
+    open criteria only.
+    """
+    requirements = requirements_of(request.success_criteria, request.constraints)
+    matches = [requirement_of(one.criterion, requirements) for one in outcome.criteria]
+    if outcome.complete and (requirements or matches):
+        _require_all(requirements, matches)
+    criteria: list[CriterionVerdict] = []
+    for entry, requirement in zip(outcome.criteria, matches, strict=True):
+        text = requirement.text if requirement else entry.criterion
+        evidence = tuple(_with_id(one, request.trail) for one in entry.evidence)
+        update = {"criterion": text, "evidence": evidence}
+        criteria.append(entry.model_copy(update=update))
+    return outcome.model_copy(update={"criteria": criteria})
+
+
+def _require_all(
+    requirements: Sequence[Requirement], matches: Sequence[Requirement | None]
+) -> None:
+    """Raise UnreadableReplyError if a complete verdict leaves requirements out."""
+    absent = [str(one) for one in requirements if one not in matches]
+    if absent:
+        raise UnreadableReplyError(f"The verdict has no entry for {'; '.join(absent)}.")
+    # The objective itself must be proven, not only that nothing was broken.
+    if all(requirement and requirement.constraint for requirement in matches):
+        raise UnreadableReplyError("The verdict has no criterion of the objective.")
+
+
+def _with_id(citation: Citation, trail: Trail) -> Citation:
+    observation = cited_in(trail, citation.observation)
+    if observation is None:
+        return citation
+    return citation.model_copy(update={"observation": observation.id})
+
+
+def check_verdict(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
+    """Return the verdict after the check of its citations.
+
+    They name observations by id. The verdict is complete if the judge says so and
+    reports nothing that blocks the goal, every criterion is satisfied with a citation
+    that counts and none that is unfounded, and the score is at least the minimum score.
+    """
+    evidence = Evidence(request)
+    findings: list[_Finding] = []
+    for criterion in outcome.criteria:
+        check = _check_satisfied if criterion.satisfied else _check_open
+        findings.append(check(criterion, evidence))
+    results: list[Checked] = []
+    refusals: list[str] = []
+    mendable: list[str] = []
+    for finding in findings:
+        results += finding.results
+        mendable += finding.mendable
+        name = short(finding.criterion.criterion)
+        for result in finding.results:
+            if result.objection:
+                refusals.append(f"{name}: {result.objection}.")
+    event = VerdictRecorded(
+        round=request.round,
+        verdict=_verdict(outcome, findings, request),
+        citations_checked=len(results),
+        stale_only=_is_only_stale(outcome, findings, request),
+        refusals=tuple(refusals),
+    )
+    return CheckedVerdict(event, tuple(mendable))
+
+
+def _verdict(
+    outcome: JudgeOutcome, findings: Sequence[_Finding], request: AuditRequest
+) -> GoalVerdict:
+    """Return the verdict that follows from the findings."""
+    unproven = [finding.unproven for finding in findings if finding.unproven]
+    if outcome.complete and not findings:
+        unproven.append(
+            "Nothing is shown yet: no criterion and no evidence was named for the"
+            " objective."
+        )
+    too_low = outcome.score < request.minimum_score
+    if too_low:
+        unproven.append(
+            f"The evidence as a whole is scored {outcome.score:.2f};"
+            f" {request.minimum_score:.2f} is needed."
+        )
+    blocked = outcome.blocked.strip()
+    all_proven = {finding.standing for finding in findings} == {"proven"}
+    complete = outcome.complete and all_proven and not too_low and not blocked
+    missing, questions = "", dict[str, None]()
+    if not complete:
+        missing = "\n".join(filter(None, [missing_of(outcome), *unproven]))
+        questions = dict.fromkeys(filter(None, map(str.strip, outcome.questions)))
+    return GoalVerdict(
+        score=outcome.score,
+        complete=complete,
+        missing=missing,
+        criteria=tuple(finding.criterion for finding in findings),
+        blocked=blocked,
+        questions=tuple(questions),
+    )
+
+
+def _is_only_stale(
+    outcome: JudgeOutcome, findings: Sequence[_Finding], request: AuditRequest
+) -> bool:
+    """Return whether a verdict would be complete if all it cites were fresh."""
+    standings = {finding.standing for finding in findings}
+    is_stale = not standings.isdisjoint(("stale", "waiting"))
+    has_other_faults = not standings <= {"proven", "stale", "waiting"}
+    if outcome.blocked.strip() or not is_stale or has_other_faults:
+        return False
+    if "waiting" not in standings:
+        return outcome.complete and outcome.score >= request.minimum_score
+    # With open criteria, a verdict may leave others out. Those are unknown.
+    requirements = requirements_of(request.success_criteria, request.constraints)
+    named = {finding.criterion.criterion for finding in findings}
+    return all(requirement.text in named for requirement in requirements)
+
+
+def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
+    """Check the citations of a criterion that the judge calls satisfied."""
+    results = [evidence.check(citation) for citation in criterion.evidence]
+    counts = any(not result.objection for result in results)
+    is_unfounded = any(result.unfounded for result in results)
+    if counts and not is_unfounded:
+        return _Finding(criterion, "proven", results)
+    stale = [result.stale for result in results if result.stale is not None]
+    objections = [result.objection for result in results if result.objection]
+    missing = "No evidence is cited"
+    if objections:
+        fault = "Some citations are invalid" if counts else "Citation invalid"
+        missing = f"{fault}: {'; '.join(objections)}"
+    remedy = again(stale) if stale and not counts else evidence.remedy
+    missing = f"{missing}. {remedy}"
+    unproven = f"{criterion.criterion}: {missing}"
+    failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
+    if stale and not counts and not is_unfounded:
+        return _Finding(failed, "stale", results, unproven)
+    mendable = tuple(_mendable_faults(criterion, results))
+    return _Finding(failed, "unfounded", results, unproven, mendable)
+
+
+def _mendable_faults(
+    criterion: CriterionVerdict, results: Sequence[Checked]
+) -> Iterator[str]:
+    """Yield a sentence for each fault that another answer of the judge may mend."""
+    name = short(criterion.criterion)
+    if not results:
+        yield f"{name}: nothing is cited for it."
+    for result in results:
+        if result.objection and result.stale is None:
+            yield f"{name}: {result.objection}."
+
+
+def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
+    """Check the citations of a criterion that the judge calls open."""
+    results = [evidence.check(citation) for citation in criterion.evidence]
+    stale_proofs: list[Observation] = []
+    for result in results:
+        # A failure stays one, also if files changed after it.
+        if result.stale is not None and not any(
+            map(_FAILING.match, result.stale.facts)
+        ):
+            stale_proofs.append(result.stale)
+    if not results or len(stale_proofs) < len(results):
+        return _Finding(criterion, "open")
+    reason = "; ".join(dict.fromkeys(result.objection for result in results))
+    unproven = f"{criterion.criterion}: {reason}. {again(stale_proofs)}"
+    return _Finding(criterion, "waiting", unproven=unproven)
+
+
+def again(observations: Iterable[Observation]) -> str:
+    """Return how to renew stale observations: `Run pytest -q again.`"""
+    sentences: dict[str, None] = {}
+    for item in observations:
+        what = shortened_line(item.command, _LONGEST_COMMAND) or item.source
+        verb = "Run" if item.path is None or item.reported_by else "Look at"
+        when = ""
+        # Only what the runner did not see itself is in doubt.
+        if item.reported_by and item.started is None:
+            when = ", in a round that changes no file"
+        elif item.reported_by:
+            when = ", after the last change"
+        sentences[f"{verb} {what} again{when}."] = None
+    return " ".join([*sentences][:_MOST_REMEDIES])
