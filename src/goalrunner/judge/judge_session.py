@@ -18,7 +18,7 @@ from goalrunner.judge.prices import SECOND_LOOK
 from goalrunner.judge.prompt_builder import least_tokens
 from goalrunner.judge.prompt_text import AuditForm, repair_prompt
 from goalrunner.llm import LLM
-from goalrunner.system.launcher import in_thread
+from goalrunner.system.event_loop import in_thread
 
 REPAIRS = 2
 """How many times the judge is asked again after an unreadable answer."""
