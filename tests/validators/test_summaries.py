@@ -113,7 +113,7 @@ def test_a_summary_is_read(
 ) -> None:
     found = last(reader, output)
     assert found is not None
-    assert found.says == says
+    assert found.failures == says
     assert text is None or found.text == text
     assert (not output[found.end :].strip()) is ends
 

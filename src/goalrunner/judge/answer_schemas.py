@@ -34,6 +34,7 @@ def _described(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 _OBSERVATION = text_schema('the id of an observation, such as "o12"')
+# Strict mode has no optional keys, so the two forms are two schemas.
 _QUOTE_CITATION = object_schema(
     observation=_OBSERVATION,
     quote=text_schema("words copied verbatim from its output"),

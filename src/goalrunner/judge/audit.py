@@ -98,6 +98,7 @@ class LLMJudge:
         room = SECOND_LOOK * self._config.max_tokens
         window = self._llm.context_window()
         if window is not None:
+            # A quarter of the context window stays free for the answers.
             room = min(room, window * 3 // 4)
         # A change that the judge does not see could weaken a check.
         if not await in_thread(review.fits, room):
@@ -182,17 +183,19 @@ class _Audit:
         None if it asks for observations, which are then added as the next message.
         """
         outcome: JudgeOutcome = await in_thread(parse_reply, text)
+        # Once: a judge could ask for one observation after another.
         if not self._has_looked:
             requested = prompt_builder.requested_observations(
                 outcome.need, self._request
             )
             if requested:
-                self._has_looked = True
-                self._session.add(await self._look(requested))
+                await self._show(requested)
                 return None
+        # Requests after the first are ignored.
         return matched(settled_outcome(outcome), self._request)
 
-    async def _look(self, requested: Sequence[Observation]) -> str:
+    async def _show(self, requested: Sequence[Observation]) -> None:
+        self._has_looked = True
         build_prompt = partial(
             prompt_builder.look_prompt,
             self._request,
@@ -200,8 +203,7 @@ class _Audit:
             nonce=self._nonce,
             max_tokens=self._session.look_room,
         )
-        prompt: str = await in_thread(build_prompt)
-        return prompt
+        self._session.add(await in_thread(build_prompt))
 
     def _unreadable(self) -> VerdictRecorded:
         """Return the verdict if no answer could be read."""

@@ -25,6 +25,7 @@ from goalrunner.judge.prices import OVERHEAD, TOKEN, price_in_bytes
 from goalrunner.judge.prompt_text import AuditForm
 from goalrunner.judge.text_matching import OutputText, forms_of
 
+# Each review costs a call, and an agent may change its checks in each round.
 REVIEWS = 2
 """Reviews by the judge in one run; then a person decides."""
 
@@ -106,6 +107,7 @@ def parse_review(text: str) -> ReviewAnswer:
 
     Raise UnreadableReplyError with the reason in one sentence.
     """
+    # With a second review, even in pieces, it is open which one counts.
     keys = re.compile(r'"(?:accepted|refused)"\s*:')
     answer = only_object(text, "a review", keys, _is_review)
     quotes: dict[str, tuple[str, ...]] = {}
@@ -134,6 +136,7 @@ def _entries(
                 f' and "{about}", a text.'
             )
         for item in items:
+            # Some models write "[hunk-1]".
             yield item.strip(" []").lower(), words.strip()
 
 
@@ -168,6 +171,7 @@ class CheckReview:
     def without_judge(self) -> ChecksReviewed | None:
         """Return the decision if the judge need not be asked, or cannot decide."""
         refused = self._request.refused
+        # The words of the goal are still the same.
         if any(change.hunk in refused for change in self._changes.values()):
             changes: list[ReviewedChange] = []
             for change in self._changes.values():
@@ -198,10 +202,7 @@ class CheckReview:
         return self._reviewed("undecided", (), reason=reason, asked=asked)
 
     def fits(self, tokens: int) -> bool:
-        """Return whether the whole prompt takes at most `tokens`, by our estimate.
-
-        With its rules.
-        """
+        """Return whether prompt and rules take at most `tokens`, by our estimate."""
         price = price_in_bytes(self.prompt) + price_in_bytes(REVIEW.rules)
         return price + OVERHEAD * TOKEN <= tokens * TOKEN
 
@@ -212,6 +213,7 @@ class CheckReview:
         if self._request.changed.why:
             reason = self._fenced("reason", self._request.changed.why)
             parts.append(f"Why the changes are reviewed:\n{reason}")
+        # Each hunk has its own fence, so that text of one cannot pose as another.
         parts.append("The changes of the checks, hunk by hunk:")
         for number, hunk in enumerate(self._hunks or (), 1):
             parts.append(self._fenced(f"hunk-{number}", hunk.text))
@@ -266,6 +268,7 @@ class CheckReview:
             quotes = answer.quotes.get(name, ())
             valid_quote = next(filter(self._says, quotes), "")
             invalid_quote = quoted(next(filter(None, quotes), ""))
+            # Of contradicting entries, the refusal counts.
             if name in answer.refused:
                 problem = answer.refused[name] or "no words of the goal ask for it"
             elif valid_quote:

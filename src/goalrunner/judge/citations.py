@@ -23,7 +23,9 @@ from goalrunner.judge.text_matching import (
 )
 
 _SHOWN = 120
+# "exit 0", "exited with code 0" and "exit status: 0" are one fact.
 _EXIT = re.compile(r"exit(?:ed)?(?:[ _-]?(?:with|code|status))*[ :=]*(-?\d+)")
+# "1,234 bytes" is one fact.
 _COMMA = re.compile(r",(?!\d)")
 _REMEDIES = {
     "workspace": "Run something whose output shows it.",
@@ -65,6 +67,7 @@ class Evidence:
         if observation is None:
             cited = short(citation.observation)
             return Checked(f'observation "{cited}" does not exist', unfounded=True)
+        # Of `deliverable = "response"`, the last response itself is judged.
         if observation.source == RESPONSE and observation != self._response:
             return Checked(
                 f"{observation.id} is text of the agent, not an observation",
@@ -140,6 +143,7 @@ class Evidence:
 
 def _fact(observation: Observation, fact: str) -> Checked:
     """Return whether a fact is one of the observation."""
+    # Its facts would be claims of the agent.
     if observation.source == RESPONSE:
         return Checked(f"{observation.id} shows only what the response says")
     if is_fact(observation, fact):

@@ -10,6 +10,7 @@ from hashlib import sha256
 from goalrunner.snapshots.paths import printable_path
 
 _FILE = "diff --git "
+# "@@ -1,3 +1,4 @@ def f"
 _RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)")
 _ABOUT_FILE = re.compile(
     r"(?:index |--- |\+\+\+ |new file mode |deleted file mode |old mode |new mode )"
@@ -17,6 +18,7 @@ _ABOUT_FILE = re.compile(
 _MODES = ("old mode ", "new mode ")
 _CONTEXT = 3
 """Unchanged lines that are shown before and after a change."""
+# Git writes "caf\303\251.py" for café.py.
 _OCTAL = re.compile(rb'\\([0-7]{3}|[abtnvfr"\\])')
 _ESCAPES = {
     b"a": b"\a",
@@ -98,6 +100,7 @@ def _hunks_of_file(reader: _Reader) -> list[DiffHunk] | None:
     reader.position += 1
     about = reader.take_while(_ABOUT_FILE)
     modes = [line for line in about if line.startswith(_MODES)]
+    # Blob ids mean nothing to a reader, and modes have a hunk of their own.
     names = [line for line in about if not line.startswith(("index ", *_MODES))]
     hunks: list[DiffHunk] = []
     if modes or not reader.next_matches(_RANGE):
@@ -132,49 +135,46 @@ def _body_of_hunk(reader: _Reader, heading: re.Match[str]) -> list[str] | None:
     return lines[start:position]
 
 
-@dataclass
-class _Block:
-    """Lines of a hunk that are all changed, or all unchanged."""
-
-    is_change: bool
-    lines: list[str]
-
-
 def _changes_of(
     path: str, names: Sequence[str], heading: re.Match[str], body: Sequence[str]
 ) -> Iterator[DiffHunk]:
     """Yield the changes in one hunk of git, which unchanged lines separate."""
     blocks = _blocks(body)
-    number_of_changes = sum(block.is_change for block in blocks)
+    number_of_changes = sum(_is_changed(block[0]) for block in blocks)
     old, new = int(heading[1]), int(heading[3])
     for number, block in enumerate(blocks):
-        if block.is_change:
+        if _is_changed(block[0]):
             header = heading[0]
             if number_of_changes > 1:
                 header = f"@@ -{old} +{new} @@{heading[5]}"
             # The blocks before and after are unchanged.
-            before = blocks[number - 1].lines[-_CONTEXT:] if number else []
+            before = blocks[number - 1][-_CONTEXT:] if number else []
             is_last = number + 1 == len(blocks)
-            after = [] if is_last else blocks[number + 1].lines[:_CONTEXT]
-            lines = (*names, header, *before, *block.lines, *after)
-            changed = tuple(line for line in block.lines if line[:1] in ("-", "+"))
+            after = [] if is_last else blocks[number + 1][:_CONTEXT]
+            lines = (*names, header, *before, *block, *after)
+            # Without "\ No newline at end of file".
+            changed = tuple(filter(_is_changed, block))
             yield DiffHunk(path, header, "\n".join(lines), changed)
-        for line in block.lines:
+        for line in block:
             old += line[:1] in (" ", "-")
             new += line[:1] in (" ", "+")
 
 
-def _blocks(body: Sequence[str]) -> list[_Block]:
+def _blocks(body: Sequence[str]) -> list[list[str]]:
     """Return the changed and the unchanged lines of a hunk in turn."""
-    blocks: list[_Block] = []
+    blocks: list[list[str]] = []
     for line in body:
-        is_change = line[:1] in ("-", "+")
         # "\ No newline at end of file" is about the line before.
-        if blocks and (line[:1] == "\\" or blocks[-1].is_change is is_change):
-            blocks[-1].lines.append(line)
+        belongs = line.startswith("\\")
+        if blocks and (belongs or _is_changed(line) is _is_changed(blocks[-1][0])):
+            blocks[-1].append(line)
         else:
-            blocks.append(_Block(is_change, [line]))
+            blocks.append([line])
     return blocks
+
+
+def _is_changed(line: str) -> bool:
+    return line.startswith(("-", "+"))
 
 
 def _path_of(both: str) -> str:
@@ -182,6 +182,7 @@ def _path_of(both: str) -> str:
 
     Git quotes it if it has unusual characters.
     """
+    # Both paths are the same, because renames are off.
     half = both[: (len(both) - 1) // 2]
     if not half.startswith('"'):
         return half.removeprefix("a/")

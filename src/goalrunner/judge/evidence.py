@@ -31,12 +31,16 @@ _REPORTED_SOURCE, _REPORTER = 8 * TOKEN, 6 * TOKEN
 _NAMES = 12 * TOKEN
 _FACTS = 35 * TOKEN
 _REASON = 25 * TOKEN
+# A here-document in a command may be as long as an output.
 _COMMAND = 250 * TOKEN
 _LINE = 20 * TOKEN
+# Claims are no evidence, so a few sentences are enough.
 _CLAIM = 80 * TOKEN
 _COUNTED = 60 * TOKEN
+# Rendering a block again for a few more words costs time and shows nothing.
 _WORTH_GROWING = 100 * TOKEN
 _BETWEEN = price_in_bytes("\n\n")
+# The last change shows the work; its output may be the diff itself.
 _EDITS = frozenset({"edit_file", "write_file"})
 _DIFFS = ("git diff", "git show", "diff ")
 _NO_BRACKETS = str.maketrans("()[]<>", "      ")
@@ -87,6 +91,7 @@ def observation_block(
     """
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
+        # A third at most, so that the output gets the larger part.
         command_room = min(_COMMAND, (room - price_in_bytes(parts[0])) // 3)
         parts.append(fenced("command", item.command, command_room, nonce))
     around = "\n".join([*parts, fence("output", "", nonce)])

@@ -17,6 +17,7 @@ LONGEST = 240
 
 _BEFORE = 60
 """Characters before the decisive words of a long line that are kept."""
+# Outputs may have gigabytes, and summaries are at an end.
 _SEARCHED = 200_000
 """Characters at each end of a very long text that are searched."""
 _DECISIVE = r"""

@@ -68,6 +68,7 @@ def only_object(
         raise UnreadableReplyError(
             f"The answer holds no whole and valid JSON object with {noun}."
         )
+    # A repeated object is harmless: some models write it twice.
     has_another = any(value != meant[0] for value in meant)
     if has_another or keys.search(text_between):
         raise UnreadableReplyError(
@@ -150,6 +151,7 @@ class _LenientReader:
             depth += {"open": 1, "close": -1}.get(kind, 0)
             if depth == 0:
                 value = _as_object(" ".join(tokens))
+                # A brace in a string may have closed the object too early.
                 if value is None or self._is_closed_again(position):
                     return None
                 return _Read(value, position)

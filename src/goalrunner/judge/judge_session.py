@@ -23,6 +23,7 @@ from goalrunner.system.event_loop import in_thread
 REPAIRS = 2
 """How many times the judge is asked again after an unreadable answer."""
 
+# A repeated answer of any length would fill the context window.
 _ECHO = 8_000
 """Characters of its own answer that the judge sees again."""
 
@@ -159,9 +160,11 @@ class JudgeSession:
 
         Return False if no repair is left.
         """
+        # The JSON is broken because it ends, not because of its form.
         if self._finish_reason == "length":
             reason = f"The answer was cut at the token limit. {reason}"
         text = self._redact(self._text.strip())
+        # The next audit shows it to the judge.
         self.unread = UnreadAnswer(reason=reason, text=shortened(text, _RECORDED))
         self._failed("parse", reason, self.unread.text)
         self._repairs -= 1

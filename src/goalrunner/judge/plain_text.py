@@ -14,6 +14,7 @@ _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
+# Models write typographic quotes and dashes where programs printed plain ones.
 _PLAIN = str.maketrans(
     dict.fromkeys("‘’‚‛′‵", "'")
     | dict.fromkeys("“”„‟″‶«»", '"')
@@ -30,6 +31,7 @@ def readable(text: str) -> str:
     Without control codes, and with the last state of a rewritten line.
     """
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
+    # Progress bars rewrite their line; a terminal shows the last state.
     if "\r" in text:
         lines = [line.rstrip("\r") for line in text.split("\n")]
         text = "\n".join(line.rpartition("\r")[2] for line in lines)

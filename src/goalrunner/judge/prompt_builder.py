@@ -34,6 +34,7 @@ _BETWEEN = price_in_bytes("\n\n")
 _LISTED = 100 * TOKEN
 _LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 3 * _LISTED
 """The least room beside the goal: for evidence, and three short lists."""
+# A requested observation was too short before, so it gets more than the least.
 _LEAST_LOOK = 4 * LEAST
 _CLAIM = 400 * TOKEN
 _UNREAD = 400 * TOKEN
@@ -108,6 +109,7 @@ def audit_prompt(
     Together with the form's rules it takes at most `max_tokens`, by our estimate. The
     goal is never shortened: raise UsageError if it leaves no room for evidence.
     """
+    # The criteria decide, so they are never cut.
     goal = _goal_parts(request, nonce)
     room = max_tokens * TOKEN - _fixed(goal, form)
     if room < _LEAST_ROOM:
@@ -186,6 +188,7 @@ def check_room(goal: Goal) -> None:
 
     Called at the start of a run.
     """
+    # Without evidence: only the goal's own text counts.
     request = audit_request(goal, Trail(items=(), read=lambda _: ""))
     audit_prompt(
         request,

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from goalrunner.judge.plain_text import folded
 
+# "c1", "C1:", "[c1]", "criterion c1 -"
 _LABEL = re.compile(
     r"\W*(?:(?:criterion|constraint)\W{0,9})?([ck][1-9]\d{0,8})(?!\w)\W*", re.IGNORECASE
 )
+# "1. ", "- ", "Criterion 2: ", "404: " is a part of the text.
 _NUMBERING = re.compile(
     r"(?:(?:success )?(?:criterion|constraint) ?\d*[:.)]|(?P<number>\d+)[.):]|[-*•]) ",
     re.IGNORECASE,
@@ -38,6 +40,7 @@ def requirements_of(
     """
     criterion_texts = dict.fromkeys(map(str.strip, criteria))
     constraint_texts = dict.fromkeys(map(str.strip, constraints))
+    # A duplicate would need two entries with the same words.
     for text in criterion_texts:
         constraint_texts.pop(text, None)
     requirements: list[Requirement] = []

@@ -47,8 +47,10 @@ _WORD = (
     rf"|[{_UNSPACED}]"
 )
 _WORDS = re.compile(_WORD)
+# Each sign is a token, so that `a-b` differs from `a b`.
 _TOKENS = re.compile(rf"{_WORD}|\.\.\.|\S")
 _DOTS = re.compile(r"\.{4,}")
+# "...", "[...]", "(…)" after folding
 _ELLIPSIS = re.compile(r"[\[(]?\.{3,}[\])]?")
 _LINE_OF_DOTS = re.compile(rf"^[ \t]*{_ELLIPSIS.pattern}[ \t]*$", re.MULTILINE)
 
@@ -56,6 +58,7 @@ _INERT = re.compile(r"^\| ?", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\nrt\"'`])")
 _MEANT = {"n": "\n", "r": "", "t": "\t"}
 _QUOTES = dict(zip("\"'“‘„«", "\"'”’“»", strict=True))
+# `printf 'a\nb'` has the words a and b.
 _ESCAPED_BREAK = re.compile(r"\\[abefnrtv]")
 _QUOTING = str.maketrans(dict.fromkeys("\"'`\\", None))
 
@@ -68,6 +71,7 @@ class OutputText:
 
     def __init__(self, output: str) -> None:
         if len(output) > 2 * SEARCHED:
+            # A quote across the omission cannot match.
             output = f"{output[:SEARCHED]}\n[…]\n{output[-SEARCHED:]}"
         text = readable(output)
         self._texts = [_lines_of(text)]
@@ -189,6 +193,7 @@ class CommandText:
 
         The words of each line and part must follow one another there.
         """
+        # An empty command says nothing.
         if self._words == " ":
             return False
         for line in form.split("\n"):

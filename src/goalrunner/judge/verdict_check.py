@@ -19,6 +19,7 @@ from goalrunner.judge.requirements import Requirement, requirement_of, requireme
 from goalrunner.judge.verdict_parser import JudgeOutcome, missing_of
 
 _LONGEST_COMMAND = 40 * TOKEN
+# An agent that gets a long list runs a part of it.
 _MOST_REMEDIES = 3
 _FAILING = re.compile(
     r"exit [1-9]|red$|timed out|ended by|crashed|not found|invalid result",
@@ -105,28 +106,28 @@ def check_verdict(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdic
     that counts and none that is unfounded, and the score is at least the minimum score.
     """
     evidence = Evidence(request)
-    findings: list[_Finding] = []
-    for criterion in outcome.criteria:
-        check = _check_satisfied if criterion.satisfied else _check_open
-        findings.append(check(criterion, evidence))
-    results: list[Checked] = []
+    findings = [_check(criterion, evidence) for criterion in outcome.criteria]
+    checked = 0
     refusals: list[str] = []
     mendable: list[str] = []
     for finding in findings:
-        results += finding.results
+        checked += len(finding.results)
         mendable += finding.mendable
         name = short(finding.criterion.criterion)
-        for result in finding.results:
-            if result.objection:
-                refusals.append(f"{name}: {result.objection}.")
+        for objection in _objections(finding.results):
+            refusals.append(f"{name}: {objection}.")
     event = VerdictRecorded(
         round=request.round,
         verdict=_verdict(outcome, findings, request),
-        citations_checked=len(results),
+        citations_checked=checked,
         stale_only=_is_only_stale(outcome, findings, request),
         refusals=tuple(refusals),
     )
     return CheckedVerdict(event, tuple(mendable))
+
+
+def _objections(results: Sequence[Checked]) -> list[str]:
+    return [result.objection for result in results if result.objection]
 
 
 def _verdict(
@@ -134,6 +135,7 @@ def _verdict(
 ) -> GoalVerdict:
     """Return the verdict that follows from the findings."""
     unproven = [finding.unproven for finding in findings if finding.unproven]
+    # Nothing passes for nothing.
     if outcome.complete and not findings:
         unproven.append(
             "Nothing is shown yet: no criterion and no evidence was named for the"
@@ -179,15 +181,18 @@ def _is_only_stale(
     return all(requirement.text in named for requirement in requirements)
 
 
-def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
-    """Check the citations of a criterion that the judge calls satisfied."""
+def _check(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
+    """Check the citations of a criterion."""
     results = [evidence.check(citation) for citation in criterion.evidence]
-    counts = any(not result.objection for result in results)
+    if not criterion.satisfied:
+        return _check_open(criterion, results)
+    objections = _objections(results)
+    counts = len(objections) < len(results)
     is_unfounded = any(result.unfounded for result in results)
+    # One invented citation makes the whole criterion doubtful.
     if counts and not is_unfounded:
         return _Finding(criterion, "proven", results)
     stale = [result.stale for result in results if result.stale is not None]
-    objections = [result.objection for result in results if result.objection]
     missing = "No evidence is cited"
     if objections:
         fault = "Some citations are invalid" if counts else "Citation invalid"
@@ -196,6 +201,7 @@ def _check_satisfied(criterion: CriterionVerdict, evidence: Evidence) -> _Findin
     missing = f"{missing}. {remedy}"
     unproven = f"{criterion.criterion}: {missing}"
     failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
+    # Another answer cannot mend this: the agent has to run it again.
     if stale and not counts and not is_unfounded:
         return _Finding(failed, "stale", results, unproven)
     mendable = tuple(_mendable_faults(criterion, results))
@@ -214,16 +220,14 @@ def _mendable_faults(
             yield f"{name}: {result.objection}."
 
 
-def _check_open(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
-    """Check the citations of a criterion that the judge calls open."""
-    results = [evidence.check(citation) for citation in criterion.evidence]
+def _check_open(criterion: CriterionVerdict, results: Sequence[Checked]) -> _Finding:
+    """Return the result for a criterion that the judge calls open."""
     stale_proofs: list[Observation] = []
     for result in results:
         # A failure stays one, also if files changed after it.
-        if result.stale is not None and not any(
-            map(_FAILING.match, result.stale.facts)
-        ):
-            stale_proofs.append(result.stale)
+        stale = result.stale
+        if stale is not None and not any(map(_FAILING.match, stale.facts)):
+            stale_proofs.append(stale)
     if not results or len(stale_proofs) < len(results):
         return _Finding(criterion, "open")
     reason = "; ".join(dict.fromkeys(result.objection for result in results))

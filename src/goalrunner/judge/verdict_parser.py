@@ -127,6 +127,7 @@ _NOTHING = frozenset(
 _REQUEST_ALONE = {"criteria": [], "score": 0.0, "complete": False, "missing": ""}
 """The verdict of an answer that only asks for observations: never complete."""
 _NOT_BLOCKED = _NOTHING | {"no", "false", "not blocked"}
+# A piece of a second verdict makes an answer ambiguous.
 _OF_VERDICT = re.compile(r'"(?:criteria|complete|score|missing|blocked)"\s*:')
 
 
@@ -143,6 +144,7 @@ def parse_reply(text: str) -> JudgeOutcome:
     try:
         outcome = JudgeOutcome.model_validate(answer)
     except ValidationError as error:
+        # The judge gets one sentence, so the first error is enough.
         first = error.errors(include_url=False, include_input=False)[0]
         where, what = ".".join(map(str, first["loc"])), first["msg"]
         raise UnreadableReplyError(f"{where}: {what[:1].lower()}{what[1:]}.") from None
@@ -185,6 +187,7 @@ def settled_outcome(outcome: JudgeOutcome) -> JudgeOutcome:
         raise UnreadableReplyError(
             '"complete" is true although "missing" says that something remains.'
         )
+    # Such a verdict would leave the agent without work.
     is_explained = outcome.complete or outcome.missing or outcome.blocked
     if outcome.all_satisfied and not is_explained:
         raise UnreadableReplyError(

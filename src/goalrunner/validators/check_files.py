@@ -50,7 +50,9 @@ _EXPECTS = frozenset({"diff", "cmp", "comm"})
 _LOOKS_AT = frozenset(
     "grep egrep fgrep rg jq yq test [ [[ cat wc head tail ls stat file".split()
 )
+# `runTests.sh` has the words `run` and `tests`.
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+# Not after a letter: `latest` and `contest` contain `test`.
 _CHECKS = re.compile(
     r"(?<![a-z])(?:run|smoke|unit|self)?"
     r"(?:check|test|verify|validate|lint|spec|accept|acceptance|ci)(?:s|ing)?(?![a-z])"
@@ -67,6 +69,7 @@ _SETTINGS_OF_PYTEST = (
     "tox.ini",
     "setup.cfg",
 )
+# `pytest_plugins = ["a", "b"]` in a conftest.py, `-p a` in settings
 _PLUGINS = re.compile(
     r"^pytest_plugins\s*=\s*([\[(]?[^\])\n]*(?:\n[^\])]*)?)"
     r"|(?<=[\s\"'])-p[ \"',]+([\w.]+)",
@@ -261,6 +264,7 @@ class FollowedLines:
 
     def _called_lines(self, program: Program, folder: str) -> list[str]:
         """Return the recipes of make, or the script of package.json, of a program."""
+        # `npm test`, `npm run test` and `npm t` run the script test.
         if program.name in PACKAGE_MANAGERS:
             manifest = file_text(self._workspace / folder / "package.json")
             return [package_scripts(manifest).get(_script_name(program), "")]
@@ -281,6 +285,8 @@ class FollowedLines:
 
     def _add_shadowing(self, module: str, folder: str) -> None:
         """Add missing files that would be imported in place of an existing module."""
+        # The working folder comes before installed modules on sys.path, a package
+        # before a module, and a module before a folder without an __init__.py.
         top, path = module.partition(".")[0], module.replace(".", "/")
         if top in _INSTALLED:
             self._add_missing(folder, f"{top}.py", f"{top}/__init__.py")

@@ -18,9 +18,11 @@ from goalrunner.validators.missing_programs import missing_words
 from goalrunner.validators.node_packages import uninstalled_packages
 from goalrunner.validators.spec_validator import CheckPlace
 
+# "/usr/bin/python3: No module named pytest"
 _NO_MODULE = re.compile(
     r"^(\S*(?:python|pypy)[0-9.]*): No module named ([\w.]+)$", re.MULTILINE
 )
+# "pytest: error: unrecognized arguments: --cov=src"
 _UNKNOWN_OPTION = re.compile(
     r"^\S+: error: unrecognized arguments: (.+)$", re.MULTILINE
 )
@@ -30,17 +32,20 @@ _OF_PLUGINS = re.compile(
     r"|numprocesses|randomly|reruns|reuse-db|ruff|snapshot|timeout)"
 )
 """Beginnings of options of pytest that a plugin brings, rather than a conftest.py."""
+# "Missing required plugins: pytest-django", and what `-p NAME` prints
 _NO_PLUGIN = re.compile(
     r"^.*(?:Missing required plugins: .+"
     r"|Error importing plugin \"(?P<plugin>[^\"]+)\":"
     r" No module named '(?P<module>[^']+)'.*)$",
     re.MULTILINE,
 )
+# Two plugins, or two versions of one, that pytest does not load together.
 _CONFLICT = re.compile(
     r"^.*(?:PluginValidationError: .+|ValueError: option names? .*already added.*"
     r"|ArgumentError: .*conflicting option string.*)$",
     re.MULTILINE,
 )
+# The traceback of an error that is not one of a test.
 _INTERNAL_FRAME = re.compile(
     r"^INTERNALERROR> +File \"([^\"]+)\", line \d+", re.MULTILINE
 )
@@ -67,6 +72,7 @@ def obstacle(
     create. So may a program that a script of the workspace needs. `at_start`: before
     round 1, so that not even the settings of pytest are the agent's.
     """
+    # From the most certain sign to the least.
     if why := _missing_tool(result):
         return why
     if at_start and (why := uninstalled_packages(result, place)):

@@ -51,13 +51,15 @@ def contradiction(
     against = _in_report(reports)
     if against is not None:
         return against
+    # The exit code may be that of another program: `pytest; echo done`.
     failing = [
         *_failures_at_the_end(line, reading.output),
         *_failures_of_calls(line, reading.output, has_report=reports.has_pytest),
     ]
     if failing:
-        summary = f"exit 0, but its summary reports {failing[0].says}"
+        summary = f"exit 0, but its summary reports {failing[0].failures}"
         return Contradiction(summary, _FAILURES)
+    # A program that ends within its tests prints no summary.
     ended_early = reading.record.ended_early or ("unittest" if reports.cut_off else "")
     if ended_early:
         return Contradiction(
@@ -94,7 +96,7 @@ def _failures_at_the_end(line: str, output: Output) -> Iterator[Summary]:
         return
     for runner in output.summaries:
         summary = output.last(runner)
-        if summary and summary.says and not output.text[summary.end :].strip():
+        if summary and summary.failures and not output.text[summary.end :].strip():
             yield summary
 
 
@@ -112,5 +114,5 @@ def _failures_of_calls(
         if has_report and call.runner is PYTEST:
             continue
         summary = output.last(call.runner.name)
-        if summary and summary.says:
+        if summary and summary.failures:
             yield summary

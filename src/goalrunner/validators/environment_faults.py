@@ -30,6 +30,7 @@ _BY_KERNEL = re.compile(
 
 It may allow them outside of it.
 """
+# Some file systems keep a few blocks free.
 _FREE_BYTES = 1_000_000
 _PYTEST_ERRORS = (2, PYTEST_USAGE, PYTEST_NO_TESTS)
 
@@ -40,6 +41,7 @@ def is_environmental(result: ValidatorResult, *, incomplete: bool) -> bool:
     A program or module is missing, or there are no tests. With `incomplete`, a part of
     the workspace is missing, so messages about missing files count as well.
     """
+    # 126 and 127: the shell did not start the program.
     could_not_start = result.exit_code in (126, 127) or result.reason == "not_found"
     if could_not_start or result.cannot_run:
         return True

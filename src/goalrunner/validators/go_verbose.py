@@ -31,6 +31,7 @@ def names_go_tests(texts: str) -> bool:
     It must be called, and the output of go must go to the runner alone. `texts` are the
     lines and scripts of a validator.
     """
+    # GOFLAGS reaches other commands of go, too, so all of their lines are looked at.
     lines = [text for text in texts.splitlines() if _GO.search(text)]
     if not any("go test" in line for line in lines):
         return False

@@ -17,8 +17,10 @@ from goalrunner.validators.collected_tests import (
 
 LARGEST = 8_000_000
 """Bytes of a file that is read."""
+# surefire writes one file for each class of tests.
 _MOST_FILES = 500
 """Files that are read."""
+# Looking through a workspace takes time, so only with a sign that there are reports.
 _WRITES = re.compile(r"junit|surefire|xunit|\bgradlew?\b|\bmvnw?\b", re.IGNORECASE)
 _STAMP = "began"
 _COPY = f"""
@@ -142,5 +144,6 @@ def read_junit_reports(
 def _identifier(case: _Case, folder: Path, workspace: Path) -> str:
     if case.file:
         return f"{path_in_workspace(case.file, folder, workspace)}::{case.name}"
+    # Most runners write the class alone: `tests.test_a.TestA`.
     file, class_name = file_of_module(case.holder, workspace, [folder])
     return "::".join(filter(None, (file, class_name, case.name)))

@@ -39,6 +39,7 @@ def judged(
     """
     if not is_judged(spec) or not _has_verdict(now):
         return now
+    # A red run counts only if it is one of all tests.
     if not now.passed and not (spec.known_failures and _is_complete(now)):
         return now
     if why := _why_not_fixed(now, spec):
@@ -112,6 +113,7 @@ def _mistakes(
 ) -> Iterator[str]:
     """Yield what is wrong with `fixes` and `known_failures`."""
     tests = result.tests
+    # A command may be red before it names tests: a later round may name them.
     if tests is None:
         if result.passed or spec.known_failures:
             key = "known_failures" if spec.known_failures else "fixes"
@@ -155,6 +157,7 @@ def _mistaken_name(name: str, tests: CollectedTests, folder: Path) -> str:
     # A file that cannot be collected may hold the test.
     if tests.endings.get(file) == "failed":
         return ""
+    # `tests/a.py::Class::test_b[1]` is the function test_b.
     function = test.rpartition("::")[2].partition("[")[0]
     if function not in path.read_text(encoding="utf-8", errors="replace"):
         return ""
@@ -212,6 +215,7 @@ def _is_complete(result: ValidatorResult) -> bool:
         return False
     if tests.whole:
         return True
+    # pytest goes on after a file that it cannot collect, if told so.
     is_pytest = result.tests_run is not None and result.exit_code == _TESTS_FAILED
     return is_pytest and "" not in tests.endings.values()
 
@@ -228,11 +232,11 @@ def _endings_of(name: str, tests: CollectedTests) -> list[Ending]:
     It names a test, all variants of one, or all tests of a class or file.
     """
     beginnings = (f"{name}::", f"{name}[")
-    endings: list[Ending] = []
-    for test, ending in tests.endings.items():
-        if test == name or test.startswith(beginnings):
-            endings.append(ending)
-    return endings
+    return [
+        ending
+        for test, ending in tests.endings.items()
+        if test == name or test.startswith(beginnings)
+    ]
 
 
 def _red(now: ValidatorResult, why: str) -> ValidatorResult:

@@ -15,6 +15,7 @@ from goalrunner.core.tools import PROGRAM_FOLDERS
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.spec_validator import CheckPlace
 
+# Without `$`, quotes and patterns, whose value the shell knows alone.
 _PLAIN = re.compile(r"[\w.+@%,:/][\w.+@%,:/-]*")
 _PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*")
 _BUILTINS = frozenset(
@@ -77,6 +78,7 @@ def missing_program(line: str, place: CheckPlace) -> MissingProgram | None:
 
     None if it is, or if it is not certain that the program runs.
     """
+    # Only the first program: what later ones need may be made by earlier ones.
     for program in programs(line):
         is_conditional = program.fallback or program.optional
         # The exit code of a program in a pipeline is lost, but it runs.

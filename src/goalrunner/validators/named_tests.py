@@ -14,6 +14,8 @@ from goalrunner.validators.runners import CARGO_RESULT, GO_PACKAGE
 
 GO = "go test "
 """Prefix of the id of a Go test; its package follows."""
+# "=== RUN   TestA", "--- FAIL: TestA (0.00s)", "FAIL" at the end of a test program, and
+# the line of the package. Subtests have a slash and belong to their test.
 _GO_LINE = re.compile(
     r"=== RUN   (?P<started>[^\s/]+)$"
     r"|--- (?P<ending>PASS|FAIL|SKIP): (?P<test>[^\s/]+) \([0-9.]+s\)$"
@@ -25,10 +27,13 @@ _GO_ENDINGS: Mapping[str, Ending] = {
     "FAIL": "failed",
     "SKIP": "skipped",
 }
+# "     Running tests/a.rs (target/debug/deps/a-0123)", "   Doc-tests parser"
 _CARGO_PROGRAM = re.compile(
     r"^ +(?:Running (?:unittests )?(\S+) \(.*\)|(?:Doc-tests) \S+)$", re.MULTILINE
 )
+# "running 3 tests"; before its result, so a program that ends early shows.
 _CARGO_BEGIN = re.compile(r"^ *running (\d+) tests? *$", re.MULTILINE)
+# "test module::name - should panic ... ok", "test name ... ignored, reason"
 _CARGO_TEST = re.compile(
     r"^test (\S.*?)(?: - should panic| - compile(?: fail)?)?"
     r" \.\.\. (ok|FAILED|ignored)(?: \(\d.*\)|, .*)?$",
@@ -39,9 +44,12 @@ _CARGO_ENDINGS: Mapping[str, Ending] = {
     "FAILED": "failed",
     "ignored": "skipped",
 }
+# "src/lib.rs - add (line 3)"
 _CARGO_DOC = re.compile(r"(\S+) - (.*?) ?\(line (\d+)\)")
+# Without --no-fail-fast, cargo stops after the first program that fails.
 _CARGO_GAVE_UP = re.compile(r"^error: (?:test|doctest) failed, to rerun", re.MULTILINE)
 _CARGO_WENT_ON = re.compile(r"^error: \d+ targets? failed:", re.MULTILINE)
+# "test_a (tests.test_x.TestA.test_a) ... ", perhaps with the first line of a docstring
 _UNITTEST = re.compile(
     r"(?:^|(?<= \.\.\. ))(?P<method>[\w.]+) \((?P<where>[\w.]+)\)"
     r"(?:\n(?! *test).*?)? \.\.\. ",
@@ -53,7 +61,9 @@ _UNITTEST_END = re.compile(
     re.MULTILINE,
 )
 _UNITTEST_RAN = re.compile(r"^-+\nRan (\d+) tests? in [0-9.]+s$", re.MULTILINE)
+# "FAIL: test_a (tests.test_x.TestA.test_a)" above a traceback
 _UNITTEST_FAILURE = re.compile(r"^(?:FAIL|ERROR): (\w+) \(([\w.]+)\)", re.MULTILINE)
+# The class of the test that stands for a module that cannot be imported.
 _UNLOADED = "unittest.loader._FailedTest"
 
 

@@ -14,6 +14,8 @@ from goalrunner.validators.collected_tests import TestNames, path_in_workspace
 
 LARGEST = 64_000_000
 """Bytes of one report."""
+# Explicit reporters replace the one that node itself would choose: this one chooses
+# like node.
 _VISIBLE = """import { spec, tap } from 'node:test/reporters';
 const [major] = process.versions.node.split('.');
 export default process.stdout.isTTY || Number(major) >= 23 ? spec : tap;
@@ -29,7 +31,9 @@ _STARTS = re.compile(
 
 Or scripts in packages of a workspace, which may start it.
 """
+# A reporter of the project may write what the project reads.
 _CHOOSES = re.compile(r"--test-reporter|NODE_OPTIONS\s*=")
+# Old versions of node, and sandboxes that do not show the reporter's folder.
 _REFUSED = re.compile(
     r"--test-reporter\S* is not allowed in NODE_OPTIONS"
     r"|The argument '--test-reporter' must match"

@@ -66,6 +66,7 @@ def paths_inside(workspace: Path, folder: str, names: Iterable[str]) -> Iterator
 def paths_outside(program: Program, folder: str) -> Iterator[str]:
     """Yield the words and option values that may be paths outside of the workspace."""
     for word in program.words:
+        # `--config=../pytest.ini`
         option_value = word.partition("=")[2]
         path = posixpath.normpath(posixpath.join(folder, option_value or word))
         if path.startswith("../") and path.strip("./"):
@@ -126,6 +127,7 @@ def operands_of_reader(program: Program) -> list[str]:
         is_path = re.fullmatch(r"[\w.][\w./+-]*", word) is not None
         if is_path and word not in program.expanded:
             operands.append(word)
+    # `grep -e PATTERN`, `jq -f FILE`
     has_pattern_option = not {"-e", "-f"}.isdisjoint(program.words)
     if program.name in _WITH_PATTERN and not has_pattern_option:
         return operands[1:]

@@ -16,7 +16,9 @@ _LONGEST_ERROR = 300
 """Maximum number of characters of pytest's error in a summary."""
 _PYTEST_ERROR = re.compile(r"(?:ERROR: |\S+: error: )(?!usage: ).+")
 """The line in which pytest says why it does not start."""
+# "packages/a test$ vitest run"
 _PNPM_SCRIPT = re.compile(r"^(\S+ [\w:.-]+)\$ .*$", re.MULTILINE)
+# "a:test: 3 passed"
 _TURBO_SCRIPT = re.compile(r"^([@\w/.-]+:[\w:-]*test[\w:-]*): ", re.MULTILINE)
 
 
@@ -42,6 +44,7 @@ class Output:
         """
         ending = f"exit {exit_code}"
         last_lines = self.text.rstrip().splitlines(keepends=True)[-_LAST_LINES:]
+        # Usage errors have no summary, but a line of their own.
         if exit_code == PYTEST_USAGE:
             for line in reversed(last_lines):
                 if _PYTEST_ERROR.match(line):
@@ -52,7 +55,8 @@ class Output:
         text = last.text[:_LONGEST_SUMMARY]
         if exit_code == PYTEST_NO_TESTS and "deselected" in text:
             text = f"no test selected, {text}"
-        is_enough = passed or last.says or text.startswith("no tests")
+        # A summary without failures does not say why the result is red.
+        is_enough = passed or last.failures or text.startswith("no tests")
         return text if is_enough else f"{ending}, {text}"
 
     def _last_since(self, position: int) -> Summary | None:

@@ -29,10 +29,12 @@ from goalrunner.validators.pytest_report import (
 )
 from goalrunner.validators.runners import reports_needed
 
+# A word of its own, and not a part of a path or an option.
 _PYTEST = re.compile(r"(?<![\w-])(?:pytest|py\.test)(?![\w/-])")
 _UNITTEST = re.compile(r"\bpy\S*\s(?:.*\s)?-m\s+unittest\b")
 _UNITTEST_FOLDER = "unittest"
 """A folder of its own: each plugin finds its folder by its own path."""
+# Coverage would count the lines of the plugins.
 _MEASURED = re.compile(r"\bcoverage\b.*\brun\b|COVERAGE_PROCESS")
 """What would measure the plugins."""
 _UNWATCHED = re.compile(rf"{_MEASURED.pattern}|PYTHONPATH\s*[:?+]?=")
@@ -96,6 +98,7 @@ def watch(
     # Names of variables count as well: COVERAGE_PROCESS_START.
     texts_and_env = "\n".join((texts, *env))
     needed = reports_needed(calls, env)
+    # A pytest that a script starts may report, but need not.
     if needed is not None or _scripts_start_pytest(calls, texts, texts_and_env):
         watched = _with_pytest(watched, needed)
     if watched.watches_junit:

@@ -30,7 +30,7 @@ class Summary:
 
     text: str
     """The summary in one line: "2 failed, 41 passed"."""
-    says: str
+    failures: str
     """What it reports of failures: "2 failed, 1 error"; empty if there are none."""
     begin: int
     end: int
@@ -43,9 +43,11 @@ class Summary:
     """Tests that were skipped, pending, todo or expected to fail."""
 
 
+# "ok  \texample.com/x\t0.01s", "FAIL\texample.com/x [build failed]"
 GO_PACKAGE = re.compile(
     r"^(ok  |FAIL|\?   )\t(\S+)(?:\t.*| \[[a-z ]+\])?$", re.MULTILINE
 )
+# "test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out"
 CARGO_RESULT = re.compile(
     r"^ *test result: (ok|FAILED)\. (\d+) passed; (\d+) failed; (\d+) ignored;"
     r" (\d+) measured; \d+ filtered out(?:; finished in [0-9.]+s)? *$",
@@ -53,18 +55,21 @@ CARGO_RESULT = re.compile(
 )
 _COUNT = r"\d+ [a-z]+(?: [a-z]+)?"
 _BARS = r"\d+ [a-z]+(?: \| \d+ [a-z]+)*|no tests"
+# "===== 2 failed, 41 passed in 1.20s =====", with -q without the bars
 _PYTEST = re.compile(
     rf"^ *(?P<bar>=+ )?(?P<tests>{_COUNT}(?:, {_COUNT})*|no tests ran)"
     r" in [0-9.]+ ?s(?:econds)?"
     r"(?: \((?:\d+ days?, )?[0-9:]+\))?(?(bar) =+) *$",
     re.MULTILINE,
 )
+# "Test Suites: 1 failed, 2 total", then "Tests:       1 failed, 2 passed, 3 total"
 _JEST = re.compile(
     r"^Test Suites: +(?P<groups>(?:\d+ [a-z]+, )*)\d+(?: of \d+)? total *"
     r"\n *Tests: +(?P<tests>(?:\d+ [a-z]+, )*)\d+ total *"
     r"(?:\n(?:Snapshots: .*|Time: .*|Ran all test suites.*| *$))*",
     re.MULTILINE,
 )
+# " Test Files  1 failed | 2 passed (3)", then "      Tests  1 failed | 9 passed (10)"
 _VITEST = re.compile(
     rf"^ *Test Files +(?P<groups>{_BARS}) *(?:\(\d+\))? *"
     rf"\n *Tests +(?P<tests>{_BARS}) *(?:\(\d+\))? *"
@@ -72,17 +77,20 @@ _VITEST = re.compile(
     r"(?:\n(?: +(?:Start at|Duration|Snapshots|Typecheck) .*| *$))*",
     re.MULTILINE,
 )
+# "  3 passing (12ms)", then "  1 failing"
 _MOCHA = re.compile(
     r"^  (?P<tests>\d+ passing) \(\d+(?:ms|s|m|h)\) *"
     r"(?P<more>(?:\n  \d+ (?:pending|failing) *$)*)",
     re.MULTILINE,
 )
+# "# tests 5", then a line for each count; the reporter spec writes "ℹ tests 5".
 _NODE = re.compile(
     r"^[#ℹ] tests \d+ *(?:\n[#ℹ] "
     r"(?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) [0-9.]+ *$)*",
     re.MULTILINE,
 )
 _NODE_COUNT = re.compile(r"([a-z]+) ([0-9]+)")
+# "ok 1 - /home/x/test/a.test.js", "✔ test/a.test.js (12.3ms)"
 _NODE_FILE = re.compile(
     r"^(?:(?:not )?ok \d+ - |[✔✖] )"
     r"(?:/.*|\S+)\.[cm]?[jt]sx?(?: \([0-9.]+ms\)| #.*)?$",
@@ -96,6 +104,7 @@ _PROGRESS = re.compile(r"^[.FEsxu]+$", re.MULTILINE)
 
 And one for each subtest that failed or was skipped.
 """
+# "Ran 3 tests in 0.001s", an empty line, then "FAILED (failures=1, skipped=1)"
 _UNITTEST = re.compile(
     r"^ *Ran (\d+) tests? in [0-9.]+s *\n *\n *(OK|FAILED|NO TESTS RAN)"
     r"(?: \(([a-z]+(?: [a-z]+)?=\d+(?:, [a-z]+(?: [a-z]+)?=\d+)*)\))? *$",
@@ -103,10 +112,12 @@ _UNITTEST = re.compile(
 )
 _UNITTEST_BAD = re.compile(r"(?:^|, )(failures|errors|unexpected successes)=([1-9]\d*)")
 _UNITTEST_SKIPPED = re.compile(r"(skipped|expected failures)=(\d+)")
+# "--- FAIL: TestA (0.00s)"; subtests are indented and not counted.
 _GO_FAILED_TEST = re.compile(r"^--- FAIL: (\S+) \([0-9.]+s\)$", re.MULTILINE)
 _GO_END = re.compile(
     r"(?:\n(?:FAIL|PASS|exit status \d+|coverage: .*) *$)*", re.MULTILINE
 )
+# What cargo prints after the result of a target belongs to its summary.
 _CARGO_END = re.compile(
     r"(?:\n(?:error: (?:test|doctest) failed.*|error: \d+ targets? failed:"
     r"|    `.*`|all doctests ran in .*| *$))*",
@@ -114,6 +125,7 @@ _CARGO_END = re.compile(
 )
 _CARGO_ERROR = re.compile(r"^error: (.*?):?$", re.MULTILINE)
 _GO_FAIL = re.compile(r"^FAIL *$", re.MULTILINE)
+# "2 failed", "1 failing", "1 test error"; "0 failed" is no failure.
 _BAD = re.compile(r"[1-9]\d* (?:[a-z]+ )?(?:failed|failing|errors?)\b")
 _RAN = ("passed", "failed", "xpassed", "passing", "failing")
 _LEFT_OUT = ("skipped", "xfailed", "todo", "pending", "disabled")
@@ -151,7 +163,7 @@ class _CountedForm:
         is_collection = "collected" in counts
         return Summary(
             text=counts or groups or "no tests",
-            says=failures or _failed_groups(groups, self.noun),
+            failures=failures or _failed_groups(groups, self.noun),
             begin=match.start(),
             end=match.end(),
             none_ran=_sum(counts, (*_RAN, "xfailed")) == 0 and not is_collection,
@@ -192,7 +204,7 @@ def _unittest_summary(match: re.Match[str], letters: int) -> Summary:
     tests = f"{count} test{_plural(count)}"
     return Summary(
         text=", ".join(filter(None, (tests, word, details))),
-        says=", ".join(failures) or ("FAILED" if word == "FAILED" else ""),
+        failures=", ".join(failures) or ("FAILED" if word == "FAILED" else ""),
         begin=match.start(),
         end=match.end(),
         none_ran=all_skipped and not has_subtests,
@@ -225,7 +237,7 @@ def _node_summary(
     failed = counts["fail"] or counts["cancelled"]
     return Summary(
         text=text or "no tests",
-        says=f"{failed} failed" if failed else "",
+        failures=f"{failed} failed" if failed else "",
         begin=match.start(),
         end=match.end(),
         none_ran=not text,
@@ -250,13 +262,13 @@ def go(output: str) -> Iterator[Summary]:
         elif package[1] == "ok  ":
             ok += 1
             without_tests += "[no tests to run]" in package[0]
-    says = ""
+    failures = ""
     if last[1] == "FAIL" or _GO_FAIL.search(output[last.end() : ending.end()]):
-        says = _go_failures(failed, _GO_FAILED_TEST.findall(output))
+        failures = _go_failures(failed, _GO_FAILED_TEST.findall(output))
     ran = len(failed) + ok - without_tests
     yield Summary(
-        text=says or f"{ok} package{_plural(str(ok))} ok",
-        says=says,
+        text=failures or f"{ok} package{_plural(str(ok))} ok",
+        failures=failures,
         begin=last.start(),
         end=ending.end(),
         none_ran=ran == 0,
@@ -286,14 +298,14 @@ def cargo(output: str) -> Iterator[Summary]:
         ending = _CARGO_END.match(output, result.end()) or result
         passed += int(result[2])
         failed += int(result[3])
-        says = ""
+        failures = ""
         if result[1] == "FAILED" or result[3] != "0":
-            says = f"{result[3]} failed"
+            failures = f"{result[3]} failed"
         elif error := _CARGO_ERROR.search(output[result.end() : ending.end()]):
-            says = error[1]
+            failures = error[1]
         yield Summary(
             text=f"{passed} passed, {failed} failed",
-            says=says,
+            failures=failures,
             begin=result.start(),
             end=ending.end(),
             none_ran=all_ran == 0,

@@ -53,6 +53,7 @@ _BYTES = 1_000_000
 """Bytes at the end of an output in which a runner says that it could not start."""
 _JUNIT_TIMEOUT = 60.0
 """Seconds for copying the JUnit files of a check."""
+# A program may use 126 and 127 for its own errors, so the message must agree.
 _NOT_FOUND = re.compile(
     r"not found|no such file|permission denied|cannot execute", re.IGNORECASE
 )
@@ -223,6 +224,7 @@ class ShellValidator(SpecValidator):
         """Return the result of a line that ended by itself."""
         code, expect = completion.exit_code, self._spec.expect
         may_be_empty = self._spec.tests == "optional"
+        # pytest has an exit code of its own for no tests, which `optional` allows.
         is_empty = (
             may_be_empty
             and code == PYTEST_NO_TESTS

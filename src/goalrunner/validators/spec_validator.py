@@ -181,6 +181,7 @@ class SpecValidator(NamedValidator, ABC):
         if not folder.is_dir():
             problem = f"the folder {folder} does not exist"
             return self._answered("not_found", problem), None
+        # Written only if the line asks for it: it may be large.
         response = context.scratch(".response.txt")
         variables = self._variables(context, response)
         shared = (response,) if "GOAL_RESPONSE_FILE" in variables else ()

@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +42,7 @@ _COMMANDS = re.compile(
 """Settings of a manifest, which may be commands."""
 _MOST_WORDS = 5_000
 """Words of one text in which paths are looked for."""
+# The program, the module and the settings of a tool may have different names.
 _OTHER_NAMES = {
     "basedpyright": "pyright",
     "dmypy": "mypy",
@@ -74,12 +76,14 @@ _DRIVERS = {
 _KNOWN_TOOLS = frozenset(
     (*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS, *_DRIVERS, "rg")
 )
+# node, go and cargo also do other things than running tests.
 _RUNNERS = frozenset(
     name
     for runner in TEST_RUNNERS
     for name in runner.programs.split()
     if name not in ("node", "go", "cargo")
 )
+# make and npm count by what they start.
 _NEUTRAL = frozenset(
     "cd export set echo printf true : . source make gmake npm pnpm yarn bun".split()
 )
@@ -140,22 +144,17 @@ def started_checks(
     """
     rows = _recorded_rows(specs, workspace, record, redact)
     validators: list[ValidatorSpec] = []
-    tools: set[str] = set()
-    outside: set[str] = set()
-    words: set[str] = set()
     for row, spec in zip(rows, specs, strict=True):
         variables = tuple(dict.fromkeys((*spec.pass_env, *row.variables)))
         validators.append(spec.model_copy(update={"pass_env": variables}))
-        tools.update(row.tools)
-        outside.update(row.outside)
-        words.update(row.words)
+    outside = chain.from_iterable(row.outside for row in rows)
     return StartedChecks(
-        tuple(validators),
-        _rules_of(rows, specs),
-        frozenset(tools),
-        any(row.runs_tests for row in rows),
-        tuple(sorted(outside)),
-        frozenset(words),
+        specs=tuple(validators),
+        rules=_rules_of(rows, specs),
+        tools=frozenset(chain.from_iterable(row.tools for row in rows)),
+        runs_tests=any(row.runs_tests for row in rows),
+        outside=tuple(sorted(set(outside))),
+        words=frozenset(chain.from_iterable(row.words for row in rows)),
     )
 
 
@@ -199,13 +198,12 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     """Return what a validator starts, read from its line and its scripts."""
     followed = FollowedLines(spec, workspace)
     roles = dict(sorted(followed.roles.items()))
-    started_texts: list[str] = []
-    for path, role in followed.roles.items():
-        if role in NAMED:
-            started_texts.append(file_text(workspace / path))
+    started = [path for path, role in followed.roles.items() if role in NAMED]
+    started_texts = [file_text(workspace / path) for path in started]
     scripts = "\n".join(started_texts)
     lines = "\n".join(line for line, _ in followed.read)
     tools = _with_driven_tools(_tools_in(f"{scripts}\n{lines}"), workspace / spec.cwd)
+    # A callable and a line that is not understood may run tests.
     runs_tests = not tools.isdisjoint(_RUNNERS)
     for program in followed.programs:
         runs_tests = runs_tests or program is None or not _only_lints(program)
@@ -220,12 +218,12 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     # A word may be a secret.
     digests = tuple(sorted(map(digest_of_path, words)))
     return _Row(
-        variables_named(scripts),
-        roles,
-        tuple(sorted(tools)),
-        runs_tests,
-        tuple(sorted(followed.outside)),
-        digests,
+        variables=variables_named(scripts),
+        roles=roles,
+        tools=tuple(sorted(tools)),
+        runs_tests=runs_tests,
+        outside=tuple(sorted(followed.outside)),
+        words=digests,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from goalrunner.core.runner_calls import Call, calls, parts_of
 from goalrunner.core.tools import GO_TEST, PYTEST
-from goalrunner.core.verdict import CollectedTests, Ending, ValidatorResult
+from goalrunner.core.verdict import CollectedTests, ValidatorResult
 from goalrunner.validators.named_tests import GO
 from goalrunner.validators.runner_reports import Reports
 from goalrunner.validators.suites import SuiteReading
@@ -40,6 +40,7 @@ def no_test_ran(
     for call in line_calls:
         if call.tests and _is_certain(call) and is_empty.get(call.runner.name):
             has_empty_call = True
+    # A script may start several runners; one of them may have nothing to do.
     if not has_empty_call and not is_without_tests(reading, reports):
         return ""
     skipped = _skipped(reading)
@@ -72,10 +73,7 @@ def _runners_without_tests(reading: SuiteReading, reports: Reports) -> dict[str,
 
 def _skips_all_go_tests(tests: CollectedTests) -> bool:
     """Return whether all tests of Go are known, and none of them ran."""
-    endings: list[Ending] = []
-    for name, ending in tests.endings.items():
-        if name.startswith(GO):
-            endings.append(ending)
+    endings = [tests.endings[name] for name in tests.endings if name.startswith(GO)]
     return bool(endings) and tests.whole and _RAN.isdisjoint(endings)
 
 
@@ -103,6 +101,7 @@ def proves(
     run then.
     """
     line_calls = calls(result.command)
+    # `pytest | tee log` gives the exit code of tee.
     is_lost = any(call.program.lost or not _is_certain(call) for call in line_calls)
     if tests is None or not line_calls or is_lost or result.exit_code is None:
         return False

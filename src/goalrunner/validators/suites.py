@@ -37,6 +37,7 @@ from goalrunner.validators.runner_reports import Reports
 _MOST_BYTES = 8_000_000
 """Maximum number of bytes that are read, from the end of the output."""
 _PYTEST_FAILURES = re.compile(r"^=+ (?:FAILURES|ERRORS) =+$", re.MULTILINE)
+# `pytest --lf` may select no test that ran before; fewer tests are then no loss.
 _VARYING_OPTIONS = {
     "--affected",
     *(option for runner in TEST_RUNNERS for option in runner.varying.split()),
@@ -52,6 +53,7 @@ _STARTING_TESTS = [
     "tox",
     "nox",
 ]
+# Without the output, fewer tests cannot be distinguished from hidden ones.
 _QUIET = re.compile(
     rf"^.*\b(?:{'|'.join(_STARTING_TESTS)}|cargo|python[0-9.]*)\b"
     r".*(?:(?<![0-9&>])1?>>?\s*[^&>\s]|&>).*$"
@@ -62,6 +64,7 @@ _QUIET = re.compile(
 """Lines that show the output of tests only if they fail."""
 _SETTINGS = ("pytest.ini", "tox.ini", "setup.cfg", "noxfile.py")
 """Files with options of pytest, and with the lines that tox and nox run."""
+# `addopts = "-q -x"` in pyproject.toml; the other settings are read whole.
 _ADDOPTS = re.compile(r"^addopts\s*=\s*(?:\"[^\"]*\"|'[^']*'|\[[^\]]*\])", re.MULTILINE)
 
 
@@ -112,6 +115,8 @@ class SuiteReader:
         `whole` is False if another runner only counted its own.
         """
         named = self._named(output, reports)
+        # JUnit files may be from any runner, so other names count first. They may also
+        # hold fewer tests than the runner counted.
         if not named and reports.junit is not None:
             counted = sum(count.ran + count.skipped for count in record.counts)
             is_whole = reports.junit.whole and len(reports.junit.endings) >= counted
@@ -208,7 +213,7 @@ def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
                 runner=runner,
                 ran=summary.ran,
                 skipped=summary.skipped,
-                failed=bool(summary.says),
+                failed=bool(summary.failures),
                 certain=not (is_pytest and is_quoted),
             )
 

@@ -64,6 +64,7 @@ _NO_CHECKS = _SURE | frozenset(
     """.split()
 )
 """Programs that prepare or print rather than check."""
+# `set -e`, `sh -ec`, `set -o errexit`
 _STRICT = re.compile(r"(?:\bset|sh) -[a-z]*e|errexit")
 """With it, the shell stops at the first failure."""
 _INDULGENT = {
