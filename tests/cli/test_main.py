@@ -79,6 +79,8 @@ def test_help_names_the_commands_and_the_exit_codes(
           note     Give the agent of a run a note with its next prompt, from any
                    terminal.
           cancel   End a run permanently, from any terminal.
+          apply    Bring the verified change of a run into its workspace.
+          discard  Remove the copy of a run.
           restore  Restore the workspace to the end of a round.
 
         More:

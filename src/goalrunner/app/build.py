@@ -103,7 +103,12 @@ def open_run(
             *runner_outputs(config.workspace, options.record),
         )
         store = SnapshotStore(
-            config.workspace, config.home, outputs=outputs, start=folder.start
+            config.workspace,
+            config.home,
+            outputs=outputs,
+            start=folder.start,
+            folder=options.copy.store if options.copy else None,
+            prepare=options.copy.hide_new_files if options.copy else None,
         )
 
     def close() -> None:
@@ -205,10 +210,12 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         )
     config.refuse_shared_workspace()
     frozen = dump_goal(goal, config.redactor.text)
-    run_id = new_run_id(config.home, config.redactor.text(goal.objective))
-    folder = RunFolder.create(
-        config.home, run_id, RUNS if options.keeps_run else CHECKS
-    )
+    if options.copy is not None and options.keeps_run:
+        folder = options.copy.folder
+    else:
+        run_id = new_run_id(config.home, config.redactor.text(goal.objective))
+        kind = RUNS if options.keeps_run else CHECKS
+        folder = RunFolder.create(config.home, run_id, kind)
     try:
         folder.write_text(folder.goal_file, frozen)
         write_first_summary(
@@ -220,9 +227,13 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         prepared = open_run(config, findings, folder)
         try:
             now = prepared.run.parts.clock.now()
-            changed = _goal_file_changed(config, run_id)
+            changed = _goal_file_changed(config, folder.run_id)
+            copied = options.copy.notes if options.copy is not None else ()
             started = _run_started(
-                prepared, now, (*run_notes(findings, config), *changed), bool(changed)
+                prepared,
+                now,
+                (*copied, *run_notes(findings, config), *changed),
+                bool(changed),
             )
             prepared.run.start(
                 _goal_created(prepared, now),
@@ -322,6 +333,7 @@ def _run_started(
     return RunStarted(
         **asdict(_place_of(config)),
         models=config.model_names,
+        isolated=options.copy is not None,
         agent_command=config.agent_command,
         version=VERSION,
         labels=tuple(dict.fromkeys(labels)),

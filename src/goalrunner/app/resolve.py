@@ -182,10 +182,10 @@ class RunConfig:
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
-            refuse_claimed(
-                self.workspace,
-                self.home / "stores" / store_name(self.workspace) / "lock",
-            )
+            store = self.home / "stores" / store_name(self.workspace)
+            if self.options.copy is not None:
+                store = self.options.copy.store
+            refuse_claimed(self.workspace, store / "lock")
 
 
 def hidden_readable(

@@ -30,6 +30,20 @@ from goalrunner.validators.child import arity
 from goalrunner.validators.python_validators import CallableValidator
 
 
+@dataclass(frozen=True)
+class CopyOptions:
+    """What differs for a run in a copy of its workspace."""
+
+    folder: RunFolder
+    """The folder of the run, which was made with the copy."""
+    store: Path
+    """The snapshot store: the index and the lock of the copy, and the objects of the workspace's store."""
+    hide_new_files: Callable[[], None]
+    """Hides the files that a person made meanwhile outside of the copy; called before each snapshot."""
+    notes: tuple[str, ...] = ()
+    """Lines for people at the start of the run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """The settings of a run besides its goal, from the command line or a calling program."""
@@ -58,6 +72,8 @@ class RunOptions:
     prompt: str | None = (
         None  # the first user message, if it differs from the objective
     )
+    copy: CopyOptions | None = None
+    """The copy of the workspace that this process is in, at the same path."""
     keeps_run: bool = True  # False: for a check, whose records are removed at its end
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green

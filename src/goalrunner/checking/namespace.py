@@ -68,7 +68,7 @@ def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, s
     return found
 
 
-def _privileged() -> bool:
+def is_privileged() -> bool:
     """Return whether this process is root and may mount, so that no user namespace is needed."""
     found = re.search(
         r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE
@@ -106,7 +106,7 @@ class Namespace:
         self._tools = tools
         self.own_words = os.fsencode(f"{tools['env']}: ")
         """Prefix of the messages of `env` itself."""
-        self._users = not _privileged()
+        self._users = not is_privileged()
         self._holder: subprocess.Popen[bytes] | None = None
         self.running = 0
         """The number of commands that run."""

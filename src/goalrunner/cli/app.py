@@ -77,6 +77,11 @@ GROUPS = {
             "Give the agent of a run a note with its next prompt, from any terminal.",
         ),
         "cancel": ("cli.approvals", "End a run permanently, from any terminal."),
+        "apply": (
+            "copies.commands",
+            "Bring the verified change of a run into its workspace.",
+        ),
+        "discard": ("copies.commands", "Remove the copy of a run."),
         "restore": ("cli.changes", "Restore the workspace to the end of a round."),
     },
     "More": {

@@ -208,6 +208,13 @@ Fresh = Annotated[
     bool,
     flag("--fresh", "Run the validators anew, also if their results are known."),
 ]
+Isolate = Annotated[
+    bool,
+    flag(
+        "--isolate",
+        "Work in a copy; the workspace stays as it is until goal apply.",
+    ),
+]
 Verbose = Annotated[
     bool, flag("--verbose", "Print all that an external agent says.", "-v")
 ]

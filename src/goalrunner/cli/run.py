@@ -98,6 +98,7 @@ def run(
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     detach: options.Detach = False,
+    isolate: options.Isolate = False,
     verbose: options.Verbose = False,
     dry_run: Annotated[
         bool, flag("--dry-run", "Resolve, check and print the goal; spend nothing.")
@@ -183,6 +184,10 @@ def run(
         from goalrunner.audits.commands import require_careful_judge
 
         require_careful_judge(goal)
+    if isolate or goal.workspace.isolate:
+        from goalrunner.copies.commands import in_copy
+
+        run_options = in_copy(goal, run_options)
     return drive(
         lambda options: arun(goal, options),
         run_options,
@@ -262,10 +267,13 @@ def resume(
         output.complain(
             f"run {folder.run_id}, {objective}, is complete since {earlier.finished_at}; nothing is run"
         )
+    from goalrunner.copies.commands import resume_in_copy
+
+    run_options = resume_in_copy(folder, RunOptions(home=runs.home()))
     copy = output.ResultFile(output_file) if output_file is not None else None
     return drive(
         lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
-        RunOptions(home=runs.home()),
+        run_options,
         copy,
         open_files(junit, summary, gitlab),
         json=json,

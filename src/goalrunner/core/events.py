@@ -157,6 +157,8 @@ class RunStarted(Frozen):
     workspace: str
     models: dict[str, str] = Field({})
     """By account; the judge "agent" is already resolved."""
+    isolated: bool = False
+    """Whether the agent works in a copy of the workspace, at the same path."""
     agent_command: str = ""
     """An external agent and its command, for people."""
     version: str

@@ -484,6 +484,8 @@ class WorkspaceConfig(Frozen):
     """None: the strictest one that works here."""
     sandbox: Literal["auto", "bwrap", "none"] = "none"
     """For commands and validators; auto: if it works."""
+    isolate: fields.Flag = False
+    """Whether a run works in a copy of the workspace."""
     network: fields.Flag = True
     """False: commands and validators reach no other machine."""
 

@@ -194,6 +194,8 @@ class RunState(Frozen):
     """The account whose model is being asked."""
     external: bool = False
     """Whether the agent is a program of its own."""
+    isolated: bool = False
+    """Whether the agent works in a copy of the workspace."""
     agent_command: str = ""
     """An external agent and its command, for people."""
     last_call: dict[str, Usage] = Field({})

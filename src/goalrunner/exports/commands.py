@@ -66,7 +66,7 @@ def export(
     else:
         change = RunChange(folder, state, runs.home(), os.environ)
         if branch is not None:
-            message = _commit_message(outcome)
+            message = commit_message(outcome)
             new = main.wait_for(change.branch(branch, base, message, os.environ))
             _say_branch(branch, new)
             return 0
@@ -129,7 +129,7 @@ def _say_branch(name: str, new: NewBranch) -> None:
         )
 
 
-def _commit_message(outcome: GoalOutcome) -> str:
+def commit_message(outcome: GoalOutcome) -> str:
     """Return the message of the commit.
 
     It is the objective, and trailers with the run, its status and its labels.

@@ -68,8 +68,12 @@ def start_lines(
         or "a conversation that was passed in"
     )
     judge = model_name(state.models.get("judge", "")) or _NO_JUDGE
+    copy = "in a copy" if state.isolated else ""
     yield from known(
-        {"run": state.goal.run_id, "workspace": _workspace(state.workspace, place)}
+        {
+            "run": state.goal.run_id,
+            "workspace": _workspace(state.workspace, place, copy),
+        }
     )
     yield from known({"agent": agent, "judge": judge})
     if started is not None:
@@ -103,8 +107,8 @@ def _limits(values: Mapping[str, Any], *, is_external: bool) -> str:
     )
 
 
-def _workspace(path: str, place: str) -> str:
-    return " · ".join(filter(None, (home_path(path), place)))
+def _workspace(path: str, *facts: str) -> str:
+    return " · ".join(filter(None, (home_path(path), *facts)))
 
 
 def _with_minimum(name: str, minimum: float) -> str:

@@ -263,6 +263,8 @@ def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterato
     has_no_commit = folder and Start(Path(folder, "start")).commit == ""
     is_in_git = start is not None and start.repository and not has_no_commit
     use = "--branch NAME" if is_in_git else "--patch"
+    if state is not None and state.isolated:
+        yield Fact("apply", f"goal apply {outcome.run_id}", whole=True)
     yield Fact("changes", f"goal diff {outcome.run_id}", whole=True)
     yield Fact("keep", f"goal export {outcome.run_id} {use}", whole=True)
 

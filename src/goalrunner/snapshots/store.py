@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,7 +61,9 @@ class SnapshotStore(SnapshotReader):
     The first snapshot locks the workspace; `close` releases it. `outputs` are patterns
     of files that checks write. `start` is the folder with the ignore rules of the run,
     which a resumed run reads again; without one, a new store reads the current rules at
-    its first snapshot. Raise WorkspaceError if git is on PATH only in the workspace.
+    its first snapshot. `folder` is the store, by default that of the workspace in
+    `home`. `prepare` is called before each snapshot. Raise WorkspaceError if git is on
+    PATH only in the workspace.
     """
 
     def __init__(
@@ -73,10 +75,13 @@ class SnapshotStore(SnapshotReader):
         start: Path | None = None,
         large: int = LARGE,
         environ: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        prepare: Callable[[], None] | None = None,
     ) -> None:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
-        self.folder = self._home / "stores" / store_name(self.workspace)
+        self.folder = folder or self._home / "stores" / store_name(self.workspace)
+        self._prepare = prepare
         self._has_run = start is not None
         self._start = Start(start or self.folder / "start")
         self._sorter = Sorter(self.workspace, large)
@@ -119,6 +124,8 @@ class SnapshotStore(SnapshotReader):
         """
         async with self._turn:
             try:
+                if self._prepare is not None:
+                    await asyncio.to_thread(self._prepare)
                 try:
                     return await self._take(await self._ready())
                 except GitFailed:

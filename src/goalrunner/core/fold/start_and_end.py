@@ -31,6 +31,7 @@ def run_started(state: RunState, event: events.RunStarted) -> RunState:
     return state.with_budget(deadline_at=event.deadline_at).replace(
         models=event.models,
         workspace=event.workspace,
+        isolated=event.isolated,
         sandbox=event.sandbox,
         check_environment=event.check_environment,
         external=bool(event.agent_command),

@@ -1,0 +1,196 @@
+"""What the command line offers for copies: `goal run --isolate`, and resuming a run in its copy."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from goalrunner.app.run_options import CopyOptions
+from goalrunner.checking.namespace import mount_points
+from goalrunner.cli import main, options, output, runs
+from goalrunner.cli.options import Text, flag, option
+from goalrunner.copies import INSIDE
+from goalrunner.copies.entering import inner_command, make_copy
+from goalrunner.copies.new_live_files import NewLiveFiles
+from goalrunner.copies.run_copy import RunCopy, is_in_memory
+from goalrunner.core.errors import UsageError, some
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_search import new_run_id
+
+if TYPE_CHECKING:
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.core.goal import Goal
+
+
+def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
+    """Return the options of a run in a copy, if this process is inside of one; else make the copy and start again in it.
+
+    Raise EnvironmentFailed if a copy is not possible here.
+    """
+    if inside := os.environ.pop(INSIDE, ""):
+        return replace(run_options, copy=copy_options(RunCopy(Path(inside))))
+    workspace = Path(goal.workspace.path or os.curdir).absolute()
+    run = RunFolder.create(
+        run_options.home, new_run_id(run_options.home, goal.objective)
+    )
+    try:
+        copy = make_copy(run, workspace, run_options.home, os.environ)
+        command = inner_command(copy, run_options.home, sys.argv[1:], os.environ)
+        command.replace_process()
+    except BaseException:
+        run.remove()  # the run never began
+        raise
+
+
+def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
+    """Return the options with which a run that has a copy is resumed: in this process, or after entering its copy."""
+    copy = RunCopy.of(run)
+    if not copy.exists:
+        return run_options
+    if os.environ.pop(INSIDE, ""):
+        return replace(run_options, copy=copy_options(copy))
+    command = inner_command(copy, run_options.home, sys.argv[1:], os.environ)
+    command.replace_process()
+    raise AssertionError("the process was replaced")
+
+
+def copy_options(copy: RunCopy) -> CopyOptions:
+    """Return what differs for a run in this copy. Raise UsageError if this process is not inside of it."""
+    record = copy.read()
+    if Path(record.root) not in mount_points():
+        raise UsageError(
+            f"this process is not in the copy of {record.root}", f"unset {INSIDE}"
+        )
+    run = RunFolder(copy.folder.parent)
+    notes = [
+        f"your files stay as they are; goal apply {run.run_id} brings the verified change here"
+    ]
+    if record.shared:
+        notes.append(
+            f"ignored files are those of the workspace itself: {some(record.shared)}"
+        )
+    if is_in_memory(copy.folder):
+        notes.append(
+            "the copy is in memory (tmpfs): after a restart of this machine, the run cannot be resumed"
+        )
+    return CopyOptions(run, copy.store, NewLiveFiles(copy, record).hide, tuple(notes))
+
+
+def apply(
+    run: options.Run = None,
+    check: Annotated[
+        bool | None,
+        flag(
+            "--check/--no-check",
+            "Run the validators on the merged tree; default: if the workspace has changed since the run began.",
+        ),
+    ] = None,
+    incomplete: Annotated[
+        bool, flag("--incomplete", "Apply the change of a run that is not complete.")
+    ] = False,
+    commit: Annotated[
+        bool, flag("--commit", "Commit the change on the current branch.")
+    ] = False,
+    branch: Annotated[
+        Text,
+        option(
+            "NAME",
+            "Commit it on a new branch where the run began; the workspace stays as it is.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """Bring the verified change of a run into its workspace.
+
+    What you changed meanwhile is merged with it, file by file and line by line. If both changed the same lines, or if the
+    validators fail on the merged tree, nothing is written. The state before is kept as a snapshot.
+    """
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.copies.applying import (
+        Application,
+        applied_lines,
+        check_merged_tree,
+        commit_paths,
+        refuse_commit,
+    )
+    from goalrunner.exports.commands import commit_message, export
+
+    folder = runs.find(run)
+    if inside := os.environ.pop(INSIDE, ""):
+        copy = RunCopy(Path(inside))
+        problem = check_merged_tree(copy, folder, runs.home(), copy_options(copy))
+        output.say({"problem": problem})
+        return 0
+    if branch is not None:
+        if commit:
+            raise UsageError(
+                "--branch and --commit cannot be combined", "use one of them"
+            )
+        return export(folder.run_id, branch=branch, incomplete=incomplete)
+    loaded = load_run(folder)
+    outcome = loaded.outcome(folder)
+    if not (outcome.passed or incomplete):
+        raise UsageError(
+            f"run {folder.run_id} is not complete ({outcome.status.value}), so its change is not verified",
+            f"goal resume {folder.run_id} goes on; goal apply {folder.run_id} --incomplete applies it all the same",
+        )
+    application = Application(folder, loaded, runs.home(), os.environ)
+    try:
+        if note := main.wait_for(application.undo_interrupted()):
+            output.complain(note)
+        if commit:
+            refuse_commit(application.workspace)
+        done = main.wait_for(application.perform(check=check))
+        if commit and done.changes:
+            commit_paths(
+                application.workspace,
+                [change.path for change in done.changes],
+                commit_message(outcome),
+            )
+    finally:
+        application.close()
+    if json:
+        output.say(
+            {
+                "run_id": folder.run_id,
+                "workspace": str(application.workspace),
+                "changed": [change.path for change in done.changes],
+                "before": done.before.id,
+            }
+        )
+    elif not done.changes:
+        output.say(
+            f"{application.workspace} has the change of {folder.run_id} already.\n"
+        )
+    else:
+        output.say(
+            output.terminal_text(
+                applied_lines(folder.run_id, str(application.workspace), done)
+            )
+        )
+    return 0
+
+
+def discard(run: options.Run = None, yes: options.Yes = False) -> int:
+    """Remove the copy of a run.
+
+    The run's records and its change are kept, so that it can be applied, but not resumed. Asks first.
+    """
+    folder = runs.find(run)
+    copy = RunCopy.of(folder)
+    if not copy.exists:
+        raise UsageError(f"run {folder.run_id} has no copy", "goal list shows the runs")
+    os.close(copy.lock())
+    question = (
+        f"Remove the copy of {folder.run_id}? The run can then not be resumed. [y/N]"
+    )
+    if not yes and not output.confirmed(
+        question, "goal discard asks before it removes a copy"
+    ):
+        return 1
+    copy.discard()
+    output.say(f"The copy of {folder.run_id} is removed.\n")
+    return 0

@@ -1,0 +1,253 @@
+"""Starting this program again inside of a copy: the workspace at its own path, as an overlay over a frozen base.
+
+The program replaces this process by exec, so its id, its parent and its terminal stay. The mounts are in a
+namespace that ends with its last process; a kill leaves no mount behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn
+
+from goalrunner.checking.namespace import find_tools, is_privileged
+from goalrunner.copies import INSIDE
+from goalrunner.copies.frozen_base import FrozenBase, frozen_base
+from goalrunner.copies.live_tree import LiveTree
+from goalrunner.copies.run_copy import CopyRecord, RunCopy, copy_environment, take_slot
+from goalrunner.core.errors import EnvironmentFailed, os_errors
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.store_folder import make_store, store_name
+from goalrunner.system.launcher import SHELL
+
+_PATIENCE = 30.0
+"""Seconds for the mounts of a trial; they take some milliseconds."""
+
+
+def trees_of(workspace: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the folders to cover, without links: the repository of the workspace, or else the workspace itself.
+
+    The work tree of a submodule, or one made by `git worktree`, has the folder of its repository elsewhere: that
+    comes second.
+    """
+    real = Path(os.path.realpath(workspace))
+    root = next(
+        (folder for folder in (real, *real.parents) if _holds_git(folder)), real
+    )
+    if not (root / ".git").is_file():
+        return (root,)
+    code, output, errors = ask_git(
+        root,
+        "rev-parse",
+        "--path-format=absolute",
+        "--git-common-dir",
+        environ=environ,
+        timeout=_PATIENCE,
+    )
+    if code != 0:
+        words = errors.decode(errors="replace").strip()
+        raise EnvironmentFailed(
+            f"the repository of {root} cannot be found: {words}",
+            "run `git status` there",
+        )
+    repository = Path(os.path.realpath(os.fsdecode(output).rstrip("\n")))
+    return (root,) if repository.is_relative_to(root) else (root, repository)
+
+
+def _holds_git(folder: Path) -> bool:
+    return os.path.lexists(folder / ".git")
+
+
+def make_copy(
+    run: RunFolder, workspace: Path, home: Path, environ: Mapping[str, str]
+) -> RunCopy:
+    """Make the copy of a new run: bring the frozen bases up to date, and write the record. Raise EnvironmentFailed."""
+    roots = trees_of(workspace, environ)
+    for root in roots:
+        if Path(os.path.realpath(home)).is_relative_to(root):
+            raise EnvironmentFailed(
+                f"the runs in {home} lie below {root}, which is to be copied",
+                "set GOAL_HOME to another folder, or run without --isolate",
+            )
+    copy = RunCopy.of(run)
+    bases: list[str] = []
+    shared: list[str] = []
+    with os_errors(f"the copy {copy.folder} cannot be made", "", EnvironmentFailed):
+        copy.folder.mkdir(mode=0o700)
+        for root in roots:
+            with frozen_base(home, root, environ) as (base, tree):
+                base.add_user(copy.folder)
+                bases.append(str(base.folder))
+                shared += tree.shared if root == roots[0] else []
+                _note_shared(base, tree)
+        copy.temporary.mkdir()
+        _make_store(copy, home, workspace)
+    record = CopyRecord(
+        "overlay",
+        os.path.realpath(workspace),
+        str(roots[0]),
+        tuple(bases),
+        tuple(shared),
+    )
+    copy.write(record)
+    return copy
+
+
+def _note_shared(base: FrozenBase, tree: LiveTree) -> None:
+    """Save what a mount of this base needs to know of the live tree."""
+    lines = [str(tree.root), str(int(bool(tree.shared))), *tree.object_folders]
+    (base.folder / "mount").write_bytes(b"\0".join(map(os.fsencode, lines)))
+
+
+def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
+    shared = home / "stores" / store_name(workspace.resolve())
+    make_store(shared)
+    copy.store.mkdir(mode=0o700)
+    for name in ("objects", "refs"):
+        (copy.store / name).symlink_to(shared / name)
+
+
+@dataclass(frozen=True)
+class InnerCommand:
+    """A command line of this program inside of a copy, with the handles that keep the copy its own."""
+
+    argv: list[str]
+    environ: dict[str, str]
+    handles: tuple[int, ...]
+
+    def replace_process(self) -> NoReturn:
+        """Become the command. Raise EnvironmentFailed if that fails."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        with os_errors("the copy cannot be entered", "", EnvironmentFailed):
+            os.execve(self.argv[0], self.argv, self.environ)
+
+    def run(self) -> subprocess.CompletedProcess[bytes]:
+        """Run the command beside this process and return what it printed. Raise EnvironmentFailed if it cannot be started."""
+        with os_errors("the copy cannot be entered", "", EnvironmentFailed):
+            return subprocess.run(
+                self.argv,
+                env=self.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                pass_fds=self.handles,
+                check=False,
+            )
+
+    def close(self) -> None:
+        """Release the copy."""
+        for handle in self.handles:
+            os.close(handle)
+
+
+def inner_command(
+    copy: RunCopy, home: Path, arguments: Sequence[str], environ: Mapping[str, str]
+) -> InnerCommand:
+    """Return `goal ARGUMENTS` inside of the copy. Raise EnvironmentFailed, and WorkspaceBusy if the copy is in use."""
+    record = copy.read()
+    with ExitStack() as undo:
+        lock = copy.lock()
+        undo.callback(os.close, lock)
+        slots = home / "bases" / store_name(Path(record.root)) / "slots"
+        with os_errors("the copy cannot be entered", "", EnvironmentFailed):
+            slot, slot_lock = take_slot(slots, record.slot)
+            undo.callback(os.close, slot_lock)
+        copy.write(replace(record, slot=slot))
+        tools = find_tools(environ, [Path(record.root)])
+        mounting = _mounting(copy, record, tools)
+        _try(mounting, tools)
+        inside = copy_environment(copy, record, slot, environ)
+        inside[INSIDE] = str(copy.folder)
+        program = [sys.executable, "-P", "-m", "goalrunner", *arguments]
+        argv = _entering(mounting, tools, program, Path.cwd())
+        undo.pop_all()
+    return InnerCommand(argv, inside, (lock, slot_lock))
+
+
+def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> str:
+    """Return the shell lines that mount every layer of the copy."""
+    mount, umount = tools["mount"], tools["umount"]
+    lines: list[list[str]] = []
+    for number, folder in enumerate(record.bases):
+        base = FrozenBase(Path(folder))
+        if not base.files.is_dir():
+            run = copy.folder.parent.name
+            raise EnvironmentFailed(
+                f"the frozen base of the copy is gone: {base.folder}",
+                f"goal export {run} --patch saves what was done; a new run makes a new copy",
+            )
+        root, shares, *objects = map(
+            os.fsdecode, (base.folder / "mount").read_bytes().split(b"\0")
+        )
+        layer = copy.layer(number)
+        for name in ("u", "w", "b", "l"):
+            (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for index, path in enumerate(objects):
+            lines.append(
+                [
+                    mount,
+                    "-i",
+                    "--bind",
+                    f"{root}/{path}",
+                    str(base.objects / str(index)),
+                ]
+            )
+        lines.append([mount, "-i", "--bind", str(base.files), str(layer / "b")])
+        lines.append([mount, "-i", "--bind", root, str(layer / "l")])
+        lower = "b:l" if shares == "1" else "b"
+        options = f"lowerdir={lower},upperdir=u,workdir=w"
+        # Root may let git rename folders of the base; a user namespace may not.
+        more = "redirect_dir=on" if is_privileged() else "userxattr"
+        lines.append(["cd", str(layer)])
+        lines.append(
+            [mount, "-i", "-t", "overlay", "-o", f"{options},{more}", "overlay", root]
+        )
+        lines.append(["cd", "/"])
+        lines += [[umount, "-i", str(layer / name)] for name in ("b", "l")]
+    return "\n".join(["set -e", *map(shlex.join, lines)])
+
+
+def _entering(
+    mounting: str, tools: Mapping[str, str], program: Sequence[str], folder: Path
+) -> list[str]:
+    """Return the command line that mounts, enters a folder, and becomes `program` with the ids of the caller."""
+    unshare = tools["unshare"]
+    private = ["--mount", "--propagation", "private"]
+    entering = f"{mounting}\ncd {shlex.quote(str(folder))}\n"
+    if is_privileged():
+        last = f"exec {shlex.join(program)}"
+        return [unshare, *private, SHELL, "-c", f"{entering}{last}"]
+    ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
+    last = f"exec {shlex.join([unshare, '--user', *ids, *program])}"
+    script = f"{entering}{last}"
+    return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", script]
+
+
+def _try(mounting: str, tools: Mapping[str, str]) -> None:
+    """Mount once in a process of its own: after exec, nothing could say what failed. Raise EnvironmentFailed."""
+    argv = _entering(mounting, tools, [tools["cat"], "/dev/null"], Path("/"))
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFailed(
+            f"the mounts of the copy took over {_PATIENCE:g} s", "run without --isolate"
+        ) from None
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise EnvironmentFailed(
+            f"the copy cannot be mounted ({words or 'the mount failed'})",
+            "run without --isolate",
+        )

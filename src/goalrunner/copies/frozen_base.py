@@ -1,0 +1,279 @@
+"""The frozen base below copies: a mirror of a workspace's files as they were when a copy began."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from goalrunner.copies.live_tree import LiveTree, read_live_tree
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.records.files import write_whole
+from goalrunner.records.removal import remove
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.store_folder import store_name
+
+OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
+"""Attributes of a folder in a lower layer that hide the folder of the same name below it; the second is for root's mounts."""
+_CLONE_CONTENT = 0x40049409
+"""The request FICLONE of ioctl(2): both files share their blocks until one of them is written."""
+_TRIES = 5
+_GIT_SECONDS = 120.0
+
+
+class FrozenBase:
+    """One frozen state of a tree, in a folder that no process writes any more."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def files(self) -> Path:
+        """The mirror itself, the lower layer of a mount."""
+        return self.folder / "tree"
+
+    @property
+    def objects(self) -> Path:
+        """The folder with one mount point for each folder of git objects, named 0, 1, 2 ..."""
+        return self.folder.parent / "objects"
+
+    def is_used(self) -> bool:
+        """Return whether a copy still stands on this base. Users that were removed by hand do not count."""
+        for user in (self.folder / "users").iterdir():
+            copy = Path(os.readlink(user))
+            if copy.exists():
+                return True
+            user.unlink()
+        return False
+
+    def add_user(self, copy: Path) -> None:
+        """Keep this base while the folder of a copy exists. Raise OSError."""
+        link = self.folder / "users" / copy.parent.name
+        if not os.path.lexists(link):
+            link.symlink_to(copy)
+
+
+@contextmanager
+def _copy_errors(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        hint = "free some space, or set GOAL_HOME to another disk"
+        if isinstance(error, PermissionError):
+            hint = "check its owner and permissions, or let git ignore it"
+        path = f" ({error.filename})" if error.filename else ""
+        raise EnvironmentFailed(
+            f"a copy of {root} cannot be made: {(error.strerror or str(error)).lower()}{path}",
+            hint,
+        ) from error
+
+
+@contextmanager
+def frozen_base(
+    home: Path, root: Path, environ: Mapping[str, str]
+) -> Iterator[tuple[FrozenBase, LiveTree]]:
+    """Give a base that equals the live tree at `root`, made or brought up to date if needed, and the tree.
+
+    The caller adds itself as a user within the block. Two processes do not make one at the same time. Raise
+    EnvironmentFailed.
+    """
+    place = home / "bases" / store_name(root)
+    with _copy_errors(root), contextlib.ExitStack() as handles:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (place / "objects").mkdir(exist_ok=True)
+        lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        handles.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        tree = read_live_tree(root, environ, place / "rules")
+        yield _current(place, tree, environ), tree
+
+
+def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenBase:
+    bases = _bases(place)
+    manifest = tree.manifest()
+    if bases and (bases[-1].folder / "manifest").read_bytes() == manifest:
+        return bases[-1]
+    unfinished = place / "unfinished"
+    if unfinished.exists():
+        remove(unfinished)
+    number = int(bases[-1].folder.name) + 1 if bases else 0
+    before: dict[str, str] = {}
+    if bases:
+        newest = bases[-1].folder
+        before = _rows((newest / "manifest").read_bytes())
+        if bases[-1].is_used():
+            _link_all(newest / "tree", unfinished / "tree")
+        else:
+            # A kill from here on costs the mirror, and the next copy makes it anew.
+            newest.rename(unfinished)
+    (unfinished / "tree").mkdir(parents=True, exist_ok=True)
+    (unfinished / "users").mkdir(exist_ok=True)
+    _Update(unfinished / "tree", tree, place / "objects", environ).perform(
+        before, _rows(manifest)
+    )
+    write_whole(unfinished / "manifest", manifest, lasting=False)
+    base = place / str(number)
+    unfinished.rename(base)
+    for earlier in bases[:-1]:
+        if not earlier.is_used():
+            remove(earlier.folder)
+    return FrozenBase(base)
+
+
+def _bases(place: Path) -> list[FrozenBase]:
+    """Return the finished bases, the newest one last."""
+    names = [name for name in os.listdir(place) if name.isdecimal()]
+    return [FrozenBase(place / name) for name in sorted(names, key=int)]
+
+
+def _rows(manifest: bytes) -> dict[str, str]:
+    rows = {}
+    for line in os.fsdecode(manifest).split("\n"):
+        path, _, facts = line.partition("\0")
+        rows[path] = facts
+    return rows
+
+
+def _link_all(source: Path, target: Path) -> None:
+    """Make a tree whose files are links to those of `source`: files of a base are replaced, and never written."""
+    shutil.copytree(source, target, symlinks=True, copy_function=os.link)
+    for folder, _, _ in os.walk(target):
+        original = os.path.join(source, os.path.relpath(folder, target))
+        for name in os.listxattr(original):
+            os.setxattr(folder, name, os.getxattr(original, name))
+
+
+class _Update:
+    """Brings one mirror up to date with a live tree."""
+
+    def __init__(
+        self,
+        files: Path,
+        tree: LiveTree,
+        objects: Path,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._files = files
+        self._tree = tree
+        self._objects = objects
+        self._environ = environ
+
+    def perform(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Change what differs between two manifests, each by path. Raise OSError."""
+        changed = {path for path, facts in after.items() if before.get(path) != facts}
+        gone = before.keys() - after.keys()
+        # The longest path first: a folder is empty when its turn comes.
+        for path in sorted(gone, key=len, reverse=True):
+            self._remove(path)
+        for path in sorted(changed):
+            if path.endswith("/"):
+                os.makedirs(self._files / path, exist_ok=True)
+        for path in sorted(changed):
+            if not path.endswith("/"):
+                self._copy(path)
+        for path in self._tree.object_folders:
+            self._lend_objects(path)
+        # The times of folders come last: each file that is made in one changes them.
+        for path, info in self._tree.folders.items():
+            self._finish_folder(path, info)
+        for path in changed:
+            if os.path.basename(path) == "index":
+                self._refresh(path)
+
+    def _remove(self, path: str) -> None:
+        place = self._files / path
+        if path.endswith("/"):
+            with contextlib.suppress(OSError):
+                place.rmdir()
+        else:
+            place.unlink(missing_ok=True)
+
+    def _copy(self, path: str) -> None:
+        """Copy one file. One that changes meanwhile is read again; after several times, it is taken as it is."""
+        source, target = self._tree.root / path, self._files / path
+        for _ in range(_TRIES):
+            target.unlink(missing_ok=True)
+            before = os.lstat(source)
+            copy_file(source, target, before)
+            if os.lstat(source).st_ctime_ns == before.st_ctime_ns:
+                return
+
+    def _lend_objects(self, path: str) -> None:
+        """Let the repository of the copy read the objects of the live one, and write its own."""
+        folder = self._files / path
+        number = self._tree.object_folders.index(path)
+        mount_point = self._objects / str(number)
+        mount_point.mkdir(exist_ok=True)
+        (folder / "pack").mkdir(parents=True, exist_ok=True)
+        (folder / "info").mkdir(exist_ok=True)
+        places = [str(mount_point)]
+        live = self._tree.root / path
+        with contextlib.suppress(FileNotFoundError):
+            borrowed = (live / "info" / "alternates").read_text().splitlines()
+            places += [os.path.normpath(live / line) for line in borrowed if line]
+        text = "".join(f"{place}\n" for place in places)
+        write_whole(folder / "info" / "alternates", text.encode(), lasting=False)
+
+    def _finish_folder(self, path: str, info: os.stat_result) -> None:
+        place = self._files / path
+        for attribute in OPAQUE:
+            hides_live = path not in self._tree.shared_folders
+            # Only root can set the second attribute, and only root's mounts read it.
+            with contextlib.suppress(OSError):
+                if hides_live:
+                    os.setxattr(place, attribute, b"y")
+                elif attribute in os.listxattr(place):
+                    os.removexattr(place, attribute)
+        if os.geteuid() == 0:
+            os.chown(place, info.st_uid, info.st_gid)
+        os.chmod(place, stat.S_IMODE(info.st_mode) | 0o700)
+        os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+    def _refresh(self, path: str) -> None:
+        """Let git note the inodes of the mirror in its index; else each `git status` in a copy would read every file."""
+        folder = os.path.dirname(path)
+        if os.path.basename(folder) != ".git":
+            return
+        work_tree = self._files / os.path.dirname(folder)
+        ask_git(
+            work_tree,
+            "update-index",
+            "-q",
+            "--refresh",
+            environ=self._environ,
+            timeout=_GIT_SECONDS,
+        )
+
+
+def copy_file(source: Path, target: Path, info: os.stat_result) -> None:
+    """Copy a regular file or a symbolic link with mode and times, as root with its owner. Raise OSError."""
+    if stat.S_ISLNK(info.st_mode):
+        target.symlink_to(os.readlink(source))
+    else:
+        _copy_content(source, target)
+        os.chmod(target, stat.S_IMODE(info.st_mode))
+    if os.geteuid() == 0:
+        os.chown(target, info.st_uid, info.st_gid, follow_symlinks=False)
+    times = (info.st_atime_ns, info.st_mtime_ns)
+    os.utime(target, ns=times, follow_symlinks=False)
+
+
+def _copy_content(source: Path, target: Path) -> None:
+    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            try:
+                fcntl.ioctl(writing, _CLONE_CONTENT, reading)
+            except OSError:  # the file system cannot share blocks
+                while os.copy_file_range(reading, writing, 1 << 30):
+                    pass
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)

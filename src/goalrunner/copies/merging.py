@@ -1,0 +1,164 @@
+"""The three-way merge of a run's change into what a workspace holds now."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from goalrunner.core.observation import Snapshot
+from goalrunner.snapshots import objects
+from goalrunner.snapshots.git import git_environment, git_program
+from goalrunner.snapshots.objects import Entry
+from goalrunner.snapshots.paths import raw
+from goalrunner.snapshots.store import SnapshotStore
+
+_FILE = "100"
+"""The beginning of the modes of regular files in git's form."""
+_NO_FILE = "0"
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A path that was changed on both sides, and why the changes cannot be combined."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Merge:
+    """The entries that a workspace gets, by path; None removes the path."""
+
+    entries: Mapping[str, Entry | None]
+    conflicts: tuple[Conflict, ...]
+
+
+async def merged(
+    store: SnapshotStore, start: Snapshot, end: Snapshot, now: Snapshot
+) -> Merge:
+    """Merge the change from `start` to `end` into `now`; what `now` has already is left out. Raise WorkspaceError."""
+    changes = await store.changes(start, end)
+    before, after, live = [
+        await store.entries(snapshot) for snapshot in (start, end, now)
+    ]
+    removed = before.keys() - after.keys()
+    stays = live.keys() - removed
+    entries: dict[str, Entry | None] = {}
+    conflicts: list[Conflict] = []
+    for path in sorted(
+        change.path for change in changes if change.kind != "repository"
+    ):
+        was, wanted, there = before.get(path), after.get(path), live.get(path)
+        if there == wanted:
+            continue
+        if there == was:
+            combined = wanted
+            why = _lost(wanted)
+            if wanted is not None and not why:
+                why = _in_the_way(path, stays)
+        else:
+            combined, why = await _combined(store, was, wanted, there)
+        if why:
+            conflicts.append(Conflict(path, why))
+        else:
+            entries[path] = combined
+    return Merge(entries, tuple(conflicts))
+
+
+def _lost(wanted: Entry | None) -> str:
+    if wanted is None or wanted.stored:
+        return ""
+    return "its content is not kept in the snapshots"
+
+
+def _in_the_way(path: str, stays: Collection[str]) -> str:
+    """Return why a file cannot be made: a file has the name of one of its folders, or a folder has its name.
+
+    `stays` are the paths of the workspace that the run did not remove.
+    """
+    for parent in map(str, PurePosixPath(path).parents):
+        if parent in stays:
+            return f"{parent} is a file in the workspace now"
+    if any(other.startswith(f"{path}/") for other in stays):
+        return "a folder has this name in the workspace now"
+    return ""
+
+
+async def _combined(
+    store: SnapshotStore,
+    was: Entry | None,
+    wanted: Entry | None,
+    there: Entry | None,
+) -> tuple[Entry | None, str]:
+    """Return the combination of two different changes of one path, or why there is none."""
+    if was is None:
+        return None, "both the run and you added it, with different content"
+    if there is None:
+        return None, "you removed it, and the run changed it"
+    if wanted is None:
+        return None, "you changed it, and the run removed it"
+    sides = (was, wanted, there)
+    if not all(side.mode.startswith(_FILE) for side in sides):
+        return None, "it is no regular file on one side"
+    if not all(side.stored for side in sides):
+        return None, "its content is not kept in the snapshots"
+    mode = there.mode if was.mode == wanted.mode else wanted.mode
+    if was.blob == wanted.blob:
+        return Entry(mode, there.blob), ""
+    if was.blob == there.blob:
+        return Entry(mode, wanted.blob), ""
+    content = await _merged_text(store, was.blob, wanted.blob, there.blob)
+    if content is None:
+        return None, "the run and you changed the same lines"
+    blob = await asyncio.to_thread(objects.write_blob, store.folder, content)
+    return Entry(mode, blob), ""
+
+
+async def _merged_text(
+    store: SnapshotStore, was: str, wanted: str, there: str
+) -> bytes | None:
+    """Return the merged content of three blobs; None if changes overlap, or one of them is not text."""
+    contents = [
+        await store.git.ask("cat-file", "blob", one) for one in (was, wanted, there)
+    ]
+    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
+        names = ("base", "run", "live")
+        for name, content in zip(names, contents, strict=True):
+            Path(scratch, name).write_bytes(content)
+        git = git_program(store.workspace, os.environ)
+        process = await asyncio.create_subprocess_exec(
+            git,
+            *("merge-file", "--stdout", "--quiet", "live", "base", "run"),
+            cwd=scratch,
+            env=git_environment(os.environ),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        combined, _ = await process.communicate()
+    # The exit code is the number of conflicts, and 255 for a binary file.
+    return combined if process.returncode == 0 else None
+
+
+async def snapshot_with(
+    store: SnapshotStore, now: Snapshot, entries: Mapping[str, Entry | None]
+) -> Snapshot:
+    """Keep a snapshot that equals `now` with other entries, all of them stored. Raise WorkspaceError."""
+    rows = []
+    # Removed paths come first: a folder may replace a file.
+    for path in sorted(entries, key=lambda name: (entries[name] is not None, name)):
+        entry = entries[path]
+        mode, blob = (_NO_FILE, "0" * 40) if entry is None else (entry.mode, entry.blob)
+        rows.append(f"{mode} {blob}\t".encode() + raw(path) + b"\0")
+    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
+        ask = partial(store.git.ask, index=Path(scratch) / "index")
+        await ask("read-tree", f"{now.tree}:content")
+        await ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
+        content = (await ask("write-tree")).decode().strip()
+    tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
+    return objects.keep_snapshot(store.folder, tree, now.repository)

@@ -1,0 +1,79 @@
+"""Hiding the files that a person makes in the live tree while a run works in a copy of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from goalrunner.copies.run_copy import CopyRecord, RunCopy
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.snapshots.patterns import CACHES, Patterns
+
+
+class NewLiveFiles:
+    """The files that show through in folders whose ignored content is shared with the live tree.
+
+    A folder that holds something ignored cannot be frozen as a whole, so a new file of the live tree appears in it. It is
+    removed from the copy: the overlay notes that in its upper layer, and the live file stays.
+    """
+
+    def __init__(self, copy: RunCopy, record: CopyRecord) -> None:
+        self._root = Path(record.root)
+        self._upper = copy.layer(0) / "u"
+        self._base = Path(record.bases[0]) / "tree"
+        self._shared = {path.rstrip("/") for path in record.shared}
+        self._folders = _folders_of(record.shared)
+        self._caches = Patterns(CACHES)
+
+    def hide(self) -> None:
+        """Remove them from the copy. Raise EnvironmentFailed if this process is not in the copy, and OSError."""
+        for path in self.find():
+            self._require_overlay()
+            place = self._root / path
+            if stat.S_ISDIR(place.lstat().st_mode):
+                shutil.rmtree(place)
+            else:
+                place.unlink()
+
+    def find(self) -> Iterator[str]:
+        """Yield their paths, relative to the root of the copy; for a new folder only its own."""
+        for folder in self._folders:
+            try:
+                names = os.listdir(self._root / folder)
+            except FileNotFoundError:
+                continue
+            for name in sorted(names):
+                path = f"{folder}/{name}" if folder else name
+                if not self._is_ours(path):
+                    yield path
+
+    def _is_ours(self, path: str) -> bool:
+        if path in self._shared or self._caches.match(f"{path}/"):
+            return True
+        return any(os.path.lexists(layer / path) for layer in (self._base, self._upper))
+
+    def _require_overlay(self) -> None:
+        """Raise EnvironmentFailed unless the root is the overlay: elsewhere, the person's own files would be removed."""
+        info = self._root.stat()
+        device = f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
+        for line in Path("/proc/self/mountinfo").read_text().splitlines():
+            fields, _, source = line.partition(" - ")
+            if fields.split()[2] == device and source.startswith("overlay "):
+                return
+        raise EnvironmentFailed(
+            f"this process is not in the copy of {self._root}", "start the run again"
+        )
+
+
+def _folders_of(shared: Sequence[str]) -> list[str]:
+    """Return every folder above the shared paths, the root as an empty string first."""
+    folders = set()
+    for path in shared:
+        folder = path.rstrip("/")
+        while folder:
+            folder = os.path.dirname(folder)
+            folders.add(folder)
+    return sorted(folders)

@@ -1,0 +1,178 @@
+"""The copy of one run: its folder, its record, and what keeps it apart from other copies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import psutil
+
+from goalrunner.core.errors import WorkspaceBusy
+from goalrunner.records.removal import remove
+from goalrunner.records.run_folder import RunFolder, read_json, write_json
+
+PORTS = 10
+"""The ports of one copy: GOAL_PORT and the nine after it."""
+_FIRST_PORT = 20_000
+_LAST_PORT = 32_000  # ports from 32768 on are given to outgoing connections on Linux
+
+
+@dataclass(frozen=True)
+class CopyRecord:
+    """What a resumed run needs to enter its copy again."""
+
+    kind: Literal["overlay", "clone"]
+    workspace: str
+    root: str
+    """The folder that is covered, or cloned: the repository of the workspace, else the workspace."""
+    bases: tuple[str, ...]
+    """The folders of the frozen bases, for `root` and for the folder of its repository if that lies elsewhere."""
+    shared: tuple[str, ...] = ()
+    """Ignored paths that are those of the live tree, relative to `root`; a folder ends with a slash."""
+    slot: int | None = None
+    """The number of the copy among those of `root` when it was last entered."""
+
+
+@dataclass(frozen=True)
+class RunCopy:
+    """The folder of a copy in the folder of its run. The paths in it need not exist."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, run: RunFolder) -> RunCopy:
+        """Return the copy of a run, which may have none."""
+        return cls(run.path / "copy")
+
+    @property
+    def exists(self) -> bool:
+        """Whether the run has a copy: its record is written last."""
+        return self._record.is_file()
+
+    @property
+    def store(self) -> Path:
+        """The snapshot store of this copy: its own index and lock, and the objects of the workspace's store."""
+        return self.folder / "store"
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    @property
+    def _record(self) -> Path:
+        return self.folder / "copy.json"
+
+    def read(self) -> CopyRecord:
+        """Return the record. Raise RecordError if it is missing or damaged."""
+        record: CopyRecord = read_json(self._record, CopyRecord)
+        return record
+
+    def write(self, record: CopyRecord) -> None:
+        """Save the record. Raise RecordError."""
+        write_json(self._record, asdict(record))
+
+    def discard(self) -> None:
+        """Remove the copy: first its record, so that a half removed copy is none. Raise OSError."""
+        self._record.unlink()
+        remove(self.folder)
+
+    def layer(self, number: int) -> Path:
+        """Return the folder with the upper layer `u`, the work folder `w`, and the mount points of one overlay."""
+        return self.folder / f"layer-{number}"
+
+    def lock(self) -> int:
+        """Lock the copy and return the handle, which a program started by exec inherits.
+
+        Raise WorkspaceBusy if another process works in the copy.
+        """
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        handle = os.open(
+            self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
+        )
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(handle)
+            run = self.folder.parent.name
+            raise WorkspaceBusy(
+                f"the copy of run {run} is in use by another process",
+                f"goal watch {run} follows it; goal cancel {run} ends it",
+            ) from error
+        os.set_inheritable(handle, True)
+        return handle
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Return whether a folder is on a file system in memory."""
+    partitions = psutil.disk_partitions(all=True)
+    above = [
+        one
+        for one in partitions
+        if Path(os.path.realpath(folder)).is_relative_to(one.mountpoint)
+    ]
+    nearest = max(above, key=lambda one: len(one.mountpoint), default=None)
+    return nearest is not None and nearest.fstype in ("tmpfs", "ramfs")
+
+
+def take_slot(slots: Path, wanted: int | None = None) -> tuple[int, int]:
+    """Return the lowest free number of a copy, from 0, and the handle that holds it while the process lives.
+
+    A resumed copy gets the number it had, if that is free. Raise OSError.
+    """
+    slots.mkdir(mode=0o700, parents=True, exist_ok=True)
+    numbers = [] if wanted is None else [wanted]
+    for number in (*numbers, *range(10_000)):
+        handle = os.open(
+            slots / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
+        )
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            continue
+        os.set_inheritable(handle, True)
+        return number, handle
+    raise OSError(f"all slots in {slots} are in use")
+
+
+def free_ports(slot: int) -> int:
+    """Return the first of ten adjacent TCP ports that are free on the loopback address now; 0 if there are none.
+
+    The search begins at another place for each slot, so that copies that start at once differ.
+    """
+    blocks = range(_FIRST_PORT, _LAST_PORT, PORTS)
+    for offset in range(len(blocks)):
+        first = blocks[(slot + offset) % len(blocks)]
+        if all(_is_free(port) for port in range(first, first + PORTS)):
+            return first
+    return 0
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def copy_environment(
+    copy: RunCopy, record: CopyRecord, slot: int, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment variables of a command in the copy."""
+    run = copy.folder.parent.name
+    name = re.sub(r"[^a-z0-9_-]+", "-", Path(record.workspace).name.lower()).strip("-")
+    return {
+        **environ,
+        "GOAL_SLOT": str(slot),
+        "GOAL_PORT": str(free_ports(slot)),
+        "TMPDIR": str(copy.temporary),
+        "COMPOSE_PROJECT_NAME": f"{name or 'goal'}-{run[:4]}",
+    }

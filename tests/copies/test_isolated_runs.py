@@ -1,0 +1,233 @@
+"""Whole runs in a copy: the person's tree stays as it is, and the verified change is applied to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from goalrunner.checking.overlay import probe
+from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
+from tests.support.workspaces import git, listing, make_repository, write
+
+_AGENT = """\
+sed 's/+/*/' mul.txt > new && cat new > mul.txt && rm new
+git add -A && git -c user.name=a -c user.email=a@x commit -qm agent && git branch agents
+mkdir -p made && echo "$GOAL_SLOT" > made/slot
+"""
+_GOAL = """\
+objective = "mul.txt multiplies"
+validator = "grep -q '2 \\\\* 3' mul.txt && test ! -e broken"
+
+[agent]
+use = "command"
+command = ["sh", "agent.sh"]
+"""
+_FILES = {
+    "mul.txt": "2 + 3\n\n\n\n\nlast\n",
+    "agent.sh": _AGENT,
+    "goal.toml": _GOAL,
+    ".gitignore": "deps/\n",
+}
+
+
+def _goal(
+    *arguments: str, cwd: Path, home: Path, before: tuple[str, ...] = ()
+) -> Ended:
+    done = subprocess.run(
+        [*before, *GOAL, *arguments],
+        cwd=cwd,
+        env=environment(GOAL_HOME=str(home)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def _state(root: Path) -> tuple[object, ...]:
+    """What a person sees of a work tree and its repository."""
+    return (
+        listing(root),
+        git(root, "status", "--porcelain=v2", "--branch"),
+        git(root, "for-each-ref"),
+        git(root, "stash", "list"),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = make_repository(tmp_path / "ws", _FILES)
+    if why := probe(root, tmp_path / "scratch"):
+        pytest.skip(f"no overlay works here: {why}")
+    write(root, {"deps/lib.txt": "live\n", "mine.txt": "not committed\n"})
+    return root
+
+
+_WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-sys_admin")
+
+
+@pytest.mark.parametrize("before", [(), _WITHOUT_RIGHTS], ids=["as-it-is", "no-rights"])
+def test_a_run_in_a_copy_leaves_the_workspace_as_it_is(
+    workspace: Path, home: Path, before: tuple[str, ...]
+) -> None:
+    if before and (os.geteuid() != 0 or not shutil.which("setpriv")):
+        pytest.skip("this user has no rights to drop")
+    state = _state(workspace)
+    ran = _goal("run", "--isolate", cwd=workspace, home=home, before=before)
+    assert ran.code == 0, ran.err + ran.out
+    assert _state(workspace) == state
+    assert "in a copy" in ran.out
+    run = only_run(home).name
+    assert f"goal apply {run}" in ran.out
+    assert str(home) not in Path("/proc/self/mounts").read_text()
+    write(workspace, {"mul.txt": "2 + 3\n\n\n\n\nmy last\n"})
+    applied = _goal("apply", cwd=workspace, home=home)
+    assert applied.code == 0, applied.err
+    assert (workspace / "mul.txt").read_text() == "2 * 3\n\n\n\n\nmy last\n"
+    assert (workspace / "made" / "slot").read_text() == "0\n"
+    assert "agents" not in git(workspace, "branch", "--list")
+    undo = applied.out.split("goal restore ")[1].split()
+    assert _goal("restore", *undo, "--yes", cwd=workspace, home=home).code == 0
+    assert (workspace / "mul.txt").read_text() == "2 + 3\n\n\n\n\nmy last\n"
+
+
+def test_a_conflict_and_a_red_merged_tree_change_nothing(
+    workspace: Path, home: Path
+) -> None:
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    write(workspace, {"mul.txt": "2 - 3\n\n\n\n\nlast\n"})
+    before = _state(workspace)
+    refused = _goal("apply", cwd=workspace, home=home)
+    assert refused.code == 2
+    assert "mul.txt: the run and you changed the same lines" in refused.err
+    assert _state(workspace) == before
+    write(workspace, {"mul.txt": _FILES["mul.txt"], "broken": "x\n"})
+    before = _state(workspace)
+    red = _goal("apply", cwd=workspace, home=home)
+    assert red.code == 2
+    assert "the merged tree is not verified, and nothing was written" in red.err
+    assert _state(workspace) == before
+    assert _goal("apply", "--no-check", cwd=workspace, home=home).code == 0
+    assert (workspace / "mul.txt").read_text().startswith("2 * 3\n")
+
+
+def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
+    started = workspace.parent / "started"
+    script = f"[ -e {started} ] || {{ echo > {started}; sleep 60; }}\n{_AGENT}"
+    write(workspace, {"agent.sh": f"cat deps/lib.txt > seen\n{script}"})
+    process = subprocess.Popen(
+        [*GOAL, "run", "--isolate"],
+        cwd=workspace,
+        env=environment(GOAL_HOME=str(home)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    # What the person does meanwhile is not in the copy.
+    write(workspace, {"mul.txt": "2 - 3\n", "broken": "x\n"})
+    before = _state(workspace)
+    resumed = _goal("resume", cwd=workspace, home=home)
+    assert resumed.code == 0, resumed.err + resumed.out
+    assert outcome_of(home)["status"] == "complete"
+    assert _state(workspace) == before
+
+
+def test_the_work_tree_of_another_repository_is_copied_with_its_repository(
+    workspace: Path, home: Path
+) -> None:
+    tree = workspace.parent / "tree"
+    git(workspace, "worktree", "add", "-q", "-b", "feature", str(tree))
+    refs = git(workspace, "for-each-ref")
+    before = _state(tree)
+    assert _goal("run", "--isolate", cwd=tree, home=home).code == 0
+    assert _state(tree) == before
+    assert git(workspace, "for-each-ref") == refs
+    assert _goal("apply", "--commit", cwd=tree, home=home).code == 0
+    assert "Goal-Run: " in git(tree, "log", "-1", "--format=%B")
+    assert git(tree, "status", "--porcelain") == ""
+
+
+def test_a_folder_without_a_repository_is_copied(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "plain"
+    plain_agent = _AGENT.replace("git ", ": ")
+    write(folder, {**_FILES, "agent.sh": plain_agent})
+    if why := probe(folder, tmp_path / "scratch"):
+        pytest.skip(f"no overlay works here: {why}")
+    before = listing(folder)
+    assert _goal("run", "--isolate", cwd=folder, home=home).code == 0
+    assert listing(folder) == before
+    assert _goal("apply", cwd=folder, home=home).code == 0
+    assert (folder / "mul.txt").read_text().startswith("2 * 3\n")
+
+
+def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
+    workspace: Path, home: Path
+) -> None:
+    gate = workspace.parent / "gate"
+    gate.mkdir()
+    wait = f"echo > {gate}/$$; n=0; while [ $(ls {gate} | wc -l) -lt 3 ] && [ $n -lt 300 ]; do sleep 0.2; n=$((n+1)); done\n"
+    write(workspace, {"agent.sh": wait + _AGENT})
+    git(workspace, "commit", "-qam", "waits")
+    ways = (["run", "--isolate"], ["run", "--isolate"], ["run"])
+    processes = [
+        subprocess.Popen(
+            [*GOAL, *way, "--json"],
+            cwd=workspace,
+            env=environment(GOAL_HOME=str(home)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        for way in ways
+    ]
+    outcomes = [
+        json.loads(process.communicate(timeout=110)[0]) for process in processes
+    ]
+    assert [outcome["status"] for outcome in outcomes] == ["complete"] * 3
+    assert (workspace / "made" / "slot").read_text() == "\n"
+
+
+def test_a_copy_is_discarded(workspace: Path, home: Path) -> None:
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    run = only_run(home)
+    assert _goal("discard", cwd=workspace, home=home).code == 2
+    assert (run / "copy").exists()
+    assert _goal("discard", "--yes", cwd=workspace, home=home).code == 0
+    assert not (run / "copy").exists()
+    assert _goal("apply", cwd=workspace, home=home).code == 0
+    none = _goal("discard", "--yes", cwd=workspace, home=home)
+    assert none.code == 2
+    assert "has no copy" in none.err
+
+
+def test_an_unfinished_rebase_and_a_run_that_is_not_complete_are_refused(
+    workspace: Path, home: Path
+) -> None:
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    (workspace / ".git" / "rebase-merge").mkdir()
+    refused = _goal("apply", cwd=workspace, home=home)
+    assert refused.code == 2
+    assert "a rebase is not finished" in refused.err
+
+
+def test_a_home_inside_of_the_workspace_is_refused(workspace: Path) -> None:
+    refused = _goal("run", "--isolate", cwd=workspace, home=workspace / "runs")
+    assert refused.code == 4
+    assert "set GOAL_HOME to another folder" in refused.err

@@ -1,0 +1,40 @@
+"""Files that a person makes meanwhile are found, and removed only inside of a copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from goalrunner.copies.new_live_files import NewLiveFiles
+from goalrunner.copies.run_copy import CopyRecord, RunCopy
+from goalrunner.core.errors import EnvironmentFailed
+from tests.support.workspaces import write
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> NewLiveFiles:
+    """A merged tree as a plain folder, with its layers beside it."""
+    root, base = tmp_path / "root", tmp_path / "base"
+    copy = RunCopy(tmp_path / "run" / "copy")
+    write(copy.layer(0) / "u" / "src", {"agent.py": "1\n"})
+    write(base / "tree", {"old.py": "1\n", "src/old.py": "1\n"})
+    merged = ("old.py", "mine.txt", "deps/lib.js", "__pycache__/x.pyc", "local/a/b")
+    below = ("old.py", "agent.py", "mine.py", "out/x")
+    write(root, dict.fromkeys([*merged, *(f"src/{name}" for name in below)], "1\n"))
+    record = CopyRecord(
+        "overlay", str(root), str(root), (str(base),), ("deps/", "src/out/")
+    )
+    return NewLiveFiles(copy, record)
+
+
+def test_what_is_in_no_layer_and_not_shared_is_new(found: NewLiveFiles) -> None:
+    assert list(found.find()) == ["local", "mine.txt", "src/mine.py"]
+
+
+def test_outside_of_a_copy_nothing_is_removed(
+    found: NewLiveFiles, tmp_path: Path
+) -> None:
+    with pytest.raises(EnvironmentFailed, match="is not in the copy"):
+        found.hide()
+    assert (tmp_path / "root" / "mine.txt").exists()
