@@ -73,13 +73,11 @@ class CriticConfig(Frozen):
 
     @model_validator(mode="after")
     def _one_kind(self) -> CriticConfig:
-        kinds = ["model"] if self.use or self.model else []
+        is_model = bool(self.use or self.model)
+        kinds = ["model"] if is_model else []
         kinds += [name for name in ("run", "python") if getattr(self, name)]
-        others = [
-            name
-            for name in ("params", "api_base", "api_key_env")
-            if getattr(self, name)
-        ]
+        keys = ("params", "api_base", "api_key_env")
+        of_model = [name for name in keys if getattr(self, name)]
         has_rules = (self.threshold, self.max_refinements) != (_DEFAULT_THRESHOLD, 1)
         if len(kinds) > 1:
             raise InnerError(
@@ -88,15 +86,15 @@ class CriticConfig(Frozen):
                 f"{' or '.join(kinds)}",
                 whole=True,
             )
-        if not kinds and (others or has_rules):
+        if not kinds and (of_model or has_rules):
             message = (
                 'a critic needs model = "provider/model", run = "command" or python = '
                 '"package.module:function"'
             )
             raise InnerError((), message, whole=True)
-        if others and not (self.use or self.model):
+        if of_model and not is_model:
             raise InnerError(
-                (others[0],),
+                (of_model[0],),
                 f"is for a model; the critic is {kinds[0]} = ...; remove it",
                 key=True,
             )
@@ -197,15 +195,18 @@ def critique_of(value: object) -> Critique:
     The answer is a number from 0 to 1, or a mapping or an object with `score` and
     perhaps `feedback`. Raise UnusableCritiqueError for anything else.
     """
-    answer = {"score": value} if isinstance(value, int | float) else value
-    if not isinstance(answer, Mapping):
-        answer = {
-            name: getattr(value, name)
-            for name in ("score", "feedback")
-            if hasattr(value, name)
-        }
+    answer: dict[str, Any] = {}
+    if isinstance(value, int | float):
+        answer["score"] = value
+    elif isinstance(value, Mapping):
+        answer.update(value)
+    else:
+        # An object of the program's own, such as a dataclass.
+        for name in ("score", "feedback"):
+            if hasattr(value, name):
+                answer[name] = getattr(value, name)
     try:
-        valid = _Answer.model_validate(dict(answer))
+        valid = _Answer.model_validate(answer)
     except ValidationError:
         raise UnusableCritiqueError(
             f"the answer is {one_line(repr(value), 80)}; expected {_EXPECTED}"

@@ -59,7 +59,8 @@ class Frozen(BaseModel):
         for model in cls.__mro__:
             if model is not Frozen and issubclass(model, Frozen):
                 for name, text in field_descriptions(model).items():
-                    if name in properties:  # a field that is not written has no schema
+                    # A field that is not written has no schema.
+                    if name in properties:
                         properties[name].setdefault("description", text)
         return described
 
@@ -69,6 +70,7 @@ def field_descriptions(model: type) -> dict[str, str]:
 
     None if its source is not available.
     """
+    # Imported here: only schemas and the documentation need them.
     import ast
     import inspect
     import textwrap
@@ -91,13 +93,12 @@ def field_descriptions(model: type) -> dict[str, str]:
 
 def first_problem(error: ValidationError) -> str:
     """Return the first problem of an invalid record: "label: Field required"."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[
-        0
-    ]
-    place, message = (
-        ".".join(map(str, first["loc"])),
-        first["msg"].removeprefix("Value error, "),
+    # Without the input, which may contain a secret.
+    problems = error.errors(
+        include_url=False, include_context=False, include_input=False
     )
+    place = ".".join(map(str, problems[0]["loc"]))
+    message = problems[0]["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
 
 
@@ -121,9 +122,8 @@ class InnerError(ValueError):
         key: bool = False,
         whole: bool = False,
     ) -> None:
-        super().__init__(
-            reason if whole else f"{'.'.join(map(str, path))} {reason}".lstrip()
-        )
+        name = ".".join(map(str, path))
+        super().__init__(reason if whole else f"{name} {reason}".lstrip())
         self.path = path
         self.reason = reason
         self.key = key or whole
@@ -136,6 +136,7 @@ def from_file(info: ValidationInfo) -> bool:
 
 
 def _writable(text: str) -> str:
+    # Arguments and environment variables of processes cannot hold it.
     if "\0" in text:
         raise ValueError("contains a NUL character; remove it")
     if any("\ud800" <= char <= "\udfff" for char in text):
@@ -150,6 +151,7 @@ def _not_blank(text: str) -> str:
 
 
 def _given(text: str, info: ValidationInfo) -> str:
+    # In Python, an empty text is a way to say "none"; in a file, it is a mistake.
     return _not_blank(text) if text or from_file(info) else text
 
 
@@ -208,6 +210,7 @@ def _inner_folder(path: str) -> str:
 def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Return a compiled regular expression; raise ValueError if it is not valid."""
     try:
+        # Python warns about `[[` and the like, which may get another meaning.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return re.compile(pattern, flags)
@@ -373,11 +376,11 @@ def parse_duration(text: str) -> float | None:
     match = re.fullmatch(_DURATION, text.strip())
     if match is None or not text.strip():
         return None
-    return sum(
-        float(number) * unit
-        for number, unit in zip(match.groups(), _UNITS.values(), strict=True)
-        if number
-    )
+    seconds = 0.0
+    for number, unit in zip(match.groups(), _UNITS.values(), strict=True):
+        if number:
+            seconds += float(number) * unit
+    return seconds
 
 
 def _seconds(value: object, *, least: float | None = None) -> object:
@@ -388,26 +391,23 @@ def _seconds(value: object, *, least: float | None = None) -> object:
     seconds = parse_duration(value) if isinstance(value, str) else value
     if value is None or seconds == math.inf:
         return None
+    shown = toml_value(value)
     if (
         isinstance(seconds, bool)
         or not isinstance(seconds, int | float)
+        # Only NaN differs from itself; `math.isnan` fails for integers beyond floats.
         or seconds != seconds
     ):
         remedy = "write inf without the quotes" if value == "inf" else _NOTATION
-        raise ValueError(f"{toml_value(value)} is not a valid duration; {remedy}")
+        raise ValueError(f"{shown} is not a valid duration; {remedy}")
+    lift = f"{_NOTATION}, or inf to lift the limit"
     if least is not None and seconds < least:
-        raise ValueError(
-            f"{toml_value(value)} is below {least:g}; {_NOTATION}, or inf to lift the "
-            "limit"
-        )
+        raise ValueError(f"{shown} is below {least:g}; {lift}")
     if least is None and seconds <= 0:
-        raise ValueError(
-            f"{toml_value(value)} is not above zero; {_NOTATION}, or inf to lift the "
-            "limit"
-        )
+        raise ValueError(f"{shown} is not above zero; {lift}")
     if seconds > _LONGEST:
         raise ValueError(
-            f"{toml_value(value)} is longer than 30 years; write inf to lift the limit"
+            f"{shown} is longer than 30 years; write inf to lift the limit"
         )
     return float(seconds)
 

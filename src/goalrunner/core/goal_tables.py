@@ -147,10 +147,7 @@ names it."""
 
 
 class ValidatorSpec(Frozen):
-    """A check that the runner runs.
-
-    It is a shell command (`run`) or a callable (`python = "package.module:function"`).
-    """
+    """A check that the runner runs: a shell command (`run`) or a callable (`python`)."""
 
     name: fields.OptionalLine = ""
     """Name in reports; default: made from the command."""
@@ -501,7 +498,7 @@ class WorkspaceConfig(Frozen):
 
 
 class RedactConfig(Frozen):
-    """What is replaced as a secret beside texts of known forms, and what is not."""
+    """Secrets without a known form, and texts that only look like secrets."""
 
     extra: tuple[fields.Secret, ...] = ()
     """$NAME, a variable that holds one, or /pattern/."""
