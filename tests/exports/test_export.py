@@ -232,7 +232,7 @@ def test_a_repository_without_a_commit_has_no_base_for_a_branch(
     )
     assert main(["export", "--branch", "fix"]) == 2
     assert "had no commit when the run began" in capsys.readouterr().err
-    assert main(["show"]) == 0
+    assert main(["resume"]) == 0  # it prints the outcome again
     assert f"keep       goal export {run} --patch\n" in capsys.readouterr().out
 
 
