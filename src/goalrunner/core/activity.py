@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 
+# Two equal commands may run at once; each ends on its own.
 @dataclass(frozen=True, eq=False)
 class CommandStarted:
     """A command has started; `output` is the file that its output goes to."""
@@ -113,5 +114,6 @@ def running(name: str, command: str, output: Path) -> Iterator[Path]:
     report_activity(started)
     try:
         yield output
+    # Also after an error or a cancellation: a live view must not show it for ever.
     finally:
         report_activity(CommandEnded(started))

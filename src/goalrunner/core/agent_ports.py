@@ -326,6 +326,7 @@ class Approver(Protocol):
     async def answer(self, question: str) -> QuestionReply | None: ...
 
 
+# An observer is a view: its faults must not end a run that costs money.
 class Observer(Protocol):
     """Observes a run. An observer that raises is removed, and the run goes on."""
 

@@ -27,6 +27,7 @@ def rule_for(
     Empty if none does. A pattern is compared with the commands that a line names. A
     line that is not understood needs approval.
     """
+    # Of a critical goal, a person sees every action.
     if risk == "critical":
         return 'risk_class = "critical"'
     if kind in approvals.require:

@@ -50,6 +50,7 @@ def shortfalls(state: RunState) -> Iterator[Shortfall]:
             continue
         if budget.used >= budget.limit:
             yield Shortfall(budget.name, f"{budget.words} are spent")
+        # Fails closed: what cannot be counted may have spent the budget.
         if budget.is_unknown and budget.name not in state.plan.unenforced:
             words = (
                 f"the usage of a call of {agent} or the judge is unknown (a turn was "

@@ -144,6 +144,7 @@ class CritiqueStarted(Frozen):
     """The critic is about to score the round."""
 
     type: Literal["critique_started"] = "critique_started"
+    # No field: it is the same in all events, and the log does not repeat it.
     account: ClassVar[Literal["critic"]] = "critic"
     round: int = Field(ge=1)
 

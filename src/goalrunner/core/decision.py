@@ -146,6 +146,7 @@ def proven(state: RunState) -> bool:
         return bool(plan.validators) and verdict.source == "validators"
     if state.phase is not Phase.JUDGED or verdict.source != "judge":
         return False
+    # A verdict without criteria cites nothing that the runner could check.
     if verdict.score < plan.minimum_score or not verdict.criteria:
         return False
     return all(item.satisfied and item.evidence for item in verdict.criteria)
@@ -161,6 +162,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
             )
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
+        # What the agent has done so far may be enough, so it is checked once.
         case _ if state.limit is not None:
             return _last_check(state, state.limit)
         case _ if state.failure is not None:
@@ -175,10 +177,12 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
             return _after_baseline(state, state.baseline)
         case Phase.WORKING | Phase.BASELINED:
             return _unless_spent(state, _again(state))
+        # The critic comes before the checks: it may ask for more work.
         case Phase.WORKED if _is_open(state) and state.critique is None:
             return ScoreRound(state.round)
         case Phase.WORKED if _is_open(state) and (refinement := _refinement(state)):
             return refinement
+        # Validators come before the judge: they cost no model call.
         case Phase.WORKED if state.plan.validators:
             return Validate(state.round)
         case Phase.WORKED:

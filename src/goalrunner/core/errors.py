@@ -51,6 +51,7 @@ class GoalError(Exception):
     """
 
     exit_code: ExitCode = ExitCode.FAILED
+    # A text, because the module of StopReason imports this one.
     stop_reason: str = "internal_error"
     """The stop reason of a run that it ends."""
 
@@ -123,6 +124,7 @@ class RecordError(GoalError):
     it ended, if known; None outside of a run.
     """
 
+    # Any, because the module of GoalOutcome imports this one.
     outcome: Any = None
 
 
@@ -212,6 +214,7 @@ class ApprovalDenied(GoalError):
         self.reply = reply or message
 
 
+# No GoalError: it ends a turn, and the run goes on with what the agent has done.
 class TurnCut(Exception):
     """The agent's turn was ended before it was over, but not the run.
 
@@ -298,6 +301,7 @@ RESUMED_THERE = "resume the run in the program that started it"
 RESETS = "the limit resets at"
 """The beginning of the line of a message that names the time."""
 
+# In this module, because reports and the rules of budgets name the same options.
 LIMIT_OPTIONS = {
     "max_iterations": "--max-iterations",
     "timeout": "--timeout",

@@ -14,6 +14,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from goalrunner.core.agent_preset import BudgetName
+
+# The events of the critic stand beside its rules, and are read from here as all others.
 from goalrunner.core.critic import CriticRule as CriticRule
 from goalrunner.core.critic import Critique as Critique
 from goalrunner.core.critic import CritiqueFinished as CritiqueFinished
@@ -878,6 +880,7 @@ class MemoryPromoted(Frozen):
     """The observation or event that it rests on."""
 
 
+# Every field that is added has a default, so that older logs can be read.
 SCHEMA_VERSION = "1.8"
 """The version of the log. Readers refuse another major number."""
 

@@ -169,6 +169,7 @@ def evidence_of(
 
     The state is None for an empty log; the table is that of its last verdict.
     """
+    # In one pass, because a log may be large.
     index, state = EvidenceIndex(), None
     for record in records:
         state = apply(state, record)

@@ -138,6 +138,7 @@ def _agent_name(name: str) -> str:
     return name
 
 
+# These words give only a warning: they cannot show whether an objective can be checked.
 _ACTIVITY = re.compile(
     r"(?:please )?(work(?:ing)? on|look (?:in)?(?:to|at)|improve|enhance"
     r"|help(?: (?:me|us))?(?: with)?|investigate|explore|research|continue"
@@ -247,6 +248,7 @@ class Goal(Frozen):
     agents: dict[_AgentName, Preset] = Field({})
     """Presets of the user's own, by name."""
 
+    # Type checkers know only the fields, not the short forms.
     if TYPE_CHECKING:
 
         def __init__(self, **fields: Any) -> None:

@@ -147,7 +147,7 @@ names it."""
 
 
 class ValidatorSpec(Frozen):
-    """A check that the runner runs: a shell command (`run`) or a callable (`python`)."""
+    """A check that the runner runs: a shell command or a Python callable."""
 
     name: fields.OptionalLine = ""
     """Name in reports; default: made from the command."""

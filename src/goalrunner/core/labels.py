@@ -60,6 +60,7 @@ class Explanation(NamedTuple):
     """What the label names, for the documentation: "PATHS"."""
 
 
+# One table for reports, documentation and the page of a run, so that all say the same.
 EXPLANATIONS = {
     Label.CHECKS_CHANGED: Explanation(
         "The result rests on the agent's version of these checks, which the goal "

@@ -183,6 +183,7 @@ EXIT_CODES = {
     GoalStatus.COMPLETE: ExitCode.COMPLETE,
     GoalStatus.CAPPED: ExitCode.CAPPED,
     GoalStatus.BLOCKED: ExitCode.BLOCKED,
+    # For a cancellation by the calling program, which sends no signal.
     GoalStatus.CANCELLED: ExitCode.INTERRUPTED,
 }
 """The exit code of each status; others have 4. A run that a signal cancelled has 128 +

@@ -109,6 +109,7 @@ class ChecksReviewRequest:
     """How often the judge was asked for a review before."""
 
 
+# It returns events, so that what the log holds and what the run uses are the same.
 class Judge(Protocol):
     """Audits a run; each call is fresh, without memory.
 

@@ -40,6 +40,7 @@ from goalrunner.core.outcome import (
 from goalrunner.core.outcome import MemoryStop as MemoryStop
 from goalrunner.core.verdict import GoalVerdict, UnreadAnswer, ValidatorResult
 
+# The state is held in memory and written into reports, so it must stay small.
 KEPT = 100
 """Maximum number of references and of attempts in a state; the log contains all of
 them."""
@@ -344,6 +345,7 @@ class RunState(Frozen):
 
     def replace(self, **changes: Any) -> RunState:
         """Return the state with other fields."""
+        # Without validation: the values come from validated events, and a run has many.
         return self.model_copy(update=changes)
 
     def with_memory(self, **changes: Any) -> RunState:

@@ -222,7 +222,8 @@ class RunSummary:
 
         A baseline that ends the run is its first iteration, but no round.
         """
-        return 0 if self.round == 0 and self.iterations == 1 else self.iterations
+        decided_by_baseline = self.round == 0 and self.iterations == 1
+        return 0 if decided_by_baseline else self.iterations
 
     @property
     def process_exit_code(self) -> int:

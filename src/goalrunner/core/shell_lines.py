@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+# A line may be written by an agent that wants to confuse its reader: what is not
+# clearly understood is an error, and possessive quantifiers (`*+`, `++`) keep the time
+# linear.
 _LONGEST, _MOST = 100_000, 1_000
 """The most characters and commands of a line that is read."""
 _VARIABLE = (

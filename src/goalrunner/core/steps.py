@@ -45,6 +45,7 @@ def with_step_done(state: RunState, evidence: str = "") -> RunState:
     current = state.memory.current_step
     if current is None:
         return state
+    # A step of the plan needs evidence of its own; what ended is the agent's turn.
     step = current if is_runner_step(current) else f"round-{state.round}"
     shown_by = evidence or state.seen or f"e{state.memory.version + 1}"
     return _with_completed(with_step(state, None), {step: shown_by})

@@ -68,6 +68,7 @@ def shown_arguments(tool: str, arguments: Any, command: str | None) -> str:
     """
     if command is not None:
         return command
+    # Of a file tool, the path is what a person recognises.
     if isinstance(arguments, dict):
         keys = {key for key, value in arguments.items() if isinstance(value, str)}
         path = next((arguments[key] for key in PATH_ARGUMENTS if key in keys), None)

@@ -35,6 +35,7 @@ class Runner:
 PYTEST_USAGE, PYTEST_NO_TESTS = 4, 5
 """pytest's exit codes for a usage error, and if no test was selected."""
 
+# With an `idle` option, a runner passes and proves nothing: the call counts as no test.
 PYTEST = Runner(
     name="pytest",
     programs="pytest py.test",
@@ -139,6 +140,7 @@ _JAVASCRIPT = (
     "babel.config.*",
     ".npmrc",
 )
+# A change of one of these can make a red check green, so they count as checks.
 CONFIGURATION: dict[str, tuple[str, ...]] = {
     "pytest": ("conftest.py", ".coveragerc", "tox.ini"),
     "coverage": (".coveragerc",),
@@ -220,6 +222,7 @@ CHECKERS = frozenset(
 LEAVE_OUT_IGNORED = frozenset({"ruff", "black", "prettier", "biome", "rg"})
 """Checkers that leave out what git ignores, so that .gitignore configures them."""
 
+# The lock file says which of them a project uses.
 PACKAGE_MANAGERS = {
     "pnpm": "pnpm-lock.yaml",
     "yarn": "yarn.lock",
@@ -291,6 +294,7 @@ class Wrapper:
     """Whether it starts the Python module that its option -m names."""
 
 
+# Options with a value have to be known: the value would be read as the command.
 _UV = """
     -p --python --with --with-editable --with-requirements --extra --no-extra --group
     --no-group --only-group --package --project --directory --env-file --index
@@ -361,6 +365,8 @@ WRAPPERS: dict[str, Wrapper] = {
     "yarn": Wrapper("-C --dir -F --filter --cwd", behind="exec,dlx"),
 }
 
+# A line with one of these is not understood: rules about commands then require
+# approval.
 UNREAD_WRAPPERS = frozenset(
     """
     alias caffeinate chroot chrt doas eval fakeroot ionice ltrace nsenter numactl

@@ -41,6 +41,7 @@ class ValidationOutcome(Frozen):
     evidence: tuple[str, ...] = ()
     """What it looked at: ("order:O-104",)."""
 
+    # The arguments are positional as well, as in Strands' GoalLoop.
     def __init__(
         self, /, passed: bool, feedback: str | None = None, evidence: Sequence[str] = ()
     ) -> None:
@@ -208,6 +209,7 @@ class Citation(Frozen):
         """The observation's id, as far as the judge wrote one."""
         return identifier_of(self.observation)
 
+    # Both at once would leave open which of them the runner has to find.
     @model_validator(mode="after")
     def _one_of_both(self) -> Citation:
         if (self.quote is None) == (self.fact is None):

@@ -130,6 +130,7 @@ def _end_after(state: RunState, failure: Failure) -> RunEnded:
 
 def _wait_after(failure: Failure) -> Wait | None:
     """Return the wait for a failure to pass; None if it does not pass by itself."""
+    # A wrong key or a missing program needs a person, or another agent.
     if failure.kind == "permanent":
         return None
     failed_at, number = datetime.fromisoformat(failure.at), failure.number

@@ -20,6 +20,7 @@ def checks_reviewed(state: RunState, event: events.ChecksReviewed) -> RunState:
     state = with_step_done(without_failures(state, "judge"))
     state = state.replace(reviews=(*state.reviews, event)[-KEPT:], awaiting=None)
     changed = state.changed_checks
+    # A review of other versions decides nothing here; an undecided one asks a person.
     if changed is None or event.key != changed.key or event.decision == "undecided":
         return state
     if event.decision == "accepted":

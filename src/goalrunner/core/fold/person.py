@@ -70,6 +70,7 @@ def approval_recorded(
         approval_refs=references,
         stop_reason="blocked" if _blocks(state, event, before) else None,
     )
+    # Two people may decide at once, each at a terminal of their own.
     if before is None or before.decision is not None:
         return state
     state = state.with_approvals(

@@ -41,6 +41,7 @@ def with_round_counted(
     if state.round == 0 and not passed:
         return state
     number, earlier = state.iterations + 1, state.attempts
+    # A check is made again after a person's decision, or a change of the workspace.
     if state.counted == state.round:
         number, earlier = state.iterations, state.attempts[:-1]
     attempt = GoalAttempt(attempt=number, passed=passed, feedback=feedback, score=score)

@@ -36,6 +36,7 @@ def round_started(state: RunState, event: events.RoundStarted) -> RunState:
 
 
 def refinement_started(state: RunState, event: events.RefinementStarted) -> RunState:
+    # The round stays the same: its results are those of the turn after this prompt.
     begun = before_prompt(with_step(state, f"round-{event.round}"))
     return begun.replace(phase=Phase.WORKING, refinements=event.number)
 
