@@ -24,22 +24,32 @@ class KeptResult(ValidatorResult):
 
 
 class BaseResults:
-    """The validators' results at the baseline, by name. A resumed run reads them from the file `path`."""
+    """The validators' results at the baseline, by name.
+
+    A resumed run reads them from the file `path`.
+    """
 
     def __init__(self, path: Path | None, redact: Callable[[str], str] = str) -> None:
-        """`redact` replaces secrets in what is written. Raise RecordError if the file is damaged."""
+        """`redact` replaces secrets in what is written.
+
+        Raise RecordError if the file is damaged.
+        """
         self._path = path
         self._redact = redact
-        self.results: dict[str, ValidatorResult] = {
-            **((path and read_json(path, dict[str, KeptResult])) or {})
-        }
+        self.results: dict[str, ValidatorResult] = {}
+        if path is not None:
+            self.results.update(read_json(path, dict[str, KeptResult]) or {})
 
     def keep(self, results: Iterable[ValidatorResult]) -> None:
-        """Take these as the results of the baseline. Raise RecordError if they cannot be written."""
+        """Take these as the results of the baseline.
+
+        Raise RecordError if they cannot be written.
+        """
         self.results = {result.name: result for result in results}
-        written = {}
-        for name, result in self.results.items():
-            kept = KeptResult.of(result, self._redact)
-            written[name] = kept.model_dump(mode="json")
-        if self._path is not None:
-            write_json(self._path, written)
+        if self._path is None:
+            return
+        written = {
+            name: KeptResult.of(result, self._redact).model_dump(mode="json")
+            for name, result in self.results.items()
+        }
+        write_json(self._path, written)

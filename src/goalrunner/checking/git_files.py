@@ -150,9 +150,9 @@ class GitSettings:
         return _Differences(originals, new)
 
     def above(self) -> list[Path]:
-        """Return what differs of checks outside of the workspace and configuration above.
+        """Return the checks and the configuration outside that differ, sorted.
 
-        The paths are sorted.
+        The checks lie outside of the workspace, the configuration lies above it.
         """
         return self._above(self._differences().paths)
 

@@ -118,8 +118,8 @@ class Classifier:
     """A classification of what `git ls-files --others --ignored --directory` named.
 
     What matches a pattern of `dependencies` is dependencies. Other folders are entered;
-    `home` is left out. The folders in `start_marks`, those of the start of the run, have
-    the class that they had then.
+    `home` is left out. The folders in `start_marks` have the class that they had at the
+    start of the run.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""A namespace with overlay mounts and processes of its own, kept by a holder process, and a launcher into it."""
+"""A namespace with overlay mounts and processes of its own.
+
+A holder process keeps it; a launcher starts commands in it.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +38,11 @@ _PATIENCE = 30.0
 _GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL."""
 _PARTING = 0.05
-"""Seconds for processes that are about to end by themselves when their command ends."""
+"""Seconds for processes that end by themselves when their command ends."""
 _NO_FOLDER = 125
 """Exit code of `env` if the working folder cannot be entered."""
+_CAP_SYS_ADMIN = 21
+"""The number of the capability to mount."""
 _HOLD = """\
 trap '' HUP INT QUIT TERM PIPE
 echo ready
@@ -45,49 +50,59 @@ exec >/dev/null 2>&1
 while "$1"; [ $? -gt 128 ]; do :; done
 exit 0
 """
-"""The first process of the namespace: a shell reaps every child while it waits for one. It ends when stdin is closed.
+"""The first process of the namespace, a shell that ends when stdin is closed.
 
-`$1` is `cat`; one that a check has killed is started again.
+It reaps every child while it waits for one. `$1` is `cat`; one that a check has killed
+is started again.
 """
 _ALLOW = "on Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 
 
 def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, str]:
-    """Return the programs that make a namespace, outside of `roots`. Raise EnvironmentFailed if one is missing."""
+    """Return the programs that make a namespace, outside of `roots`.
+
+    Raise EnvironmentFailed if one is missing.
+    """
     if sys.platform != "linux":
         raise EnvironmentFailed("overlays need Linux")
     path = {"PATH": f"{environ.get('PATH', os.defpath)}:{SYSTEM_PATH}"}
-    found = {}
+    tools: dict[str, str] = {}
     for name in ("unshare", "nsenter", "mount", "umount", "cat", "env"):
         program = program_outside(name, path, roots)
         if program is None:
             raise EnvironmentFailed(
                 f"{name} is not installed", "install util-linux and coreutils"
             )
-        found[name] = str(program)
-    return found
+        tools[name] = str(program)
+    return tools
 
 
 def is_privileged() -> bool:
-    """Return whether this process is root and may mount, so that no user namespace is needed."""
-    found = re.search(
-        r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE
-    )
-    # 21 is CAP_SYS_ADMIN.
-    return os.geteuid() == 0 and found is not None and bool(int(found[1], 16) >> 21 & 1)
+    """Return whether this process is root and may mount.
+
+    Then no user namespace is needed. In a container, root often may not mount.
+    """
+    status = Path("/proc/self/status").read_text()
+    match = re.search(r"^CapEff:\s*(\w+)", status, re.MULTILINE)
+    if os.geteuid() != 0 or match is None:
+        return False
+    return bool(int(match[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def mount_points() -> list[Path]:
     """Return every mount point."""
-    return [Path(one.mountpoint) for one in psutil.disk_partitions(all=True)]
+    partitions = psutil.disk_partitions(all=True)
+    return [Path(partition.mountpoint) for partition in partitions]
 
 
 class OverlayMount(NamedTuple):
-    """One overlay. `folder` has the upper layer `u`, the work folder `w`, the layer `p`, and empty `l` and `s`."""
+    """One overlay."""
 
     root: Path
     """The folder that it covers, and its lowest layer."""
     folder: Path
+    """It has the upper layer `u`, the work folder `w`, the layer `p`, and empty folders
+    `l` and `s`."""
     between: Path | None = None
     """A layer above `p`, if there is one."""
 
@@ -95,8 +110,8 @@ class OverlayMount(NamedTuple):
 class Namespace:
     """A mount namespace and a process namespace.
 
-    A holder process keeps the namespaces. It reads a pipe of this process, so it ends with this process even on
-    SIGKILL, and with it every process of the namespace.
+    A holder process keeps the namespaces. It reads a pipe of this process, so it ends
+    with this process even on SIGKILL, and with it every process of the namespace.
     """
 
     def __init__(
@@ -104,9 +119,10 @@ class Namespace:
     ) -> None:
         self._mounts = mounts
         self._tools = tools
-        self.own_words = os.fsencode(f"{tools['env']}: ")
+        self.env_prefix = os.fsencode(f"{tools['env']}: ")
         """Prefix of the messages of `env` itself."""
-        self._users = not is_privileged()
+        self._needs_users = not is_privileged()
+        """Whether a user namespace is needed."""
         self._holder: subprocess.Popen[bytes] | None = None
         self.running = 0
         """The number of commands that run."""
@@ -114,9 +130,11 @@ class Namespace:
         """The process id of the first process in the namespace."""
 
     def open(self) -> None:
-        """Start the holder and mount. Raise EnvironmentFailed if that is not possible here."""
+        """Start the holder and mount. Raise EnvironmentFailed if that fails."""
         environ = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
-        environ |= {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+        # With it, a later command ends the processes of a runner that was killed.
+        if VARIABLE in os.environ:
+            environ[VARIABLE] = os.environ[VARIABLE]
         with starting:
             self._holder = holder = subprocess.Popen(
                 self._command(),
@@ -129,53 +147,44 @@ class Namespace:
                 process_group=0,
             )
         printed = _read_until_ready(holder)
-        if printed.endswith(_READY) and (first := processes.children(holder.pid)):
-            self.first = first[0]
+        children = processes.children(holder.pid) if printed.endswith(_READY) else []
+        if children:
+            self.first = children[0]
             return
         holder.kill()
         self.close()
-        message = (
-            printed.decode(errors="replace").strip() or "the namespace ended at once"
-        )
-        lines = [
-            line.strip()
-            for line in message.splitlines()
-            if "dmesg(1)" not in line and "--help" not in line
-        ]
-        if lines and lines[-1].startswith("unshare:"):
-            why = f"namespaces are not permitted here ({lines[-1].removeprefix('unshare:').strip()})"
-            raise EnvironmentFailed(why, _ALLOW)
-        raise EnvironmentFailed(
-            f"the overlay could not be mounted ({lines[-1] if lines else message})"
-        )
+        raise _not_opened(printed.decode(errors="replace").strip())
 
     def close(self) -> None:
-        """End every process of the namespace. Raise EnvironmentFailed if one cannot be ended."""
+        """End every process of the namespace.
+
+        Raise EnvironmentFailed if one cannot be ended.
+        """
         holder, self._holder = self._holder, None
         if holder is None:
             return
         for stream in (holder.stdin, holder.stdout):
             if stream is not None:
-                with contextlib.suppress(
-                    OSError
-                ):  # it is closed all the same, and the processes have to be waited for
+                # After an error it is closed nevertheless, and the processes have to be
+                # waited for.
+                with contextlib.suppress(OSError):
                     stream.close()
         try:
             holder.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             holder.kill()
             holder.wait()
-            why, hint = (
+            raise EnvironmentFailed(
                 "a process of a check cannot be ended",
                 "see `ps`; it may wait for a disk",
-            )
-            raise EnvironmentFailed(why, hint) from None
+            ) from None
 
     @property
     def alive(self) -> bool:
-        """Return whether the first process runs. A process that is ending has no executable any more."""
+        """Return whether the first process runs."""
         if self._holder is None or self._holder.poll() is not None:
             return False
+        # A process that is ending has no executable any more.
         try:
             return bool(os.readlink(f"/proc/{self.first}/exe"))
         except OSError:
@@ -183,119 +192,130 @@ class Namespace:
 
     def entering(self, argv: Sequence[str], folder: Path) -> list[str]:
         """Return the command line that runs `argv` in a folder of the namespace."""
-        words = [
+        enter = [
             self._tools["nsenter"],
             "--target",
             str(self.first),
             "--mount",
             "--pid",
         ]
-        words += ["--user", "--preserve-credentials"] if self._users else []
-        # `env` enters the folder inside of the namespace, where its links may have other targets.
-        return [
-            *words,
-            "--",
-            self._tools["env"],
-            f"--chdir={folder}",
-            "--",
-            *map(self._reachable, argv),
-        ]
+        if self._needs_users:
+            enter += ["--user", "--preserve-credentials"]
+        # `env` enters the folder inside of the namespace, where its links may have
+        # other targets.
+        change_folder = [self._tools["env"], f"--chdir={folder}"]
+        return [*enter, "--", *change_folder, "--", *map(self._reachable, argv)]
 
     def _reachable(self, word: str) -> str:
-        """Return a copy of an open file that this process offers in /proc: another /proc is mounted inside.
+        """Return a copy of an open file that this process offers in /proc.
 
-        The sandbox names its filter of system calls in this way.
+        Another /proc is mounted inside. The sandbox names its filter of system calls in
+        this way.
         """
         if not word.startswith(f"/proc/{os.getpid()}/fd/"):
             return word
-        sink, copy = tempfile.mkstemp(dir=self._mounts[0].folder)
-        with open(word, "rb") as file, open(sink, "wb") as target:
-            shutil.copyfileobj(file, target)
+        handle, copy = tempfile.mkstemp(dir=self._mounts[0].folder)
+        with open(word, "rb") as source, open(handle, "wb") as target:
+            shutil.copyfileobj(source, target)
         return copy
 
     async def end_rest(self) -> None:
         """End the processes that commands left behind, unless another command runs."""
-        for signal, seconds in ((None, _PARTING), (SIGTERM, _GRACE), (SIGKILL, _GRACE)):
-            for one in self._left() if signal else ():
-                processes.send_signal(one.pid, signal or SIGKILL)
-            deadline = time.monotonic() + seconds
-            while (left := self._left()) and time.monotonic() < deadline:  # noqa: ASYNC110 - no event tells it
-                await asyncio.sleep(0.002)
-            if not left:
+        if await self._has_no_rest(_PARTING):
+            return
+        for signal in (SIGTERM, SIGKILL):
+            for process in self._rest():
+                processes.send_signal(process.pid, signal)
+            if await self._has_no_rest(_GRACE):
                 return
 
-    def _left(self) -> list[processes.Process]:
+    async def _has_no_rest(self, seconds: float) -> bool:
+        """Wait until no process is left; return False if one is left at the end."""
+        deadline = time.monotonic() + seconds
+        # No event tells that a process of another parent has ended.
+        while self._rest():
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(0.002)
+        return True
+
+    def _rest(self) -> list[processes.Process]:
+        """Return the processes that commands left behind."""
         if self._holder is None or self.running:
             return []
-        found = processes.family([self.first]).values()
-        return [one for one in found if one.living and one.session != os.getsid(0)]
+        family = processes.family([self.first]).values()
+        session = os.getsid(0)
+        return [
+            process
+            for process in family
+            if process.living and process.session != session
+        ]
 
     def _command(self) -> list[str]:
-        unshare, cat = self._tools["unshare"], self._tools["cat"]
+        """Return the command line of the holder."""
+        unshare = self._tools["unshare"]
+        hold = ["hold", self._tools["cat"]]
+        own_mounts = ["--mount", "--propagation", "private"]
         own_processes = ["--pid", "--fork", "--kill-child", "--mount-proc"]
-        mount, umount = self._tools["mount"], self._tools["umount"]
-        # The lower layers are bound first: a mount covers what lies below it, and a path may have a meaning in the options.
-        binds = [(one.root, one.folder / "l") for one in self._mounts]
-        binds += [
-            (one.between, one.folder / "s")
-            for one in self._mounts
-            if one.between is not None
-        ]
-        lines = [
-            [mount, "-i", "--bind", str(source), str(target)]
-            for source, target in binds
-        ]
-        for one in self._mounts:
-            layers = "p:l" if one.between is None else "s:p:l"
-            options = f"lowerdir={layers},upperdir=u,workdir=w,userxattr"
-            lines.append(["cd", str(one.folder)])
-            lines.append(
-                [mount, "-i", "-t", "overlay", "-o", options, "overlay", str(one.root)]
-            )
-        lines += [["cd", "/"], *([umount, "-i", str(target)] for _, target in binds)]
-        mounting = "\n".join(["set -e", *map(shlex.join, lines)])
-        private = ["--mount", "--propagation", "private"]
-        if not self._users:
-            return [
-                unshare,
-                *private,
-                *own_processes,
-                SHELL,
-                "-c",
-                f"{mounting}\n{_HOLD}",
-                "hold",
-                cat,
-            ]
-        # The second user namespace has the caller's ids. nsenter can only enter a mount namespace that belongs to it.
+        script = self._mount_script()
+        if not self._needs_users:
+            run = [SHELL, "-c", f"{script}\n{_HOLD}", *hold]
+            return [unshare, *own_mounts, *own_processes, *run]
+        # The second user namespace has the caller's ids. nsenter can only enter a mount
+        # namespace that belongs to it.
         ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
-        second = shlex.join(
-            [
-                unshare,
-                "--user",
-                *ids,
-                "--mount",
-                *own_processes,
-                SHELL,
-                "-c",
-                _HOLD,
-                "hold",
-                cat,
-            ]
-        )
-        return [
-            unshare,
-            "--user",
-            "--map-root-user",
-            *private,
-            SHELL,
-            "-c",
-            f"{mounting}\nexec {second}",
+        second_namespace = [unshare, "--user", *ids, "--mount", *own_processes]
+        second = shlex.join([*second_namespace, SHELL, "-c", _HOLD, *hold])
+        first_namespace = [unshare, "--user", "--map-root-user", *own_mounts]
+        return [*first_namespace, SHELL, "-c", f"{script}\nexec {second}"]
+
+    def _mount_script(self) -> str:
+        """Return the lines of a shell that mount the overlays."""
+        mount = [self._tools["mount"], "-i"]
+        # The lower layers are bound first: a mount covers what lies below it, and a
+        # path may have a meaning in the options.
+        binds = [(overlay.root, overlay.folder / "l") for overlay in self._mounts]
+        for overlay in self._mounts:
+            if overlay.between is not None:
+                binds.append((overlay.between, overlay.folder / "s"))
+        lines = [
+            [*mount, "--bind", str(source), str(target)] for source, target in binds
         ]
+        for overlay in self._mounts:
+            layers = "p:l" if overlay.between is None else "s:p:l"
+            options = f"lowerdir={layers},upperdir=u,workdir=w,userxattr"
+            root = str(overlay.root)
+            lines.append(["cd", str(overlay.folder)])
+            lines.append([*mount, "-t", "overlay", "-o", options, "overlay", root])
+        # A mounted overlay keeps its layers, so the binds are not needed any more.
+        lines.append(["cd", "/"])
+        for _, target in binds:
+            lines.append([self._tools["umount"], "-i", str(target)])
+        return "\n".join(["set -e", *map(shlex.join, lines)])
+
+
+def _not_opened(message: str) -> EnvironmentFailed:
+    """Return the error for what the holder printed before it ended."""
+    lines = [
+        line.strip()
+        for line in message.splitlines()
+        if "dmesg(1)" not in line and "--help" not in line
+    ]
+    reason = lines[-1] if lines else message or "the namespace ended at once"
+    if reason.startswith("unshare:"):
+        reason = reason.removeprefix("unshare:").strip()
+        return EnvironmentFailed(
+            f"namespaces are not permitted here ({reason})", _ALLOW
+        )
+    return EnvironmentFailed(f"the overlay could not be mounted ({reason})")
 
 
 @dataclass(frozen=True)
 class NamespaceLauncher:
-    """The port `Launcher` in a namespace. When its last command returns, the processes that are left are ended."""
+    """The port `Launcher` in a namespace.
+
+    When its last command returns, the processes that are left are ended.
+    """
 
     inner: Launcher
     namespace: Namespace
@@ -303,18 +323,21 @@ class NamespaceLauncher:
     async def launch(
         self, argv: Sequence[str], **options: Unpack[LaunchOptions]
     ) -> Completion:
-        """See `goalrunner.core.ports.Launcher`. Raise EnvironmentFailed if the namespace is gone."""
+        """See `goalrunner.core.ports.Launcher`.
+
+        Raise EnvironmentFailed if the namespace is gone.
+        """
         cwd = options["cwd"]
-        if not cwd.is_dir():  # it may exist inside alone; then PWD is set by `env`
+        # It may exist in the namespace alone; then `env` sets PWD.
+        if not cwd.is_dir():
             options["cwd"] = Path("/")
             options["env"] = {
                 name: value for name, value in options["env"].items() if name != "PWD"
             }
+        command = self.namespace.entering(argv, cwd.absolute())
         self.namespace.running += 1
         try:
-            done = await self.inner.launch(
-                self.namespace.entering(argv, cwd.absolute()), **options
-            )
+            completion = await self.inner.launch(command, **options)
         finally:
             self.namespace.running -= 1
         await self.namespace.end_rest()
@@ -322,38 +345,45 @@ class NamespaceLauncher:
             raise EnvironmentFailed(
                 "the check environment ended while a check ran", "start the run again"
             )
-        return self._never_ran(done, options.get("errors") or options["output"])
+        printed = options.get("errors") or options["output"]
+        return self._with_start_error(completion, printed)
 
-    def _never_ran(self, done: Completion, printed: Path) -> Completion:
-        """Return the completion with the message of `env` as its error if the command could not be started."""
-        if done.exit_code not in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND):
-            return done
-        words = self.namespace.own_words
+    def _with_start_error(self, completion: Completion, printed: Path) -> Completion:
+        """Return the completion, with the message of `env` as its error.
+
+        It has one if the command could not be started. `printed` is the file with it.
+        """
+        if completion.exit_code not in (_NO_FOLDER, NOT_EXECUTABLE, NOT_FOUND):
+            return completion
         with printed.open("rb") as file:
             line = file.readline()
-        if not line.startswith(words):
-            return done
+        # A command itself may have one of these exit codes.
+        if not line.startswith(self.namespace.env_prefix):
+            return completion
         os.truncate(printed, 0)
-        why = line.removeprefix(words).decode(errors="replace").strip()
+        message = line.removeprefix(self.namespace.env_prefix)
+        is_missing = completion.exit_code == NOT_FOUND
         return replace(
-            done,
-            exit_code=NOT_FOUND if done.exit_code == NOT_FOUND else NOT_EXECUTABLE,
-            error=why,
+            completion,
+            exit_code=NOT_FOUND if is_missing else NOT_EXECUTABLE,
+            error=message.decode(errors="replace").strip(),
         )
 
 
 def _read_until_ready(holder: subprocess.Popen[bytes]) -> bytes:
-    """Return what the holder prints until it is ready, or ends."""
+    """Return what the holder prints until it is ready, ends, or takes too long."""
     assert holder.stdout is not None
-    printed, part, deadline = b"", b"x", time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _PATIENCE
     poll = select.poll()
     poll.register(holder.stdout, select.POLLIN)
-    while (
-        part
-        and not printed.endswith(_READY)
-        and (left := deadline - time.monotonic()) > 0
-    ):
-        if poll.poll(left * 1000):
+    printed = b""
+    while not printed.endswith(_READY):
+        seconds = deadline - time.monotonic()
+        if seconds <= 0:
+            break
+        if poll.poll(seconds * 1000):
             part = os.read(holder.stdout.fileno(), 4096)
+            if not part:
+                break
             printed += part
     return printed

@@ -1,4 +1,7 @@
-"""The check environment as an overlay: the workspace at its own path, with what checks write in another folder."""
+"""The check environment as an overlay.
+
+The workspace is at its own path, and what checks write lies in another folder.
+"""
 
 from __future__ import annotations
 
@@ -44,14 +47,18 @@ from goalrunner.system.launcher import SHELL, ProcessLauncher
 
 _PREFIX = "overlay-"
 _STALE = 60.0
-"""Age in seconds from which a folder that no process has locked counts as left by a killed runner."""
+"""Age in seconds from which an unlocked folder is that of a killed runner."""
 _PATIENCE = 30.0
 """Seconds for the commands of the probe."""
 _PROBE = """\
 name=$1; shift
-[ "$(cat "$1/$name/put")" = original ] || { echo "a protected file does not have its original content"; exit 1; }
+if [ "$(cat "$1/$name/put")" != original ]; then
+    echo "a protected file does not have its original content"
+    exit 1
+fi
 for root; do
-    mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" && rm -r "$root/$name" && mkdir "$root/$name" || exit 1
+    mkdir -p "$root/$name/folder" && echo new > "$root/$name/new" &&
+        rm -r "$root/$name" && mkdir "$root/$name" || exit 1
 done
 """
 
@@ -60,7 +67,8 @@ done
 class UpperLayer:
     """The layers of one overlay mount above the live files, in `folder`.
 
-    `p` has what the plan puts and hides, and `u` what checks write. The root of the plan is a path without links.
+    `p` has what the plan puts and hides, and `u` what checks write. The root of the
+    plan is a path without links.
     """
 
     layer: Layer
@@ -68,6 +76,7 @@ class UpperLayer:
     products: Path | None = None
     """What `setup` has installed: a layer above `p`."""
     _made: set[str] = field(default_factory=set)
+    """The folders of the layer of the plan, relative to it."""
 
     @property
     def files(self) -> Path:
@@ -79,68 +88,78 @@ class UpperLayer:
 
     def written(self) -> list[str]:
         """Return the regular files that checks wrote."""
-        found = []
+        written: list[str] = []
         for folder, _, names in os.walk(self.files):
-            paths = (Path(folder, name) for name in names)
-            found += [
-                str(path.relative_to(self.files))
-                for path in paths
-                if stat.S_ISREG(path.lstat().st_mode)
-            ]
-        return found
+            for name in names:
+                path = Path(folder, name)
+                if stat.S_ISREG(path.lstat().st_mode):
+                    written.append(str(path.relative_to(self.files)))
+        return written
 
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the layer of the plan."""
         for name in ("u", "w", "p", "l", "s"):
             (self.folder / name).mkdir(mode=0o700, parents=True)
-        self._made, put = {""}, self.layer.put
-        for path, file in sorted(put.items()):
+        self._made = {""}
+        for path, file in sorted(self.layer.put.items()):
             self._make(os.path.dirname(path))
             put_file(self._plan, path, file)
+        self._hide_paths()
+        live_folders: dict[str, os.stat_result] = {}
+        for path in self._made:
+            info = self._live(path)
+            if info and stat.S_ISDIR(info.st_mode):
+                live_folders[path] = info
+        for path in live_folders:
+            if self._is_hidden(path):
+                self._hide_rest_of(path)
+        # At the end: what is made in a folder changes its time.
+        for path, info in live_folders.items():
+            self._copy_mode_and_times(path, info)
+
+    def _hide_paths(self) -> None:
+        """Hide paths: a character device hides what is below it in an overlay."""
+        put = self.layer.put
         for path in sorted(self.layer.hide - put.keys() - self._made):
+            # First, because most paths that are to be hidden do not exist.
+            if not self._live(path):
+                continue
             parent = os.path.dirname(path)
+            is_below_file = not put.keys().isdisjoint(map(str, Path(path).parents))
             # Below another hidden folder, or a file, there is nothing to hide.
-            if (
-                self._live(path)
-                and not self._is_hidden(parent)
-                and put.keys().isdisjoint(map(str, Path(path).parents))
-            ):
+            if not self._is_hidden(parent) and not is_below_file:
                 self._make(parent)
                 os.mknod(self._plan / path, stat.S_IFCHR, 0)
-        there = {
-            path: info
-            for path in self._made
-            if (info := self._live(path)) and stat.S_ISDIR(info.st_mode)
-        }
-        for path in there:
-            if self._is_hidden(
-                path
-            ):  # it exists because of a path below it: the rest of it is hidden
-                for name in {*os.listdir(self.layer.root / path)} - {
-                    *os.listdir(self._plan / path)
-                }:
-                    os.mknod(self._plan / path / name, stat.S_IFCHR, 0)
-        for (
-            path,
-            live,
-        ) in there.items():  # at the end: what is made in a folder changes its time
-            # The agent may have closed a folder in which files have their original content.
-            for place in (
-                {self._plan / path, self.files} if not path else {self._plan / path}
-            ):
-                place.chmod(stat.S_IMODE(live.st_mode) | 0o700)
-                if not self._is_hidden(path):
-                    os.utime(place, ns=(live.st_atime_ns, live.st_mtime_ns))
+
+    def _hide_rest_of(self, path: str) -> None:
+        """Hide the rest of a folder that exists because of a path below it."""
+        live_names = set(os.listdir(self.layer.root / path))
+        for name in live_names.difference(os.listdir(self._plan / path)):
+            os.mknod(self._plan / path / name, stat.S_IFCHR, 0)
+
+    def _copy_mode_and_times(self, path: str, live: os.stat_result) -> None:
+        """Give a folder of the plan the mode and the times of the live one."""
+        places = [self._plan / path]
+        if not path:
+            places.append(self.files)
+        for place in places:
+            # The agent may have closed a folder in which files have their original
+            # content.
+            place.chmod(stat.S_IMODE(live.st_mode) | 0o700)
+            if not self._is_hidden(path):
+                os.utime(place, ns=(live.st_atime_ns, live.st_mtime_ns))
 
     def _live(self, path: str) -> os.stat_result | None:
-        """Return the stat of `path` in the live tree without following a link; None if it does not exist."""
+        """Return the stat of `path` in the live tree; None if it does not exist.
+
+        Links are not followed.
+        """
         place = os.path.join(self.layer.root, path).rstrip("/")
         folder = os.path.dirname(place)
         with contextlib.suppress(OSError):
-            info = os.lstat(
-                place
-            )  # first: most paths that are to be hidden do not exist
-            return info if not path or os.path.realpath(folder) == folder else None
+            info = os.lstat(place)
+            if not path or os.path.realpath(folder) == folder:
+                return info
         return None
 
     def _is_hidden(self, path: str) -> bool:
@@ -148,6 +167,7 @@ class UpperLayer:
         return not self.layer.hide.isdisjoint((path, *map(str, Path(path).parents)))
 
     def _make(self, path: str) -> None:
+        """Make a folder of the plan, and those above it."""
         if path not in self._made:
             self._make(os.path.dirname(path))
             (self._plan / path).mkdir()
@@ -155,9 +175,10 @@ class UpperLayer:
 
 
 class Overlay:
-    """The port `CheckEnvironment` with overlay mounts; `scratch` is a folder of this user for the upper layers.
+    """The port `CheckEnvironment` with overlay mounts.
 
-    With a `setup`, ignored files do not exist in the environments, and what it installs does.
+    `scratch` is a folder of this user for the upper layers. With a `setup`, ignored
+    files do not exist in the environments, and what it installs does.
     """
 
     kind: Kind = "overlay"
@@ -197,29 +218,36 @@ class Overlay:
     async def _installed(
         self, setup: Setup, layers: Sequence[Layer]
     ) -> AsyncIterator[Path]:
-        """Give the folder with what `setup` installs. It is installed first if none is kept for these inputs."""
+        """Give the folder with what `setup` installs.
+
+        It is installed first if none is stored for these inputs.
+        """
         with environment_errors(
             f"cannot prepare the check environment in {self._scratch}"
         ):
             make_scratch(self._scratch)
             inputs = await setup.inputs(layers[0])
-            kept = await Products.locked(self._scratch, inputs.key)
+            products = await Products.locked(self._scratch, inputs.key)
         try:
-            if not await asyncio.to_thread(setup.is_usable, kept, inputs.paths):
+            if not await asyncio.to_thread(setup.is_usable, products, inputs.paths):
                 async with self._open(layers) as opened:
                     await setup.run(opened, opened.files)
+                    # Its processes may not write any more.
                     opened.namespace.close()
                     await asyncio.to_thread(
-                        setup.keep, kept, opened.files, inputs.paths
+                        setup.keep, products, opened.files, inputs.paths
                     )
-            kept.share()
-            yield kept.files
+            products.share()
+            yield products.files
         finally:
-            kept.close()
+            products.close()
 
 
 class OpenOverlay(OpenEnvironment):
-    """The port `OpenEnvironment` with overlay mounts. `set_up` and `tear_down` block."""
+    """The port `OpenEnvironment` with overlay mounts.
+
+    `set_up` and `tear_down` block.
+    """
 
     def __init__(
         self,
@@ -238,86 +266,82 @@ class OpenOverlay(OpenEnvironment):
         ]
         self.uppers: list[UpperLayer] = []
         self.files: Path
-        """The folder that has the files that checks write, at the same relative paths as in the workspace."""
+        """The folder that has the files that checks write.
+
+        They have the same relative paths as in the workspace.
+        """
         self.namespace: Namespace
-        self._made = contextlib.ExitStack()
+        self._undo = contextlib.ExitStack()
         """What `tear_down` undoes."""
 
     def launcher(self, inner: Launcher) -> Launcher:
-        """Return a launcher that starts its commands in the namespace, through `inner`.
-
-        A process namespace ends with all of its processes, so they need no variable by which they are found.
-        """
+        """Return a launcher that starts its commands in the namespace."""
+        # A process namespace ends with all of its processes, so they need no variable
+        # by which they are found.
         if isinstance(inner, ProcessLauncher):
             inner = replace(inner, marked=False)
         return NamespaceLauncher(inner, self.namespace)
 
     def environ(self, env: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment variables for commands here. Every path is the same; what `setup` installed comes first.
+        """Return the environment variables for commands in this environment.
 
-        A workspace below the root of its repository is a mount of its own, at whose border git stops by default. Only
-        then is a variable added, because it tells code under test that it is being checked.
+        Every path is the same; what `setup` installed comes first.
         """
         if self._products is not None:
             env = activated(env, self.path, self._products)
-        if os.path.lexists(self.path / ".git") or not any(
-            (path / ".git").exists() for path in self.path.parents
-        ):
+        is_root = os.path.lexists(self.path / ".git")
+        is_inside = any((folder / ".git").exists() for folder in self.path.parents)
+        if is_root or not is_inside:
             return dict(env)
+        # A workspace below the root of its repository is a mount of its own, at whose
+        # border git stops by default. Only then is a variable added, because it tells
+        # code under test that it is being checked.
         return {**env, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1"}
 
     async def collect(self, patterns: Sequence[str]) -> tuple[str, ...]:
-        first, wanted, hint = (
-            self.uppers[0],
-            Patterns(patterns),
-            "free some space, or remove it from `outputs`",
-        )
+        return await to_its_end(asyncio.to_thread(self._collect, Patterns(patterns)))
 
-        def copied(path: str) -> bool:
+    def _collect(self, patterns: Patterns) -> tuple[str, ...]:
+        first = self.uppers[0]
+        copied: list[str] = []
+        for path in first.written():
+            if not patterns.match(printable_path(os.fsencode(path))):
+                continue
             with os_errors(
-                f"cannot copy {path} into the workspace", hint, EnvironmentFailed
+                f"cannot copy {path} into the workspace",
+                "free some space, or remove it from `outputs`",
+                EnvironmentFailed,
             ):
-                is_wanted = wanted.match(printable_path(os.fsencode(path)))
-                return is_wanted and copy_into(first.files, first.layer.root, path)
-
-        return await to_its_end(
-            asyncio.to_thread(lambda: tuple(filter(copied, first.written())))
-        )
+                if copy_into(first.files, first.layer.root, path):
+                    copied.append(path)
+        return tuple(copied)
 
     async def changed(self) -> tuple[str, ...]:
-        first = self.uppers[0]
+        return await asyncio.to_thread(self._changed)
 
-        def differs(path: str) -> bool:
+    def _changed(self) -> tuple[str, ...]:
+        first = self.uppers[0]
+        changed: list[str] = []
+        for path in first.written():
             live = first.layer.root / path
             with contextlib.suppress(OSError):
                 is_file = live.is_file() and not live.is_symlink()
-                return is_file and not filecmp.cmp(
-                    first.files / path, live, shallow=False
-                )
-            return False
-
-        return await asyncio.to_thread(lambda: tuple(filter(differs, first.written())))
+                # A file that is opened for writing is copied up with its content.
+                if is_file and not filecmp.cmp(first.files / path, live, shallow=False):
+                    changed.append(path)
+        return tuple(changed)
 
     async def wrote(self) -> tuple[str, ...]:
         return tuple(await asyncio.to_thread(self.uppers[0].written))
 
     def set_up(self) -> None:
-        """Prepare the upper layers and mount. Raise EnvironmentFailed if that is not possible."""
+        """Prepare the upper layers and mount.
+
+        Raise EnvironmentFailed if that is not possible.
+        """
         tools = find_tools(self._environ, [layer.root for layer in self._layers])
         for layer in self._layers:
-            if not layer.root.is_dir():
-                raise EnvironmentFailed(f"{layer.root} is not a folder")
-            if self._scratch.is_relative_to(layer.root):
-                raise EnvironmentFailed(
-                    f"{self._scratch} lies below {layer.root}",
-                    "set GOAL_HOME to another folder",
-                )
-            if inner := next(
-                (point for point in mount_points() if layer.root in point.parents), None
-            ):
-                raise EnvironmentFailed(
-                    f"{inner} is mounted below {layer.root}, and an overlay does not show it"
-                )
+            self._check_root(layer.root)
         with environment_errors(
             f"cannot prepare the check environment in {self._scratch}"
         ):
@@ -334,35 +358,56 @@ class OpenOverlay(OpenEnvironment):
             OverlayMount(upper.layer.root, upper.folder, upper.products)
             for upper in self.uppers
         ]
+        # A mount would cover one that is made before below its root.
         mounts.sort(key=lambda mount: len(mount.root.parts))
         self.namespace = Namespace(mounts, tools)
-        self._made.callback(self.namespace.close)
+        self._undo.callback(self.namespace.close)
         with os_errors(
             "the check environment cannot be started", "", EnvironmentFailed
         ):
             self.namespace.open()
 
+    def _check_root(self, root: Path) -> None:
+        """Raise EnvironmentFailed if a folder cannot be covered by an overlay."""
+        if not root.is_dir():
+            raise EnvironmentFailed(f"{root} is not a folder")
+        if self._scratch.is_relative_to(root):
+            raise EnvironmentFailed(
+                f"{self._scratch} lies below {root}", "set GOAL_HOME to another folder"
+            )
+        for point in mount_points():
+            if root in point.parents:
+                raise EnvironmentFailed(
+                    f"{point} is mounted below {root}, and an overlay does not show it"
+                )
+
     def tear_down(self) -> None:
-        """End every process, and remove the upper layers; works after a `set_up` that failed, too."""
-        self._made.close()
+        """End every process, and remove the upper layers.
+
+        It works after a `set_up` that failed, too.
+        """
+        self._undo.close()
 
     def _make_folder(self) -> Path:
-        """Make the folder of one environment, and remove those that killed runners left."""
+        """Make the folder of one environment, and remove those of killed runners."""
         make_scratch(self._scratch)
         _remove_stale(self._scratch)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        self._made.callback(os.close, lock)
-        self._made.callback(_discard, folder)
+        self._undo.callback(os.close, lock)
+        self._undo.callback(_discard, folder)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return folder
 
 
 def make_scratch(scratch: Path) -> None:
-    """Make the folder for upper layers. Raise EnvironmentFailed if other users can write it."""
+    """Make the folder for upper layers.
+
+    Raise EnvironmentFailed if other users can write it.
+    """
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = scratch.lstat()
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    info = scratch.lstat()
+    if info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise EnvironmentFailed(
             f"{scratch} can be written by other users", f"chmod 700 {scratch}"
         )
@@ -370,18 +415,21 @@ def make_scratch(scratch: Path) -> None:
 
 def _discard(folder: Path) -> None:
     """Remove a folder; if it cannot be removed, a later check removes it as stale."""
-    with contextlib.suppress(
-        OSError
-    ):  # here, so that an error about a process that cannot be ended is not lost
+    # An error must not replace one about a process that cannot be ended.
+    with contextlib.suppress(OSError):
         remove(folder)
 
 
 def _remove_stale(scratch: Path) -> None:
-    """Remove the folders of runners that were killed: the lock of a folder ends with its process."""
+    """Remove the folders of runners that were killed.
+
+    The lock of a folder ends with its process.
+    """
     for entry in os.scandir(scratch):
         if not entry.name.startswith(_PREFIX):
             continue
         with contextlib.suppress(OSError):
+            # Another runner may have made it, and not locked it yet.
             if entry.stat(follow_symlinks=False).st_mtime > time.time() - _STALE:
                 continue
             lock = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -393,23 +441,26 @@ def _remove_stale(scratch: Path) -> None:
 
 
 def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
-    """Yield folders that may serve as `scratch`, the best one first. None lies below the workspace."""
+    """Yield folders that may serve as `scratch`, the best one first.
+
+    None lies below the workspace.
+    """
     name = f"goal-checks-{os.geteuid()}"
-    below = Path(os.path.realpath(workspace))
-    for folder in (
-        home / "checks",
-        *(Path(place, name) for place in ("/dev/shm", "/var/tmp", "/tmp")),  # noqa: S108
-    ):
+    real_workspace = Path(os.path.realpath(workspace))
+    places = ("/dev/shm", "/var/tmp", "/tmp")  # noqa: S108
+    for folder in (home / "checks", *(Path(place, name) for place in places)):
         real = Path(os.path.realpath(folder))
         existing = next(place for place in (real, *real.parents) if place.exists())
-        if not real.is_relative_to(below) and os.access(existing, os.W_OK):
+        is_below = real.is_relative_to(real_workspace)
+        if not is_below and os.access(existing, os.W_OK):
             yield folder
 
 
 def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> str:
-    """Return why an overlay of the workspace does not work here, in one sentence; empty if it works.
+    """Return why an overlay of the workspace does not work; empty if it works.
 
-    Everything that a check needs is tried on the workspace itself, which stays as it is.
+    Everything that a check needs is tried on the workspace itself, which stays as it
+    is.
     """
     name = f".goal-probe-{os.urandom(6).hex()}"
     try:
@@ -421,36 +472,36 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
     except OSError as error:
         return f"{workspace} cannot be read: {error.strerror}"
     put = {f"{name}/put": File(stat.S_IFREG | 0o644, b"original\n")}
-    opened = OpenOverlay(
-        scratch, os.environ, [Layer(workspace, put, hide), *map(Layer, more_roots)]
-    )
+    layers = [Layer(workspace, put, hide), *map(Layer, more_roots)]
+    opened = OpenOverlay(scratch, os.environ, layers)
     try:
         try:
             opened.set_up()
-            roots = [str(upper.layer.root) for upper in opened.uppers]
-            argv = opened.namespace.entering(
-                [SHELL, "-c", _PROBE, "probe", name, *roots], opened.path
-            )
-            done = subprocess.run(
-                argv,
-                env={"PATH": f"{os.defpath}:{os.environ.get('PATH', '')}".rstrip(":")},
-                capture_output=True,
-                timeout=_PATIENCE,
-                stdin=subprocess.DEVNULL,
-                check=False,
-            )
-            message = (
-                (done.stdout + done.stderr)
-                .decode(errors="replace")
-                .strip()
-                .partition("\n")[0]
-            )
-            if done.returncode:
-                return message or "files cannot be written"
-            return opened.full()
+            return _probe_opened(opened, name)
         finally:
             opened.tear_down()
     except subprocess.TimeoutExpired:
         return f"a command did not end within {_PATIENCE:g} s"
     except EnvironmentFailed as error:
         return error.message
+
+
+def _probe_opened(opened: OpenOverlay, name: str) -> str:
+    """Return why files cannot be read or written in an overlay; empty if they can."""
+    roots = [str(upper.layer.root) for upper in opened.uppers]
+    argv = opened.namespace.entering(
+        [SHELL, "-c", _PROBE, "probe", name, *roots], opened.path
+    )
+    path = f"{os.defpath}:{os.environ.get('PATH', '')}".rstrip(":")
+    completion = subprocess.run(
+        argv,
+        env={"PATH": path},
+        capture_output=True,
+        timeout=_PATIENCE,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if completion.returncode == 0:
+        return opened.full()
+    printed = (completion.stdout + completion.stderr).decode(errors="replace")
+    return printed.strip().partition("\n")[0] or "files cannot be written"
