@@ -58,6 +58,7 @@ class Configuration:
     def of(self, path: str, start: StartFiles) -> Configures | None:
         """Return what a file configures; None if it is no configuration."""
         name = one_spelling(posixpath.basename(path))
+        # `check_part` tells later which part of it has changed.
         if name in IN_PARTS:
             return "both" if name in _MIXED else "tests"
         if name in _PYTHON_ITSELF or self._runners.matches(path):

@@ -86,6 +86,7 @@ class GitSettings:
             return
         self._start = self._now()
         rows = [
+            # Content is bytes, which JSON cannot hold.
             (str(path), file.mode, base64.b64encode(file.data).decode())
             for path, file in self._start.items()
         ]
@@ -187,6 +188,7 @@ class GitSettings:
 
         Git prints keys in lower case, so that one key has one spelling.
         """
+        # An included file is no part of this one; a new include is a key in it.
         listing = ("config", "--no-includes", "--file", "-", "--list", "-z")
         _, output, _ = ask_git(
             self._workspace, *listing, environ=os.environ, timeout=60.0, stdin=config
@@ -206,6 +208,7 @@ class GitSettings:
         """Yield the files of the checks outside of the workspace in its repository."""
         for check in self._checks:
             is_inside = check.is_relative_to(repository)
+            # A check that contains the workspace, such as `..`, would be everything.
             if not is_inside or self._workspace.is_relative_to(check):
                 continue
             if not check.is_dir():
@@ -215,6 +218,7 @@ class GitSettings:
     def roots(self) -> tuple[Path, ...]:
         """Return the git folders outside of the workspace, the outermost ones alone."""
         roots: list[Path] = []
+        # The git folder of a worktree lies in the folder that worktrees share.
         for folder in git_folders(self._workspace):
             if not _is_in_one(folder, [self._workspace, *roots]):
                 roots.append(folder)
@@ -282,6 +286,7 @@ def _is_same(path: Path, old: File | None, new: File | None) -> bool:
     """
     if old == new:
         return True
+    # The mode of a hook decides whether git starts it.
     if old is not None and new is not None and old.mode != new.mode:
         return False
     old_part = check_part(path.name, None if old is None else old.data)
@@ -310,6 +315,7 @@ def git_folders(workspace: Path) -> tuple[Path, ...]:
     common = Path(os.path.realpath(repository.common))
     git_dir = Path(os.path.realpath(repository.git_dir))
     submodules: list[Path] = []
+    # Submodules of submodules lie deeper.
     for folder, _, names in os.walk(common / "modules"):
         if "HEAD" in names and "config" in names:
             submodules.append(Path(folder))

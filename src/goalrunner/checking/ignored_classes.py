@@ -217,6 +217,7 @@ class Classifier:
                 except FileNotFoundError:
                     continue
                 self._classify_file(path, entry.name, info, mark)
+            # Data of a repository is no content.
             elif entry.name != ".git":
                 if mark:
                     is_listed = self._patterns.match(f"{path}/x")
@@ -273,6 +274,7 @@ class Classifier:
         """
         if self._folder_patterns.match(f"{folder}/x"):
             return _LISTED
+        # The class does not change if the agent removes a marker.
         if folder in self._marks:
             return self._marks[folder]
         if why := self._why_dependencies(folder):
@@ -285,6 +287,7 @@ class Classifier:
         """Return what shows that a folder has dependencies; empty if nothing does."""
         above, _, name = folder.rpartition("/")
         names = self._list(folder)
+        # Markers come first: a source folder may have any name.
         for marker in (*_MARKERS["dependencies"], *_MEMBERS.get(name, ())):
             if marker in names:
                 return marker
@@ -303,6 +306,7 @@ class Classifier:
     def _why_build(self, folder: str, *, whole: bool) -> str:
         """Return what shows that a folder is build output; empty if nothing does."""
         above, _, name = folder.rpartition("/")
+        # If git tracks files in it, it is a folder of sources with output in it.
         if whole:
             names = self._list(folder)
             for marker in _MARKERS["build"]:
@@ -334,6 +338,7 @@ class Classifier:
         markers = _BESIDE[kind].get(name)
         if markers is None:
             return ""
+        # Sorted, so that the reason is the same in each run.
         for neighbour in sorted(self._list(above)):
             if neighbour.endswith(markers):
                 return f"{neighbour} beside it"

@@ -176,6 +176,7 @@ class IgnoredContent:
         written: dict[str, Stat] = {}
         for path, info in after.others.items():
             earlier = before.others.get(path)
+            # What the agent changed before the check stays its change.
             is_of_agent = earlier != start.files.get(path)
             if earlier != info and not is_of_agent and path not in start.contents:
                 written[path] = info
@@ -197,6 +198,7 @@ class IgnoredContent:
         new = _appeared(now, start, now.others.keys() - start.files.keys())
         packages = self._installed(start.dependencies | now.dependencies)
         labels: dict[str, list[str]] = {}
+        # The comparison reads every RECORD, so it is made only if something differs.
         if packages != start.packages:
             labels = dependency_labels(start.packages, packages, self._workspace)
         for folder in now.dependencies - start.dependencies:
@@ -232,6 +234,7 @@ class IgnoredContent:
         ):
             pack.seek(offset)
             data = pack.read(info[SIZE])
+        # After a power cut the pack may have lost its end.
         if hashlib.sha256(data).hexdigest() != digest:
             raise WorkspaceError(
                 f"the kept content of {path} is damaged: {self._pack}",
@@ -247,6 +250,7 @@ class IgnoredContent:
         began = self._start.began if root in self._start.roots else 0
         written = islice(_written_below(self._workspace, root, began), _MOST_WRITTEN)
         named = [path for path in written if self._is_named(path)]
+        # Thousands of names would be unreadable in a message.
         yield from named if len(named) < _MOST_BUILT else [root]
 
     def _is_named(self, path: str) -> bool:

@@ -151,6 +151,7 @@ class InPlaceCheck(OpenEnvironment):
         self._store = parent.store
         self.path = self.room = parent.store.workspace
         self._layers = without_git(layers, self.path)
+        # Their layers differ only if the agent changed settings or hooks of git.
         self._has_changed_git = self._layers != tuple(layers)
         self._folder = checks_folder(parent.home) / secrets.token_hex(8)
         self._handle = -1

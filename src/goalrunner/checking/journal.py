@@ -94,6 +94,7 @@ class Journal:
         """Write it into its folder; it is durable on disk on return. Raise OSError."""
         folder = Path(self.folder)
         write_whole(folder / NAME, json.dumps(vars(self)).encode())
+        # A new folder is durable once the folder that it lies in is written.
         for parent in (folder, folder.parent, folder.parent.parent):
             # Some file systems cannot flush a folder.
             with contextlib.suppress(OSError):
@@ -140,6 +141,7 @@ def journals_of(home: Path, workspace: str) -> list[Journal]:
     return journals
 
 
+# Nothing in these has to be restored.
 _CLOSED = frozenset(
     pattern.rstrip("/") for pattern in CACHES if pattern.endswith("/")
 ) | {".git"}

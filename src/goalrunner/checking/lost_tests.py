@@ -46,7 +46,9 @@ def lost_tests(
         rows = {row.test: row for row in _lost_ids(start.tests, now.tests)}
     for row in _skipped_by_agent(start, now, by_agent):
         rows.setdefault(row.test, row)
+    # A file of the agent may have other tests than at the start.
     lost = [row for row in rows.values() if not by_agent(file_of(row.test))]
+    # If some checks may change, the numbers of tests may change as well.
     if start is None or freed:
         return tuple(lost)
     ran = _tests_that_ran(start)
@@ -117,6 +119,7 @@ def removed_tests(
             continue
         for count in _runner_counts(result, delivered):
             fewer = max(fewer, count.needed - count.ran)
+    # Of some runners only names are known, of others only numbers.
     return max(len(names), fewer)
 
 
@@ -143,6 +146,7 @@ def gone_tests(
     gone: set[str] = set()
     for row in _lost_ids(before.tests, delivered.tests):
         name = _name_of(row.test)
+        # Each new test stands for one that is missing.
         if row.change == "lost" and moved[name]:
             moved[name] -= 1
         elif name:

@@ -58,12 +58,14 @@ class MadeFiles:
         """
         unchanged: set[str] = set()
         for path in self._ignored.keys() & {name.rstrip("/") for name in ignored}:
+            # What changed since the last check is the work of the agent.
             if self._state(path) == self._ignored[path]:
                 unchanged.add(path)
         if not self._files:
             return unchanged
         paths = _on_disk(await self._store.entries(snapshot))
         made = _on_disk(await self._store.left_in(snapshot)) & self._files
+        # A folder with other files in it exists in the next check.
         shared_folders = _folders_above(paths - made)
         unchanged.update(self._topmost(path, shared_folders) for path in made)
         return unchanged
@@ -100,6 +102,7 @@ class MadeFiles:
             self._files |= {path for path in new if os.path.basename(path) != ".git"}
             self._folders |= _folders_above(new) - {".", *folders}
             ignored_before = {name.rstrip("/") for name in ignored}
+            # Those that are new, and those that an earlier check made.
             made = names & (self._ignored.keys() | names - ignored_before)
             states = {path: self._state(path) for path in made if not _is_cache(path)}
         if new or states != self._ignored or len(self._store.left_by_checks) != count:

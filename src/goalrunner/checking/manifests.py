@@ -28,6 +28,7 @@ _PACKAGING = "|".join(
     towncrier
     """.split()
 )
+# Tables of packaging tools whose commands are run in checks.
 _RUN_BY_PACKAGING = (
     r"hatch\.envs|pdm\.scripts|pixi\.tasks|rye\.scripts|poetry\.plugins\.pytest11"
 )
@@ -68,6 +69,7 @@ Keys are joined with dots; all keys below one belong to it.
 IN_PARTS = frozenset(_MANIFESTS)
 """The names of the manifests, in lower case."""
 _MAKEFILES = frozenset(name.casefold() for name in MAKEFILES)
+# Examples: [tool.ruff], [mypy], eslintConfig, eslintIgnore.
 _CHECKER_TABLE = re.compile(
     rf"(?:tool\.)?({'|'.join(CHECKERS)}|importlinter)(?:Config|Ignore)?(?![a-z])"
 )
@@ -126,6 +128,7 @@ def _settings(
         raise TypeError("a manifest holds no table")
     for name, value in table.items():
         key = f"{above}{name}"
+        # An empty table may mean something by itself.
         if isinstance(value, Mapping) and value:
             yield from _settings(value, metadata, f"{key}.")
         elif not metadata.fullmatch(key):

@@ -87,6 +87,7 @@ def named_by_goal(texts: Iterable[str], constraints: Iterable[str] = ()) -> Name
     commands: set[str] = set()
     unchanged = [*constraints]
     for sentence in _sentences(texts):
+        # "Do not change a.py" must not allow a change of a.py.
         if _NEGATED.search(sentence):
             unchanged.append(sentence)
             continue

@@ -393,6 +393,7 @@ class OpenOverlay(OpenEnvironment):
         make_scratch(self._scratch)
         _remove_stale(self._scratch)
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
+        # Held until the end, so that no other runner takes the folder for a stale one.
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._undo.callback(os.close, lock)
         self._undo.callback(_discard, folder)
@@ -468,6 +469,7 @@ def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> st
             files = (
                 entry.name for entry in entries if entry.is_file(follow_symlinks=False)
             )
+            # One file, if there is one, shows that files can be hidden.
             hide = frozenset(islice(files, 1))
     except OSError as error:
         return f"{workspace} cannot be read: {error.strerror}"

@@ -230,6 +230,7 @@ def _bytecode(
     if protection.strict:
         written += start.caches
     for path in written:
+        # Python reads a cache whose recorded time and size match those of the source.
         cache = re.match(rf"(.*/)?{CACHE}(?=/|$)", path)
         if cache:
             yield on_disk(cache[0])

@@ -273,6 +273,7 @@ class Protection:
         """
         if change == "new" and _CACHES.match(path):
             return ChangedPath(path, change, "source")
+        # A file may be a test under another name, through a link.
         for name in self._start.names_of(path):
             check = self._check(name, change, delivered)
             if check is not None:
@@ -352,6 +353,7 @@ class Protection:
         test = self._tests.kind_of_new(path, delivered)
         if test:
             return replace(item, kind=test)
+        # Such a module could replace the result of the checker.
         if self._is_imported_by_checkers(path) and not self._observed.runs_tests:
             return replace(item, kind="data")
         if not configures:

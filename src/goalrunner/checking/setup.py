@@ -118,6 +118,7 @@ class Setup:
                 contents[path] = (entry.mode, entry.blob)
         for path, file in layer.put.items():
             contents[path] = (_git_mode(file), object_id("blob", file.data))
+        # Another Python makes another environment.
         python = shutil.which("python3", path=self._env.get("PATH")) or ""
         workspace = str(self._store.workspace)
         rows = [self._command, workspace, os.path.realpath(python)]
@@ -166,6 +167,7 @@ class Setup:
         if not expected or state_of(str(products.files)) != expected:
             return False
         installed = f"{products.files}/"
+        # In the overlay, a file of the project in it would hide later changes.
         for path in paths:
             if os.path.isfile(installed + path) or os.path.islink(installed + path):
                 return False

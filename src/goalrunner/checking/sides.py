@@ -72,6 +72,7 @@ class CheckedChanges:
         first = self.put_back("B")
         if not first:
             return ("M",)
+        # If both have the same files, one run is enough.
         return ("B",) if first == self.put_back("O") else ("B", "O")
 
     @property
@@ -144,6 +145,7 @@ Runs = Mapping[Side, Sequence[ValidatorResult]]
 
 def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
     """Return the side that runs next, or the decision."""
+    # If it is red, no other side has to run.
     if "M" not in runs:
         return "M"
     if not _is_green(runs["M"]):
@@ -198,6 +200,7 @@ def _lost(
 def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
     """Return the decision on a side that is green and has all tests of the start."""
     rests_on_named = side == "O" and any(item.named for item in case.unprotected)
+    # On O these files are the agent's, so they may have decided the result.
     if rests_on_named and not case.strict:
         why = "the result rests on files that a validator names or starts"
         return _review(case, runs, "B", why)
@@ -304,6 +307,7 @@ def changed_tests(
     if _is_green(runs[side]):
         for row in _lost(case, runs[side]):
             rows.setdefault(row.test, row)
+    # The most serious ones come first, because the list is cut.
     by_change = sorted(rows.values(), key=lambda row: order.index(row.change))
     return tuple(by_change[:_MOST_TESTS])
 
@@ -475,6 +479,7 @@ def added_test_fails(
         return False
     endings = _all_endings(on_start)
     fails = any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added)
+    # Without the ids of tests, a red result has to be enough.
     return fails or not knows_all
 
 

@@ -189,6 +189,7 @@ class StartTests:
         if observed.runs_tests:
             self._collected = observed.test_files & start.paths
             if start.links:
+                # A runner may name a test by the link that leads to it.
                 self._collected |= self._collected_through_links()
             self._named = start.matching(is_test_file)
 
@@ -286,6 +287,7 @@ class StartTests:
         if code and all(map(self._is_observed, code)):
             return False
         tests = self._named.intersection(paths)
+        # `spec` and `features` are names of folders of sources as well.
         are_most_tests = 2 * len(tests) > len(code | tests)
         return posixpath.basename(folder) in TEST_FOLDERS or are_most_tests
 

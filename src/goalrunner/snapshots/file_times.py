@@ -47,6 +47,7 @@ class ChangedSince:
         self._root = root
         self._since = since
         self._is_file = is_file
+        # Concatenated later, because `os.path.join` is slow for 100,000 paths.
         self._prefix = os.path.join(root, b"")
         self.times: dict[bytes, int] = {}
         """By path, the ctime in ns. A folder ends with a slash; the root is "/"."""

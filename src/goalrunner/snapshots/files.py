@@ -20,6 +20,7 @@ LARGE = 50_000_000
 
 UNREADABLE = Entry("000000", "", stored=False)
 
+# Files are read by the effective user, not by the real one.
 _EFFECTIVE = os.access in os.supports_effective_ids
 _TICK = 50_000_000
 """Nanoseconds of one tick of a file system's clock.
@@ -132,6 +133,7 @@ class Sorter:
             return self._hashes[path][1]
         began = time.time_ns()
         digest = content_hash(os.path.join(self._root, path), info.st_mode).hex()
+        # Git looks at the bit of the owner alone.
         mode = "100755" if info.st_mode & 0o100 else "100644"
         entry = Entry(mode, digest, stored=False)
         # A file that changed just now may change again without another signature.

@@ -20,6 +20,7 @@ from goalrunner.system.processes import send_signal
 S = TypeVar("S")
 T = TypeVar("T")
 
+# With these, settings of the repository start no program.
 _SAFE = (
     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
     "-c", "core.trustctime=true", "-c", "core.pager=cat", "-c", "credential.helper=",
@@ -126,6 +127,7 @@ class Git:
     ) -> None:
         self.store = store
         self.workspace = workspace
+        # A file may have a name such as `:(glob)x`.
         self._environ = {**git_environment(environ), "GIT_LITERAL_PATHSPECS": "1"}
         self._program = git_program(workspace, environ)
 
@@ -152,6 +154,7 @@ class Git:
         if index:
             environ["GIT_INDEX_FILE"] = str(index)
         if objects:
+            # The variable is a list of paths that may be quoted.
             quoted = str(objects).replace("\\", "\\\\").replace('"', '\\"')
             environ["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = f'"{quoted}"'
         # This command does not support literal paths.

@@ -23,6 +23,7 @@ def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:
     Each is `!` or nothing, a pattern, and whether it is bound to the folder of the
     file.
     """
+    # Git skips a byte order mark.
     for raw_line in text.removeprefix(b"\xef\xbb\xbf").split(b"\n"):
         line = raw_line.removesuffix(b"\r")
         # A space at the end counts only if it is escaped.
@@ -104,6 +105,7 @@ class Start:
 
     @property
     def frozen(self) -> bool:
+        # `tracked` is written last, so a start that was interrupted is not frozen.
         return self.rules.is_file() and (self.folder / "tracked").is_file()
 
     def write(self, lines: list[bytes], commit: str) -> None:

@@ -93,6 +93,7 @@ class Index:
         """
         listed = set(await self._listed())
         if tracked_by_user is not None and not listed.issuperset(tracked_by_user):
+            # Tracked files have to be in the index to be compared with the rules.
             await self.update()
             listed = set(await self._listed())
         ignored = set(await self._listed("--ignored", self._rules))

@@ -60,6 +60,7 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
         while waiting:
             folder = waiting.pop()
             with os.scandir(os.path.join(root, folder)) as listing:
+                # `scandir` lists in any order.
                 entries = sorted(listing, key=lambda entry: entry.name)
             names = look.names[folder] = []
             for entry in entries:
@@ -77,11 +78,14 @@ def look_at(root: bytes, ignored: Collection[bytes]) -> Look | None:
                 if now - max(info.st_ctime_ns, info.st_mtime_ns) < _COARSE:
                     bytes_to_hash -= info.st_size
                     look.racy[path] = b""
+                    # Hashing more would take longer than asking git.
                     if bytes_to_hash >= 0:
                         look.racy[path] = content_hash(entry.path, info.st_mode)
+            # Git is faster with more files.
             if len(look.files) + len(look.names) > MOST_TO_LOOK_AT:
                 return None
     except OSError:
+        # Something vanished, or a folder is closed: git finds out what.
         return None
     return look
 

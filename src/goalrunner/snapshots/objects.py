@@ -70,6 +70,7 @@ def _whole(kind: str, body: bytes) -> bytes:
 def _write(store: Path, kind: str, body: bytes) -> str:
     name = object_id(kind, body)
     place = store / "objects" / name[:2] / name[2:]
+    # An id stands for one content.
     if not place.exists():
         place.parent.mkdir(exist_ok=True)
         write_whole(place, zlib.compress(_whole(kind, body), 1), lasting=False)

@@ -377,6 +377,7 @@ class SnapshotReader:
                 path = printable_path(name.removeprefix(b"content/"))
             sides = _side_in_tree(old_mode, old_id), _side_in_tree(new_mode, new_id)
             steps[-1][path] = sides
+        # Git prints nothing for a tree that is missing.
         if len(steps) != len(pairs):
             raise GitFailed(
                 f"a snapshot cannot be read: a tree is not in {self.git.store}"

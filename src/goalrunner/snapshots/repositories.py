@@ -55,11 +55,13 @@ def repository_at(folder: Path) -> Repository | None:
     git_dir = folder / ".git"
     try:
         if not git_dir.is_dir():
+            # A worktree and a submodule have a file that names the folder.
             text = content(git_dir)
             if not text.startswith(b"gitdir: "):
                 return None
             target = text.removeprefix(b"gitdir: ").rstrip(b"\r\n")
             git_dir = folder / os.fsdecode(target)
+        # An empty folder named `.git` is no repository.
         head = git_dir / "HEAD"
         if not head.is_symlink() and not head.is_file():
             return None

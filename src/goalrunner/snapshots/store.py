@@ -105,6 +105,7 @@ class SnapshotStore(SnapshotReader):
         self._content: tuple[str, dict[bytes, Entry]] = "", {}
         self._ignored: _Ignored | None = None
         self._committed: Mapping[str, str] | None = None
+        # The index can be used by one task at a time.
         self._turn = asyncio.Lock()
         self.clock = ChangeClock()
         """The clock of the times that `touched` returns."""
@@ -245,6 +246,7 @@ class SnapshotStore(SnapshotReader):
         before = await self.snapshot()
         differing = await self._differing(before, snapshot)
         async with self._turn:
+            # Files that are restored may get the times that the index has.
             (await self._ready()).doubt(map(raw, differing))
             self._last_look = None
             if paths:
@@ -333,6 +335,7 @@ class SnapshotStore(SnapshotReader):
         stored = await self._take_over()
         index = Index(self.git, self._start, self._sorter, packs=packs, stored=stored)
         await index.settle(self._tracked)
+        # The store grows with each snapshot.
         await self.git.run("gc", "--auto", "--quiet")
         self._index = index
         return index
@@ -483,6 +486,7 @@ class SnapshotStore(SnapshotReader):
         repositories: list[Repository] = []
         for folder in folders:
             git_path = os.path.join(self._root, folder, b".git")
+            # Through a link, a folder leads to a repository somewhere else.
             if not os.path.lexists(git_path) or not self._sorter.is_folder(folder):
                 continue
             repository = repository_at(self.workspace / os.fsdecode(folder))
@@ -535,6 +539,7 @@ async def revision_snapshot(
         repository=repository.git_dir,
     )
     commit = answer.output.decode().strip()
+    # The objects of a repository with SHA-256 cannot be copied.
     if answer.code != 0 or len(commit) != 40:
         raise UsageError(
             f"{revision} is no commit of {repository.root}",

@@ -85,6 +85,7 @@ class PathClaim:
 
     def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
         handles = contextlib.ExitStack()
+        # The locks end with the object, even if `close` is not called.
         self._release = weakref.finalize(self, handles.close)
         places = {lock: os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW}
         if workspace is not None:
@@ -196,6 +197,7 @@ async def _shrink(git: Git, needed: Collection[str]) -> int:
     if removed:
         orders = "".join(f"delete {REFS}{name}\n" for name in removed)
         await git.ask("update-ref", "--stdin", stdin=orders.encode())
+        # No other process writes into the store: the workspace is locked.
         await git.ask("gc", "--prune=now", "--quiet")
     return len(removed)
 
