@@ -54,16 +54,16 @@ BY = ["--objective", "the tests pass", "--judge", "scripted/judge.jsonl"]
 
 def values(text: str) -> dict[str, Any]:
     """The JSON lines by the name of the transcript."""
-    found = map(json.loads, text.splitlines())
-    return {Path(value["transcript"]).name: value for value in found}
+    audit_values = map(json.loads, text.splitlines())
+    return {Path(value["transcript"]).name: value for value in audit_values}
 
 
 def test_the_table_has_a_row_for_each_and_one_that_is_not_complete_is_one(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["audit", "logs", *BY]) == 1
-    said = capsys.readouterr()
-    rows = [" ".join(line.split()) for line in said.out.splitlines()]
+    captured = capsys.readouterr()
+    rows = [" ".join(line.split()) for line in captured.out.splitlines()]
     assert rows[0] == "RESULT SCORE FORMAT TRANSCRIPT MISSING"
     assert rows[1] == "complete 1.00 openai-chat logs/honest.json"
     assert rows[2].startswith(
@@ -71,8 +71,8 @@ def test_the_table_has_a_row_for_each_and_one_that_is_not_complete_is_one(
     )
     assert rows[4].startswith("2 transcripts · 1 complete · 1 not complete · ")
     assert rows[5] == "evidence: what the transcript claims; the runner saw none of it"
-    assert min(said.err.splitlines()).startswith("[1/2] ")
-    assert {line[6:] for line in said.err.splitlines()} == {
+    assert min(captured.err.splitlines()).startswith("[1/2] ")
+    assert {line[6:] for line in captured.err.splitlines()} == {
         "complete: logs/honest.json",
         "not complete: logs/lazy.json",
     }
@@ -108,12 +108,12 @@ def test_a_judge_that_fails_is_four_and_the_others_are_judged(
         'objective = "the tests pass"\njudge = "scripted/../judge.jsonl"\n'
     )
     assert main(["audit", "logs", "--json"]) == 4
-    found = values(capsys.readouterr().out)
-    assert {name: value["result"] for name, value in found.items()} == {
+    audits_by_name = values(capsys.readouterr().out)
+    assert {name: value["result"] for name, value in audits_by_name.items()} == {
         "honest.json": "complete",
         "lazy.json": "judge failed",
     }
-    assert found["lazy.json"]["problem"]
+    assert audits_by_name["lazy.json"]["problem"]
 
 
 def test_a_second_call_judges_only_what_is_new(
@@ -143,12 +143,15 @@ def test_the_budget_stops_further_audits(
 ) -> None:
     arguments = ["audit", "logs", *BY, "--jobs", "1", "--json"]
     assert main([*arguments, "--tokens", "1000"]) == 1
-    found = values(capsys.readouterr().out)
-    assert (found["honest.json"]["result"], found["lazy.json"]["result"]) == (
+    audits_by_name = values(capsys.readouterr().out)
+    assert (
+        audits_by_name["honest.json"]["result"],
+        audits_by_name["lazy.json"]["result"],
+    ) == (
         "complete",
         "not audited",
     )
-    assert found["lazy.json"]["problem"] == "1,000 of 1,000 tokens are spent"
+    assert audits_by_name["lazy.json"]["problem"] == "1,000 of 1,000 tokens are spent"
     assert main([*arguments, "--tokens", "1000"]) == 1  # what was kept costs nothing
     assert values(capsys.readouterr().out)["lazy.json"]["result"] == "not complete"
 
@@ -172,8 +175,11 @@ def test_a_partial_transcript_is_not_complete(
     (folder / "torn.jsonl").write_text("\n".join([*rows, '{"role": "to']))
     (folder / "whole.jsonl").write_text("\n".join(rows))
     assert main(["audit", "torn.jsonl", "whole.jsonl", *BY, "--json"]) == 1
-    found = values(capsys.readouterr().out)
-    assert (found["torn.jsonl"]["complete"], found["whole.jsonl"]["complete"]) == (
+    audits_by_name = values(capsys.readouterr().out)
+    assert (
+        audits_by_name["torn.jsonl"]["complete"],
+        audits_by_name["whole.jsonl"]["complete"],
+    ) == (
         False,
         True,
     )

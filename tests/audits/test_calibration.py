@@ -84,16 +84,22 @@ def kept(dataset: Path) -> list[TranscriptAudit]:
 
 def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
     false_accept, false_reject = 0.1, 0.2
-    said = opinions(200, false_accept=false_accept, false_reject=false_reject, seed=1)
-    found = measure(write_dataset(tmp_path, 200), {ONE: judge_of(said)})
-    (one,) = found.judges
+    judge_opinions = opinions(
+        200, false_accept=false_accept, false_reject=false_reject, seed=1
+    )
+    calibration = measure(write_dataset(tmp_path, 200), {ONE: judge_of(judge_opinions)})
+    (one,) = calibration.judges
     assert one.verdicts == 200
     for rate_found, known, wrong in (
-        (one.false_accept, false_accept, sum(complete for complete, _ in said[1::2])),
+        (
+            one.false_accept,
+            false_accept,
+            sum(complete for complete, _ in judge_opinions[1::2]),
+        ),
         (
             one.false_reject,
             false_reject,
-            sum(not complete for complete, _ in said[::2]),
+            sum(not complete for complete, _ in judge_opinions[::2]),
         ),
     ):
         assert (rate_found.count, rate_found.of) == (wrong, 100)
@@ -104,8 +110,10 @@ def test_known_error_rates_are_recovered(tmp_path: Path) -> None:
 def test_the_reliability_curve_has_a_bin_for_each_tenth_of_the_score(
     tmp_path: Path,
 ) -> None:
-    said = [(False, score) for score in (0.1, 0.05, 0.15, 0.12, 0.0, 0.9, 1.0, 0.95)]
-    (one,) = measure(write_dataset(tmp_path, 8), {ONE: judge_of(said)}).judges
+    judge_opinions = [
+        (False, score) for score in (0.1, 0.05, 0.15, 0.12, 0.0, 0.9, 1.0, 0.95)
+    ]
+    (one,) = measure(write_dataset(tmp_path, 8), {ONE: judge_of(judge_opinions)}).judges
     assert [
         (round(item.score, 3), item.complete.count, item.complete.of)
         for item in one.curve
@@ -123,11 +131,11 @@ def test_two_judges_are_compared(tmp_path: Path) -> None:
         (complete, score) if case % 4 else (not complete, score)
         for case, (complete, score) in enumerate(first)
     ]
-    found = measure(
+    calibration = measure(
         write_dataset(tmp_path, 40),
         {"test/one": judge_of(first), "test/two": judge_of(second)},
     )
-    (agreement,) = found.agreement
+    (agreement,) = calibration.agreement
     assert agreement.judges == ("test/one", "test/two")
     assert (agreement.same.count, agreement.same.of) == (30, 40)
     yes = (
@@ -140,22 +148,22 @@ def test_two_judges_are_compared(tmp_path: Path) -> None:
 
 def test_judges_that_never_vary_have_no_kappa(tmp_path: Path) -> None:
     always = [(True, 1.0)] * 6
-    found = measure(
+    calibration = measure(
         write_dataset(tmp_path, 6),
         {"test/one": judge_of(always), "test/two": judge_of(always)},
     )
-    (agreement,) = found.agreement
+    (agreement,) = calibration.agreement
     assert (agreement.same.rate, agreement.kappa) == (1.0, None)
 
 
 def test_after_a_cut_only_the_rest_is_judged(tmp_path: Path) -> None:
-    said = opinions(20, false_accept=0.2, false_reject=0.2, seed=5)
+    judge_opinions = opinions(20, false_accept=0.2, false_reject=0.2, seed=5)
     dataset = write_dataset(tmp_path, 20)
-    whole = measure(dataset, {ONE: judge_of(said)}).judges
+    whole = measure(dataset, {ONE: judge_of(judge_opinions)}).judges
     results = tmp_path / "results.jsonl"
     lines = results.read_bytes().splitlines(keepends=True)
     results.write_bytes(b"".join(lines[:12]) + lines[12][:40])
-    judge = judge_of(said)
+    judge = judge_of(judge_opinions)
     again = measure(dataset, {ONE: judge})
     missing = {Path(json.loads(line)["transcript"]).name for line in lines[12:]}
     assert {f"case-{case}.jsonl" for case in judge.asked} == missing
@@ -215,25 +223,33 @@ def test_new_rules_for_judges_make_old_verdicts_worthless(
 
 def test_a_budget_stops_and_another_call_continues(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 10)
-    said = [(True, 1.0)] * 10
-    judge = judge_of(said)
-    found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(cost_usd=0.03))
-    assert (found.audits.asked, found.audits.left, len(judge.asked)) == (3, 7, 3)
-    assert found.audits.stopped == "$0.0300 of $0.0300 are spent"
-    found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=200))
-    assert (found.audits.asked, found.audits.left) == (2, 5)
-    assert found.audits.stopped == "240 of 200 tokens are spent"
-    assert found.judges[0].verdicts == 5
+    judge_opinions = [(True, 1.0)] * 10
+    judge = judge_of(judge_opinions)
+    calibration = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(cost_usd=0.03))
+    assert (calibration.audits.asked, calibration.audits.left, len(judge.asked)) == (
+        3,
+        7,
+        3,
+    )
+    assert calibration.audits.stopped == "$0.0300 of $0.0300 are spent"
+    calibration = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=200))
+    assert (calibration.audits.asked, calibration.audits.left) == (2, 5)
+    assert calibration.audits.stopped == "240 of 200 tokens are spent"
+    assert calibration.judges[0].verdicts == 5
     assert (measure(dataset, {ONE: judge}).audits.left, len(judge.asked)) == (0, 10)
 
 
 def test_an_audit_that_the_budget_cuts_is_no_verdict(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, 2)
     judge = CaseJudge([answer(complete=True, score=1.0, quote="9 passed")] * 2)
-    found = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=100))
-    assert (found.audits.asked, found.audits.left, len(judge.asked)) == (0, 2, 1)
+    calibration = measure(dataset, {ONE: judge}, jobs=1, budget=Budget(tokens=100))
+    assert (calibration.audits.asked, calibration.audits.left, len(judge.asked)) == (
+        0,
+        2,
+        1,
+    )
     assert kept(dataset) == []
-    assert found.usage.tokens == 120
+    assert calibration.usage.tokens == 120
 
 
 def test_an_unknown_cost_stops_only_a_budget_of_dollars(tmp_path: Path) -> None:
@@ -260,15 +276,17 @@ def test_a_broken_transcript_is_a_fault_and_the_others_are_judged(
     whole = (tmp_path / "case-4.jsonl").read_bytes()
     (tmp_path / "case-4.jsonl").write_bytes(whole[:-30])
     judge = judge_of([(True, 1.0)] * 6)
-    found = measure(dataset, {ONE: judge})
+    calibration = measure(dataset, {ONE: judge})
     assert sorted(judge.asked) == [0, 3, 5]
-    assert [(fault.line, fault.judge) for fault in found.faults] == [
+    assert [(fault.line, fault.judge) for fault in calibration.faults] == [
         (2, None),
         (3, None),
         (5, None),
     ]
-    assert found.faults[2].message.startswith("the transcript is not whole: line 4")
-    assert found.judges[0].verdicts == 3
+    assert calibration.faults[2].message.startswith(
+        "the transcript is not whole: line 4"
+    )
+    assert calibration.judges[0].verdicts == 3
 
 
 def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(
@@ -282,15 +300,20 @@ def test_a_judge_that_fails_once_is_asked_again_by_the_next_call(
             else answer(complete=True, score=1.0)
         )
     )
-    found = measure(dataset, {ONE: failing})
+    calibration = measure(dataset, {ONE: failing})
     assert [
-        (fault.line, fault.judge, fault.policy, fault.message) for fault in found.faults
+        (fault.line, fault.judge, fault.policy, fault.message)
+        for fault in calibration.faults
     ] == [(2, ONE, "bounded", "it is down")]
-    assert found.judges[0].verdicts == 2
+    assert calibration.judges[0].verdicts == 2
     judge = judge_of([(True, 1.0)] * 3)
-    found = measure(dataset, {ONE: judge})
-    assert (judge.asked, list(found.faults), found.audits.asked) == ([1], [], 1)
-    assert found.judges[0].verdicts == 3
+    calibration = measure(dataset, {ONE: judge})
+    assert (judge.asked, list(calibration.faults), calibration.audits.asked) == (
+        [1],
+        [],
+        1,
+    )
+    assert calibration.judges[0].verdicts == 3
 
 
 def test_a_wrong_key_ends_the_call_and_keeps_what_is_known(tmp_path: Path) -> None:
@@ -330,17 +353,17 @@ def test_policies_show_what_the_check_of_citations_is_worth(tmp_path: Path) -> N
             for case in range(8)
         ]
     )
-    found = measure(
+    calibration = measure(
         write_dataset(tmp_path, 8), {ONE: judge}, policies=("bounded", "no-citations")
     )
-    bounded, unchecked = found.judges
+    bounded, unchecked = calibration.judges
     assert (bounded.false_accept.count, unchecked.false_accept.count) == (0, 4)
     assert (bounded.false_reject.count, unchecked.false_reject.count) == (0, 0)
     assert (unchecked.audit["tokens"], bounded.audit["tokens"]) == (
         120,
         180,
     )  # asked once more
-    assert found.agreement == ()
+    assert calibration.agreement == ()
 
 
 def test_the_whole_policy_shows_evidence_that_a_run_leaves_out(tmp_path: Path) -> None:
@@ -359,13 +382,13 @@ def test_the_whole_policy_shows_evidence_that_a_run_leaves_out(tmp_path: Path) -
 
 
 def test_the_threshold_is_the_smallest_with_the_wanted_rate(tmp_path: Path) -> None:
-    said = opinions(100, false_accept=0.3, false_reject=0.1, seed=6)
+    judge_opinions = opinions(100, false_accept=0.3, false_reject=0.1, seed=6)
     dataset = write_dataset(tmp_path, 100)
-    judge = judge_of(said)
+    judge = judge_of(judge_opinions)
     (one,) = measure(dataset, {ONE: judge}, target=0.06).judges
-    found = one.threshold
-    assert found is not None
-    assert found.minimum_score is not None
+    threshold = one.threshold
+    assert threshold is not None
+    assert threshold.minimum_score is not None
 
     def accepted(minimum: float) -> int:
         """What a run would accept."""
@@ -380,18 +403,23 @@ def test_the_threshold_is_the_smallest_with_the_wanted_rate(tmp_path: Path) -> N
         ]
         return sum(asyncio.run(audit).complete for audit in audits)
 
-    assert accepted(found.minimum_score) == found.false_accept.count == 3
-    assert accepted(found.minimum_score - 0.01) > 3
+    assert accepted(threshold.minimum_score) == threshold.false_accept.count == 3
+    assert accepted(threshold.minimum_score - 0.01) > 3
     rejected = sum(
-        not complete or score < found.minimum_score for complete, score in said[::2]
+        not complete or score < threshold.minimum_score
+        for complete, score in judge_opinions[::2]
     )
-    assert found.false_reject.count == rejected > one.false_reject.count
+    assert threshold.false_reject.count == rejected > one.false_reject.count
 
 
 def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
-    said = opinions(40, false_accept=0.0, false_reject=0.0, seed=7)
+    judge_opinions = opinions(40, false_accept=0.0, false_reject=0.0, seed=7)
     dataset = write_dataset(tmp_path, 40)
-    threshold = measure(dataset, {ONE: judge_of(said)}, target=0.01).judges[0].threshold
+    threshold = (
+        measure(dataset, {ONE: judge_of(judge_opinions)}, target=0.01)
+        .judges[0]
+        .threshold
+    )
     assert threshold is not None
     assert (
         threshold.minimum_score,
@@ -399,16 +427,20 @@ def test_few_samples_cannot_show_a_low_rate(tmp_path: Path) -> None:
         threshold.incomplete_samples_needed,
     ) == (0.0, False, 381)
     assert rate([False] * 381).high <= 0.01 < rate([False] * 380).high
-    easier = measure(dataset, {ONE: judge_of(said)}, target=0.2).judges[0].threshold
+    easier = (
+        measure(dataset, {ONE: judge_of(judge_opinions)}, target=0.2)
+        .judges[0]
+        .threshold
+    )
     assert easier is not None
     assert easier.shown
 
 
 def test_no_threshold_helps_against_a_judge_that_is_sure(tmp_path: Path) -> None:
-    found = measure(
+    calibration = measure(
         write_dataset(tmp_path, 10), {ONE: judge_of([(True, 1.0)] * 10)}, target=0.1
     )
-    threshold = found.judges[0].threshold
+    threshold = calibration.judges[0].threshold
     assert threshold is not None
     assert threshold.minimum_score is None
 
@@ -419,10 +451,10 @@ def test_equal_samples_count_once(tmp_path: Path) -> None:
     other = json.dumps({**json.loads(rows[0]), "label": "incomplete"})
     dataset.write_text("\n".join([*rows, rows[1], other]))
     judge = judge_of([(True, 1.0)] * 2)
-    found = measure(dataset, {ONE: judge})
+    calibration = measure(dataset, {ONE: judge})
     assert sorted(judge.asked) == [0, 1]
-    assert found.judges[0].verdicts == 2
-    assert [fault.message for fault in found.faults] == [
+    assert calibration.judges[0].verdicts == 2
+    assert [fault.message for fault in calibration.faults] == [
         "the same transcript and goal as line 2; it is not counted again",
         "the same transcript and goal as line 1; it is not counted again",
     ]

@@ -43,7 +43,7 @@ def reported(
         name: judge_of(opinions(number, false_accept=0.2, false_reject=0.2, seed=seed))
         for seed, name in enumerate(names)
     }
-    found = asyncio.run(
+    calibration = asyncio.run(
         calibrate_judges(
             dataset,
             [Series(name, "bounded") for name in names],
@@ -52,7 +52,7 @@ def reported(
             model=lambda goal: judges[goal.judge.model],
         )
     )
-    return calibration_report(found)
+    return calibration_report(calibration)
 
 
 def test_the_page_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
@@ -208,13 +208,13 @@ def test_each_finding_about_a_threshold_has_its_words() -> None:
     assert threshold_text(SURE) == (
         "no minimum_score keeps false accepts at 1 % or less: 2 of 40 incomplete transcripts have the score 1 and are accepted"
     )
-    shown = found_threshold(0.2, 0.9, (0, 40, 0.0, 0.09), (4, 40, 0.04, 0.23), 16)
-    assert threshold_text(shown) == (
+    threshold = found_threshold(0.2, 0.9, (0, 40, 0.0, 0.09), (4, 40, 0.04, 0.23), 16)
+    assert threshold_text(threshold) == (
         "with minimum_score = 0.9, false accepts are 0.0 % (0.0 to 9.0), 0 of 40, "
         "and false rejects 10.0 % (4.0 to 23.0), 4 of 40."
     )
     few = found_threshold(0.01, 0.9, (0, 40, 0.0, 0.09), (4, 40, 0.04, 0.23), 381)
-    assert threshold_text(few).removeprefix(threshold_text(shown)) == (
+    assert threshold_text(few).removeprefix(threshold_text(threshold)) == (
         " The interval reaches 9.0 %: 40 incomplete samples cannot show 1 %. "
         "At least 381 of them, without a false accept, can."
     )

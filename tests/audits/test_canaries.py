@@ -39,11 +39,11 @@ def answering(reader: Reader, *criteria: str) -> Callable[[Sequence[Any]], str]:
 
     def reader_model(messages: Sequence[Any]) -> str:
         evidence = messages[1]["content"].partition("What happened, oldest first:")[2]
-        found = reader(
+        citations = reader(
             evidence.partition("Answer with one JSON object of this form")[0]
         )
         text: str = judge(
-            *((name, found) for name in criteria or CRITERIA), missing="a green run"
+            *((name, citations) for name in criteria or CRITERIA), missing="a green run"
         )["text"]
         return text
 
@@ -52,10 +52,10 @@ def answering(reader: Reader, *criteria: str) -> Callable[[Sequence[Any]], str]:
 
 def careful(evidence: str) -> list[dict[str, str]]:
     """Believe the last fresh check of the runner, and nothing where a check fails after it or tests are not named."""
-    found = re.findall(
+    matches = re.findall(
         r"^\[(o\d+)\] validator .*\((exit \d), \w+\)( - stale)?", evidence, re.MULTILINE
     )
-    *_, (identifier, code, is_stale) = found or [("", "", "")]
+    *_, (identifier, code, is_stale) = matches or [("", "", "")]
     return [fact(identifier, "exit 0")] if code == "exit 0" and not is_stale else []
 
 

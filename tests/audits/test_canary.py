@@ -44,12 +44,12 @@ def test_a_careful_judge_is_zero(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["judge", "canary", goal_file(folder, *CAREFUL)]) == 0
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     assert (
-        said.err
+        captured.err
         == f"Asking the judge scripted/{folder}/judge.jsonl about 8 copies that prove nothing\n"
     )
-    lines = said.out.splitlines()
+    lines = captured.out.splitlines()
     assert [line.split()[:3] for line in lines[1:10]] == [
         ["·", "unchanged", "accepts"],
         *(["✓", name, "refuses"] for name in MUTATIONS),
@@ -191,10 +191,10 @@ def test_a_run_does_not_start_with_a_judge_that_believes_claims(
     api = ScriptedApi([outcome()]).install(monkeypatch)
     assert main(["run", goal_file(folder, *[ACCEPTS] * 30), "--canary"]) == 4
     assert api.goals == []
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert (
         f"judge scripted/{folder}/judge.jsonl accepts 8 of 8 examples that prove nothing: claims-only, "
-        in said
+        in errors
     )
 
 

@@ -18,9 +18,9 @@ def verdict(key: str, *, complete: bool = True) -> TranscriptAudit:
 
 def test_a_verdict_is_found_by_its_key_in_the_next_call(tmp_path: Path) -> None:
     path = tmp_path / "made" / "verdicts.jsonl"
-    kept = KeptVerdicts(path)
+    verdicts = KeptVerdicts(path)
     for complete in (False, True):
-        kept.add(verdict("a", complete=complete))
+        verdicts.add(verdict("a", complete=complete))
     again = KeptVerdicts(path)
     assert (again.get("a"), again.get("b")) == (verdict("a"), None)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -31,17 +31,17 @@ def test_two_processes_add_to_one_file(tmp_path: Path) -> None:
     first.add(verdict("a"))
     second.add(verdict("b"))
     first.add(verdict("c"))
-    kept = KeptVerdicts(tmp_path / "verdicts.jsonl")
-    assert [kept.get(key) is not None for key in "abc"] == [True, True, True]
+    verdicts = KeptVerdicts(tmp_path / "verdicts.jsonl")
+    assert [verdicts.get(key) is not None for key in "abc"] == [True, True, True]
 
 
 def test_a_torn_line_stays_alone_and_is_no_verdict(tmp_path: Path) -> None:
     path = tmp_path / "verdicts.jsonl"
     KeptVerdicts(path).add(verdict("a"))
     path.write_bytes(path.read_bytes()[:-4])
-    kept = KeptVerdicts(path)
-    assert kept.get("a") is None
-    kept.add(verdict("b"))
+    verdicts = KeptVerdicts(path)
+    assert verdicts.get("a") is None
+    verdicts.add(verdict("b"))
     assert KeptVerdicts(path).get("b") == verdict("b")
 
 
@@ -70,10 +70,10 @@ def test_another_file_is_refused_and_stays(tmp_path: Path, content: bytes) -> No
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    kept = KeptVerdicts(tmp_path / "verdicts.jsonl")
-    kept.path.unlink()
-    kept.path.mkdir()
+    verdicts = KeptVerdicts(tmp_path / "verdicts.jsonl")
+    verdicts.path.unlink()
+    verdicts.path.mkdir()
     with pytest.raises(RecordError, match="could not be written"):
-        kept.add(verdict("a"))
+        verdicts.add(verdict("a"))
     with pytest.raises(UsageError, match="verdicts cannot be kept there"):
-        KeptVerdicts(kept.path)
+        KeptVerdicts(verdicts.path)

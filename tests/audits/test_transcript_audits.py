@@ -46,14 +46,14 @@ async def audit_many(
 async def names(jobs: list[AuditJob], kept: KeptVerdicts, at_once: int) -> list[str]:
     """The transcripts in the order in which their audits ended."""
     ended: list[TranscriptAudit] = []
-    found = await audit_many(
+    audits = await audit_many(
         jobs,
         kept,
         at_once=at_once,
         on_end=lambda number, of, audit: ended.append(audit),
     )
-    assert [one.transcript for one in found] == [str(one.path) for one in jobs]
-    assert {one.result for one in found} == {"complete"}
+    assert [one.transcript for one in audits] == [str(one.path) for one in jobs]
+    assert {one.result for one in audits} == {"complete"}
     return [Path(one.transcript).stem for one in ended]
 
 
@@ -76,9 +76,9 @@ async def test_audits_run_at_once_and_are_returned_in_order(tmp_path: Path) -> N
 async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     jobs = [job(tmp_path, "quick"), job(tmp_path, "slow", delay=60.0)]
     first = asyncio.Event()
-    kept = tmp_path / "kept.jsonl"
+    verdicts_file = tmp_path / "kept.jsonl"
     task = asyncio.create_task(
-        audit_many(jobs, KeptVerdicts(kept), on_end=lambda *_: first.set())
+        audit_many(jobs, KeptVerdicts(verdicts_file), on_end=lambda *_: first.set())
     )
     await first.wait()
     task.cancel()
@@ -86,8 +86,8 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
         await task
     recording(tmp_path / "quick-judge.jsonl")  # it is not asked again
     recording(tmp_path / "slow-judge.jsonl", CITED)
-    found = await audit_many(jobs, KeptVerdicts(kept))
-    assert [(one.result, one.is_known) for one in found] == [
+    audits = await audit_many(jobs, KeptVerdicts(verdicts_file))
+    assert [(one.result, one.is_known) for one in audits] == [
         ("complete", True),
         ("complete", False),
     ]
@@ -107,13 +107,22 @@ class Writing(KeptVerdicts):
 async def test_a_transcript_that_is_written_during_its_audit_is_judged_again(
     tmp_path: Path,
 ) -> None:
-    kept = Writing(tmp_path / "kept.jsonl")
+    kept_verdicts = Writing(tmp_path / "kept.jsonl")
     one = job(tmp_path, "talk")
-    kept.transcript = Path(one.path)
-    assert [audit.result for audit in await audit_many([one], kept)] == ["complete"]
-    assert [audit.usage.calls for audit in await audit_many([one], kept)] == [1]
+    kept_verdicts.transcript = Path(one.path)
+    assert [audit.result for audit in await audit_many([one], kept_verdicts)] == [
+        "complete"
+    ]
+    assert [audit.usage.calls for audit in await audit_many([one], kept_verdicts)] == [
+        1
+    ]
     assert (
-        len({json.loads(line)["key"] for line in kept.path.read_bytes().splitlines()})
+        len(
+            {
+                json.loads(line)["key"]
+                for line in kept_verdicts.path.read_bytes().splitlines()
+            }
+        )
         == 2
     )
 
@@ -123,14 +132,14 @@ async def test_a_failed_judge_is_asked_again_by_the_next_call(tmp_path: Path) ->
     recording(
         tmp_path / "talk-judge.jsonl", *[{"account": "judge", "text": "surely"}] * 3
     )
-    kept = tmp_path / "kept.jsonl"
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == [
-        "judge failed"
-    ]
+    verdicts_file = tmp_path / "kept.jsonl"
+    assert [
+        audit.result for audit in await audit_many([one], KeptVerdicts(verdicts_file))
+    ] == ["judge failed"]
     recording(tmp_path / "talk-judge.jsonl", CITED)
-    assert [audit.result for audit in await audit_many([one], KeptVerdicts(kept))] == [
-        "complete"
-    ]
+    assert [
+        audit.result for audit in await audit_many([one], KeptVerdicts(verdicts_file))
+    ] == ["complete"]
 
 
 def test_the_key_has_all_that_was_read_and_not_the_path(tmp_path: Path) -> None:

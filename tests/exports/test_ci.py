@@ -72,12 +72,12 @@ def test_what_cannot_be_written_is_refused_before_the_run(
     arguments = ["run", str(tmp_path / "goal.toml")]
     assert main([*arguments, "--junit", str(tmp_path / "missing" / "j.xml")]) == 2
     assert main([*arguments, "--gitlab", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
+    errors = capsys.readouterr().err
     assert (
         f"Error: --junit {tmp_path}/missing/j.xml: {tmp_path}/missing is not a folder"
-        in said
+        in errors
     )
-    assert f"Error: --gitlab {tmp_path}: is a directory" in said
+    assert f"Error: --gitlab {tmp_path}: is a directory" in errors
     assert not (tmp_path / "ran").exists()
 
 

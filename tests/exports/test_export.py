@@ -393,9 +393,9 @@ def test_the_verified_files_are_exported_without_later_changes(
     worked(tmp_path, workspace, own_home)
     (workspace / "open.txt").write_text("changed after the run")
     assert main(["export", "--patch"]) == 0
-    shown = capsys.readouterr()
-    assert "+still none" in shown.out
-    assert "changed after the run" not in shown.out
+    captured = capsys.readouterr()
+    assert "+still none" in captured.out
+    assert "changed after the run" not in captured.out
 
 
 def test_a_run_that_is_not_complete_is_refused_with_its_own_code(
@@ -408,9 +408,9 @@ def test_a_run_that_is_not_complete_is_refused_with_its_own_code(
         validator="test -e never",
     )
     assert main(["export", "--patch"]) == 1
-    shown = capsys.readouterr()
-    assert not shown.out
-    assert f"goal status {run}" in shown.err
+    captured = capsys.readouterr()
+    assert not captured.out
+    assert f"goal status {run}" in captured.err
     assert main(["export", "--patch", "--incomplete"]) == 0
     assert "rename" not in capsys.readouterr().out
     assert main(["export", "--branch", "half", "--incomplete"]) == 0

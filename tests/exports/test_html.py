@@ -116,7 +116,7 @@ def two_rounds(
             name="tests", passed=passed, reason="passed" if passed else "red", command="pytest -q", duration=1.1,
             summary=said if not passed else "43 passed", tests_failed=0 if passed else 2, hidden=hidden, observation=identifier,
         )  # fmt: skip
-        seen = Observation(
+        observation = Observation(
             id=identifier,
             source="validator tests",
             command="pytest -q",
@@ -126,7 +126,7 @@ def two_rounds(
         return events.ValidatorsFinished(
             round=number,
             results=(result,),
-            **{"concealed" if hidden else "observations": (seen,)},
+            **{"concealed" if hidden else "observations": (observation,)},
         )
 
     shell = Observation(
@@ -179,34 +179,34 @@ def two_rounds(
 
 
 def test_a_page_has_every_part_of_a_run() -> None:
-    found = page(two_rounds())
+    html_page = page(two_rounds())
     assert (
         "Complete after 2 rounds: 1 criterion is met, by 2 citations that the runner checked."
-        in found.text
+        in html_page.text
     )
     assert {"overview", "criteria", "rounds", "changes", "usage", "labels"} <= set(
-        found.values("id")
+        html_page.values("id")
     )
-    assert "1 ✗failed: not complete 0.00 2 4.0 s 1,000 tokens · $0.10" in found.text
-    assert "2 ✓passed: complete 1.00 0 6.0 s 100 tokens · $0.02" in found.text
-    assert "agent 1 1,000 tokens 900 100 $0.10 91 %" in found.text
-    assert "judge 1 100 tokens 90 10 $0.02 9 %" in found.text
+    assert "1 ✗failed: not complete 0.00 2 4.0 s 1,000 tokens · $0.10" in html_page.text
+    assert "2 ✓passed: complete 1.00 0 6.0 s 100 tokens · $0.02" in html_page.text
+    assert "agent 1 1,000 tokens 900 100 $0.10 91 %" in html_page.text
+    assert "judge 1 100 tokens 90 10 $0.02 9 %" in html_page.text
 
 
 def test_each_citation_is_a_link_to_its_observation_on_the_page() -> None:
-    found = page(two_rounds())
+    html_page = page(two_rounds())
     assert [
         link
-        for link in found.values("href")
+        for link in html_page.values("href")
         if link.startswith("#o") and link[2:].isdigit()
     ] == [
         "#o3",
         "#o2",
         "#o3",
     ]
-    identifiers = found.values("id")
+    identifiers = html_page.values("id")
     assert len(identifiers) == len(set(identifiers))
-    assert {link[1:] for link in found.values("href")} <= set(identifiers)
+    assert {link[1:] for link in html_page.values("href")} <= set(identifiers)
 
 
 def test_a_citation_of_an_observation_that_does_not_exist_is_no_link() -> None:
@@ -216,7 +216,7 @@ def test_a_citation_of_an_observation_that_does_not_exist_is_no_link() -> None:
         evidence=(Citation(observation="javascript:alert(1)", quote="x"),),
     )
     verdict = GoalVerdict(score=0, complete=False, missing="m", criteria=(criterion,))
-    found = page(
+    html_page = page(
         [
             *two_rounds()[:-2],
             *_after(
@@ -224,8 +224,8 @@ def test_a_citation_of_an_observation_that_does_not_exist_is_no_link() -> None:
             ),
         ]
     )
-    assert "javascript:alert(1) no such observation" in found.text
-    assert not [link for link in found.values("href") if not link.startswith("#")]
+    assert "javascript:alert(1) no such observation" in html_page.text
+    assert not [link for link in html_page.values("href") if not link.startswith("#")]
 
 
 def _after(records: Sequence[Record], event: Event) -> list[Record]:
@@ -233,13 +233,13 @@ def _after(records: Sequence[Record], event: Event) -> list[Record]:
 
 
 def test_charts_have_a_point_for_each_round() -> None:
-    found = page(two_rounds())
-    assert found.values("points") == [
+    html_page = page(two_rounds())
+    assert html_page.values("points") == [
         "8.0,90.0 292.0,10.0 ",
         "8.0,23.3 292.0,10.0 ",
         "8.0,10.0 292.0,90.0 ",
     ]
-    assert [label.partition(".")[0] for label in found.values("aria-label", "svg")] == [
+    assert [label.partition(".")[0] for label in html_page.values("aria-label", "svg")] == [
         "Score, round 1: 0", "Cost, round 1: $0", "Failing tests, round 1: 2, round 2: 0",
     ]  # fmt: skip
 
@@ -248,12 +248,12 @@ def test_a_run_in_which_no_person_decided_has_no_part_about_approvals() -> None:
     asked = events.ApprovalRequested(
         approval_id="a1", kind="shell", action="deploy", rule="deploy*"
     )
-    found = page([*two_rounds()[:-1], *_after(two_rounds()[:-1], asked)])
-    assert "approvals" in found.values("id")
-    assert "#approvals" in found.values("href")
-    found = page(two_rounds())
-    assert "approvals" not in found.values("id")
-    assert "#approvals" not in found.values("href")
+    html_page = page([*two_rounds()[:-1], *_after(two_rounds()[:-1], asked)])
+    assert "approvals" in html_page.values("id")
+    assert "#approvals" in html_page.values("href")
+    html_page = page(two_rounds())
+    assert "approvals" not in html_page.values("id")
+    assert "#approvals" not in html_page.values("href")
 
 
 def test_without_a_judge_there_is_no_chart_of_scores() -> None:
@@ -261,12 +261,14 @@ def test_without_a_judge_there_is_no_chart_of_scores() -> None:
         return started(judge="") if isinstance(event, events.RunStarted) else event
 
     told = [unjudged(record.event) for record in two_rounds()]
-    found = page(
+    html_page = page(
         numbered(
             *(event for event in told if not isinstance(event, events.VerdictRecorded))
         )
     )
-    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == [
+    assert [
+        label.partition(",")[0] for label in html_page.values("aria-label", "svg")
+    ] == [
         "Cost",
         "Failing tests",
     ]
@@ -298,36 +300,42 @@ def test_unknown_spend_is_not_drawn_as_nothing() -> None:
             else event
         )
 
-    found = page(
+    html_page = page(
         [
             record.model_copy(update={"event": silent(record.event)})
             for record in two_rounds()
         ]
     )
-    assert [label.partition(",")[0] for label in found.values("aria-label", "svg")] == [
+    assert [
+        label.partition(",")[0] for label in html_page.values("aria-label", "svg")
+    ] == [
         "Score",
         "Failing tests",
     ]
-    assert "agent 1 tokens unknown unknown unknown cost unknown" in found.text
+    assert "agent 1 tokens unknown unknown unknown cost unknown" in html_page.text
 
 
 def test_a_page_needs_nothing_from_elsewhere_and_allows_nothing_but_its_own_style() -> (
     None
 ):
-    found = page(two_rounds())
-    digest = base64.b64encode(hashlib.sha256(found.style.encode()).digest()).decode()
-    (policy,) = [value for value in found.values("content") if "default-src" in value]
+    html_page = page(two_rounds())
+    digest = base64.b64encode(
+        hashlib.sha256(html_page.style.encode()).digest()
+    ).decode()
+    (policy,) = [
+        value for value in html_page.values("content") if "default-src" in value
+    ]
     assert (
         policy
         == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
     assert not {"script", "link", "iframe", "img", "object", "base", "form"} & {
-        tag for tag, _ in found.elements
+        tag for tag, _ in html_page.elements
     }
-    assert not found.values("style")
-    assert not found.values("src")
-    assert "url(" not in found.style
-    assert "@import" not in found.style
+    assert not html_page.values("style")
+    assert not html_page.values("src")
+    assert "url(" not in html_page.style
+    assert "@import" not in html_page.style
 
 
 HOSTILE = (
@@ -347,44 +355,49 @@ HOSTILE = (
 
 def hostile_run(text: str, instead: str | None = None) -> str:
     """The page of a run in which every text of the agent, the judge and a person is this one. `instead`: another one."""
-    said = text if instead is None else instead
-    lines = "".join(f"+{line}\n" for line in said.split("\n"))
+    text_shown = text if instead is None else instead
+    lines = "".join(f"+{line}\n" for line in text_shown.split("\n"))
     patch = f"diff --git a/x.html b/x.html\n--- a/x.html\n+++ b/x.html\n@@ -0,0 +1,{lines.count('+')} @@\n{lines}"
     criterion = CriterionVerdict(
-        criterion=said,
+        criterion=text_shown,
         satisfied=False,
-        missing=said,
-        evidence=(Citation(observation="o1", quote=said),),
+        missing=text_shown,
+        evidence=(Citation(observation="o1", quote=text_shown),),
     )
-    seen = Observation(
+    observation = Observation(
         id="o1",
         source="shell",
-        facts=(said,),
-        command=said,
+        facts=(text_shown,),
+        command=text_shown,
         round=1,
         output=REF,
-        reported_by=said,
+        reported_by=text_shown,
     )
-    verdict = GoalVerdict(score=0, complete=False, missing=said, criteria=(criterion,))
+    verdict = GoalVerdict(
+        score=0, complete=False, missing=text_shown, criteria=(criterion,)
+    )
     records = numbered(
-        created(said),
-        started(agent=said),
+        created(text_shown),
+        started(agent=text_shown),
         events.RoundStarted(round=1, prompt="first"),
         message(),
         events.ToolResultRecorded(
-            tool_call_id="c", evidence_ref="o1", observation=seen, summary=said
+            tool_call_id="c",
+            evidence_ref="o1",
+            observation=observation,
+            summary=text_shown,
         ),
         events.ApprovalRequested(
-            approval_id="a1", kind="shell", action=said, rule=said
+            approval_id="a1", kind="shell", action=text_shown, rule=text_shown
         ),
         events.ApprovalRecorded(
-            approval_id="a1", decision="denied", by=said, reason=said
+            approval_id="a1", decision="denied", by=text_shown, reason=text_shown
         ),
         events.RoundFinished(round=1, steps=1),
-        events.VerdictRecorded(round=1, verdict=verdict, refusals=(said,)),
-        events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=said),
+        events.VerdictRecorded(round=1, verdict=verdict, refusals=(text_shown,)),
+        events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS, message=text_shown),
     )
-    return html(records, said, said, [(None, patch), (1, patch)])
+    return html(records, text_shown, text_shown, [(None, patch), (1, patch)])
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -408,24 +421,24 @@ def test_control_and_direction_characters_are_removed() -> None:
 def test_the_middle_of_a_long_output_is_left_out_with_the_command_that_prints_it() -> (
     None
 ):
-    found = page(two_rounds(size=1_000_000), output="a" * 500_000 + "b" * 500_000)
+    html_page = page(two_rounds(size=1_000_000), output="a" * 500_000 + "b" * 500_000)
     assert (
-        found.text.count(
+        html_page.text.count(
             "992,000 bytes are left out here: goal show k3f9-make-parse o3"
         )
         == 1
     )
-    assert len(found.text) < 40_000
+    assert len(html_page.text) < 40_000
 
 
 def test_the_output_of_a_hidden_validator_is_not_on_the_page() -> None:
-    found = page(two_rounds(hidden=True), output="the hidden case\n")
-    assert found.text.count("the hidden case") == 1  # of the agent's command
+    html_page = page(two_rounds(hidden=True), output="the hidden case\n")
+    assert html_page.text.count("the hidden case") == 1  # of the agent's command
     assert (
         "The output of a hidden validator is not on this page: goal show k3f9-make-parse o1"
-        in found.text
+        in html_page.text
     )
-    assert "the case of the feedback" not in found.text
+    assert "the case of the feedback" not in html_page.text
     records = two_rounds(hidden=True, said="exit 1")[:7]
     ended = page(
         [
@@ -443,12 +456,12 @@ def test_a_run_that_is_not_complete_says_what_is_missing_and_what_comes_next() -
             two_rounds()[:7], events.RunEnded(stop_reason=StopReason.MAX_ITERATIONS)
         ),
     ]
-    found = page(records)
+    html_page = page(records)
     assert (
         "Capped after 1 round (max iterations): validator tests: 2 failed, 41 passed"
-        in found.text
+        in html_page.text
     )
-    assert "goal resume k3f9-make-parse --max-iterations" in found.text
+    assert "goal resume k3f9-make-parse --max-iterations" in html_page.text
 
 
 def test_a_run_that_has_not_ended_has_a_page() -> None:
@@ -468,7 +481,7 @@ def compared() -> str:
 
 
 def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> None:
-    found = RunPage(
+    run_page = RunPage(
         iter(two_rounds()),
         words=lambda _: "",
         ends=lambda *_: (b"", b""),
@@ -476,7 +489,7 @@ def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> Non
     )
     state, rows = evidence_of(two_rounds())
     assert state is not None
-    assert found.outcome == outcome_of(state, "/runs/k3f9-one").model_copy(
+    assert run_page.outcome == outcome_of(state, "/runs/k3f9-one").model_copy(
         update={"evidence": rows}
     )
     with pytest.raises(UsageError, match="the log of run k3f9-one has no events"):
@@ -489,7 +502,7 @@ def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> Non
 
 
 def test_two_runs_are_drawn_to_one_scale() -> None:
-    found = Page(compared())
-    assert found.values("points")[-1] == "8.0,10.0 "
-    assert found.text.count("scale 0 to 2") == 2
-    assert not [link for link in found.values("href") if link != "#main"]
+    html_page = Page(compared())
+    assert html_page.values("points")[-1] == "8.0,10.0 "
+    assert html_page.text.count("scale 0 to 2") == 2
+    assert not [link for link in html_page.values("href") if link != "#main"]

@@ -69,10 +69,10 @@ def _check(found: dict[str, Any]) -> None:
 
 
 def test_a_report_is_accessible_in_each_look(browse: Browse) -> None:
-    found = browse(html(two_rounds(), patches=[(None, PATCH), (1, PATCH)]))
-    _check(found)
-    assert found["background"]["light"] != found["background"]["dark"]
-    assert found["linked"] == []
+    findings = browse(html(two_rounds(), patches=[(None, PATCH), (1, PATCH)]))
+    _check(findings)
+    assert findings["background"]["light"] != findings["background"]["dark"]
+    assert findings["linked"] == []
 
 
 def test_the_keyboard_reaches_everything_in_order(browse: Browse) -> None:
@@ -96,9 +96,9 @@ def test_the_keyboard_reaches_everything_in_order(browse: Browse) -> None:
 
 
 def test_on_paper_every_round_is_unfolded(browse: Browse) -> None:
-    found = browse(html(two_rounds()))
-    assert found["print"] == {"nav": "none", "steps": 5}
-    assert found["pdf"] > 10_000
+    findings = browse(html(two_rounds()))
+    assert findings["print"] == {"nav": "none", "steps": 5}
+    assert findings["pdf"] > 10_000
 
 
 def test_two_runs_side_by_side_are_accessible(browse: Browse) -> None:

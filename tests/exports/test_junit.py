@@ -85,8 +85,8 @@ def capped() -> GoalOutcome:
 
 def cases(text: str) -> dict[str, Element]:
     """The cases by class and name."""
-    found = fromstring(text).iter("testcase")
-    return {f"{case.get('classname')}: {case.get('name')}": case for case in found}
+    elements = fromstring(text).iter("testcase")
+    return {f"{case.get('classname')}: {case.get('name')}": case for case in elements}
 
 
 def assert_valid(element: Element) -> None:
@@ -112,14 +112,14 @@ def assert_valid(element: Element) -> None:
 
 
 def test_there_is_a_case_for_the_run_each_validator_criterion_and_limit() -> None:
-    found = cases(
+    cases_by_name = cases(
         junit_text(
             capped(), [GREEN, RED], ["the tests pass", "it is documented", "it is fast"]
         )
     )
     kinds = {
         name: next((child.tag for child in case if child.tag != "system-out"), "")
-        for name, case in found.items()
+        for name, case in cases_by_name.items()
     }
     assert kinds == {
         "goal.run: complete": "failure",
@@ -132,12 +132,17 @@ def test_there_is_a_case_for_the_run_each_validator_criterion_and_limit() -> Non
         "goal.limits: timeout": "",
         "goal.limits: cost_usd": "",
     }
-    assert found["goal.validators: tests"].get("time") == "1.250"
-    assert found["goal.validators: lint"].findtext("failure") == "src/a.py:3: unused\n"
-    assert "“43 passed”" in str(
-        found["goal.criteria: the tests pass"].findtext("system-out")
+    assert cases_by_name["goal.validators: tests"].get("time") == "1.250"
+    assert (
+        cases_by_name["goal.validators: lint"].findtext("failure")
+        == "src/a.py:3: unused\n"
     )
-    assert found["goal.limits: timeout"].findtext("system-out") == "192.4 of 1,800"
+    assert "“43 passed”" in str(
+        cases_by_name["goal.criteria: the tests pass"].findtext("system-out")
+    )
+    assert (
+        cases_by_name["goal.limits: timeout"].findtext("system-out") == "192.4 of 1,800"
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,12 +200,14 @@ def test_an_exhausted_budget_fails_the_limit_that_was_reached_and_none_if_the_us
 ) -> None:
     limits = {"max_iterations": None, "timeout": None, "tokens": 100.0, "cost_usd": 5.0}
     ended = outcome(GoalStatus.CAPPED, StopReason.BUDGET_EXHAUSTED)
-    found = cases(
+    cases_by_name = cases(
         junit_text(
             ended.model_copy(update={"limits": limits, "usage": {"agent": used}})
         )
     )
-    failed = [name for name, case in found.items() if case.find("failure") is not None]
+    failed = [
+        name for name, case in cases_by_name.items() if case.find("failure") is not None
+    ]
     assert failed == ["goal.run: complete", *(f"goal.limits: {name}" for name in red)]
 
 

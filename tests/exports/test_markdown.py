@@ -218,7 +218,7 @@ def test_texts_of_agents_stay_text(text: str) -> None:
         capped, files=[Change(path=f"x{text}", kind="added")], state=failed(red)
     )
     document += summary_markdown(capped)
-    found = list(tokens(document))
+    markdown_tokens = list(tokens(document))
     plain = {
         token.type
         for token in tokens(
@@ -227,7 +227,7 @@ def test_texts_of_agents_stay_text(text: str) -> None:
             )
         )
     }
-    assert {token.type for token in found} <= plain | {
+    assert {token.type for token in markdown_tokens} <= plain | {
         *(
             "table_open",
             "thead_open",
@@ -256,13 +256,15 @@ def test_texts_of_agents_stay_text(text: str) -> None:
             "softbreak",
         ),
     }
-    assert {token.content for token in found if token.type == "html_inline"} <= {"<br>"}
+    assert {
+        token.content for token in markdown_tokens if token.type == "html_inline"
+    } <= {"<br>"}
     assert all(
         token.content.startswith(("<details><summary>", "</details>"))
-        for token in found
+        for token in markdown_tokens
         if token.type == "html_block"
     )
-    cells = [token for token in found if token.type == "td_open"]
+    cells = [token for token in markdown_tokens if token.type == "td_open"]
     assert len(cells) == 2 * 2 * 3, "two tables of two rows"
     assert "\x1b" not in document
     assert "\u202e" not in document

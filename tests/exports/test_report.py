@@ -107,9 +107,9 @@ def test_what_cannot_be_compared_is_refused(
     assert main(["report", "--compare", "k3f9", "k3f9-one"]) == 2
     assert main(["report", "k3f9"]) != 0
     assert main(["report", "nothing-like-it"]) == 2
-    said = capsys.readouterr().err
-    assert "goal report --compare RUN RUN" in said
-    assert "both runs are k3f9-one" in said
+    errors = capsys.readouterr().err
+    assert "goal report --compare RUN RUN" in errors
+    assert "both runs are k3f9-one" in errors
 
 
 @pytest.mark.slow

@@ -59,8 +59,8 @@ def install(*options: str) -> int:
 
 def entries(path: Path, event: str) -> Sequence[object]:
     """The entries of an event."""
-    found: Sequence[object] = json.loads(path.read_text())["hooks"][event]
-    return found
+    hooks: Sequence[object] = json.loads(path.read_text())["hooks"][event]
+    return hooks
 
 
 def test_a_file_that_did_not_exist_is_made_and_removed_again(

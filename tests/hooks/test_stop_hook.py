@@ -55,8 +55,8 @@ def answered(text: str, folder: Path, **env: str) -> dict[str, str]:
     """What the hook answers to a text on stdin."""
     done = goal("hook", "claude", cwd=folder, env=env, stdin=text)
     assert done.code == 0, done.err
-    found: dict[str, str] = json.loads(done.out or "{}")
-    return found
+    hook_reply: dict[str, str] = json.loads(done.out or "{}")
+    return hook_reply
 
 
 def stopped(folder: Path, session: str) -> dict[str, str]:
@@ -72,8 +72,8 @@ def stopped(folder: Path, session: str) -> dict[str, str]:
         text=True,
         check=True,
     )
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    hook_reply: dict[str, str] = json.loads(done.stdout)
+    return hook_reply
 
 
 def test_a_stop_is_blocked_until_the_goal_is_verified(
@@ -102,19 +102,19 @@ def test_tests_count_as_at_the_prompt_until_a_person_accepts_others(
     called(project, "UserPromptSubmit")
     (project / "test_it.py").write_text("def test_it():\n    assert True\n")
     (project / "new.py").write_text("")
-    found = called(project, "Stop")
+    hook_reply = called(project, "Stop")
     assert (
         "blocked, this waits for a person: a1 checks changed: test_it.py"
-        in found["systemMessage"]
+        in hook_reply["systemMessage"]
     )
     (summary,) = run_summaries(own_home)
     about = f"{summary['run_id']} a1"
-    assert found["systemMessage"].endswith(
+    assert hook_reply["systemMessage"].endswith(
         f" [protected files changed: test_it.py]; goal approve {about}, or goal deny"
         f" {about} --reason TEXT; the next stop of the session then goes on"
         f" (goal status {summary['run_id']})"
     )
-    assert "goal resume" not in found["systemMessage"]
+    assert "goal resume" not in hook_reply["systemMessage"]
     assert main(["approve", str(summary["run_id"])]) == 0
     assert "complete" in called(project, "Stop")["systemMessage"]
 
@@ -256,10 +256,13 @@ def test_without_a_goal_nothing_is_checked(project: Path, own_home: Path) -> Non
     "given", [{"session_id": "\ud800"}, {"session_id": "s", "cwd": "a\0b"}]
 )
 def test_odd_events_are_answered(project: Path, given: dict[str, str]) -> None:
-    found = answered(
+    hook_reply = answered(
         json.dumps({"hook_event_name": "UserPromptSubmit", **given}), project
     )
-    assert found == {} or "goal did not check this session" in found["systemMessage"]
+    assert (
+        hook_reply == {}
+        or "goal did not check this session" in hook_reply["systemMessage"]
+    )
 
 
 @pytest.mark.slow
@@ -340,8 +343,8 @@ def test_without_an_overlay_nothing_runs_in_place(
         + '[workspace]\ncheck = "in-place"\n'
     )
     called(project, "UserPromptSubmit")
-    found = called(project, "Stop")
-    assert 'the goal says check = "in-place"' in found["systemMessage"]
+    hook_reply = called(project, "Stop")
+    assert 'the goal says check = "in-place"' in hook_reply["systemMessage"]
     assert not ran.exists()
 
 

@@ -78,8 +78,13 @@ def test_the_order_of_the_places(
     base: str | None,
     expected: tuple[str | None, str | None, str, bool],
 ) -> None:
-    found = _find(environ, base=base)
-    assert (found.api_base, found.api_key, found.variable, found.key_known) == expected
+    endpoint = _find(environ, base=base)
+    assert (
+        endpoint.api_base,
+        endpoint.api_key,
+        endpoint.variable,
+        endpoint.key_known,
+    ) == expected
 
 
 def test_the_named_variable_wins_over_every_other() -> None:
@@ -89,14 +94,14 @@ def test_the_named_variable_wins_over_every_other() -> None:
         "LLM_BASE_URL": BASE,
         "MY_KEY": "mine",
     }
-    found = _find(environ, named="MY_KEY")
-    assert (found.api_key, found.variable) == ("mine", "MY_KEY")
+    endpoint = _find(environ, named="MY_KEY")
+    assert (endpoint.api_key, endpoint.variable) == ("mine", "MY_KEY")
 
 
 @pytest.mark.parametrize("model", ["ollama/llama3", "bedrock/claude"])
 def test_providers_without_api_keys_are_not_given_one(model: str) -> None:
-    found = _find({"LLM_API_KEY": "fall"}, model=model)
-    assert (found.api_key, found.key_known) == (None, True)
+    endpoint = _find({"LLM_API_KEY": "fall"}, model=model)
+    assert (endpoint.api_key, endpoint.key_known) == (None, True)
 
 
 def test_an_unknown_provider_is_left_to_the_call_to_say() -> None:

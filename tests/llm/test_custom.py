@@ -80,7 +80,7 @@ async def test_the_same_model_with_another_account_counts_for_itself() -> None:
 
 def test_a_failing_agent_is_no_failing_model() -> None:
     assert isinstance(goal_error_of(ValueError("x")), AgentError)
-    own = ModelNotFound("gone")
+    own_error = ModelNotFound("gone")
     wrapped = RuntimeError("outer")
-    wrapped.__cause__ = own
-    assert goal_error_of(wrapped, "lab/one") is own
+    wrapped.__cause__ = own_error
+    assert goal_error_of(wrapped, "lab/one") is own_error

@@ -186,9 +186,9 @@ print(library.imported_litellm() is not None, longest < 1.5, [type(each).__name_
 
 @pytest.mark.slow
 def test_other_threads_may_log_during_the_import(tmp_path: Path) -> None:
-    said = _run(LOGGING, tmp_path).splitlines()
-    assert set(said[:-1]) == {"said"}
-    assert said[-1] == "True True ['SecretRedactionFilter']"
+    printed = _run(LOGGING, tmp_path).splitlines()
+    assert set(printed[:-1]) == {"said"}
+    assert printed[-1] == "True True ['SecretRedactionFilter']"
 
 
 @pytest.mark.slow
@@ -242,5 +242,5 @@ def test_settings_of_a_calling_program_stay_as_they_are(
     first: str, tmp_path: Path
 ) -> None:
     code = GUEST.replace('"first" in sys.argv', repr(bool(first)))
-    said = _run(code, tmp_path)
-    assert said == f"{'mine' if first else False} False False\n"
+    printed = _run(code, tmp_path)
+    assert printed == f"{'mine' if first else False} False False\n"

@@ -141,8 +141,8 @@ async def test_an_answer_that_cannot_come_whole_is_streamed(
 
     with ModelServer(answer) as server:
         llm = _model(server)
-        said = [await llm.complete(ASK), await llm.complete(ASK)]
-    assert [reply.text for reply in said] == ["x", "x"]
+        replies = [await llm.complete(ASK), await llm.complete(ASK)]
+    assert [reply.text for reply in replies] == ["x", "x"]
     assert [body.get("stream", False) for body in server.bodies] == [False, True, True]
     assert llm.usage == Usage(input_tokens=20, output_tokens=10, cost_usd=None, calls=2)
 
@@ -151,11 +151,11 @@ async def test_an_answer_that_cannot_stream_comes_whole() -> None:
     heard: list[str] = []
     with ModelServer([say("x"), say("y")], refuses={"stream_options": 400}) as server:
         llm = _model(server)
-        said = [
+        replies = [
             await llm.complete(ASK, on_text=heard.append),
             await llm.complete(ASK, on_text=heard.append),
         ]
-    assert [reply.text for reply in said] == heard == ["x", "y"]
+    assert [reply.text for reply in replies] == heard == ["x", "y"]
     assert [body.get("stream", False) for body in server.bodies] == [True, False, False]
 
 
@@ -215,9 +215,12 @@ async def test_a_known_model_has_a_price_and_a_window() -> None:
     with ModelServer(
         [say("x", usage=(1_000_000, 0)), say("x", usage=(1000, 10))]
     ) as server:
-        known = _model(server, "openai/gpt-4o")
-        assert (known.has_price(), known.context_window()) == (True, 128_000)
-        assert (await known.complete(ASK)).usage.cost_usd == pytest.approx(2.5)
+        known_model = _model(server, "openai/gpt-4o")
+        assert (known_model.has_price(), known_model.context_window()) == (
+            True,
+            128_000,
+        )
+        assert (await known_model.complete(ASK)).usage.cost_usd == pytest.approx(2.5)
         priced = _model(
             server,
             params={"input_cost_per_token": 0.001, "output_cost_per_token": 0.01},
@@ -493,10 +496,10 @@ def test_loops_that_end_leave_no_connection_open(
         )
 
     def connected() -> list[str]:
-        found = psutil.Process().net_connections("tcp")
+        connections = psutil.Process().net_connections("tcp")
         return [
             one.status
-            for one in found
+            for one in connections
             if one.raddr and f"127.0.0.1:{one.raddr.port}/" in f"{address}/"
         ]
 

@@ -103,8 +103,8 @@ def test_bytes_of_any_kind_give_replies_or_a_named_line(
 ) -> None:
     path = tmp_path_factory.mktemp("script") / "replies.jsonl"
     path.write_bytes(data)
-    said = _outcome(path)
-    assert said == "" or said.startswith(f"{path}:")
+    message = _outcome(path)
+    assert message == "" or message.startswith(f"{path}:")
 
 
 def _outcome(path: Path) -> str:

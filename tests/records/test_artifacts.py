@@ -94,9 +94,9 @@ def test_a_big_file_is_taken_over_with_little_memory(
 
     assert tracemalloc.get_traced_memory()[1] < 10_000_000
     tracemalloc.stop()
-    kept = store.read(ref)
-    assert kept.count(b"[redacted:MY_TOKEN]") == 30
-    assert SECRET.encode() not in kept
+    stored = store.read(ref)
+    assert stored.count(b"[redacted:MY_TOKEN]") == 30
+    assert SECRET.encode() not in stored
 
 
 def test_a_damaged_file_is_an_error_and_is_written_anew(store: ArtifactStore) -> None:
@@ -163,15 +163,15 @@ def test_once_it_is_hurried_the_rest_of_a_file_is_left_out(
 
     ref = store.adopt(source, lambda: next(looks, True))
 
-    kept = store.read(ref)
+    stored = store.read(ref)
     assert not source.exists()
-    assert kept.startswith(b"first line\n")
-    assert kept.endswith(
+    assert stored.startswith(b"first line\n")
+    assert stored.endswith(
         b"bytes and more left out because the run was interrupted ...]\n"
     )
-    assert 1_000_000 < len(kept) < 3_000_000
-    assert kept.count(b"token=[redacted:MY_TOKEN] and so on, and on") > 1_000
-    assert SECRET.encode() not in kept
+    assert 1_000_000 < len(stored) < 3_000_000
+    assert stored.count(b"token=[redacted:MY_TOKEN] and so on, and on") > 1_000
+    assert SECRET.encode() not in stored
 
 
 @pytest.mark.parametrize("known", ["a key by its form", "a value of the environment"])
@@ -195,10 +195,10 @@ def test_no_secret_of_several_lines_is_cut_in_two(tmp_path: Path, known: str) ->
     source = tmp_path / "output"
     source.write_bytes(data[:size])
 
-    kept = store.read(store.adopt(source, lambda: True))
+    stored = store.read(store.adopt(source, lambda: True))
 
-    assert [line for line in body.splitlines() if line.encode() in kept] == []
-    assert len(kept) > end - 300_000
+    assert [line for line in body.splitlines() if line.encode() in stored] == []
+    assert len(stored) > end - 300_000
 
 
 def test_a_short_file_is_kept_whole_whatever_the_hurry(
@@ -258,8 +258,8 @@ def test_secrets_are_replaced_in_tool_arguments_too(transcript: TranscriptFile) 
         {"role": "assistant", "tool_calls": [{"function": {"arguments": arguments}}]}
     )
 
-    kept = transcript.read(ref)["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(kept) == {"command": "curl [redacted:MY_TOKEN]"}
+    arguments_read = transcript.read(ref)["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments_read) == {"command": "curl [redacted:MY_TOKEN]"}
 
 
 @pytest.fixture

@@ -50,12 +50,12 @@ def test_a_link_and_a_pipe_are_no_decisions_and_an_unfinished_file_is_left(
 ) -> None:
     folder = tmp_path / "decisions"
     files = DecisionFiles(folder)
-    kept = files.give(YES).rename(tmp_path / "elsewhere")
-    (folder / "1.json").symlink_to(kept)
+    moved_file = files.give(YES).rename(tmp_path / "elsewhere")
+    (folder / "1.json").symlink_to(moved_file)
     os.mkfifo(folder / "2.json")
     (folder / ".goal-1.new").write_text("{")
     assert list(files.pending()) == []
-    assert (sorted(path.name for path in folder.iterdir()), kept.exists()) == (
+    assert (sorted(path.name for path in folder.iterdir()), moved_file.exists()) == (
         [".goal-1.new"],
         True,
     )

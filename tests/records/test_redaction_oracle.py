@@ -24,12 +24,14 @@ def test_what_the_oracle_finds_is_gone_after_redaction(kind: str, text: str) -> 
     document = f"value = '{text}'\n"
     redacted = Redactor({}).text(document)
 
-    found = betterleaks.scan_text(document, redact=False).findings
-    left = betterleaks.scan_text(redacted, redact=False).findings
+    findings = betterleaks.scan_text(document, redact=False).findings
+    remaining_findings = betterleaks.scan_text(redacted, redact=False).findings
 
-    assert not [finding.rule_id for finding in left if finding.secret in text], kind
+    assert not [
+        finding.rule_id for finding in remaining_findings if finding.secret in text
+    ], kind
     assert all(
-        finding.secret not in redacted for finding in found if finding.secret in text
+        finding.secret not in redacted for finding in findings if finding.secret in text
     ), kind
 
 

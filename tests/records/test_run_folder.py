@@ -229,13 +229,13 @@ def test_a_run_that_is_not_there_gives_advice(
 
 
 def test_a_home_without_runs_says_how_to_start_one(tmp_path: Path) -> None:
-    said = f"there is no run in {tmp_path}/nothing\ngoal run GOAL_FILE starts one"
+    message = f"there is no run in {tmp_path}/nothing\ngoal run GOAL_FILE starts one"
     with pytest.raises(RunNotFound) as refused:
         find_run(tmp_path / "nothing", "k3f9")
-    assert str(refused.value) == said
+    assert str(refused.value) == message
     with pytest.raises(RunNotFound) as refused:
         newest_run(tmp_path / "nothing", tmp_path)
-    assert str(refused.value) == said
+    assert str(refused.value) == message
 
 
 @pytest.fixture

@@ -88,8 +88,8 @@ def living(pid: int) -> bool:
 
 def leads_a_session(pid: int) -> bool:
     """Return whether setsid has run in a process."""
-    found = entry(pid)
-    return found is not None and found.session == pid
+    process = entry(pid)
+    return process is not None and process.session == pid
 
 
 async def until(condition: Callable[[], object]) -> None:

@@ -71,8 +71,8 @@ ASLEEP = 'until [ -s pid ] && [ "$(cat /proc/$(cat pid)/comm)" = sleep ]; do sle
 
 
 def alive_and_no_zombie(pid: int) -> bool:
-    found = processes.entry(pid)
-    return found is not None and found.living
+    process = processes.entry(pid)
+    return process is not None and process.living
 
 
 async def pid_in(path: Path) -> int:

@@ -35,8 +35,8 @@ def without_adoption(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def alive(pid: int) -> bool:
-    found = processes.entry(pid)
-    return found is not None and found.living
+    process = processes.entry(pid)
+    return process is not None and process.living
 
 
 async def test_processes_in_other_groups_and_sessions_end_with_their_parent(

@@ -79,11 +79,11 @@ def test_results_of_tools_are_observations_and_all_else_is_a_claim(
     path.write_text(session.text)
     trail = read_transcript(path)
     assert (trail.format, trail.partial) == (session.format, "")
-    found = observations(trail)
-    for text, item in zip((TESTS, WRITTEN, REPORT), found, strict=True):
+    observed = observations(trail)
+    for text, item in zip((TESTS, WRITTEN, REPORT), observed, strict=True):
         assert text in trail.read(item)
-    assert (found[0].command, trail.forgeable) == ("pytest -q", ("o2", "o3"))
-    assert found[2].facts[-1].startswith(FORGEABLE)
+    assert (observed[0].command, trail.forgeable) == ("pytest -q", ("o2", "o3"))
+    assert observed[2].facts[-1].startswith(FORGEABLE)
     assert QUOTED in claims(trail)[0]
     assert claims(trail)[-1] == FINAL
 

@@ -167,14 +167,14 @@ def test_a_session_that_is_cut_anywhere_shows_nothing_that_the_whole_one_does_no
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     text = SESSIONS[name].text
     whole.write_text(text)
-    known = _outputs(whole, name)
+    whole_outputs = _outputs(whole, name)
     for end in range(0, len(text) - 2, max(1, len(text) // 60)):
         cut.write_text(text[:end])
         try:
             trail = read_transcript(cut, format=name)
         except UsageError:
             continue
-        assert _outputs(cut, name) == known[: len(_outputs(cut, name))]
+        assert _outputs(cut, name) == whole_outputs[: len(_outputs(cut, name))]
         assert (
             trail.partial
             or text[:end].endswith("}")

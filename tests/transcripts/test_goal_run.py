@@ -48,7 +48,7 @@ def run(tmp_path: Path) -> Path:
     artifacts = ArtifactStore(tmp_path / "artifacts", redactor)
     with closing(TranscriptFile(tmp_path / "transcript.jsonl", redactor)) as transcript:
         asked = transcript.append({"role": "user", "content": "Go."})
-        said = transcript.append({"role": "assistant", "content": "I run it."})
+        message_ref = transcript.append({"role": "assistant", "content": "I run it."})
     shell = Observation(
         id="o1",
         source="shell",
@@ -76,7 +76,7 @@ def run(tmp_path: Path) -> Path:
         ),
         RoundStarted(round=1, prompt="first"),
         MessageRecorded(role="user", text=asked),
-        MessageRecorded(role="assistant", text=said),
+        MessageRecorded(role="assistant", text=message_ref),
         ToolResultRecorded(tool_call_id="a", evidence_ref="o1", observation=shell),
         RoundFinished(round=1, response=response),
         ValidatorsFinished(round=1, results=(), observations=(silent,)),

@@ -97,8 +97,8 @@ def test_one_sample_of_a_log_is_chosen(log: Path) -> None:
         "2 failed",
         "Timed out",
     ]
-    found = [item for item in trail.items if isinstance(item, Observation)]
-    assert [(item.heading, item.command) for item in found] == [
+    observed = [item for item in trail.items if isinstance(item, Observation)]
+    assert [(item.heading, item.command) for item in observed] == [
         ("[o1] bash, reported by inspect", "pytest -q"),
         ("[o2] bash, reported by inspect (error)", "sleep 99"),
     ]

@@ -312,9 +312,15 @@ async def test_keys_that_the_kernel_keeps_for_the_session_are_out_of_reach(
     )
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONPATH": f"{root}:{root / 'src'}"}
-    given = [sys.executable, str(outside), str(sandboxed.workspace / "keys.py")]
+    command = [sys.executable, str(outside), str(sandboxed.workspace / "keys.py")]
     done = subprocess.run(
-        given, cwd=root, env=env, capture_output=True, text=True, check=True, timeout=60
+        command,
+        cwd=root,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     made, said = done.stdout.splitlines()[:2]
     if not made.isdigit():

@@ -212,7 +212,7 @@ async def test_a_command_that_starts_in_no_room_writes_nothing(
 async def test_a_home_of_its_own_holds_what_was_shown_of_the_real_one(
     sandboxed: SandboxedWorkspace,
 ) -> None:
-    own = sandboxed.home / "agent-home"
+    agent_home = sandboxed.home / "agent-home"
     (sandboxed.user / ".agent").mkdir()
     (sandboxed.user / ".agent.json").write_text("{}")
     (sandboxed.user / "private").write_text("x")
@@ -223,7 +223,7 @@ async def test_a_home_of_its_own_holds_what_was_shown_of_the_real_one(
             sandboxed.user / ".gitconfig",
             *sandboxed.policy.within.readable[:-1],
         ),
-        home=(sandboxed.user, own),
+        home=(sandboxed.user, agent_home),
     )
     launcher = _in(sandboxed, within=within)
 
@@ -248,10 +248,10 @@ async def test_a_home_of_its_own_holds_what_was_shown_of_the_real_one(
     assert not (sandboxed.user / ".bashrc").exists()
     assert "mine" in await run("cat ~/.bashrc")
     # A name that it makes a link does not lead the next one elsewhere.
-    (own / ".agent").rmdir()
-    (own / ".agent").symlink_to(sandboxed.user)
+    (agent_home / ".agent").rmdir()
+    (agent_home / ".agent").symlink_to(sandboxed.user)
     assert await run("ls -A ~/.agent; ls ~/private") != "private"
-    assert not (own / ".agent").is_symlink()
+    assert not (agent_home / ".agent").is_symlink()
 
 
 @needs_sandbox
