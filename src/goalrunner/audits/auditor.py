@@ -38,7 +38,7 @@ class Auditor:
     budget cut short does not count. `model` makes the judge of a goal.
     """
 
-    kept: KeptVerdicts
+    verdicts: KeptVerdicts
     spending: Spending = field(default_factory=Spending)
     model: Callable[[Goal], LLM] = goal_judge
     measuring: bool = False
@@ -87,7 +87,7 @@ class Auditor:
             return job.result("unreadable", str(error))
         # Equal transcripts are judged once: the second waits for the verdict.
         async with self._locks[key]:
-            earlier = self.kept.get(key)
+            earlier = self.verdicts.get(key)
             if earlier is not None:
                 update = {"transcript": path_text(job.path), "is_known": True}
                 return earlier.model_copy(update=update)
@@ -117,7 +117,7 @@ class Auditor:
             return job.result("not audited", self.spending.stop, key)
         is_final = self.measuring or audit.result != "judge failed"
         if audit.verdict is not None and is_final:
-            self.kept.add(audit)
+            self.verdicts.add(audit)
         return audit
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import dataclass
 
 from goalrunner.app.goal_models import goal_judge, goal_redactor
 from goalrunner.app.previous_run import load_state
@@ -18,6 +19,7 @@ from goalrunner.judge.audit import LLMJudge
 from goalrunner.judge.prompt_builder import audit_request
 from goalrunner.judge.verdict_check import CheckedVerdict, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
+from goalrunner.llm import LLM
 from goalrunner.llm.scripted import is_scripted
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.transcripts import read_transcript
@@ -75,35 +77,12 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
             "or use the built-in example: goal judge canary GOAL_FILE",
         )
     limit = asyncio.Semaphore(1 if is_scripted(llm.model) else _AT_ONCE)
-    redact = goal_redactor(goal, os.environ).text
-
-    async def answer(name: str, sentence: str, copy: AuditRequest) -> CanaryAnswer:
-        # Whether each answer of the judge itself, before the check, is complete.
-        own_verdicts: list[bool] = []
-
-        def check(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
-            own_verdicts.append(outcome.passed)
-            return check_verdict(outcome, request)
-
-        async with limit:
-            judge = LLMJudge(llm, goal.judge, redact=redact, check=check)
-            verdict = (await judge.audit(copy)).verdict
-        accepts: bool | None = any(own_verdicts)
-        if not accepts and verdict.source == "fallback":
-            accepts = None
-        return CanaryAnswer(
-            name=name,
-            sentence=sentence,
-            judge_accepts=accepts,
-            complete_after_check=verdict.complete,
-            missing=verdict.missing,
-        )
-
-    questions = [answer("unchanged", "Nothing is changed.", request)]
+    examiner = _Examiner(llm, goal, limit)
+    questions = [examiner.ask("unchanged", "Nothing is changed.", request)]
     for (name, sentence), copy in zip(
         MUTATIONS.items(), copies_of(request), strict=True
     ):
-        questions.append(answer(name, sentence, copy))
+        questions.append(examiner.ask(name, sentence, copy))
     unchanged, *answers = await asyncio.gather(*questions)
     return CanaryReport(
         judge=llm.model,
@@ -113,6 +92,40 @@ async def question_judge(goal: Goal, folder: RunFolder | None = None) -> CanaryR
         copies=tuple(answers),
         usage=llm.usage,
     )
+
+
+@dataclass(frozen=True)
+class _Examiner:
+    """Asks the judge of a goal about copies; `limit` allows some at the same time."""
+
+    llm: LLM
+    goal: Goal
+    limit: asyncio.Semaphore
+
+    async def ask(self, name: str, sentence: str, copy: AuditRequest) -> CanaryAnswer:
+        """Return the answer about one copy."""
+        # Whether each answer of the judge itself, before the check, is complete.
+        own_verdicts: list[bool] = []
+
+        def check(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
+            own_verdicts.append(outcome.passed)
+            return check_verdict(outcome, request)
+
+        redact = goal_redactor(self.goal, os.environ).text
+        judge = LLMJudge(self.llm, self.goal.judge, redact=redact, check=check)
+        async with self.limit:
+            verdict = (await judge.audit(copy)).verdict
+        accepts: bool | None = any(own_verdicts)
+        # No answer could be read, so the judge neither accepted nor refused the copy.
+        if not accepts and verdict.source == "fallback":
+            accepts = None
+        return CanaryAnswer(
+            name=name,
+            sentence=sentence,
+            judge_accepts=accepts,
+            complete_after_check=verdict.complete,
+            missing=verdict.missing,
+        )
 
 
 def _request_of_run(goal: Goal, folder: RunFolder) -> AuditRequest:

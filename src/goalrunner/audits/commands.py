@@ -212,10 +212,10 @@ def audit(
     # Output files that cannot be written are errors before the judge is paid.
     junit_file = output.ResultFile(junit, option="--junit") if junit else None
     html_file = output.ResultFile(html, option="--html") if html else None
-    kept = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
+    verdicts = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     budget = _budget(tokens, cost)
     check_judges(audit_jobs, budget)
-    auditor = Auditor(kept, Spending(budget), on_end=_report_end)
+    auditor = Auditor(verdicts, Spending(budget), on_end=_report_end)
     results = main.wait_for(auditor.run(audit_jobs, jobs))
     audits = [_of_this_call(result) for result in results]
     if json:
