@@ -73,6 +73,7 @@ class Auditor:
                 for _ in range(min(at_once, len(jobs))):
                     group.create_task(work())
         except BaseExceptionGroup as errors:
+            # Callers expect the error of one audit, as without a group.
             raise errors.exceptions[0] from None
         return [results[index] for index in range(len(jobs))]
 

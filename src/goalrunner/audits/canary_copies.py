@@ -79,6 +79,7 @@ class _Mutator:
         # Without criteria, the objective is the only one.
         criteria = request.success_criteria or (request.objective,)
         requirements = (*criteria, *request.constraints)
+        # In one line, because forged reports have a line for each.
         self._requirements = [" ".join(text.split()) for text in requirements]
 
     def claims_only(self) -> AuditRequest:

@@ -214,6 +214,7 @@ def audit(
     html_file = output.ResultFile(html, option="--html") if html else None
     verdicts = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     budget = _budget(tokens, cost)
+    # A wrong key or an unknown model would make every audit fail.
     check_judges(audit_jobs, budget)
     auditor = Auditor(verdicts, Spending(budget), on_end=_report_end)
     results = main.wait_for(auditor.run(audit_jobs, jobs))
@@ -305,6 +306,7 @@ def calibrate(
     # A judge or policy may be named twice.
     series = dict.fromkeys(Series(model, name) for model in judge for name in policies)
     budget = _budget(tokens, cost, allow_unenforced)
+    # Missing libraries are an error before the judges are paid.
     require_libraries()
     page_file = None
     if html is not None:

@@ -54,7 +54,8 @@ class Sample(BaseModel, frozen=True, strict=True, hide_input_in_errors=True):
 def read_dataset(path: Path) -> list[Sample]:
     """Return the samples. Raise UsageError with the line of the first invalid one."""
     try:
-        # Not splitlines(), which also splits at characters inside JSON strings.
+        # Some editors write a byte order mark. Not splitlines(), which also splits at
+        # characters inside JSON strings.
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot read the dataset: {error}", _FORM) from None

@@ -75,6 +75,7 @@ class KeptVerdicts:
         self.path = path
         self._verdicts: dict[str, TranscriptAudit] = {}
         with os_errors(f"{path}: verdicts cannot be kept there", _HINT, UsageError):
+            # Verdicts quote transcripts, which may be private.
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             with os.fdopen(descriptor, "rb") as file:
@@ -85,6 +86,7 @@ class KeptVerdicts:
             is_torn = _START.startswith(line.rstrip(b"\n") or b"-")
             if not line.startswith(_START) and not is_torn:
                 raise UsageError(f"{path}:{number}  not a verdict", _HINT)
+            # A verdict of another version of this program is made again.
             with contextlib.suppress(ValidationError):
                 verdict = TranscriptAudit.model_validate_json(line)
                 self._verdicts[verdict.key] = verdict

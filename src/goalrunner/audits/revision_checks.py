@@ -95,6 +95,7 @@ async def check_revision(
         if finding.error is not None:
             raise finding.error
     config.refuse_shared_workspace()
+    # A folder of checks is not listed as a run.
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"), CHECKS)
     try:
         prepared = open_run(config, findings, folder)

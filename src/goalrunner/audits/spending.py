@@ -32,6 +32,7 @@ class Spending:
             return f"{total.tokens:,} of {budget.tokens:,} tokens are spent"
         if budget.cost_usd is not None and total.known_cost_usd >= budget.cost_usd:
             return f"${total.known_cost_usd:.4f} of ${budget.cost_usd:.4f} are spent"
+        # Calls without a report or a price are not in the totals.
         is_unknown = {
             "tokens": total.uncounted_calls > 0,
             "cost_usd": total.cost_usd is None,

@@ -106,6 +106,7 @@ async def audit_transcript(
     nothing can be read, RecordError if the records of a run are damaged, and ModelError
     if the judge cannot be asked.
     """
+    # A long transcript takes seconds, in which the event loop must run.
     saved = await asyncio.to_thread(job.read)
     recorder = SpendingRecorder(Spending())
     return await audit_trail(job, saved, goal_judge(job.goal), recorder, checks)
@@ -139,6 +140,7 @@ async def audit_trail(
     if verdict.source == "fallback":
         result = "judge failed"
         problem = f"the judge's answers could not be read: {recorder.problem}"
+    # The judge's words may repeat a secret of the transcript.
     redacted_verdict = redactor.json(verdict.model_dump(mode="json"))
     forgeable = frozenset(saved.forgeable)
     if checks is None:
