@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking.overlay import probe
+from goalrunner.records.run_folder import write_json
+from goalrunner.snapshots.objects import find_snapshot
+from goalrunner.snapshots.store import SnapshotStore
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
 from tests.support.workspaces import git, listing, make_repository, write
 
@@ -231,3 +235,40 @@ def test_a_home_inside_of_the_workspace_is_refused(workspace: Path) -> None:
     refused = _goal("run", "--isolate", cwd=workspace, home=workspace / "runs")
     assert refused.code == 4
     assert "set GOAL_HOME to another folder" in refused.err
+
+
+def test_the_list_and_a_restore_know_copies(workspace: Path, home: Path) -> None:
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    listed = _goal("list", cwd=workspace, home=home)
+    assert "Copies of 1 of these runs use " in listed.err
+    refused = _goal("restore", "0", "--yes", cwd=workspace, home=home)
+    assert refused.code == 2
+    assert "worked in a copy" in refused.err
+
+
+def test_an_apply_that_was_killed_is_undone_by_the_next_one(
+    workspace: Path, home: Path
+) -> None:
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    first = _goal("apply", "--json", cwd=workspace, home=home)
+    assert first.code == 0
+    run = only_run(home)
+    # As a kill leaves it: the journal is there, and only some files are written.
+    store = SnapshotStore(workspace, home)
+    target = asyncio.run(store.snapshot())
+    before = asyncio.run(find_snapshot(store.git, json.loads(first.out)["before"]))
+    store.close()
+    (workspace / "made" / "slot").unlink()
+    journal = {
+        "run": run.name,
+        "before": before.model_dump(),
+        "target": target.model_dump(),
+        "paths": ["mul.txt", "made/slot"],
+    }
+    write_json(home / "applies" / f"{store.folder.name}.json", journal)
+    again = _goal("apply", cwd=workspace, home=home)
+    assert again.code == 0, again.err
+    assert "had been interrupted; its files were put back" in again.err
+    assert (workspace / "mul.txt").read_text().startswith("2 * 3\n")
+    assert (workspace / "made" / "slot").read_text() == "0\n"
+    assert not list((home / "applies").iterdir())

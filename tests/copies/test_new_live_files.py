@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.copies.new_live_files import NewLiveFiles
-from goalrunner.copies.run_copy import CopyRecord, RunCopy
+from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
 from tests.support.workspaces import write
 
@@ -16,16 +16,16 @@ from tests.support.workspaces import write
 def found(tmp_path: Path) -> NewLiveFiles:
     """A merged tree as a plain folder, with its layers beside it."""
     root, base = tmp_path / "root", tmp_path / "base"
-    copy = RunCopy(tmp_path / "run" / "copy")
-    write(copy.layer(0) / "u" / "src", {"agent.py": "1\n"})
+    shared = ("deps/", "src/out/")
+    record = CopyRecord(
+        "overlay", str(root), str(root), str(tmp_path), (str(base),), shared
+    )
+    write(record.layer(0) / "u" / "src", {"agent.py": "1\n"})
     write(base / "tree", {"old.py": "1\n", "src/old.py": "1\n"})
     merged = ("old.py", "mine.txt", "deps/lib.js", "__pycache__/x.pyc", "local/a/b")
     below = ("old.py", "agent.py", "mine.py", "out/x")
     write(root, dict.fromkeys([*merged, *(f"src/{name}" for name in below)], "1\n"))
-    record = CopyRecord(
-        "overlay", str(root), str(root), (str(base),), ("deps/", "src/out/")
-    )
-    return NewLiveFiles(copy, record)
+    return NewLiveFiles(record)
 
 
 def test_what_is_in_no_layer_and_not_shared_is_new(found: NewLiveFiles) -> None:

@@ -65,7 +65,7 @@ def test_a_copy_has_one_process(tmp_path: Path) -> None:
 
 def test_a_copy_has_an_environment_of_its_own(tmp_path: Path) -> None:
     copy = RunCopy(tmp_path / "k3f9-run" / "copy")
-    record = CopyRecord("overlay", "/src/My App", "/src/My App", ())
+    record = CopyRecord("overlay", "/src/My App", "/src/My App", "/c", ())
     environ = copy_environment(copy, record, 2, {"HOME": "/h"})
     assert environ["HOME"] == "/h"
     assert environ["GOAL_SLOT"] == "2"
@@ -77,8 +77,9 @@ def test_a_copy_has_an_environment_of_its_own(tmp_path: Path) -> None:
 def test_a_removed_copy_is_none(tmp_path: Path) -> None:
     copy = RunCopy(tmp_path / "copy")
     copy.folder.mkdir()
-    copy.write(CopyRecord("overlay", "/r", "/r", ()))
-    closed = copy.layer(0) / "w" / "work"
+    record = CopyRecord("overlay", "/r", "/r", str(tmp_path / "elsewhere"), ())
+    copy.write(record)
+    closed = record.layer(0) / "w" / "work"
     closed.mkdir(parents=True)
     closed.chmod(0)
     before = copy.exists

@@ -103,6 +103,12 @@ def restore(
     loaded = load_run(folder)
     snapshots = RunSnapshots.of(loaded)
     workspace = snapshots.workspace
+    if snapshot is None and loaded.started.isolated:
+        raise UsageError(
+            f"run {folder.run_id} worked in a copy, and did not change {workspace}",
+            f"goal apply {folder.run_id} brings its change there; "
+            f"goal diff {folder.run_id} shows it",
+        )
     if snapshot is None:
         number, target = snapshots.end(number)
         moment = (

@@ -174,12 +174,33 @@ def list_runs(
                 f"No runs yet in {home()}. To start one: goal run goal.toml"
             )
     summaries = [RunSummary.read(values) for values in listed]
+    if sizes := [size for size in map(_copy_size, summaries) if size is not None]:
+        output.complain(_COPIES.format(number=len(sizes), megabytes=sum(sizes) / 1e6))
     output.say(
         listing_text(
             summaries, datetime.now(UTC), output.columns(), with_workspaces=everywhere
         )
     )
     return 0
+
+
+_COPIES = (
+    "Copies of {number} of these runs use {megabytes:.1f} MB; "
+    "goal discard RUN removes the copy of one."
+)
+
+
+def _copy_size(summary: RunSummary) -> int | None:
+    """Return the bytes on disk of the copy of a run; None if it has none."""
+    copy = home() / run_folder.RUNS / summary.run_id / "copy"
+    if not (copy / "copy.json").is_file():
+        return None
+    blocks = 0
+    for folder, _, names in os.walk(copy):
+        for name in names:
+            with contextlib.suppress(OSError):
+                blocks += os.lstat(os.path.join(folder, name)).st_blocks  # noqa: PTH118
+    return blocks * 512
 
 
 def print_status(reference: str | None = None, *, json: bool = False) -> int:

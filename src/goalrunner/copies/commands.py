@@ -76,7 +76,7 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         notes.append(
             "the copy is in memory (tmpfs): after a restart of this machine, the run cannot be resumed"
         )
-    return CopyOptions(run, copy.store, NewLiveFiles(copy, record).hide, tuple(notes))
+    return CopyOptions(run, copy.store, NewLiveFiles(record).hide, tuple(notes))
 
 
 def apply(

@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from goalrunner.checking.namespace import find_tools, is_privileged
+from goalrunner.checking.overlay import make_scratch, scratch_candidates
 from goalrunner.copies import INSIDE
 from goalrunner.copies.frozen_base import FrozenBase, frozen_base
 from goalrunner.copies.live_tree import LiveTree
 from goalrunner.copies.run_copy import CopyRecord, RunCopy, copy_environment, take_slot
 from goalrunner.core.errors import EnvironmentFailed, os_errors
+from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.snapshots.file_times import is_overlay
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.store_folder import make_store, store_name
 from goalrunner.system.launcher import SHELL
@@ -93,11 +96,36 @@ def make_copy(
         "overlay",
         os.path.realpath(workspace),
         str(roots[0]),
+        str(_layers_folder(copy, home, workspace)),
         tuple(bases),
         tuple(shared),
     )
     copy.write(record)
     return copy
+
+
+def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
+    """Return the folder for the upper layers of a copy.
+
+    An upper layer cannot lie on an overlay, as the disk of most containers is one: then
+    another file system is looked for, and folders of runs that are gone are removed there.
+    """
+    if not is_overlay(copy.folder.resolve()):
+        return copy.folder
+    for candidate in scratch_candidates(home, workspace):
+        if is_overlay(Path(os.path.realpath(candidate))):
+            continue
+        folder = candidate.with_name(candidate.name.replace("checks", "copies"))
+        make_scratch(folder)
+        for other in folder.iterdir():
+            run = RunFolder(copy.folder.parent.with_name(other.name))
+            if not RunCopy.of(run).folder.exists():
+                remove(other)
+        return folder / copy.folder.parent.name
+    raise EnvironmentFailed(
+        f"a copy needs a file system that is no overlay, and {home} lies on one",
+        "mount a volume or a tmpfs, and set GOAL_HOME to it; or run without --isolate",
+    )
 
 
 def _note_shared(base: FrozenBase, tree: LiveTree) -> None:
@@ -186,7 +214,7 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
         root, shares, *objects = map(
             os.fsdecode, (base.folder / "mount").read_bytes().split(b"\0")
         )
-        layer = copy.layer(number)
+        layer = record.layer(number)
         for name in ("u", "w", "b", "l"):
             (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for index, path in enumerate(objects):

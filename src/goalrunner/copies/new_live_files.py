@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from goalrunner.copies.run_copy import CopyRecord, RunCopy
+from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.snapshots.patterns import CACHES, Patterns
 
@@ -20,9 +20,9 @@ class NewLiveFiles:
     removed from the copy: the overlay notes that in its upper layer, and the live file stays.
     """
 
-    def __init__(self, copy: RunCopy, record: CopyRecord) -> None:
+    def __init__(self, record: CopyRecord) -> None:
         self._root = Path(record.root)
-        self._upper = copy.layer(0) / "u"
+        self._upper = record.layer(0) / "u"
         self._base = Path(record.bases[0]) / "tree"
         self._shared = {path.rstrip("/") for path in record.shared}
         self._folders = _folders_of(record.shared)

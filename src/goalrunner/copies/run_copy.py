@@ -31,12 +31,21 @@ class CopyRecord:
     workspace: str
     root: str
     """The folder that is covered, or cloned: the repository of the workspace, else the workspace."""
+    layers: str
+    """The folder of the upper layers: the copy's own, or one on another file system."""
     bases: tuple[str, ...]
     """The folders of the frozen bases, for `root` and for the folder of its repository if that lies elsewhere."""
     shared: tuple[str, ...] = ()
     """Ignored paths that are those of the live tree, relative to `root`; a folder ends with a slash."""
     slot: int | None = None
     """The number of the copy among those of `root` when it was last entered."""
+
+    def layer(self, number: int) -> Path:
+        """Return the folder of one overlay.
+
+        It has the upper layer `u`, the work folder `w`, and the mount points `b` and `l`.
+        """
+        return Path(self.layers, f"layer-{number}")
 
 
 @dataclass(frozen=True)
@@ -79,12 +88,10 @@ class RunCopy:
 
     def discard(self) -> None:
         """Remove the copy: first its record, so that a half removed copy is none. Raise OSError."""
+        layers = Path(self.read().layers)
         self._record.unlink()
+        remove(layers)
         remove(self.folder)
-
-    def layer(self, number: int) -> Path:
-        """Return the folder with the upper layer `u`, the work folder `w`, and the mount points of one overlay."""
-        return self.folder / f"layer-{number}"
 
     def lock(self) -> int:
         """Lock the copy and return the handle, which a program started by exec inherits.

@@ -64,7 +64,7 @@ def set_aside(path: Path) -> Path:
 
 def remove_whole(path: Path) -> None:
     """Rename a folder and remove it, so that it is never seen in part. Raise OSError."""
-    shutil.rmtree(set_aside(path))
+    remove(set_aside(path))
 
 
 def unfinished(folder: Path) -> list[Path]:
