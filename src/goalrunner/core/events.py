@@ -23,7 +23,7 @@ from goalrunner.core.critic import CritiqueStarted as CritiqueStarted
 from goalrunner.core.critic import RefinementStarted as RefinementStarted
 from goalrunner.core.errors import some
 from goalrunner.core.field_types import Frozen
-from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_of_before
+from goalrunner.core.goal_tables import ApprovalKind, Approvals, approvals_in_log
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import (
     ArtifactRef,
@@ -44,10 +44,17 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 RiskClass = Literal["low", "medium", "high", "critical"]
 Account = Literal["agent", "judge", "critic"]
 PromptKind = Literal["first", "retry", "neutral", "stalled", "resumed", "refine"]
+Standing = Literal["green", "red", "cannot_run", "differs"]
+Decision = Literal["approved", "denied", "expired"]
+MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
+"""What may be promoted. (Source: the promotion rules of Goals and State.)"""
+
+
+# The goal and its rules, as the events hold them.
 
 
 class GoalRecord(Frozen):
-    """The goal as the state keeps it. (Source: AgentGoal of Goals and State.)"""
+    """The goal in events and state. (Source: AgentGoal of Goals and State.)"""
 
     goal_id: str
     run_id: str
@@ -107,7 +114,7 @@ class RunRules(Frozen):
     cannot go on."""
     self_judging: tuple[str, ...] = ()
     """Those of them that are the judge as well."""
-    approvals: Annotated[Approvals, BeforeValidator(approvals_of_before)] = Field(
+    approvals: Annotated[Approvals, BeforeValidator(approvals_in_log)] = Field(
         default_factory=Approvals
     )
     """What waits for a person."""
@@ -128,19 +135,15 @@ class RunRules(Frozen):
         }
 
 
+# The run as a whole.
+
+
 class GoalCreated(Frozen):
     """The first event of every log."""
 
     type: Literal["goal_created"] = "goal_created"
     goal: GoalRecord
     plan: RunRules
-
-
-class NoteAdded(Frozen):
-    """A warning about the run that was found after it began."""
-
-    type: Literal["note_added"] = "note_added"
-    note: str
 
 
 class ProgramRecord(Frozen):
@@ -189,6 +192,24 @@ class RunStarted(Frozen):
     """Programs of agents that are judge or critic."""
 
 
+class NoteAdded(Frozen):
+    """A warning about the run that came up after its start."""
+
+    type: Literal["note_added"] = "note_added"
+    note: str
+
+
+class StartKept(Frozen):
+    """Files about the start were written into the run's folder.
+
+    A resumed run uses these files.
+    """
+
+    type: Literal["start_kept"] = "start_kept"
+    files: dict[str, str]
+    """Path below the folder's `start` -> SHA-256 of its content."""
+
+
 class SnapshotTaken(Frozen):
     """A snapshot of the workspace was taken."""
 
@@ -199,11 +220,80 @@ class SnapshotTaken(Frozen):
     ]
 
 
-class BlockReported(Frozen):
-    """The agent claims that it cannot continue. This alone does not end the run."""
+class SecretsReplaced(Frozen):
+    """How many secrets were replaced since the last such event.
 
-    type: Literal["block_reported"] = "block_reported"
-    reason: str
+    All that was written counts.
+    """
+
+    type: Literal["secrets_replaced"] = "secrets_replaced"
+    counts: dict[str, int]
+    """By kind."""
+
+
+class RunResumed(Frozen):
+    """Another process resumed the run."""
+
+    type: Literal["run_resumed"] = "run_resumed"
+    plan: RunRules
+    """The limits as they are from now on."""
+    version: str
+    """Of goalrunner."""
+    note: str = ""
+    """A message of the user to the agent."""
+    snapshot: Snapshot | None = None
+    """The workspace now."""
+    changed: tuple[str, ...] = ()
+    """Paths that changed while the run was interrupted."""
+    cut: tuple[str, ...] = ()
+    """Tool calls that had begun and have no result."""
+    in_flight: dict[str, Usage] = Field({})
+    """By account: estimates for interrupted model calls."""
+    deadline_at: str | None = None
+    """ISO 8601, UTC."""
+    notes: tuple[str, ...] = ()
+    """Warnings about how the run goes on."""
+    sandbox: str = "none"
+    """The sandbox from now on."""
+
+
+class RunEnded(Frozen):
+    """The run ends; `decide` returns it as the last step."""
+
+    type: Literal["run_ended"] = "run_ended"
+    stop_reason: StopReason
+    message: str = ""
+    '''Why it ended; for a complete run, the proof: "verdict of round 3"'''
+    signal: int | None = None
+    """Number of the signal that interrupted the run."""
+
+    @property
+    def status(self) -> GoalStatus:
+        return self.stop_reason.status
+
+
+class LimitReached(Frozen):
+    """A limit ends the run. What the agent has done so far is checked once before."""
+
+    type: Literal["limit_reached"] = "limit_reached"
+    end: RunEnded
+    """How the run ends if that check does not prove the goal."""
+    resets_at: str = ""
+    """When the limit resets (ISO 8601), if it is one of the agent, and that is
+    known."""
+
+
+class MemoryPromoted(Frozen):
+    """A fact of this run was kept for later runs."""
+
+    type: Literal["memory_promoted"] = "memory_promoted"
+    memory_id: str
+    kind: MemoryKind
+    source_ref: str
+    """The observation or event that it rests on."""
+
+
+# The agent's turn.
 
 
 class StepStarted(Frozen):
@@ -223,63 +313,6 @@ class RoundStarted(Frozen):
     prompt: PromptKind
 
 
-class PlanProposed(Frozen):
-    """The agent's plan. A step counts as completed only with evidence."""
-
-    type: Literal["plan_proposed"] = "plan_proposed"
-    current: str = ""
-    pending: tuple[str, ...] = ()
-    completed: dict[str, str] = Field({})
-    """Step -> id of the observation that shows it."""
-    refused: tuple[str, ...] = ()
-    """Steps claimed as completed without existing evidence."""
-    stop_reason: str = ""
-    """Why the agent says that it may stop."""
-
-
-class QuestionOpened(Frozen):
-    """A question that only a person can answer."""
-
-    type: Literal["question_opened"] = "question_opened"
-    question: str
-    by: Literal["agent", "judge"] = "agent"
-
-
-class QuestionAnswered(Frozen):
-    """A person's answer. It is an observation for agent and judge."""
-
-    type: Literal["question_answered"] = "question_answered"
-    question: str
-    answer: str = ""
-    evidence_ref: str
-    """The observation's id."""
-    observation: Observation | None = None
-    """None where a tool result holds the answer."""
-    by: str = ""
-    """Who answered: user@host."""
-
-
-class NoteGiven(Frozen):
-    """A person's note to the agent, which is part of its next prompt."""
-
-    type: Literal["note_given"] = "note_given"
-    note_id: str
-    text: str
-    by: str = ""
-    """Who gave it: user@host."""
-
-
-class SecretsReplaced(Frozen):
-    """How many secrets were replaced since the last such event.
-
-    All that was written counts.
-    """
-
-    type: Literal["secrets_replaced"] = "secrets_replaced"
-    counts: dict[str, int]
-    """By kind."""
-
-
 class MessageRecorded(Frozen):
     """A chat message was written to the transcript."""
 
@@ -296,6 +329,20 @@ class UserSaid(Frozen):
     type: Literal["user_said"] = "user_said"
     text: str
     """The text; both ends of a long one."""
+
+
+class PlanProposed(Frozen):
+    """The agent's plan. A step counts as completed only with evidence."""
+
+    type: Literal["plan_proposed"] = "plan_proposed"
+    current: str = ""
+    pending: tuple[str, ...] = ()
+    completed: dict[str, str] = Field({})
+    """Step -> id of the observation that shows it."""
+    refused: tuple[str, ...] = ()
+    """Steps claimed as completed without existing evidence."""
+    stop_reason: str = ""
+    """Why the agent says that it may stop."""
 
 
 class ToolCalled(Frozen):
@@ -322,12 +369,47 @@ class ToolResultRecorded(Frozen):
     '''One short line for people: "exit 1", "+4 −1"'''
 
 
+class BlockReported(Frozen):
+    """The agent claims that it cannot continue. This alone does not end the run."""
+
+    type: Literal["block_reported"] = "block_reported"
+    reason: str
+
+
 class UsageRecorded(Frozen):
     """A model call was answered, or given up after retries."""
 
     type: Literal["usage_recorded"] = "usage_recorded"
     account: Account
     usage: Usage
+
+
+class AgentRan(Frozen):
+    """A process of an external agent has ended.
+
+    Its output is no evidence; after an interruption, both ends are kept.
+    """
+
+    type: Literal["agent_ran"] = "agent_ran"
+    agent: str
+    """Its name."""
+    ending: str
+    """How it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence."""
+    duration: float = Field(0.0, ge=0)
+    """Seconds."""
+    output: ArtifactRef | None = None
+    """Stdout; None where it was empty."""
+    errors: ArtifactRef | None = None
+    """Stderr; None where it was empty."""
+    note: str = ""
+    """A note for people."""
+
+
+class SessionOpened(Frozen):
+    """An external agent's own session; written again when its totals have grown."""
+
+    type: Literal["session_opened"] = "session_opened"
+    session: AgentSession
 
 
 class RoundFinished(Frozen):
@@ -363,35 +445,78 @@ class RoundFinished(Frozen):
     ends with a slash; None: not known."""
 
 
-class AgentRan(Frozen):
-    """A process of an external agent has ended.
+# Failures that pass, waits for that, and agents that take over.
 
-    Its output is no evidence; after an interruption, both ends are kept.
-    """
 
-    type: Literal["agent_ran"] = "agent_ran"
+class FailureFacts(Frozen):
+    """The facts about a failure that event and state have in common."""
+
+    account: Account
+    kind: Literal["limit", "overload", "permanent"]
+    """A limit resets, an overload passes; "permanent": only another agent can go on."""
+    reason: str
+    """For people, in a few words: "usage limit, five hours", "529 overloaded"."""
+    resets_at: str = ""
+    """When a limit ends (ISO 8601); empty: not known."""
+    was_retried: bool = False
+    """Whether the call was repeated already."""
+    stop_reason: StopReason
+    """How the run ends if it cannot wait."""
+    message: str
+    """The error and its hint, for people."""
+
+
+class WorkFailed(FailureFacts):
+    """The agent, or a model of the run, could not go on."""
+
+    type: Literal["work_failed"] = "work_failed"
+
+
+class WaitFacts(Frozen):
+    """The facts about a wait that event and state have in common."""
+
+    account: Account
+    """Whose work goes on afterwards."""
+    kind: Literal["limit", "retry"]
+    """"limit": the time does not count as active time. "retry": a short pause, which
+    counts."""
+    reason: str
+    until: str
+    """ISO 8601, UTC."""
+    number: int = Field(1, ge=1)
+    """How often this work failed in a row."""
+
+
+class WaitStarted(WaitFacts):
+    """The run waits. No process of the agent runs."""
+
+    type: Literal["wait_started"] = "wait_started"
+
+
+class WaitEnded(Frozen):
+    """The wait is over, and the work goes on."""
+
+    type: Literal["wait_ended"] = "wait_ended"
+    deadline_at: str | None = None
+    """When the time limit is reached from now on (ISO 8601, UTC)."""
+
+
+class AgentSwitched(Frozen):
+    """Another agent of the goal takes the round over."""
+
+    type: Literal["agent_switched"] = "agent_switched"
+    round: int = Field(ge=1)
+    index: int = Field(ge=0)
+    """Its place among the agents of the goal."""
     agent: str
     """Its name."""
-    ending: str
-    """How it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence."""
-    duration: float = Field(0.0, ge=0)
-    """Seconds."""
-    output: ArtifactRef | None = None
-    """Stdout; None where it was empty."""
-    errors: ArtifactRef | None = None
-    """Stderr; None where it was empty."""
-    note: str = ""
-    """A note for people."""
+    before: str
+    """The name of the agent that cannot go on."""
+    reason: str
+    """Why it cannot."""
 
 
-class SessionOpened(Frozen):
-    """An external agent's own session; written again when its totals have grown."""
-
-    type: Literal["session_opened"] = "session_opened"
-    session: AgentSession
-
-
-Standing = Literal["green", "red", "cannot_run", "differs"]
+# Validators and their results.
 
 
 class Colour(Frozen):
@@ -462,6 +587,10 @@ class ChangedTest(Frozen):
         return f"{self.happened} ({'; '.join(endings)})" if endings else self.happened
 
 
+REVIEWED = "reviewed by the judge"
+"""The reviewer in the label of changes that the judge accepted."""
+
+
 class ChangedChecks(Frozen):
     """Validators that are green only with the agent's versions of the checks."""
 
@@ -498,10 +627,6 @@ class ChangedChecks(Frozen):
         names = some(self.paths or [item.test for item in self.tests])
         about = f"{names} ({reviewer})" if reviewer else names
         return Label.CHECKS_CHANGED.about(about)
-
-
-REVIEWED = "reviewed by the judge"
-"""The reviewer in the label of changes that the judge accepted."""
 
 
 class BaselineTaken(Frozen):
@@ -561,6 +686,17 @@ class ValidatorsFinished(Frozen):
     """Set if only the agent's versions are green."""
     content: Content | None = None
     """None if no workspace is watched."""
+
+
+class WorkspaceChanged(Frozen):
+    """The workspace has changed since the check; the checks run again."""
+
+    type: Literal["workspace_changed"] = "workspace_changed"
+    paths: tuple[str, ...]
+    snapshot: Snapshot
+
+
+# The review of changed checks.
 
 
 class ChecksReviewStarted(Frozen):
@@ -639,21 +775,7 @@ def _refusal_in(path: str, changes: Sequence[ReviewedChange]) -> str:
     return "\n".join(lines)
 
 
-class WorkspaceChanged(Frozen):
-    """The workspace has changed since the check; the checks run again."""
-
-    type: Literal["workspace_changed"] = "workspace_changed"
-    paths: tuple[str, ...]
-    snapshot: Snapshot
-
-
-class ConfirmationRecorded(Frozen):
-    """A second, independent opinion on whether the goal is blocked."""
-
-    type: Literal["confirmation_recorded"] = "confirmation_recorded"
-    claim: str
-    confirmed: bool
-    reason: str = ""
+# Audits and second opinions.
 
 
 class AuditStarted(Frozen):
@@ -690,44 +812,48 @@ class VerdictRecorded(Frozen):
     """By id of a cited observation: why it no longer counted."""
 
 
-class StartKept(Frozen):
-    """Files about the start were written into the run's folder.
+class ConfirmationRecorded(Frozen):
+    """A second, independent opinion on whether the goal is blocked."""
 
-    A resumed run uses these files.
-    """
-
-    type: Literal["start_kept"] = "start_kept"
-    files: dict[str, str]
-    """Path below the folder's `start` -> SHA-256 of its content."""
+    type: Literal["confirmation_recorded"] = "confirmation_recorded"
+    claim: str
+    confirmed: bool
+    reason: str = ""
 
 
-class RunResumed(Frozen):
-    """Another process resumed the run."""
-
-    type: Literal["run_resumed"] = "run_resumed"
-    plan: RunRules
-    """The limits as they are from now on."""
-    version: str
-    """Of goalrunner."""
-    note: str = ""
-    """A message of the user to the agent."""
-    snapshot: Snapshot | None = None
-    """The workspace now."""
-    changed: tuple[str, ...] = ()
-    """Paths that changed while the run was interrupted."""
-    cut: tuple[str, ...] = ()
-    """Tool calls that had begun and have no result."""
-    in_flight: dict[str, Usage] = Field({})
-    """By account: estimates for interrupted model calls."""
-    deadline_at: str | None = None
-    """ISO 8601, UTC."""
-    notes: tuple[str, ...] = ()
-    """Warnings about how the run goes on."""
-    sandbox: str = "none"
-    """The sandbox from now on."""
+# What a person decides.
 
 
-Decision = Literal["approved", "denied", "expired"]
+class QuestionOpened(Frozen):
+    """A question that only a person can answer."""
+
+    type: Literal["question_opened"] = "question_opened"
+    question: str
+    by: Literal["agent", "judge"] = "agent"
+
+
+class QuestionAnswered(Frozen):
+    """A person's answer. It is an observation for agent and judge."""
+
+    type: Literal["question_answered"] = "question_answered"
+    question: str
+    answer: str = ""
+    evidence_ref: str
+    """The observation's id."""
+    observation: Observation | None = None
+    """None where a tool result holds the answer."""
+    by: str = ""
+    """Who answered: user@host."""
+
+
+class NoteGiven(Frozen):
+    """A person's note to the agent, which is part of its next prompt."""
+
+    type: Literal["note_given"] = "note_given"
+    note_id: str
+    text: str
+    by: str = ""
+    """Who gave it: user@host."""
 
 
 class ApprovalRequested(Frozen):
@@ -772,117 +898,13 @@ class ApprovalRecorded(Frozen):
     """The workspace then, where anything changed."""
 
 
-class RunEnded(Frozen):
-    """The run ends; `decide` returns it as the last step."""
-
-    type: Literal["run_ended"] = "run_ended"
-    stop_reason: StopReason
-    message: str = ""
-    '''Why it ended; for a complete run, the proof: "verdict of round 3"'''
-    signal: int | None = None
-    """Number of the signal that interrupted the run."""
-
-    @property
-    def status(self) -> GoalStatus:
-        return self.stop_reason.status
-
-
-class LimitReached(Frozen):
-    """A limit ends the run. What the agent has done so far is checked once before."""
-
-    type: Literal["limit_reached"] = "limit_reached"
-    end: RunEnded
-    """How the run ends if that check does not prove the goal."""
-    resets_at: str = ""
-    """When the limit resets (ISO 8601), if it is one of the agent, and that is
-    known."""
-
-
-class FailureFacts(Frozen):
-    """The facts about a failure that event and state have in common."""
-
-    account: Account
-    kind: Literal["limit", "overload", "permanent"]
-    """A limit resets, an overload passes; "permanent": only another agent can go on."""
-    reason: str
-    """For people, in a few words: "usage limit, five hours", "529 overloaded"."""
-    resets_at: str = ""
-    """When a limit ends (ISO 8601); empty: not known."""
-    was_retried: bool = False
-    """Whether the call was repeated already."""
-    stop_reason: StopReason
-    """How the run ends if it cannot wait."""
-    message: str
-    """The error and its hint, for people."""
-
-
-class WorkFailed(FailureFacts):
-    """The agent, or a model of the run, could not go on."""
-
-    type: Literal["work_failed"] = "work_failed"
-
-
-class WaitFacts(Frozen):
-    """The facts about a wait that event and state have in common."""
-
-    account: Account
-    """Whose work goes on afterwards."""
-    kind: Literal["limit", "retry"]
-    """"limit": the time does not count as active time. "retry": a short pause, which
-    counts."""
-    reason: str
-    until: str
-    """ISO 8601, UTC."""
-    number: int = Field(1, ge=1)
-    """How often this work failed in a row."""
-
-
-class WaitStarted(WaitFacts):
-    """The run waits. No process of the agent runs."""
-
-    type: Literal["wait_started"] = "wait_started"
-
-
-class WaitEnded(Frozen):
-    """The wait is over, and the work goes on."""
-
-    type: Literal["wait_ended"] = "wait_ended"
-    deadline_at: str | None = None
-    """When the time limit is reached from now on (ISO 8601, UTC)."""
-
-
-class AgentSwitched(Frozen):
-    """Another agent of the goal takes the round over."""
-
-    type: Literal["agent_switched"] = "agent_switched"
-    round: int = Field(ge=1)
-    index: int = Field(ge=0)
-    """Its place among the agents of the goal."""
-    agent: str
-    """Its name."""
-    before: str
-    """The name of the agent that cannot go on."""
-    reason: str
-    """Why it cannot."""
-
-
-MemoryKind = Literal["event", "fact", "preference", "policy_reference"]
-"""What may be promoted. (Source: the promotion rules of Goals and State.)"""
-
-
-class MemoryPromoted(Frozen):
-    """A fact of this run was kept for later runs."""
-
-    type: Literal["memory_promoted"] = "memory_promoted"
-    memory_id: str
-    kind: MemoryKind
-    source_ref: str
-    """The observation or event that it rests on."""
+# The log.
 
 
 # Every field that is added has a default, so that older logs can be read.
 SCHEMA_VERSION = "1.8"
 """The version of the log. Readers refuse another major number."""
+
 
 Event = Annotated[
     GoalCreated

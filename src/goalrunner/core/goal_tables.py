@@ -25,9 +25,11 @@ from goalrunner.core.labels import REVIEWABLE, begins_with
 from goalrunner.core.runner_calls import why_nameless
 
 ApprovalKind = Literal["complete", "shell", "write", "network", "checks"]
-"""Calling the goal complete; running a command; writing a file; counting the agent's
-versions of existing tests and test-runner configuration. Runs of before asked about
-commands that use the "network"."""
+"""What is approved.
+
+It is calling the goal complete, running a command, writing a file, or counting the
+agent's versions of the checks. Older runs have "network" for commands that use it.
+"""
 
 
 def _current_kind(kind: object) -> object:
@@ -48,13 +50,11 @@ Requirable = Annotated[
 DEFAULT_EXPIRY = 24 * 3600.0
 
 
-def approvals_of_before(value: object) -> object:
-    """Return the approvals in a log.
-
-    Older runs could ask about commands that use the network; they ask about every one.
-    """
+def approvals_in_log(value: object) -> object:
+    """Return the approvals in a log, which may be that of an older version."""
     if not isinstance(value, Mapping) or "network" not in value.get("require", ()):
         return value
+    # It asked about commands that use the network; now it asks about every command.
     kinds = ["shell" if kind == "network" else kind for kind in value["require"]]
     return {**value, "require": tuple(dict.fromkeys(kinds))}
 
@@ -99,16 +99,17 @@ class Approvals(Frozen):
 
 
 AGENT_MODEL = "agent"
-"""The name, as a judge's model, of the agent's own model: a separate instance with its
-own account."""
+"""What a judge's `model` is if it is the model of the agent.
+
+It is a separate instance, with its own account.
+"""
 
 BUILTIN = "builtin"
 """The name of the built-in agent."""
 
 DEFAULT_MAX_ITERATIONS = 10
 DEFAULT_EXTERNAL_TIMEOUT = 4 * 3600.0
-"""Seconds of active time of a run whose agent is external and whose goal names no
-timeout and no budget."""
+"""Seconds of active time, if an external agent has neither timeout nor budget."""
 DEFAULT_MAX_STEPS = 100
 DEFAULT_VALIDATOR_TIMEOUT = 600.0
 DEFAULT_AUDIT_TOKENS = 12_000
@@ -116,7 +117,7 @@ DEFAULT_IDLE_TIMEOUT = 900.0
 KEY_VARIABLE = "name of the environment variable that holds the key"
 
 
-def _patient(seconds: float | None) -> float | None:
+def _long_enough(seconds: float | None) -> float | None:
     if seconds is not None and seconds < 1:
         raise ValueError(
             f"{seconds:g} s is below 1 s, and no agent prints something all the time; "
@@ -125,7 +126,7 @@ def _patient(seconds: float | None) -> float | None:
     return seconds
 
 
-IdleLimit = Annotated[fields.DurationLimit, AfterValidator(_patient)]
+IdleLimit = Annotated[fields.DurationLimit, AfterValidator(_long_enough)]
 
 
 class Expectation(Frozen):

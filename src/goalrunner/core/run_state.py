@@ -179,70 +179,115 @@ class Interruption(Frozen):
 class RunState(Frozen):
     """The data for all decisions and for all reports."""
 
+    # The run and its parts, which stay the same from its start.
     goal: GoalRecord
     memory: WorkingMemory
     plan: RunRules
+    goal_file: str = ""
+    """Where the goal was read from; empty: from no file."""
+    workspace: str = ""
+    isolated: bool = False
+    """Whether the agent works in a copy of the workspace."""
+    sandbox: str = "none"
+    """The sandbox of every command of the run; none: not all had one."""
+    check_environment: str = ""
+    models: dict[str, str] = Field({})
+    external: bool = False
+    """Whether the agent is an external program."""
+    agent_command: str = ""
+    """An external agent and its command, for people."""
+    handed: tuple[str, ...] = ()
+    """Parts that only the calling program can provide."""
+    notes: tuple[str, ...] = ()
+    """Warnings before the first round."""
+    base: Snapshot | None = None
+    """The workspace at the start."""
+    kept: dict[str, str] = Field({})
+    """Files about the start in the run's folder, and their SHA-256."""
+    baseline: BaselineOutcome | None = None
+
+    # Where the run is.
     phase: Phase = Phase.READY
+    round: int = 0
+    """Rounds begun."""
+    iterations: int = 0
+    """Rounds decided."""
+    counted: int = -1
+    """The round that was counted last."""
+    elapsed: float = 0.0
+    """Seconds of active time."""
+    resumes: int = 0
+    """How often another process resumed the run."""
+    status: GoalStatus = GoalStatus.RUNNING
     left: Phase = Phase.READY
     """The phase in which the run ended."""
-    round_ended: bool = False
-    """Whether the agent has ended a turn."""
+    stop_reason: StopReason | None = None
+    message: str = ""
+    """Why it ended, for people."""
+    signal: int | None = None
+    ended_at: str = ""
+    """ISO 8601, UTC; empty while it goes on."""
+
+    # The agent's turn.
     prompted: bool = False
     """Whether the agent has the prompt of the round at hand."""
     calling: str | None = None
     """Id of the tool call that has begun and has no result."""
     awaiting: Account | None = None
     """The account whose model is being asked."""
-    external: bool = False
-    """Whether the agent is a program of its own."""
-    isolated: bool = False
-    """Whether the agent works in a copy of the workspace."""
-    agent_command: str = ""
-    """An external agent and its command, for people."""
-    last_call: dict[str, Usage] = Field({})
-    """By account: its last answered call."""
-    resumes: int = 0
-    """How often another process resumed the run."""
-    interruption: Interruption | None = None
-    """For the agent's next prompt."""
     asking: bool = False
     """Whether the agent's turn waits for the answer to its question."""
+    interruption: Interruption | None = None
+    """For the agent's next prompt."""
     note_id: str = ""
     """Of the last note that a person gave to the agent."""
     outside: tuple[str, ...] = ()
     """The newest paths that changed while the run was interrupted."""
-    approvals: tuple[Approval, ...] = ()
-    """The newest, decided or not."""
-    requested: int = 0
-    """Approvals requested so far."""
-    redacted: dict[str, int] = Field({})
-    """Secrets replaced, by kind."""
-    round: int = 0
-    """Rounds begun."""
-    critique: Critique | None = None
-    """Of the agent's last turn; None: not scored."""
-    refinements: int = 0
-    """Refinements of the round at hand."""
-    iterations: int = 0
-    """Rounds decided."""
-    counted: int = -1
-    """The round that was counted last."""
+    block_report: str = ""
+    """Why the agent says that it cannot go on, in the round at hand."""
+    round_ended: bool = False
+    """Whether the agent has ended a turn."""
+    ending: str = ""
+    """Why the agent's last turn ended early; empty: it did not."""
+    lingering: tuple[str, ...] = ()
+    """Processes that the agent left at the end of the last round."""
+    response: str = ""
+    """Hash of the last response, where it is the deliverable."""
+    said: str = ""
+    """Hash of the last response, where a callable checks it."""
+
+    # What is observed and used.
     observations: int = 0
     """Observations numbered so far."""
     seen: str = ""
     """Id of the newest observation of the step at hand."""
+    snapshot: Snapshot | None = None
+    """The workspace as the last finished round left it."""
+    content: str = ""
+    """Id of the snapshot after the agent's last change."""
+    changes: DiffStat | None = None
+    """From the start to the end of the last round."""
+    gone_or_reverted: tuple[str, ...] = ()
+    """Paths whose uncommitted content of the start is gone or reverted at the end of
+    the last round."""
+    usage: dict[str, Usage] = Field({})
+    """By account."""
+    agent_usage: dict[str, Usage] = Field({})
+    """Of a run with several agents: the usage by name."""
+    last_call: dict[str, Usage] = Field({})
+    """By account: its last answered call."""
+    redacted: dict[str, int] = Field({})
+    """Secrets replaced, by kind."""
+
+    # The checks of the round at hand.
+    critique: Critique | None = None
+    """Of the agent's last turn; None: not scored."""
+    refinements: int = 0
+    """Refinements of the round at hand."""
     validators: tuple[ValidatorResult, ...] = ()
     """Of the round at hand."""
     refusal: str = ""
     """Why the validators' results do not count; empty: they do."""
-    leaked: tuple[str, ...] = ()
-    """Paths that changed in the workspace during or after its check."""
-    leaks: int = 0
-    """How often that happened in the round at hand."""
-    obstacle: str = ""
-    """Why validators could not run; only a person can change that."""
-    obstacles: int = 0
-    """How often that happened in a row in the round at hand."""
     protected_changes: tuple[str, ...] = ()
     """Protected paths that differ, a line each."""
     differing: tuple[str, ...] = ()
@@ -251,74 +296,46 @@ class RunState(Frozen):
     """Protected paths that differ in the workspace, whatever the validators saw."""
     check_labels: tuple[str, ...] = ()
     """What weakens the results of the round at hand."""
+    settling: str = ""
+    """What a person can write in the goal file about the check of the round at hand."""
+    leaked: tuple[str, ...] = ()
+    """Paths that changed in the workspace during its check, or after it."""
+    leaks: int = 0
+    """How often the workspace changed in this way in the round at hand."""
+    obstacle: str = ""
+    """Why validators could not run, which only a person can change."""
+    obstacles: int = 0
+    """How often in a row they could not run in the round at hand."""
     changed_checks: ChangedChecks | None = None
     """The agent's versions, while they wait for a review."""
     reviews: tuple[ChecksReviewed, ...] = ()
     """The judge's reviews of changed checks, the newest."""
-    settling: str = ""
-    """What a person can write in the goal file about the check of the round at hand."""
-    check_environment: str = ""
-    goal_file: str = ""
-    """Where the goal was read from; empty: from no file."""
-    handed: tuple[str, ...] = ()
-    """Parts that only the calling program can make again."""
-    notes: tuple[str, ...] = ()
-    """Warnings before the first round."""
+
+    # Verdicts.
     verdict: GoalVerdict | None = None
     """The last one."""
-    baseline: BaselineOutcome | None = None
-    base: Snapshot | None = None
-    """The workspace at the start."""
-    kept: dict[str, str] = Field({})
-    """Files about the start in the run's folder, and their SHA-256."""
-    snapshot: Snapshot | None = None
-    """The workspace as the last finished round left it."""
-    changes: DiffStat | None = None
-    """From the start to the end of the last round."""
-    gone_or_reverted: tuple[str, ...] = ()
-    """Paths whose uncommitted content of the start is gone or reverted at the end of
-    the last round."""
-    content: str = ""
-    """Id of the snapshot after the agent's last change; the same in a stall."""
-    response: str = ""
-    """Hash of the last response, where it is the deliverable."""
-    said: str = ""
-    """Hash of the last response, where a callable checks it."""
-    lingering: tuple[str, ...] = ()
-    """Processes that the agent left at the end of the last round."""
-    ending: str = ""
-    """Why the agent's last turn ended early; empty: it did not."""
-    block_report: str = ""
-    """Why the agent says that it cannot go on, in the round at hand."""
-    refuted: str = ""
-    """A claim of being blocked that the second opinion did not confirm."""
-    confirmed: str = ""
-    """Why the goal is blocked, by two opinions."""
+    attempts: tuple[GoalAttempt, ...] = ()
     stall: Stall = Stall()
     unread: int = 0
     """Audits in a row whose answers could not be parsed."""
-    attempts: tuple[GoalAttempt, ...] = ()
-    usage: dict[str, Usage] = Field({})
-    """By account."""
     audit_problem: str = ""
     """Why the judge last gave no usable answer."""
     audit_answer: str = ""
     """Both ends of that answer, if it could not be read."""
-    models: dict[str, str] = Field({})
+    refuted: str = ""
+    """A claim of being blocked that the second opinion did not confirm."""
+    confirmed: str = ""
+    """Why the goal is blocked, by two opinions."""
     labels: tuple[str, ...] = ()
     """What weakens the proof of this run."""
-    workspace: str = ""
-    sandbox: str = "none"
-    """The sandbox of every command of the run; none: not all had one."""
-    elapsed: float = 0.0
-    """Seconds of active time."""
-    status: GoalStatus = GoalStatus.RUNNING
-    stop_reason: StopReason | None = None
-    message: str = ""
-    """Why it ended, for people."""
-    signal: int | None = None
-    ended_at: str = ""
-    """ISO 8601, UTC; empty while it goes on."""
+
+    # What a person decides.
+    approvals: tuple[Approval, ...] = ()
+    """The newest, decided or not."""
+    requested: int = 0
+    """Approvals requested so far."""
+
+    # Failures, waits and limits.
     failure: Failure | None = None
     """Of the agent or a model, if what follows is not decided yet."""
     failures: dict[str, int] = Field({})
@@ -334,11 +351,8 @@ class RunState(Frozen):
     """Whether another agent took over in the round at hand."""
     given_up: dict[str, str] = Field({})
     """By name of an agent that another one replaced: why it could not go on."""
-    agent_usage: dict[str, Usage] = Field({})
-    """Of a run with several agents: the usage by name."""
     limit: RunEnded | None = None
-    """How a limit ends the run after one last check of what is there; None: no limit
-    was reached."""
+    """How a limit ends the run after one last check; None: no limit was reached."""
     resets_at: str = ""
     """When that limit resets (ISO 8601); empty if that is not known, or it does not
     reset."""

@@ -13,7 +13,7 @@ class SnapshotHistory:
     """All snapshots of a run, and those around each round; round 0 is the start."""
 
     def __init__(self) -> None:
-        self.taken: list[Snapshot] = []
+        self.snapshots: list[Snapshot] = []
         """Oldest first; each differs from the one before."""
         self.places: dict[str, int] = {}
         """By id: the newest place in that list."""
@@ -30,12 +30,12 @@ class SnapshotHistory:
         """Process one event, which was recorded at a time (ISO 8601)."""
         match event:
             case events.SnapshotTaken(snapshot=snapshot, moment=moment):
-                self.places[snapshot.id] = len(self.taken)
-                self.taken.append(snapshot)
+                self.places[snapshot.id] = len(self.snapshots)
+                self.snapshots.append(snapshot)
                 if moment == "start":
                     self.ends.setdefault(0, snapshot)
-            case events.RoundStarted(round=number) if self.taken:
-                self.starts[number] = self.taken[-1]
+            case events.RoundStarted(round=number) if self.snapshots:
+                self.starts[number] = self.snapshots[-1]
                 self.began[number] = _nanoseconds(at) if at else 0
             case events.RoundFinished(round=number, snapshot=Snapshot() as snapshot):
                 self.ends[number] = snapshot
@@ -50,7 +50,7 @@ class SnapshotHistory:
     def find(self, identifier: str | None) -> Snapshot | None:
         """Return the snapshot of that id, if it was taken."""
         place = self.places.get(identifier or "")
-        return None if place is None else self.taken[place]
+        return None if place is None else self.snapshots[place]
 
 
 def _nanoseconds(at: str) -> int:

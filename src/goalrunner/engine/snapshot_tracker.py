@@ -85,7 +85,7 @@ class SnapshotTracker:
 
     @property
     def last(self) -> Snapshot | None:
-        return self._history.taken[-1] if self._history.taken else None
+        return self._history.snapshots[-1] if self._history.snapshots else None
 
     @property
     def round_start(self) -> Snapshot | None:
@@ -213,7 +213,7 @@ class SnapshotTracker:
             return {}
         places, uncompared = (
             self._history.places,
-            self._history.taken[len(self._steps) :],
+            self._history.snapshots[len(self._steps) :],
         )
         if old.id not in places or new.id not in places:
             return joined(await self._workspace.differences((old, new)))
