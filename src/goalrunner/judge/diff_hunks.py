@@ -117,8 +117,7 @@ def _hunks_of_file(reader: _Reader) -> list[DiffHunk] | None:
 def _body_of_hunk(reader: _Reader, heading: re.Match[str]) -> list[str] | None:
     """Return the lines of a hunk; None if it has other lines than its heading says."""
     # A number of lines that is left out is 1.
-    old = 1 if heading[2] is None else int(heading[2])
-    new = 1 if heading[4] is None else int(heading[4])
+    old, new = int(heading[2] or 1), int(heading[4] or 1)
     start = position = reader.position + 1
     lines = reader.lines
     while old or new:
@@ -149,8 +148,9 @@ def _changes_of(
                 header = f"@@ -{old} +{new} @@{heading[5]}"
             # The blocks before and after are unchanged.
             before = blocks[number - 1][-_CONTEXT:] if number else []
-            is_last = number + 1 == len(blocks)
-            after = [] if is_last else blocks[number + 1][:_CONTEXT]
+            after: list[str] = []
+            if number + 1 < len(blocks):
+                after = blocks[number + 1][:_CONTEXT]
             lines = (*names, header, *before, *block, *after)
             # Without "\ No newline at end of file".
             changed = tuple(filter(_is_changed, block))

@@ -137,7 +137,9 @@ def index_line(item: Observation, stale: Stale) -> str:
     Unlike a heading it begins with the bare id.
     """
     line = heading(item, stale).replace("[", "", 1).replace("]", "", 1)
-    return f"{line}: {shortened_line(item.command, _LINE)}" if item.command else line
+    if not item.command:
+        return line
+    return f"{line}: {shortened_line(item.command, _LINE)}"
 
 
 def render_trail(

@@ -1,7 +1,4 @@
-"""What all validators share: the form of their results.
-
-And what those of a goal file share: name, folder, environment and retries.
-"""
+"""The base classes of validators: results, and what a goal file says of a validator."""
 
 from __future__ import annotations
 
