@@ -95,7 +95,11 @@ class _FilesOfPrograms:
     def __init__(self, tools: Collection[str]) -> None:
         names = (CONFIGURED_BY_NAME | CHECKERS).intersection(tools)
         # The first alternative that matches is taken, so a longer name goes first.
-        longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+        longest_first = sorted(
+            map(re.escape, names),
+            key=len,
+            reverse=True,
+        )
         any_name = "|".join(longest_first) or "(?!)"
         self.names = rf"\.?(?:{any_name})(?:(?:rc|ignore)?(?:[._-][^/]*)?)"
         self._names = re.compile(self.names)

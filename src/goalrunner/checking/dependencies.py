@@ -184,7 +184,10 @@ def _python_packages(root: str, workspace: str) -> Installed:
 
 
 def _add_distribution(
-    installed: Installed, root: str, folder: str, workspace: str
+    installed: Installed,
+    root: str,
+    folder: str,
+    workspace: str,
 ) -> None:
     """Add the Python distribution with this metadata folder."""
     name, version = _distribution(folder)
@@ -235,7 +238,9 @@ def _is_editable(direct_url: str, workspace: str) -> bool | None:
 
 
 def dependency_labels(
-    before: Mapping[str, Installed], after: Mapping[str, Installed], workspace: Path
+    before: Mapping[str, Installed],
+    after: Mapping[str, Installed],
+    workspace: Path,
 ) -> dict[str, list[str]]:
     """Return labels for what differs in the dependency folders of the start.
 
@@ -270,7 +275,11 @@ class _Owner:
     """Whether the file matches the RECORD of the start: it was only reinstalled."""
 
 
-def _differences(old: Installed, new: Installed, root: str) -> list[str]:
+def _differences(
+    old: Installed,
+    new: Installed,
+    root: str,
+) -> list[str]:
     """Return what differs; an empty text stands for the folder as a whole."""
     # An editable install is no change, unless it replaces another package.
     other_versions = old.versions.keys() - {*old.own}
@@ -279,7 +288,9 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
     labels: list[str] = []
     for name in sorted((old.versions.keys() | new.versions.keys()) - named):
         changes = _version_changes(
-            name, old.versions.get(name, []), new.versions.get(name, [])
+            name,
+            old.versions.get(name, []),
+            new.versions.get(name, []),
         )
         if changes:
             labels += changes
@@ -293,7 +304,11 @@ def _differences(old: Installed, new: Installed, root: str) -> list[str]:
     return labels
 
 
-def _version_changes(name: str, old: Sequence[str], new: Sequence[str]) -> list[str]:
+def _version_changes(
+    name: str,
+    old: Sequence[str],
+    new: Sequence[str],
+) -> list[str]:
     """Return what differs in the versions of a package."""
     removed = [version for version in old if version not in new]
     added = [version for version in new if version not in old]
@@ -305,7 +320,9 @@ def _version_changes(name: str, old: Sequence[str], new: Sequence[str]) -> list[
 
 
 def _changed_files(
-    old: Installed, new: Installed, root: str
+    old: Installed,
+    new: Installed,
+    root: str,
 ) -> Iterator[tuple[str, _Owner | None]]:
     """Yield the files that differ, sorted, each with its owner, None without one."""
     different = {path for path, _ in old.files.items() ^ new.files.items()}
@@ -316,7 +333,10 @@ def _changed_files(
     }
     # Without RECORDs, there is no hash that tells a change from an installation.
     owners = _owners(
-        different if new.records else different - installed, old, new, root
+        different if new.records else different - installed,
+        old,
+        new,
+        root,
     )
     has_replaced = any(
         new.records.get(folder) != record for folder, record in old.records.items()
@@ -328,7 +348,11 @@ def _changed_files(
             yield path, owner
 
 
-def _file_label(path: str, old: Installed, new: Installed) -> str:
+def _file_label(
+    path: str,
+    old: Installed,
+    new: Installed,
+) -> str:
     """Return the label of a file without an owner."""
     if not path:
         return ""
@@ -351,7 +375,10 @@ def _is_installed_again(old: str, new: str) -> bool:
 
 
 def _owners(
-    changed: Collection[str], old: Installed, new: Installed, root: str
+    changed: Collection[str],
+    old: Installed,
+    new: Installed,
+    root: str,
 ) -> dict[str, _Owner]:
     """Return the package of each changed file that belongs to one."""
     if not new.records:
@@ -361,7 +388,8 @@ def _owners(
     # The workspace's own package comes first, so that another package that lists the
     # file replaces it.
     own_first = sorted(
-        new.records, key=lambda folder: _distribution(folder)[0] not in new.own
+        new.records,
+        key=lambda folder: _distribution(folder)[0] not in new.own,
     )
     for folder in own_first:
         name, _ = _distribution(folder)
@@ -383,7 +411,8 @@ def _owners(
 
 
 def _node_owners(
-    changed: Collection[str], packages: Collection[str]
+    changed: Collection[str],
+    packages: Collection[str],
 ) -> dict[str, _Owner]:
     owners: dict[str, _Owner] = {}
     for path in changed:

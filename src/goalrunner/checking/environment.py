@@ -109,7 +109,8 @@ class CheckEnvironment(Protocol):
     kind: Kind
 
     def open(
-        self, layers: Sequence[Layer]
+        self,
+        layers: Sequence[Layer],
     ) -> AbstractAsyncContextManager[OpenEnvironment]:
         """Set up an environment for one check run.
 
@@ -132,7 +133,8 @@ def environment_errors(what: str) -> Iterator[None]:
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         raise EnvironmentFailed(
-            f"{what}: {reason}", "free some space, or set GOAL_HOME"
+            f"{what}: {reason}",
+            "free some space, or set GOAL_HOME",
         ) from error
 
 
@@ -160,7 +162,11 @@ def is_below(path: str, folders: Collection[str]) -> bool:
     )
 
 
-def copy_into(source: Path, root: Path, path: str) -> bool:
+def copy_into(
+    source: Path,
+    root: Path,
+    path: str,
+) -> bool:
     """Copy the file at `path` below `source` to the same path below `root`.
 
     Return False if that cannot be done. Neither path is followed through a link, and
@@ -175,7 +181,10 @@ def copy_into(source: Path, root: Path, path: str) -> bool:
     if target.is_dir() and not target.is_symlink():
         return False
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(
+            parents=True,
+            exist_ok=True,
+        )
     except (FileExistsError, NotADirectoryError):
         # A file is in the place of a folder.
         return False
@@ -183,7 +192,12 @@ def copy_into(source: Path, root: Path, path: str) -> bool:
     mode = original.stat().st_mode & 0o777
     # The file is renamed into its place: a link, a pipe or a device that is the target
     # is replaced, and nothing is written into it.
-    write_whole(target, original.read_bytes(), mode=mode, lasting=False)
+    write_whole(
+        target,
+        original.read_bytes(),
+        mode=mode,
+        lasting=False,
+    )
     return True
 
 
@@ -193,7 +207,11 @@ def _leads_through_link(top: Path, path: str) -> bool:
     return os.path.realpath((top / path).parent) != str(expected)
 
 
-def put_file(root: Path | str, path: str, file: File) -> None:
+def put_file(
+    root: Path | str,
+    path: str,
+    file: File,
+) -> None:
     """Write a file or link of a layer that does not exist yet, and its parent folders.
 
     Raise OSError.

@@ -67,7 +67,10 @@ class GitSettings:
     """
 
     def __init__(
-        self, workspace: Path, record: Path, checks: Sequence[str] = ()
+        self,
+        workspace: Path,
+        record: Path,
+        checks: Sequence[str] = (),
     ) -> None:
         self._workspace = workspace
         self._checks = tuple(
@@ -90,7 +93,11 @@ class GitSettings:
             (str(path), file.mode, base64.b64encode(file.data).decode())
             for path, file in self._start.items()
         ]
-        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._record.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         write_whole(self._record, json.dumps(rows).encode())
 
     def _read_record(self) -> None:
@@ -166,7 +173,7 @@ class GitSettings:
         folders = git_folders(self._workspace)
         settings: list[str] = []
         for path in sorted(differences.paths):
-            is_of_git = any(map(path.is_relative_to, folders))
+            is_of_git = _is_in_one(path, folders)
             # Checks run without hooks, and info/exclude starts nothing.
             if not is_of_git or path.parent.name == "hooks" or path.name == "exclude":
                 continue
@@ -174,9 +181,8 @@ class GitSettings:
             if path.name not in ("config", "config.worktree"):
                 settings.append(name)
                 continue
-            original = differences.originals.get(path)
-            before = b"" if original is None else original.data
-            changed_rows = self._rows(before) ^ self._rows(content(path))
+            original = _data(differences.originals.get(path)) or b""
+            changed_rows = self._rows(original) ^ self._rows(content(path))
             keys = {row.partition("\n")[0] for row in changed_rows}
             settings += [
                 f"{name} ({key})" for key in sorted(keys) if _STEERING.fullmatch(key)
@@ -191,7 +197,11 @@ class GitSettings:
         # An included file is no part of this one; a new include is a key in it.
         listing = ("config", "--no-includes", "--file", "-", "--list", "-z")
         _, output, _ = ask_git(
-            self._workspace, *listing, environ=os.environ, timeout=60.0, stdin=config
+            self._workspace,
+            *listing,
+            environ=os.environ,
+            timeout=60.0,
+            stdin=config,
         )
         return set(output.decode(errors="replace").split("\0"))
 
@@ -199,7 +209,7 @@ class GitSettings:
         """Return the paths that lie directly above the workspace, or are checks."""
         above: list[Path] = []
         for path in paths:
-            is_check = any(path.is_relative_to(check) for check in self._checks)
+            is_check = _is_in_one(path, self._checks)
             if is_check or self._workspace.is_relative_to(path.parent):
                 above.append(path)
         return sorted(above)
@@ -267,7 +277,7 @@ def _files_below(folder: Path) -> Iterator[Path]:
 
 
 def _is_in_one(path: Path, folders: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
+    return any(map(path.is_relative_to, folders))
 
 
 def _topmost(folders: Iterable[Path]) -> list[Path]:
@@ -279,7 +289,11 @@ def _topmost(folders: Iterable[Path]) -> list[Path]:
     return tops
 
 
-def _is_same(path: Path, old: File | None, new: File | None) -> bool:
+def _is_same(
+    path: Path,
+    old: File | None,
+    new: File | None,
+) -> bool:
     """Return whether nothing that concerns checks differs.
 
     None stands for a file that does not exist.
@@ -289,9 +303,12 @@ def _is_same(path: Path, old: File | None, new: File | None) -> bool:
     # The mode of a hook decides whether git starts it.
     if old is not None and new is not None and old.mode != new.mode:
         return False
-    old_part = check_part(path.name, None if old is None else old.data)
-    new_part = check_part(path.name, None if new is None else new.data)
-    return old_part == new_part
+    old_part = check_part(path.name, _data(old))
+    return old_part == check_part(path.name, _data(new))
+
+
+def _data(file: File | None) -> bytes | None:
+    return None if file is None else file.data
 
 
 NO_HOOKS = {

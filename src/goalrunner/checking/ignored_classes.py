@@ -98,7 +98,10 @@ _BUILD_PATTERNS = (
 _BUILD_FILES = re.compile("|".join(map(translate, _BUILD_PATTERNS)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(
+    frozen=True,
+    slots=True,
+)
 class Ignored:
     """A path that git ignores."""
 
@@ -200,7 +203,9 @@ class Classifier:
                 self._add(folder, ("other", "cannot be read"))
 
     def _classify_folder(
-        self, folder: str, entries: Iterable[os.DirEntry[str]]
+        self,
+        folder: str,
+        entries: Iterable[os.DirEntry[str]],
     ) -> list[str]:
         """Classify a folder and the files in it; return the folders to enter."""
         mark = self._mark(folder, whole=True)
@@ -233,7 +238,11 @@ class Classifier:
         )
 
     def _classify_file(
-        self, path: str, name: str, info: Stat | None, mark: Mark | None = None
+        self,
+        path: str,
+        name: str,
+        info: Stat | None,
+        mark: Mark | None = None,
     ) -> None:
         """Classify a file or link; `mark` is that of the build output around it."""
         is_link = info is not None and stat.S_ISLNK(info[MODE])
@@ -248,7 +257,12 @@ class Classifier:
         elif info is not None:
             self.others[path] = info
 
-    def _add(self, path: str, mark: Mark, root: str = "") -> None:
+    def _add(
+        self,
+        path: str,
+        mark: Mark,
+        root: str = "",
+    ) -> None:
         kind, why = mark
         entry_root = "" if kind == "other" else root or path
         self.classified.append(Ignored(path, kind, why, entry_root))
@@ -265,7 +279,9 @@ class Classifier:
             for name in self._list(folder)
         )
         mark = self._mark(folder, whole=whole)
-        return (folder, mark) if mark else None
+        if mark is None:
+            return None
+        return folder, mark
 
     def _mark(self, folder: str, *, whole: bool) -> Mark | None:
         """Return the mark of a folder; None for one of other content.
@@ -299,9 +315,11 @@ class Classifier:
             return "package.json above it"
         if why := self._beside("dependencies", name, above):
             return why
+        # Some names have two parts: vendor/bundle.
         two_names = f"{os.path.basename(above)}/{name}"
-        is_named = not _NAMES["dependencies"].isdisjoint((name, two_names))
-        return name if is_named else ""
+        if _NAMES["dependencies"].isdisjoint((name, two_names)):
+            return ""
+        return name
 
     def _why_build(self, folder: str, *, whole: bool) -> str:
         """Return what shows that a folder is build output; empty if nothing does."""
@@ -314,8 +332,9 @@ class Classifier:
                     return marker
         if why := self._beside("build", name, above):
             return why
-        is_named = name in _NAMES["build"] or (whole and name in _COMMON)
-        return name if is_named else ""
+        if name in _NAMES["build"] or (whole and name in _COMMON):
+            return name
+        return ""
 
     def _has_package(self, folder: str) -> bool:
         """Return whether a package is installed in a `node_modules`.
@@ -333,7 +352,12 @@ class Classifier:
                     return True
         return False
 
-    def _beside(self, kind: Class, name: str, above: str) -> str:
+    def _beside(
+        self,
+        kind: Class,
+        name: str,
+        above: str,
+    ) -> str:
         """Return the marker that lies beside a folder; empty if none does."""
         markers = _BESIDE[kind].get(name)
         if markers is None:

@@ -135,14 +135,22 @@ class IgnoredContent:
         }
         installed = self._installed(look.dependencies | packages.keys())
         self._start = start = _Start(
-            look.others, look.folders, roots, installed, began=time.time_ns()
+            look.others,
+            look.folders,
+            roots,
+            installed,
+            began=time.time_ns(),
         )
         with os_errors(
             "ignored files cannot be kept",
             "check the disk of GOAL_HOME",
             WorkspaceError,
         ):
-            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._record.parent.mkdir(
+                mode=0o700,
+                parents=True,
+                exist_ok=True,
+            )
             if self._contents:
                 start.contents = _write_pack(self._workspace, start.files, self._pack)
             self._write(start)
@@ -365,7 +373,9 @@ def _state(now: Classifier, packages: Mapping[str, Installed]) -> str:
 
 
 def _appeared(
-    now: Classifier, start: _Start, others: Collection[str]
+    now: Classifier,
+    start: _Start,
+    others: Collection[str],
 ) -> tuple[str, ...]:
     """Return new other files (`others`), or the topmost new folders.
 
@@ -396,7 +406,11 @@ def digest_of_path(path: str) -> str:
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
 
 
-def _written_below(workspace: Path, path: str, began: int) -> Iterator[str]:
+def _written_below(
+    workspace: Path,
+    path: str,
+    began: int,
+) -> Iterator[str]:
     """Yield the files at or below a path that were written after `began` (ns).
 
     The ctime decides, because no program can set it.
@@ -427,11 +441,15 @@ def _content_of(path: str, info: Stat) -> bytes | None:
     if data is None or len(data) != info[SIZE]:
         return None
     # It may have been written while it was read.
-    return data if stat_of(path) == info else None
+    if stat_of(path) != info:
+        return None
+    return data
 
 
 def _write_pack(
-    workspace: Path, files: Mapping[str, Stat], pack: Path
+    workspace: Path,
+    files: Mapping[str, Stat],
+    pack: Path,
 ) -> dict[str, InPack]:
     """Write the content of small files into one file; return where each content is."""
     contents: dict[str, InPack] = {}

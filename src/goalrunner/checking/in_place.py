@@ -88,7 +88,10 @@ class InPlace:
 
     @asynccontextmanager
     async def _opened(
-        self, layers: Sequence[Layer], *, installs: bool = False
+        self,
+        layers: Sequence[Layer],
+        *,
+        installs: bool = False,
     ) -> AsyncIterator[InPlaceCheck]:
         check = InPlaceCheck(self, layers)
         try:
@@ -107,7 +110,11 @@ class InPlace:
         inputs = await setup.inputs(layers[0] if layers else Layer(workspace))
         if record.exists() and record.read_text() == inputs.key:
             return
-        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        record.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         # Even if it fails, ignored files may exist from now on.
         write_whole(record, b"")
         async with self._opened(layers, installs=True) as check:
@@ -136,7 +143,10 @@ class InPlace:
         assert check.snapshot is not None
         with environment_errors("files of the check cannot be noted"):
             await self.made.note(
-                check.snapshot, check.ignored, check.journal.modes, reused=installs
+                check.snapshot,
+                check.ignored,
+                check.journal.modes,
+                reused=installs,
             )
 
 
@@ -211,7 +221,9 @@ class InPlaceCheck(OpenEnvironment):
         Raise EnvironmentFailed.
         """
         earlier = await asyncio.to_thread(
-            journals_of, self._parent.home, str(self.path)
+            journals_of,
+            self._parent.home,
+            str(self.path),
         )
         if earlier:
             # Undone now, it would reset newer work.
@@ -230,7 +242,10 @@ class InPlaceCheck(OpenEnvironment):
 
     def _change(self, snapshot: Snapshot, made: set[str]) -> None:
         """Change the workspace. `made` are paths that an earlier check made."""
-        self._folder.mkdir(mode=0o700, parents=True)
+        self._folder.mkdir(
+            mode=0o700,
+            parents=True,
+        )
         try:
             journal = self._new_journal(snapshot, made)
             handle = lock(self._folder)
@@ -335,7 +350,12 @@ def _moves_of(layers: Sequence[Layer], folder: Path) -> list[Move]:
     return moves
 
 
-def _affected(root: str, path: str, *, put: bool) -> _Affected | None:
+def _affected(
+    root: str,
+    path: str,
+    *,
+    put: bool,
+) -> _Affected | None:
     """Return the uppermost path that changes; None if nothing does."""
     parts = path.split("/")
     if not {"", ".", ".."}.isdisjoint(parts):
@@ -354,7 +374,11 @@ def _affected(root: str, path: str, *, put: bool) -> _Affected | None:
     return _Affected(place, root, info) if put or info else None
 
 
-def _waiting_folder(parent: str, root: str, folder: Path) -> str:
+def _waiting_folder(
+    parent: str,
+    root: str,
+    folder: Path,
+) -> str:
     """Return a folder on the file system of `parent` in which live files wait.
 
     It lies in `folder`, below GOAL_HOME, or else as near to the root as possible.
@@ -369,7 +393,11 @@ def _waiting_folder(parent: str, root: str, folder: Path) -> str:
     return os.path.join(parent, hidden)
 
 
-def _can_rename(source: str, target: str, token: str) -> bool:
+def _can_rename(
+    source: str,
+    target: str,
+    token: str,
+) -> bool:
     """Return whether files can be renamed from one folder to another one."""
     # Between subvolumes of one mount, the rename of a missing file gives no EXDEV; the
     # numbers of their devices differ.
@@ -388,7 +416,11 @@ def _can_rename(source: str, target: str, token: str) -> bool:
 def _set_aside(moves: Sequence[Move]) -> None:
     """Rename the live paths aside. Raise EnvironmentFailed or OSError."""
     for move in moves:
-        os.makedirs(os.path.dirname(move.aside), mode=0o700, exist_ok=True)
+        os.makedirs(
+            os.path.dirname(move.aside),
+            mode=0o700,
+            exist_ok=True,
+        )
         if not move.inode:
             continue
         try:

@@ -150,7 +150,10 @@ _USUAL = (0o644, 0o755)
 
 
 def modes_of(
-    workspace: str, skip: Collection[str], *, enter: bool = False
+    workspace: str,
+    skip: Collection[str],
+    *,
+    enter: bool = False,
 ) -> dict[str, int]:
     """Return the modes, as in `os.stat`, of folders, and of files with unusual ones.
 

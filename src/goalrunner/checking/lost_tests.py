@@ -54,7 +54,12 @@ def lost_tests(
     ran = _tests_that_ran(start)
     if ran and now.tests is None and not (now.suite.counts or start.suite.quiet):
         about = f"no test is reported, and {len(ran)} ran at the start"
-        lost.append(ChangedTest(test=about, change="lost"))
+        lost.append(
+            ChangedTest(
+                test=about,
+                change="lost",
+            )
+        )
     return (*lost, *_fewer_by_count(start, now))
 
 
@@ -70,7 +75,11 @@ def _skipped_by_agent(
     for test, place in now.tests.skipped_at.items():
         ending = earlier.get(test)
         if by_agent(place) and ending not in SKIPPED:
-            yield ChangedTest(test=test, change="skipped", start=ending or "")
+            yield ChangedTest(
+                test=test,
+                change="skipped",
+                start=ending or "",
+            )
 
 
 def _endings(result: ValidatorResult | None) -> Mapping[str, str]:
@@ -85,7 +94,9 @@ def _tests_that_ran(result: ValidatorResult | None) -> list[str]:
 
 
 def ended_before_tests(
-    start: ValidatorResult | None, now: ValidatorResult, by_agent: Callable[[str], bool]
+    start: ValidatorResult | None,
+    now: ValidatorResult,
+    by_agent: Callable[[str], bool],
 ) -> bool:
     """Return whether a file of tests of the start passed without running a test.
 
@@ -105,7 +116,8 @@ def _files_of_tests(result: ValidatorResult | None) -> set[str]:
 
 
 def removed_tests(
-    earlier: Sequence[ValidatorResult | None], delivered: ValidatorResult
+    earlier: Sequence[ValidatorResult | None],
+    delivered: ValidatorResult,
 ) -> int:
     """Return how many tests of earlier runs are missing or skipped in `delivered`.
 
@@ -141,7 +153,7 @@ def gone_tests(
     reference = before.tests
     if start is not None and start.tests is not None:
         reference = start.tests
-    new = (test for test in delivered.tests.endings if test not in reference.endings)
+    new = delivered.tests.endings.keys() - reference.endings.keys()
     moved = Counter(map(_name_of, new))
     gone: set[str] = set()
     for row in _lost_ids(before.tests, delivered.tests):
@@ -156,7 +168,8 @@ def gone_tests(
 
 
 def moved_tests(
-    before: ValidatorResult | None, delivered: ValidatorResult
+    before: ValidatorResult | None,
+    delivered: ValidatorResult,
 ) -> dict[str, str]:
     """Return the tests of an earlier run that are in another file of `delivered`.
 
@@ -191,7 +204,8 @@ def has_tests(result: ValidatorResult) -> bool:
 
 
 def suite_labels(
-    start: ValidatorResult | None, now: ValidatorResult
+    start: ValidatorResult | None,
+    now: ValidatorResult,
 ) -> tuple[str, ...]:
     """Return the labels of a green result that say what is unknown of its tests."""
     labels: list[str] = []
@@ -224,9 +238,17 @@ def _lost_ids(before: CollectedTests, after: CollectedTests) -> Iterator[Changed
         else:
             is_lost = not ending and earlier in RAN
         if is_lost:
-            yield ChangedTest(test=test, change="lost", start=earlier)
+            yield ChangedTest(
+                test=test,
+                change="lost",
+                start=earlier,
+            )
         elif ending in SKIPPED and earlier in RAN:
-            yield ChangedTest(test=test, change="skipped", start=earlier)
+            yield ChangedTest(
+                test=test,
+                change="skipped",
+                start=earlier,
+            )
 
 
 def _replaced_functions(before: CollectedTests, after: CollectedTests) -> set[str]:
@@ -250,13 +272,17 @@ def _by_function(tests: CollectedTests) -> tuple[Counter[str], Counter[str]]:
 
 
 def _fewer_by_count(
-    start: ValidatorResult, now: ValidatorResult
+    start: ValidatorResult,
+    now: ValidatorResult,
 ) -> Iterator[ChangedTest]:
     """Yield a row for each runner that certainly ran fewer tests, by its summaries."""
     for runner in _runners(start):
         if _is_silent(runner, start, now) and not start.suite.quiet:
             about = f"no summary of {runner}, which printed one at the start"
-            yield ChangedTest(test=about, change="lost")
+            yield ChangedTest(
+                test=about,
+                change="lost",
+            )
     for count in _runner_counts(start, now):
         # Unit tests of Rust are in the sources that the agent changes.
         if count.ran < count.needed and count.runner != "cargo test":
@@ -265,7 +291,10 @@ def _fewer_by_count(
             plural = "" if count.ran == 1 else "s"
             about = f"{count.runner} ran {count.ran} {noun}{plural}"
             about += f", and {count.needed} at the start"
-            yield ChangedTest(test=about, change="lost")
+            yield ChangedTest(
+                test=about,
+                change="lost",
+            )
 
 
 @dataclass(frozen=True)
@@ -296,7 +325,11 @@ def _of_runner(result: ValidatorResult, runner: str) -> list[RunnerCount]:
     return [count for count in result.suite.counts if count.runner == runner]
 
 
-def _is_silent(runner: str, start: ValidatorResult, now: ValidatorResult) -> bool:
+def _is_silent(
+    runner: str,
+    start: ValidatorResult,
+    now: ValidatorResult,
+) -> bool:
     """Return whether a runner that counted tests at the start prints no summary."""
     counted = any(count.ran or count.skipped for count in _of_runner(start, runner))
     # The number of pytest's tests may be known without a printed summary.

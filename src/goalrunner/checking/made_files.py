@@ -57,7 +57,7 @@ class MadeFiles:
         that git ignores now.
         """
         unchanged: set[str] = set()
-        for path in self._ignored.keys() & {name.rstrip("/") for name in ignored}:
+        for path in self._ignored.keys() & _without_slash(ignored):
             # What changed since the last check is the work of the agent.
             if self._state(path) == self._ignored[path]:
                 unchanged.add(path)
@@ -95,13 +95,13 @@ class MadeFiles:
         after = await self._store.snapshot()
         count = len(self._store.left_by_checks)
         new = _on_disk(await self._store.note_left(before, after))
-        names = {name.rstrip("/") for name in await self._store.ignored_names()}
+        names = _without_slash(await self._store.ignored_names())
         states = self._ignored
         if not reused:
             # A nested repository is no file of a snapshot.
             self._files |= {path for path in new if os.path.basename(path) != ".git"}
             self._folders |= _folders_above(new) - {".", *folders}
-            ignored_before = {name.rstrip("/") for name in ignored}
+            ignored_before = _without_slash(ignored)
             # Those that are new, and those that an earlier check made.
             made = names & (self._ignored.keys() | names - ignored_before)
             states = {path: self._state(path) for path in made if not _is_cache(path)}
@@ -119,8 +119,17 @@ class MadeFiles:
             "folders": sorted(self._folders),
             "ignored": self._ignored,
         }
-        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._record.parent.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         write_whole(self._record, json.dumps(values).encode())
+
+
+def _without_slash(names: Iterable[str]) -> set[str]:
+    """Return the ignored paths that git named; a folder ends with a slash there."""
+    return {name.rstrip("/") for name in names}
 
 
 def _on_disk(paths: Iterable[str]) -> set[str]:

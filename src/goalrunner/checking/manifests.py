@@ -118,7 +118,9 @@ def check_part(
 
 
 def _settings(
-    table: object, metadata: re.Pattern[str], above: str = ""
+    table: object,
+    metadata: re.Pattern[str],
+    above: str = "",
 ) -> Iterator[tuple[str, object]]:
     """Yield the settings of a table, and of tables in it, by their keys.
 
@@ -135,7 +137,11 @@ def _settings(
             yield key, value
 
 
-def added_commands(path: str, old: bytes | None, new: bytes | None) -> frozenset[str]:
+def added_commands(
+    path: str,
+    old: bytes | None,
+    new: bytes | None,
+) -> frozenset[str]:
     """Return the commands that a change of a manifest adds.
 
     They are targets of a Makefile, or scripts of a package.json. Return none if the

@@ -63,7 +63,10 @@ class NamedByGoal:
 
     paths: frozenset[str] = frozenset()
     commands: frozenset[str] = frozenset()
-    _unchanged: str = field(default="", repr=False)
+    _unchanged: str = field(
+        default="",
+        repr=False,
+    )
     """The text of constraints and negated sentences."""
 
     def names(self, path: str) -> bool:

@@ -71,7 +71,8 @@ def find_tools(environ: Mapping[str, str], roots: Sequence[Path]) -> dict[str, s
         program = program_outside(name, path, roots)
         if program is None:
             raise EnvironmentFailed(
-                f"{name} is not installed", "install util-linux and coreutils"
+                f"{name} is not installed",
+                "install util-linux and coreutils",
             )
         tools[name] = str(program)
     return tools
@@ -115,7 +116,9 @@ class Namespace:
     """
 
     def __init__(
-        self, mounts: Sequence[OverlayMount], tools: Mapping[str, str]
+        self,
+        mounts: Sequence[OverlayMount],
+        tools: Mapping[str, str],
     ) -> None:
         self._mounts = mounts
         self._tools = tools
@@ -305,7 +308,8 @@ def _not_opened(message: str) -> EnvironmentFailed:
     if reason.startswith("unshare:"):
         reason = reason.removeprefix("unshare:").strip()
         return EnvironmentFailed(
-            f"namespaces are not permitted here ({reason})", _ALLOW
+            f"namespaces are not permitted here ({reason})",
+            _ALLOW,
         )
     return EnvironmentFailed(f"the overlay could not be mounted ({reason})")
 
@@ -321,7 +325,9 @@ class NamespaceLauncher:
     namespace: Namespace
 
     async def launch(
-        self, argv: Sequence[str], **options: Unpack[LaunchOptions]
+        self,
+        argv: Sequence[str],
+        **options: Unpack[LaunchOptions],
     ) -> Completion:
         """See `goalrunner.core.ports.Launcher`.
 
@@ -343,7 +349,8 @@ class NamespaceLauncher:
         await self.namespace.end_rest()
         if not self.namespace.alive:
             raise EnvironmentFailed(
-                "the check environment ended while a check ran", "start the run again"
+                "the check environment ended while a check ran",
+                "start the run again",
             )
         printed = options.get("errors") or options["output"]
         return self._with_start_error(completion, printed)

@@ -99,7 +99,10 @@ class UpperLayer:
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the layer of the plan."""
         for name in ("u", "w", "p", "l", "s"):
-            (self.folder / name).mkdir(mode=0o700, parents=True)
+            (self.folder / name).mkdir(
+                mode=0o700,
+                parents=True,
+            )
         self._made = {""}
         for path, file in sorted(self.layer.put.items()):
             self._make(os.path.dirname(path))
@@ -184,7 +187,10 @@ class Overlay:
     kind: Kind = "overlay"
 
     def __init__(
-        self, scratch: Path, environ: Mapping[str, str], setup: Setup | None = None
+        self,
+        scratch: Path,
+        environ: Mapping[str, str],
+        setup: Setup | None = None,
     ) -> None:
         self._scratch = scratch
         self._environ = environ
@@ -205,7 +211,9 @@ class Overlay:
 
     @asynccontextmanager
     async def _open(
-        self, layers: Sequence[Layer], products: Path | None = None
+        self,
+        layers: Sequence[Layer],
+        products: Path | None = None,
     ) -> AsyncIterator[OpenOverlay]:
         opened = OpenOverlay(self._scratch, self._environ, layers, products)
         try:
@@ -216,7 +224,9 @@ class Overlay:
 
     @asynccontextmanager
     async def _installed(
-        self, setup: Setup, layers: Sequence[Layer]
+        self,
+        setup: Setup,
+        layers: Sequence[Layer],
     ) -> AsyncIterator[Path]:
         """Give the folder with what `setup` installs.
 
@@ -235,7 +245,10 @@ class Overlay:
                     # Its processes may not write any more.
                     opened.namespace.close()
                     await asyncio.to_thread(
-                        setup.keep, products, opened.files, inputs.paths
+                        setup.keep,
+                        products,
+                        opened.files,
+                        inputs.paths,
                     )
             products.share()
             yield products.files
@@ -363,7 +376,9 @@ class OpenOverlay(OpenEnvironment):
         self.namespace = Namespace(mounts, tools)
         self._undo.callback(self.namespace.close)
         with os_errors(
-            "the check environment cannot be started", "", EnvironmentFailed
+            "the check environment cannot be started",
+            "",
+            EnvironmentFailed,
         ):
             self.namespace.open()
 
@@ -373,7 +388,8 @@ class OpenOverlay(OpenEnvironment):
             raise EnvironmentFailed(f"{root} is not a folder")
         if self._scratch.is_relative_to(root):
             raise EnvironmentFailed(
-                f"{self._scratch} lies below {root}", "set GOAL_HOME to another folder"
+                f"{self._scratch} lies below {root}",
+                "set GOAL_HOME to another folder",
             )
         for point in mount_points():
             if root in point.parents:
@@ -392,7 +408,12 @@ class OpenOverlay(OpenEnvironment):
         """Make the folder of one environment, and remove those of killed runners."""
         make_scratch(self._scratch)
         _remove_stale(self._scratch)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=self._scratch))
+        folder = Path(
+            tempfile.mkdtemp(
+                prefix=_PREFIX,
+                dir=self._scratch,
+            )
+        )
         # Held until the end, so that no other runner takes the folder for a stale one.
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         self._undo.callback(os.close, lock)
@@ -406,11 +427,16 @@ def make_scratch(scratch: Path) -> None:
 
     Raise EnvironmentFailed if other users can write it.
     """
-    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    scratch.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     info = scratch.lstat()
     if info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise EnvironmentFailed(
-            f"{scratch} can be written by other users", f"chmod 700 {scratch}"
+            f"{scratch} can be written by other users",
+            f"chmod 700 {scratch}",
         )
 
 
@@ -457,7 +483,11 @@ def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
             yield folder
 
 
-def probe(workspace: Path, scratch: Path, more_roots: Sequence[Path] = ()) -> str:
+def probe(
+    workspace: Path,
+    scratch: Path,
+    more_roots: Sequence[Path] = (),
+) -> str:
     """Return why an overlay of the workspace does not work; empty if it works.
 
     Everything that a check needs is tried on the workspace itself, which stays as it
@@ -492,7 +522,8 @@ def _probe_opened(opened: OpenOverlay, name: str) -> str:
     """Return why files cannot be read or written in an overlay; empty if they can."""
     roots = [str(upper.layer.root) for upper in opened.uppers]
     argv = opened.namespace.entering(
-        [SHELL, "-c", _PROBE, "probe", name, *roots], opened.path
+        [SHELL, "-c", _PROBE, "probe", name, *roots],
+        opened.path,
     )
     path = f"{os.defpath}:{os.environ.get('PATH', '')}".rstrip(":")
     completion = subprocess.run(

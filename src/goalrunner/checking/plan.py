@@ -128,7 +128,11 @@ async def make_plan(
     items: list[ChangedPath] = []
     missing: list[str] = []
     for item in classify_changes(
-        protection, start, entries, contents, delivered=delivered
+        protection,
+        start,
+        entries,
+        contents,
+        delivered=delivered,
     ):
         original, _ = entries[item.path]
         if original is None or original.stored:
@@ -182,7 +186,11 @@ def _of_agent(item: ChangedPath) -> ChangedPath:
     """Return a path that cannot be put back."""
     if item.protected or item.kind == "source":
         return item
-    return replace(item, rule=_NOT_KEPT, allowed=_NOT_KEPT)
+    return replace(
+        item,
+        rule=_NOT_KEPT,
+        allowed=_NOT_KEPT,
+    )
 
 
 def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[ChangedPath]:
@@ -213,7 +221,9 @@ def _ignored_changes(protection: Protection, changes: Changes) -> Iterator[Chang
 
 
 def _bytecode(
-    protection: Protection, start: StartFiles, changed: Mapping[str, EntryPair]
+    protection: Protection,
+    start: StartFiles,
+    changed: Mapping[str, EntryPair],
 ) -> Iterator[str]:
     """Yield caches of bytecode that may belong to other content.
 
@@ -251,7 +261,9 @@ def on_disk(path: str) -> str:
 
 
 def _folders_before(
-    protection: Protection, workspace: Path, start: StartFiles
+    protection: Protection,
+    workspace: Path,
+    start: StartFiles,
 ) -> Iterator[ChangedPath]:
     """Yield new folders that a program would find before a file of a check."""
     for path, rule in protection.scripts.items():
@@ -288,7 +300,9 @@ def _special_files(workspace: Path, changed: Mapping[str, EntryPair]) -> list[st
 
 
 def _refusal(
-    protection: Protection, missing: Sequence[str], changes: Changes
+    protection: Protection,
+    missing: Sequence[str],
+    changes: Changes,
 ) -> tuple[str, str]:
     """Return why the check is refused, and a hint for a person; empty if it is not.
 

@@ -282,7 +282,10 @@ class Protection:
         return self._by_keys(ChangedPath(path, change, kind))
 
     def _check(
-        self, path: str, change: PathChange, delivered: ObservedChecks | None
+        self,
+        path: str,
+        change: PathChange,
+        delivered: ObservedChecks | None,
     ) -> ChangedPath | None:
         """Return what makes a path a part of the checks; None if nothing does.
 
@@ -324,7 +327,12 @@ class Protection:
         if self._configuration.of(held.path, self._start) == "tests":
             kind = "configuration"
         is_named = held.rule.startswith((USED, COMPARED))
-        return replace(held, kind=kind, rule=EXISTING_TEST, named=is_named)
+        return replace(
+            held,
+            kind=kind,
+            rule=EXISTING_TEST,
+            named=is_named,
+        )
 
     def _existing_configuration(self, held: ChangedPath) -> ChangedPath | None:
         """Return what makes a path of the start configuration; None if nothing does.
@@ -333,7 +341,11 @@ class Protection:
         """
         if self._configuration.of(held.path, self._start):
             is_named = held.rule.startswith((USED, COMPARED))
-            return replace(held, rule=CONFIGURATION, named=is_named)
+            return replace(
+                held,
+                rule=CONFIGURATION,
+                named=is_named,
+            )
         is_installed_from = self.setup and _IS_MANIFEST(held.path)
         # Without `protect` or `editable`, a label names changed dependencies.
         if is_installed_from and (self.strict or language_of(held.path) is not None):
@@ -347,9 +359,17 @@ class Protection:
         folder = folder_configured(path)
         concerns_tests = is_python_itself(path) or folder in self._tests.folders_above
         if configures in ("tests", "both") and concerns_tests:
-            return replace(item, rule=NEW_CONFIGURATION, protected=True)
+            return replace(
+                item,
+                rule=NEW_CONFIGURATION,
+                protected=True,
+            )
         if configures in ("code", "both") and folder in self._start.source_folders:
-            return replace(item, rule=NEW_LINTING, protected=True)
+            return replace(
+                item,
+                rule=NEW_LINTING,
+                protected=True,
+            )
         test = self._tests.kind_of_new(path, delivered)
         if test:
             return replace(item, kind=test)
@@ -393,29 +413,55 @@ class Protection:
         if not self.allowed(item.path):
             return item
         allowed = "" if item.is_work else "allow"
-        return replace(item, protected=False, named=False, allowed=allowed)
+        return replace(
+            item,
+            protected=False,
+            named=False,
+            allowed=allowed,
+        )
 
     def _by_editable(self, item: ChangedPath) -> ChangedPath:
         if not self._editable(item.path):
-            return replace(item, rule="not editable", protected=True)
+            return replace(
+                item,
+                rule="not editable",
+                protected=True,
+            )
         # A pattern such as `src/` says nothing about a new check in it.
         is_unlisted = item.change == "new" and item.path not in self.editable
         if is_unlisted or item.rule.startswith((SCRIPT, BEFORE)):
             return item
         allowed = "" if item.is_work else "editable"
-        return replace(item, rule="", protected=False, named=False, allowed=allowed)
+        return replace(
+            item,
+            rule="",
+            protected=False,
+            named=False,
+            allowed=allowed,
+        )
 
     def _by_protect(self, item: ChangedPath) -> ChangedPath:
         pattern = self._protect.pattern(item.path)
         if pattern:
-            return replace(item, rule=f'protect = "{pattern}"', protected=True)
+            return replace(
+                item,
+                rule=f'protect = "{pattern}"',
+                protected=True,
+            )
         is_test = item.rule == EXISTING_TEST and item.kind != "configuration"
         if is_test and self._leaves_tests:
-            return replace(item, rule="", protected=False)
+            return replace(
+                item,
+                rule="",
+                protected=False,
+            )
         return replace(item, protected=True) if item.named else item
 
     def compared(
-        self, item: ChangedPath, old: bytes | None, new: bytes | None
+        self,
+        item: ChangedPath,
+        old: bytes | None,
+        new: bytes | None,
     ) -> ChangedPath:
         """Return what the contents of a path and the text of the goal make of it.
 
@@ -427,24 +473,39 @@ class Protection:
         if item.kind == "configuration" and item.rule in _COMPARED_IN_PARTS:
             if self._is_same_part(item, old, new):
                 return replace(
-                    item, kind="source", rule="", protected=False, named=False
+                    item,
+                    kind="source",
+                    rule="",
+                    protected=False,
+                    named=False,
                 )
             is_asked_for = (item.change == "new" and is_named) or (
                 self._adds_named_commands(item.path, old, new)
             )
             if is_asked_for and not self.strict:
                 return replace(
-                    item, protected=False, named=False, allowed=NAMED_BY_GOAL
+                    item,
+                    protected=False,
+                    named=False,
+                    allowed=NAMED_BY_GOAL,
                 )
         if not is_named or item.protected:
             return item
         is_data = item.kind == "data" and not item.named
         if item.rule.startswith(USED) or is_data:
-            return replace(item, kind="source", rule="", named=False)
+            return replace(
+                item,
+                kind="source",
+                rule="",
+                named=False,
+            )
         return item
 
     def _is_same_part(
-        self, item: ChangedPath, old: bytes | None, new: bytes | None
+        self,
+        item: ChangedPath,
+        old: bytes | None,
+        new: bytes | None,
     ) -> bool:
         """Return whether the part that configures checks is the same."""
         part_of = partial(
@@ -456,7 +517,10 @@ class Protection:
         return part_of(old) == part_of(new)
 
     def _adds_named_commands(
-        self, path: str, old: bytes | None, new: bytes | None
+        self,
+        path: str,
+        old: bytes | None,
+        new: bytes | None,
     ) -> bool:
         commands = added_commands(path, old, new)
         return bool(commands) and all(map(self.named.names_command, commands))

@@ -140,7 +140,10 @@ class Setup:
         await self._launch(self._command, opened, env)
 
     async def _launch(
-        self, line: str, opened: OpenEnvironment, env: Mapping[str, str]
+        self,
+        line: str,
+        opened: OpenEnvironment,
+        env: Mapping[str, str],
     ) -> None:
         output = self._scratch(".setup")
         launcher = self._confine(opened)
@@ -173,7 +176,12 @@ class Setup:
                 return False
         return True
 
-    def keep(self, products: Products, files: Path, paths: frozenset[str]) -> None:
+    def keep(
+        self,
+        products: Products,
+        files: Path,
+        paths: frozenset[str],
+    ) -> None:
         """Store what the command wrote, without its changes of files of the project.
 
         `paths` are those of the project.
@@ -199,7 +207,10 @@ class Products:
         """
         folder = scratch / f"{_PREFIX}{key}"
         while True:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(
+                mode=0o700,
+                exist_ok=True,
+            )
             handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             products = cls(folder, handle)
             operation = fcntl.LOCK_SH if products.state else fcntl.LOCK_EX
@@ -258,7 +269,11 @@ def record_in_place(workspace: Path, home: Path) -> Path:
     return home / "setup" / store_name(workspace)
 
 
-def activated(env: Mapping[str, str], workspace: Path, files: Path) -> dict[str, str]:
+def activated(
+    env: Mapping[str, str],
+    workspace: Path,
+    files: Path,
+) -> dict[str, str]:
     """Return the environment variables with installed programs first.
 
     `files` is the folder that has what was installed into the workspace.
@@ -316,7 +331,8 @@ def _remove_changes(files: Path, project: frozenset[str]) -> None:
 def _remove_unused(scratch: Path) -> None:
     """Remove all but the last used installations, unless a process uses them."""
     oldest_first = sorted(
-        scratch.glob(f"{_PREFIX}*"), key=lambda folder: folder.stat().st_mtime_ns
+        scratch.glob(f"{_PREFIX}*"),
+        key=lambda folder: folder.stat().st_mtime_ns,
     )
     for folder in oldest_first[:-_MOST_INSTALLATIONS]:
         with contextlib.suppress(OSError):

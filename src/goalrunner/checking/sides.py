@@ -185,7 +185,8 @@ def _is_conftest(item: ChangedPath) -> bool:
 
 
 def _lost(
-    case: CheckedChanges, results: Sequence[ValidatorResult]
+    case: CheckedChanges,
+    results: Sequence[ValidatorResult],
 ) -> tuple[ChangedTest, ...]:
     """Return the tests of the start that are missing or skipped in these results."""
     freed = any(item.allowed and item.rule for item in case.changes)
@@ -197,7 +198,11 @@ def _lost(
     return tuple(lost.values())
 
 
-def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
+def _accepted(
+    case: CheckedChanges,
+    runs: Runs,
+    side: Side,
+) -> Decision:
     """Return the decision on a side that is green and has all tests of the start."""
     rests_on_named = side == "O" and any(item.named for item in case.unprotected)
     # On O these files are the agent's, so they may have decided the result.
@@ -208,7 +213,9 @@ def _accepted(case: CheckedChanges, runs: Runs, side: Side) -> Decision:
 
 
 def _refused(
-    case: CheckedChanges, runs: Runs, lost: Mapping[Side, tuple[ChangedTest, ...]]
+    case: CheckedChanges,
+    runs: Runs,
+    lost: Mapping[Side, tuple[ChangedTest, ...]],
 ) -> Decision:
     """Return the decision if no side with the original checks proves the result."""
     side = case.sides[-1]
@@ -254,7 +261,11 @@ def lost_message(lost: Sequence[ChangedTest]) -> str:
 
 
 def _review(
-    case: CheckedChanges, runs: Runs, side: Side, why: str, refusal: str = ""
+    case: CheckedChanges,
+    runs: Runs,
+    side: Side,
+    why: str,
+    refusal: str = "",
 ) -> Decision:
     """Return the decision that a reviewer is asked; `side` has the original checks."""
     tests = changed_tests(case, runs, side)
@@ -283,14 +294,20 @@ def _allow_line(paths: Sequence[str], tests: Sequence[ChangedTest]) -> str:
         is_test = bool(row.start) or "::" in row.test
         if row.change not in ("lost", "skipped") or not is_test:
             continue
-        file = file_of(row.test)
+        pattern = file_of(row.test)
         # The summary of go test names packages, not files.
-        allow["*_test.go" if file.startswith("go test ") else file] = None
-    return f"allow = {json.dumps([*allow], ensure_ascii=False)}" if allow else ""
+        if pattern.startswith("go test "):
+            pattern = "*_test.go"
+        allow[pattern] = None
+    if not allow:
+        return ""
+    return f"allow = {json.dumps([*allow], ensure_ascii=False)}"
 
 
 def changed_tests(
-    case: CheckedChanges, runs: Runs, side: Side
+    case: CheckedChanges,
+    runs: Runs,
+    side: Side,
 ) -> tuple[ChangedTest, ...]:
     """Return the tests whose result depends on whose checks run.
 
@@ -334,9 +351,9 @@ class _Comparison:
                 continue
             is_lost = row.original == ABSENT or test in gone
             if test in moved:
-                change = (
-                    "changed" if row.change == "lost" and not is_lost else row.change
-                )
+                # The original checks ran it in its earlier file.
+                is_changed = row.change == "lost" and not is_lost
+                change = "changed" if is_changed else row.change
                 yield row.model_copy(update=self._moved_to(moved[test], change))
             elif row.change != "lost" or is_lost:
                 yield row
@@ -370,17 +387,24 @@ class _Comparison:
 
 
 def _endings(result: ValidatorResult | None) -> Mapping[str, str] | None:
-    return None if result is None or result.tests is None else result.tests.endings
+    if result is None or result.tests is None:
+        return None
+    return result.tests.endings
 
 
 def _ending(result: ValidatorResult | None, test: str) -> str | None:
     """Return how a test ended; None where no tests are known."""
     endings = _endings(result)
-    return None if endings is None else endings.get(test, ABSENT)
+    if endings is None:
+        return None
+    return endings.get(test, ABSENT)
 
 
 def _changed_test(
-    test: str, start: str | None, delivered: str | None, original: str | None
+    test: str,
+    start: str | None,
+    delivered: str | None,
+    original: str | None,
 ) -> ChangedTest | None:
     """Return the row of a test; None if it is the same everywhere.
 
@@ -418,7 +442,8 @@ def _all_endings(results: Iterable[ValidatorResult]) -> dict[str, str]:
 
 
 def with_endings_on_start(
-    tests: Sequence[ChangedTest], on_start: Sequence[ValidatorResult]
+    tests: Sequence[ChangedTest],
+    on_start: Sequence[ValidatorResult],
 ) -> tuple[ChangedTest, ...]:
     """Return the tests with their endings on the source of the start."""
     if all(_endings(result) is None for result in on_start):
@@ -431,7 +456,8 @@ def with_endings_on_start(
 
 
 def fixes_failure(
-    case: CheckedChanges, delivered: Sequence[ValidatorResult]
+    case: CheckedChanges,
+    delivered: Sequence[ValidatorResult],
 ) -> bool | None:
     """Return whether a test passes that failed at a green baseline.
 
@@ -446,7 +472,8 @@ def fixes_failure(
 
 
 def _tests_with(
-    results: Iterable[ValidatorResult], wanted_ending: str
+    results: Iterable[ValidatorResult],
+    wanted_ending: str,
 ) -> Iterator[tuple[str, str]]:
     """Yield the validator and the id of each test that ended like this."""
     for result in results:
@@ -500,7 +527,11 @@ def _may_rest_on_tests(case: CheckedChanges, runs: Runs) -> bool:
     return False
 
 
-def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
+def _labels(
+    case: CheckedChanges,
+    runs: Runs,
+    side: Side,
+) -> tuple[str, ...]:
     """Return what weakens a completion that rests on a side."""
     labels: list[str] = []
     allowed = [item.path for item in case.changes if item.allowed and item.rule]
@@ -527,7 +558,11 @@ def _labels(case: CheckedChanges, runs: Runs, side: Side) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
 
 
-def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]:
+def _differing_checks(
+    case: CheckedChanges,
+    runs: Runs,
+    side: Side,
+) -> list[str]:
     """Return the paths of changed checks of which nothing else is known.
 
     These are configuration and scripts, and tests where names alone tell what was
@@ -536,7 +571,7 @@ def _differing_checks(case: CheckedChanges, runs: Runs, side: Side) -> list[str]
     if side == "M":
         return []
     original = _by_name(runs[side])
-    results = [result for result in runs["M"] if has_tests(result)]
+    results = list(filter(has_tests, runs["M"]))
     # Whether all tests are known by their ids, and whether they are counted at least.
     knows_ids = has_counts = bool(results)
     for result in results:

@@ -98,7 +98,9 @@ class StartFiles:
     """
 
     def __init__(
-        self, paths: Iterable[str], links: Mapping[str, str] | None = None
+        self,
+        paths: Iterable[str],
+        links: Mapping[str, str] | None = None,
     ) -> None:
         """`links` are the targets of the symbolic links among the paths."""
         self._sorted = sorted(paths)
@@ -227,7 +229,9 @@ class StartTests:
         return "data" if path in self.all else None
 
     def kind_of_new(
-        self, path: str, delivered: ObservedChecks | None = None
+        self,
+        path: str,
+        delivered: ObservedChecks | None = None,
     ) -> TestKind | None:
         """Return the same for a new file.
 

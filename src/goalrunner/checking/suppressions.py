@@ -77,7 +77,8 @@ def count_suppressions(diff: str) -> int:
 
 
 def _earlier(
-    suppression: _Suppression, before: Sequence[_Suppression]
+    suppression: _Suppression,
+    before: Sequence[_Suppression],
 ) -> _Suppression | None:
     """Return the same suppression before the change; that of the same line first."""
     if suppression in before:
@@ -89,7 +90,8 @@ def _earlier(
 
 
 def _suppressions(
-    hunk: Sequence[tuple[str, str]], wanted_sign: str
+    hunk: Sequence[tuple[str, str]],
+    wanted_sign: str,
 ) -> Iterator[_Suppression]:
     """Yield the suppressions in the removed ("-") or the added ("+") lines."""
     for sign, line in hunk:

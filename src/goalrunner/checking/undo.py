@@ -124,7 +124,10 @@ class Undo:
         journal, store = self._journal, self._store
         skip = {*await store.ignored_names(), *journal.program_folders}
         modes = await asyncio.to_thread(
-            journals.modes_of, journal.workspace, skip, enter=True
+            journals.modes_of,
+            journal.workspace,
+            skip,
+            enter=True,
         )
         snapshot = Snapshot(**journal.snapshot)
         before_reset = await store.snapshot()
@@ -228,7 +231,10 @@ class UndoWatchdog:
         undoing = [sys.executable, "-P", "-m", __name__, str(folder)]
         with (folder / "watchdog.log").open("wb") as log:
             self._process, self._sink = start_helper(
-                _SCRIPT, undoing, log=log.fileno(), keep_open=[handle]
+                _SCRIPT,
+                undoing,
+                log=log.fileno(),
+                keep_open=[handle],
             )
 
     def close(self) -> None:
@@ -242,7 +248,12 @@ class UndoWatchdog:
             end_helper(self._process, self._sink)
 
 
-def replay(workspace: Path, home: Path, *, patience: float = 30.0) -> tuple[str, ...]:
+def replay(
+    workspace: Path,
+    home: Path,
+    *,
+    patience: float = 30.0,
+) -> tuple[str, ...]:
     """Undo the checks in a workspace whose runners are gone; return lines about them.
 
     Lines of watchdogs are among them. Wait up to `patience` seconds for a watchdog that
@@ -285,7 +296,9 @@ def _undone(journal: Journal) -> list[str]:
     """
     end_orphans(os.path.basename(journal.folder))
     store = SnapshotStore(
-        Path(journal.workspace), Path(journal.home), start=Path(journal.start)
+        Path(journal.workspace),
+        Path(journal.home),
+        start=Path(journal.start),
     )
     try:
         _end_git(store.folder)

@@ -21,7 +21,10 @@ def is_overlay(place: Path) -> bool:
     file_system, longest = "", -1
     mounts = Path("/proc/self/mountinfo")
     try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = mounts.read_text(
+            encoding="utf-8",
+            errors="replace",
+        ).splitlines()
     except OSError:
         return False
     for line in lines:
@@ -42,7 +45,10 @@ class ChangedSince:
     """
 
     def __init__(
-        self, root: bytes, since: int, is_file: Callable[[bytes], bool]
+        self,
+        root: bytes,
+        since: int,
+        is_file: Callable[[bytes], bool],
     ) -> None:
         self._root = root
         self._since = since

@@ -176,7 +176,11 @@ def manifest(unstored: Mapping[bytes, Entry]) -> bytes:
         printable_path(path): [entry.mode, entry.blob]
         for path, entry in unstored.items()
     }
-    return json.dumps(rows, sort_keys=True, indent=0).encode()
+    return json.dumps(
+        rows,
+        sort_keys=True,
+        indent=0,
+    ).encode()
 
 
 def read_manifest(data: bytes) -> dict[str, Entry]:

@@ -65,7 +65,8 @@ def git_program(workspace: Path, environ: Mapping[str, str]) -> str:
     program = program_outside("git", environ, (workspace,))
     if program is None:
         raise WorkspaceError(
-            "git is not on PATH; snapshots of the workspace need it", "install git"
+            "git is not on PATH; snapshots of the workspace need it",
+            "install git",
         )
     return str(program)
 
@@ -123,7 +124,10 @@ class Git:
     """Calls git with one private store and the work tree of one workspace."""
 
     def __init__(
-        self, store: Path, workspace: Path, environ: Mapping[str, str]
+        self,
+        store: Path,
+        workspace: Path,
+        environ: Mapping[str, str],
     ) -> None:
         self.store = store
         self.workspace = workspace
@@ -202,7 +206,9 @@ async def both(first: Awaitable[S], second: Awaitable[T]) -> tuple[S, T]:
 
 
 async def _process(
-    argv: list[str | bytes], folder: Path, environ: Mapping[str, str]
+    argv: list[str | bytes],
+    folder: Path,
+    environ: Mapping[str, str],
 ) -> asyncio.subprocess.Process:
     """Return the process of a call. Raise WorkspaceError if it cannot be started."""
     try:

@@ -113,7 +113,11 @@ class Start:
 
         Raise OSError.
         """
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.folder.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         write_whole(self.rules, b"".join(line + b"\n" for line in lines), lasting=False)
         write_whole(self.folder / "commit", f"{commit}\n".encode(), lasting=False)
 
@@ -138,7 +142,9 @@ class Start:
 
 
 async def ignore_rules(
-    git: Git, parent: Repository | None, home: Path
+    git: Git,
+    parent: Repository | None,
+    home: Path,
 ) -> tuple[list[bytes], list[Repository]]:
     """Return the lines of all current ignore files, the strongest last.
 
@@ -198,7 +204,8 @@ _NAMES = frozenset({b".git", b".gitignore"})
 
 
 def _folders(
-    workspace: Path, closed: frozenset[bytes]
+    workspace: Path,
+    closed: frozenset[bytes],
 ) -> list[tuple[bytes, frozenset[bytes]]]:
     """Return every folder that is not ignored, outer ones first.
 

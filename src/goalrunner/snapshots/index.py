@@ -41,7 +41,8 @@ async def packs_well(git: Git) -> bool:
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < (2, 31):
         raise WorkspaceError(
-            "git is too old for snapshots of the workspace", "install git 2.31 or newer"
+            "git is too old for snapshots of the workspace",
+            "install git 2.31 or newer",
         )
     return version >= (2, 38)
 
@@ -159,7 +160,12 @@ class Index:
         If not a folder but all that it contains is ignored, the paths in it follow it.
         """
         output = await self._ask(
-            "ls-files", "--others", "--ignored", "--directory", self._rules, "-z"
+            "ls-files",
+            "--others",
+            "--ignored",
+            "--directory",
+            self._rules,
+            "-z",
         )
         return _split(output)
 
@@ -178,7 +184,11 @@ class Index:
     async def _look(self) -> tuple[set[bytes], set[bytes]]:
         """Return what differs from the index: changed paths, and other paths."""
         comparing = self._git.run(
-            "diff-files", "--name-only", "-z", "--no-renames", tree=self._git.workspace
+            "diff-files",
+            "--name-only",
+            "-z",
+            "--no-renames",
+            tree=self._git.workspace,
         )
         comparison, listing = await both(comparing, self._others())
         if comparison.code != 0:

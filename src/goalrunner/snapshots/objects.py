@@ -43,7 +43,10 @@ def write_blob(store: Path, content: bytes) -> str:
 
 
 def write_tree(
-    store: Path, *, trees: Mapping[str, str], blobs: Mapping[str, str]
+    store: Path,
+    *,
+    trees: Mapping[str, str],
+    blobs: Mapping[str, str],
 ) -> str:
     """Store a tree of named trees and blobs, given by their ids; return its id.
 
@@ -67,7 +70,11 @@ def _whole(kind: str, body: bytes) -> bytes:
     return f"{kind} {len(body)}\0".encode() + body
 
 
-def _write(store: Path, kind: str, body: bytes) -> str:
+def _write(
+    store: Path,
+    kind: str,
+    body: bytes,
+) -> str:
     name = object_id(kind, body)
     place = store / "objects" / name[:2] / name[2:]
     # An id stands for one content.
@@ -77,17 +84,29 @@ def _write(store: Path, kind: str, body: bytes) -> str:
     return name
 
 
-def keep_snapshot(store: Path, tree: str, state: str) -> Snapshot:
+def keep_snapshot(
+    store: Path,
+    tree: str,
+    state: str,
+) -> Snapshot:
     """Name a tree and the state of the repositories as a snapshot.
 
     `state` is a blob, or empty. Raise OSError.
     """
     identifier = _identifier(tree, state)
     blobs = {"repository": state} if state else {}
-    root = write_tree(store, trees={"tree": tree}, blobs=blobs)
+    root = write_tree(
+        store,
+        trees={"tree": tree},
+        blobs=blobs,
+    )
     # A ref, so that `git gc` keeps the objects.
     write_whole(store / REFS / identifier, f"{root}\n".encode(), lasting=False)
-    return Snapshot(id=identifier, tree=tree, repository=state)
+    return Snapshot(
+        id=identifier,
+        tree=tree,
+        repository=state,
+    )
 
 
 def _identifier(tree: str, state: str) -> str:
@@ -125,7 +144,11 @@ async def find_snapshot(git: Git, beginning: str) -> Snapshot:
     # Git does not notice if a ref names another tree.
     if identifier != _identifier(tree, repository):
         raise WorkspaceError(f"snapshot {identifier} in {git.store} was changed")
-    return Snapshot(id=identifier, tree=tree, repository=repository)
+    return Snapshot(
+        id=identifier,
+        tree=tree,
+        repository=repository,
+    )
 
 
 async def kept_ids(git: Git) -> list[str]:

@@ -91,7 +91,11 @@ class SnapshotReader:
     async def unstored(self, snapshot: Snapshot) -> Mapping[str, Entry]:
         """Return the paths of a snapshot whose content is not stored."""
         row = await self.git.ask(
-            "ls-tree", "-z", "--full-tree", snapshot.tree, "unstored"
+            "ls-tree",
+            "-z",
+            "--full-tree",
+            snapshot.tree,
+            "unstored",
         )
         if not row:
             return {}
@@ -106,7 +110,11 @@ class SnapshotReader:
         not stored, or is not what the snapshot recorded.
         """
         listed = await self.git.ask(
-            "ls-tree", "-z", "--full-tree", snapshot.tree, b"content/" + raw(path)
+            "ls-tree",
+            "-z",
+            "--full-tree",
+            snapshot.tree,
+            b"content/" + raw(path),
         )
         # The rows of a folder are those in it.
         for _, blob, name in _LISTED.findall(listed):
@@ -179,7 +187,9 @@ class SnapshotReader:
         return contents
 
     async def changed_entries(
-        self, old: Snapshot, new: Snapshot
+        self,
+        old: Snapshot,
+        new: Snapshot,
     ) -> dict[str, EntryPair]:
         """Return the paths that differ, with their entries, without repositories."""
         step = await self._step(old, new)
@@ -275,10 +285,17 @@ class SnapshotReader:
             # It is "-" for a binary file.
             added += int(added_lines) if added_lines.isdigit() else 0
             removed += int(removed_lines) if removed_lines.isdigit() else 0
-        return DiffStat(files=files, added=added, removed=removed)
+        return DiffStat(
+            files=files,
+            added=added,
+            removed=removed,
+        )
 
     async def diff(
-        self, old: Snapshot, new: Snapshot, paths: Sequence[str] = ()
+        self,
+        old: Snapshot,
+        new: Snapshot,
+        paths: Sequence[str] = (),
     ) -> str:
         """Return a unified patch from one to the other, of these paths or folders.
 
@@ -311,7 +328,9 @@ class SnapshotReader:
         return patches
 
     async def _texts(
-        self, comparisons: Sequence[_Comparison], paths: Sequence[str] = ()
+        self,
+        comparisons: Sequence[_Comparison],
+        paths: Sequence[str] = (),
     ) -> list[str]:
         """Return a unified patch of these paths, or of all, for each comparison.
 
@@ -347,7 +366,10 @@ class SnapshotReader:
         # One git process reads all of them.
         lists = {"": b"{}", **await self._lists(names - {""})}
         for step, (old, new), (before, after) in zip(
-            steps, pairs, manifests, strict=True
+            steps,
+            pairs,
+            manifests,
+            strict=True,
         ):
             old_sides = _beside_the_tree(lists[before], lists[old.repository])
             new_sides = _beside_the_tree(lists[after], lists[new.repository])
@@ -364,7 +386,12 @@ class SnapshotReader:
         """Return for each pair what differs in their trees."""
         stdin = "".join(f"{old.tree} {new.tree}\n" for old, new in pairs)
         output = await self.git.ask(
-            "diff-tree", "--stdin", "-r", "-z", "--no-renames", stdin=stdin.encode()
+            "diff-tree",
+            "--stdin",
+            "-r",
+            "-z",
+            "--no-renames",
+            stdin=stdin.encode(),
         )
         steps: list[Step] = []
         for row in _ROW.finditer(output):
@@ -400,7 +427,10 @@ def _printable_paths(rows: Sequence[tuple[bytes, bytes, bytes]]) -> list[str]:
 def _changes(step: Step) -> tuple[Change, ...]:
     """Return the changes of a step, sorted by path."""
     return tuple(
-        Change(path=path, kind=_kind(path, old, new))
+        Change(
+            path=path,
+            kind=_kind(path, old, new),
+        )
         for path, (old, new) in sorted(step.items())
     )
 
@@ -435,7 +465,9 @@ def _is_repository(path: str) -> bool:
 
 
 def _kind(
-    path: str, old: str, new: str
+    path: str,
+    old: str,
+    new: str,
 ) -> Literal["added", "modified", "deleted", "repository"]:
     if _is_repository(path):
         return "repository"

@@ -106,7 +106,9 @@ _NEW_GOAL_FILE = re.compile(rb"\?\? (?:.*/)?goal\.toml\Z")
 
 
 def describe(
-    path: Path, environ: Mapping[str, str] | None = None, timeout: float = 2.0
+    path: Path,
+    environ: Mapping[str, str] | None = None,
+    timeout: float = 2.0,
 ) -> str:
     """Return in words whether a folder is in a repository, and whether it is clean.
 
@@ -184,7 +186,10 @@ class RepositoryStates:
             return earlier[1]
         if signature:
             answer = await self._git.run(
-                "ls-files", "--stage", "-z", index=repository.index
+                "ls-files",
+                "--stage",
+                "-z",
+                index=repository.index,
             )
             staged = answer.output
             if answer.code != 0:
@@ -229,7 +234,11 @@ async def head_of(git: Git) -> str:
     if repository is None:
         return ""
     answer = await git.run(
-        "rev-parse", "--verify", "--quiet", "HEAD", repository=repository.git_dir
+        "rev-parse",
+        "--verify",
+        "--quiet",
+        "HEAD",
+        repository=repository.git_dir,
     )
     return answer.output.decode().strip() if answer.code == 0 else ""
 
@@ -313,7 +322,9 @@ async def _tracked(git: Git, repository: Repository) -> list[bytes]:
     if answer.code != 0:
         # The index has another format than the store's.
         answer = await git.run(
-            *arguments, index=repository.index, repository=repository.git_dir
+            *arguments,
+            index=repository.index,
+            repository=repository.git_dir,
         )
     if answer.code != 0:
         message = answer.errors.decode("utf-8", "replace").strip()

@@ -160,7 +160,10 @@ class SnapshotStore(SnapshotReader):
             return await asyncio.to_thread(self._touched, since, files, folders)
 
     def _touched(
-        self, since: int, files: set[bytes], folders: set[bytes]
+        self,
+        since: int,
+        files: set[bytes],
+        folders: set[bytes],
     ) -> dict[str, int] | None:
         repositories = self._repositories(folders)
 
@@ -234,7 +237,9 @@ class SnapshotStore(SnapshotReader):
         return tuple(sorted(name for name in names if not home.startswith(name)))
 
     async def restore(
-        self, snapshot: Snapshot, paths: Sequence[str] = ()
+        self,
+        snapshot: Snapshot,
+        paths: Sequence[str] = (),
     ) -> tuple[Change, ...]:
         """Restore the files of the workspace from a snapshot; return what changed.
 
@@ -270,7 +275,10 @@ class SnapshotStore(SnapshotReader):
         )
 
     async def _restore_all(
-        self, before: Snapshot, snapshot: Snapshot, differing: set[str]
+        self,
+        before: Snapshot,
+        snapshot: Snapshot,
+        differing: set[str],
     ) -> None:
         """Restore all files; `differing` are the paths that differ before."""
         present, restored = await self.entries(before), await self.entries(snapshot)
@@ -282,7 +290,10 @@ class SnapshotStore(SnapshotReader):
         await self.git.ask("read-tree", "--reset", "-u", tree, tree=self.workspace)
 
     async def _restore_paths(
-        self, before: Snapshot, snapshot: Snapshot, paths: set[str]
+        self,
+        before: Snapshot,
+        snapshot: Snapshot,
+        paths: set[str],
     ) -> None:
         """Restore some of the paths that differ."""
         present, restored = await self.entries(before), await self.entries(snapshot)
@@ -292,7 +303,10 @@ class SnapshotStore(SnapshotReader):
         if not checked_out:
             return
         # With an index of its own, because git writes the paths into the index.
-        with tempfile.TemporaryDirectory(prefix="tmp_", dir=self.folder) as scratch:
+        with tempfile.TemporaryDirectory(
+            prefix="tmp_",
+            dir=self.folder,
+        ) as scratch:
             await self.git.ask(
                 "checkout",
                 f"{snapshot.tree}:content",
@@ -333,7 +347,13 @@ class SnapshotStore(SnapshotReader):
         (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(packs_well(self.git), self._begin())
         stored = await self._take_over()
-        index = Index(self.git, self._start, self._sorter, packs=packs, stored=stored)
+        index = Index(
+            self.git,
+            self._start,
+            self._sorter,
+            packs=packs,
+            stored=stored,
+        )
         await index.settle(self._tracked)
         # The store grows with each snapshot.
         await self.git.run("gc", "--auto", "--quiet")
@@ -371,7 +391,9 @@ class SnapshotStore(SnapshotReader):
         return self._tracked or ()
 
     async def verify(
-        self, snapshot: Snapshot, paths: Collection[str] | None = None
+        self,
+        snapshot: Snapshot,
+        paths: Collection[str] | None = None,
     ) -> None:
         """Compare files with a snapshot if their content was taken over.
 
@@ -497,13 +519,20 @@ class SnapshotStore(SnapshotReader):
         return repositories
 
     def _keep(
-        self, content: str, unstored: dict[bytes, Entry], states: dict[str, str]
+        self,
+        content: str,
+        unstored: dict[bytes, Entry],
+        states: dict[str, str],
     ) -> Snapshot:
         """Write a snapshot into the store, unless it is the same as the last one."""
         blobs: dict[str, str] = {}
         if unstored:
             blobs["unstored"] = objects.write_blob(self.folder, manifest(unstored))
-        tree = objects.write_tree(self.folder, trees={"content": content}, blobs=blobs)
+        tree = objects.write_tree(
+            self.folder,
+            trees={"content": content},
+            blobs=blobs,
+        )
         state = ""
         if states:
             data = json.dumps(states, sort_keys=True).encode()
@@ -515,7 +544,9 @@ class SnapshotStore(SnapshotReader):
 
 
 async def revision_snapshot(
-    store: SnapshotStore, revision: str, environ: Mapping[str, str]
+    store: SnapshotStore,
+    revision: str,
+    environ: Mapping[str, str],
 ) -> Snapshot:
     """Return the snapshot of a revision of the repository around the workspace.
 
@@ -556,11 +587,20 @@ async def revision_snapshot(
             f"{revision} cannot be read from {repository.root}: {error.message}",
             "git fsck checks the repository",
         ) from error
-    tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
+    tree = objects.write_tree(
+        store.folder,
+        trees={"content": content},
+        blobs={},
+    )
     return objects.keep_snapshot(store.folder, tree, "")
 
 
-async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str:
+async def _copied(
+    git: Git,
+    repository: Path,
+    commit: str,
+    folder: bytes,
+) -> str:
     """Copy a commit, or one folder of it, into the store, without filters.
 
     Return the tree of its files.
@@ -568,14 +608,24 @@ async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str
     ask = partial(git.ask, repository=repository)
     only_folder = ("--", folder) if folder else ()
     names = await ask(
-        "rev-list", "--objects", "--no-object-names", "--no-walk", commit, *only_folder
+        "rev-list",
+        "--objects",
+        "--no-object-names",
+        "--no-walk",
+        commit,
+        *only_folder,
     )
     pack = await ask("pack-objects", "--stdout", "-q", stdin=names)
     # It computes the ids again, so that an object that was replaced in the repository
     # is missing in the next call.
     await git.ask("index-pack", "--stdin", stdin=pack)
     listed = await git.ask(
-        "ls-tree", "-r", "-z", "--full-tree", commit, *only_folder[1:]
+        "ls-tree",
+        "-r",
+        "-z",
+        "--full-tree",
+        commit,
+        *only_folder[1:],
     )
     entries: list[bytes] = []
     for row in listed.split(b"\0")[:-1]:
@@ -585,5 +635,11 @@ async def _copied(git: Git, repository: Path, commit: str, folder: bytes) -> str
     with tempfile.TemporaryDirectory() as scratch:
         index = Path(scratch) / "index"
         stdin = b"".join(entries)
-        await git.ask("update-index", "-z", "--index-info", stdin=stdin, index=index)
+        await git.ask(
+            "update-index",
+            "-z",
+            "--index-info",
+            stdin=stdin,
+            index=index,
+        )
         return (await git.ask("write-tree", index=index)).decode().strip()

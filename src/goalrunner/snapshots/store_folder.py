@@ -62,10 +62,18 @@ def store_name(workspace: Path) -> str:
 def make_store(folder: Path) -> None:
     """Create the store, or what is missing of it. Raise OSError."""
     # `mkdir` sets the mode of the last folder only.
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(
+        mode=0o700,
+        parents=True,
+        exist_ok=True,
+    )
     names = ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info")
     for name in names:
-        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / name).mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
     texts = {
         "config": _CONFIG,
         "info/attributes": _ATTRIBUTES,
@@ -83,7 +91,12 @@ class PathClaim:
     is not known or gone. Raise WorkspaceBusy if another run is active in the workspace.
     """
 
-    def __init__(self, workspace: Path | None, lock: Path, run: str = "") -> None:
+    def __init__(
+        self,
+        workspace: Path | None,
+        lock: Path,
+        run: str = "",
+    ) -> None:
         handles = contextlib.ExitStack()
         # The locks end with the object, even if `close` is not called.
         self._release = weakref.finalize(self, handles.close)
@@ -205,7 +218,11 @@ async def _shrink(git: Git, needed: Collection[str]) -> int:
 _OWNER = "check its owner and permissions"
 
 
-def remove_store(store: Path, workspace: Path, is_needed: Callable[[], bool]) -> bool:
+def remove_store(
+    store: Path,
+    workspace: Path,
+    is_needed: Callable[[], bool],
+) -> bool:
     """Remove a store unless it is needed; return whether it was removed.
 
     `is_needed` is called while the workspace is locked. Raise WorkspaceError if a run

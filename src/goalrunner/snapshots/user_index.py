@@ -64,7 +64,11 @@ class _Entry(NamedTuple):
     """The beginning of the entry, as the index has it."""
 
 
-async def take_over(git: Git, repository: Repository, large: int) -> bool:
+async def take_over(
+    git: Git,
+    repository: Repository,
+    large: int,
+) -> bool:
     """Copy objects of a repository into a new store, and write the store's index.
 
     Files with more than `large` bytes are left out. Return whether that was done.
@@ -139,7 +143,8 @@ def _read(index: Path) -> Iterator[_Entry]:
     place, path = 12, b""
     for _ in range(count):
         ctime, _, mtime, _, _, _, mode, _, _, size, blob, flags = _HEAD.unpack_from(
-            data, place
+            data,
+            place,
         )
         name = place + _HEAD.size
         if flags & _EXTENDED:
@@ -180,7 +185,10 @@ def _written(head: bytes, path: bytes) -> bytes:
 
 
 async def _copied_objects(
-    git: Git, repository: Repository, blobs: set[str], large: int
+    git: Git,
+    repository: Repository,
+    blobs: set[str],
+    large: int,
 ) -> Mapping[str, int]:
     """Copy objects into the store; return the sizes of the blobs.
 
@@ -213,27 +221,43 @@ async def _copied_objects(
     return sizes
 
 
-async def _pack(git: Git, names: list[str], objects: Path) -> None:
+async def _pack(
+    git: Git,
+    names: list[str],
+    objects: Path,
+) -> None:
     """Copy objects into a pack of the store.
 
     Raise GitFailed if one has another content than its id says. Git itself copies such
     an object as it is, and later writes its content into a checkout.
     """
     stdin = "".join(f"{name}\n" for name in names).encode()
-    with tempfile.TemporaryDirectory(prefix="tmp_", dir=git.store) as scratch:
+    with tempfile.TemporaryDirectory(
+        prefix="tmp_",
+        dir=git.store,
+    ) as scratch:
         packing = ("pack-objects", "-q", "--non-empty", "--window=0", f"{scratch}/pack")
-        await git.ask(*packing, stdin=stdin, objects=objects)
+        await git.ask(
+            *packing,
+            stdin=stdin,
+            objects=objects,
+        )
         for index in Path(scratch).glob("*.idx"):
             await git.ask("verify-pack", str(index))
         # Git uses a pack once it has an index, so the index is moved last.
         index_last = sorted(
-            Path(scratch).iterdir(), key=lambda file: file.suffix == ".idx"
+            Path(scratch).iterdir(),
+            key=lambda file: file.suffix == ".idx",
         )
         for file in index_last:
             file.replace(git.store / "objects" / "pack" / file.name)
 
 
-async def _filtered(git: Git, repository: Repository, paths: list[bytes]) -> set[bytes]:
+async def _filtered(
+    git: Git,
+    repository: Repository,
+    paths: list[bytes],
+) -> set[bytes]:
     """Return the paths whose content a filter of git converts."""
     output = await git.ask(
         "check-attr",
