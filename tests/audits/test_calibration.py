@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from goalrunner.audits.calibration import Calibration, calibrate_judges
-from goalrunner.audits.dataset import read_dataset
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.transcript_audits import Policy
 from goalrunner.core.agent_ports import Message
@@ -21,7 +20,6 @@ from goalrunner.core.errors import (
     AuthenticationFailed,
     GoalFileError,
     ProviderUnavailable,
-    UsageError,
 )
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
@@ -502,48 +500,6 @@ def test_jobs_limit_the_audits_at_a_time_and_each_has_its_own_model(
     assert sum(len(one.asked) for one in made) == 24
     assert {judged.usage for judged in kept(dataset)} == {CALL}
     assert min(judged.seconds for judged in kept(dataset)) >= 0.02
-
-
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        ("{", "1  Invalid JSON: EOF while parsing an object at line 1 column 1"),
-        ('{"path": "a", "objective": "x"}', "1  label: Field required"),
-        (
-            '{"path": "a", "objective": "x", "label": 1}',
-            "1  label: Input should be a valid boolean",
-        ),
-        (
-            '{"path": "a", "label": true}',
-            "1  either objective or goal (a goal file) is needed",
-        ),
-        ("", "  the dataset has no samples"),
-    ],
-)
-def test_an_invalid_dataset_is_refused_with_its_line(
-    tmp_path: Path, row: str, message: str
-) -> None:
-    dataset = tmp_path / "dataset.jsonl"
-    dataset.write_text(f"{row}\n")
-    with pytest.raises(UsageError) as caught:
-        read_dataset(dataset)
-    assert caught.value.message.removeprefix(str(dataset)).removeprefix(
-        ":"
-    ) == message.replace("  the", " the", 1)
-    assert '"label"' in caught.value.hint
-
-
-def test_labels_may_be_words(tmp_path: Path) -> None:
-    dataset = tmp_path / "dataset.jsonl"
-    dataset.write_text(
-        '{"path": "a", "objective": "x", "label": "complete", "note": "mine"}\n\n' * 2
-    )
-    assert [
-        (one.line, one.label, one.folder / one.path) for one in read_dataset(dataset)
-    ] == [
-        (1, True, tmp_path / "a"),
-        (3, True, tmp_path / "a"),
-    ]
 
 
 def test_an_invalid_goal_is_refused_before_any_judge_is_asked(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from goalrunner.audits.auditor import Auditor, OnEnd, check_judges
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.spending import Spending
 from goalrunner.audits.transcript_audits import AuditJob
-from goalrunner.audits.transcript_files import find_transcripts, goal_beside
 from goalrunner.core.errors import AuthenticationFailed, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget, JudgeConfig
@@ -177,40 +176,3 @@ def test_a_goal_that_leaves_no_room_for_evidence_is_an_error(tmp_path: Path) -> 
     ]
     with pytest.raises(UsageError, match="too long for its judge"):
         check_judges(jobs, Budget())
-
-
-def test_a_folder_has_the_transcripts_below_it_and_folders_that_are_one(
-    tmp_path: Path,
-) -> None:
-    talk = tmp_path / "talk" / "events"
-    talk.mkdir(parents=True)
-    for number, row in enumerate(SESSIONS["openhands"].text.splitlines()):
-        (talk / f"event-{number:05}-a.json").write_text(row)
-    (tmp_path / "talk" / "base_state.json").write_text("{}")
-    for name in (
-        "deep/er/chat.jsonl",
-        "a.eval",
-        "notes.md",
-        ".hidden/chat.json",
-        "goal.toml",
-    ):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(json.dumps([]))
-    found = [
-        str(path.relative_to(tmp_path)) for path in find_transcripts([str(tmp_path)])
-    ]
-    assert found == ["a.eval", "deep/er/chat.jsonl", "talk"]
-
-
-def test_the_goal_of_a_transcript_is_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "run").mkdir()
-    for name in ("a.toml", "goal.toml", "run/goal.toml"):
-        (tmp_path / name).write_text("")
-    places = {
-        name: goal_beside(tmp_path / name) for name in ("a.json", "b.json", "run")
-    }
-    assert {name: str(path.relative_to(tmp_path)) for name, path in places.items()} == {
-        "a.json": "a.toml",
-        "b.json": "goal.toml",
-        "run": "run/goal.toml",
-    }
