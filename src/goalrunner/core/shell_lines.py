@@ -121,6 +121,16 @@ def read_line(text: str) -> ShellLine:
     return ShellLine(tuple(splitter.finish()), tokens.substitutes)
 
 
+@dataclass(frozen=True)
+class _Document:
+    """A here-document whose text follows the line at hand."""
+
+    delimiter: str
+    """The word that ends it, with its quotes."""
+    ignores_tabs: bool
+    """Whether tabs before its lines do not count, as after `<<-`."""
+
+
 class _Tokens:
     """The words and operators of a text.
 
@@ -130,9 +140,8 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._documents: list[tuple[str, bool]] = []
-        """The delimiters of here-documents that follow this line, and whether tabs
-        before their lines do not count."""
+        self._documents: list[_Document] = []
+        """Those that follow this line."""
         self.substitutes = False
 
     def __iter__(self) -> Iterator[tuple[str, bool]]:
@@ -177,7 +186,7 @@ class _Tokens:
         self._has_more()
         word = self._word()
         if operator in ("<<", "<<-"):
-            self._documents.append((word, operator == "<<-"))
+            self._documents.append(_Document(word, operator == "<<-"))
 
     def _word(self) -> str:
         begin = self._at
@@ -193,25 +202,31 @@ class _Tokens:
         return word
 
     def _substitution(self) -> str:
-        found = self._next(_SUBSTITUTED)
-        self.substitutes = self.substitutes or bool(found)
-        return found
+        part = self._next(_SUBSTITUTED)
+        self.substitutes = self.substitutes or bool(part)
+        return part
 
     def _skip_documents(self) -> None:
-        for word, has_tabs in self._documents:
-            delimiter = _without_quotes(word)
-            is_expanded = word == delimiter
-            line = None
-            while line != delimiter:
-                if self._at == len(self._text):
-                    raise UnreadableError(
-                        f"the end {delimiter} of a here-document is missing"
-                    )
-                line = self._next(_LINE).removesuffix("\n")
-                line = line.lstrip("\t") if has_tabs else line
-                if is_expanded and ("$(" in line or "`" in line or line.endswith("\\")):
-                    self.substitutes = True
+        for document in self._documents:
+            self._skip_document(document)
         self._documents.clear()
+
+    def _skip_document(self, document: _Document) -> None:
+        delimiter = _without_quotes(document.delimiter)
+        # With quotes around its delimiter, the shell takes the text as it is.
+        is_expanded = document.delimiter == delimiter
+        line = None
+        while line != delimiter:
+            if self._at == len(self._text):
+                raise UnreadableError(
+                    f"the end {delimiter} of a here-document is missing"
+                )
+            line = self._next(_LINE).removesuffix("\n")
+            if document.ignores_tabs:
+                line = line.lstrip("\t")
+            may_substitute = "$(" in line or "`" in line or line.endswith("\\")
+            if is_expanded and may_substitute:
+                self.substitutes = True
 
 
 @dataclass(frozen=True)
@@ -226,13 +241,21 @@ class _Group:
     inner: Command
 
 
+@dataclass(frozen=True)
+class _Behind:
+    """The operator behind a command, and how deep in groups it is."""
+
+    operator: str
+    depth: int
+
+
 class _Splitter:
     """Makes commands of words and operators."""
 
     def __init__(self) -> None:
         self._commands: list[Command] = []
-        self._behind: list[tuple[str, int]] = []
-        """The operator behind each command, and how deep in groups it is."""
+        self._behind: list[_Behind] = []
+        """By command."""
         self._groups: list[_Group] = []
         self._around = Command()
         """What holds for all commands of a pipeline."""
@@ -319,8 +342,9 @@ class _Splitter:
             or self._is_incomplete()
         ):
             raise UnreadableError(f"`{part}` is out of place")
-        if self._commands and self._behind[-1][1] >= len(self._groups):
-            self._behind[-1] = (part, len(self._groups))
+        depth = len(self._groups)
+        if self._commands and self._behind[-1].depth >= depth:
+            self._behind[-1] = _Behind(part, depth)
         self._state = "start"
 
     def _end(self, operator: str) -> None:
@@ -333,7 +357,7 @@ class _Splitter:
         if self._state == "command":
             self._add_command(operator)
         elif self._state == "closed" and self._commands:
-            self._behind[-1] = (operator, len(self._groups))
+            self._behind[-1] = _Behind(operator, len(self._groups))
         if operator != "|" and self._state != "start":
             self._around = self._groups[-1].inner if self._groups else Command()
             self._around = replace(
@@ -361,42 +385,50 @@ class _Splitter:
             ),
         )
         self._commands.append(command)
-        self._behind.append((operator, len(self._groups)))
+        self._behind.append(_Behind(operator, len(self._groups)))
         self._words.clear()
         self._assignments.clear()
 
     def _is_incomplete(self) -> bool:
-        return (
-            self._state == "start"
-            and bool(self._behind)
-            and self._behind[-1][0] in ("&&", "||", "|")
-        )
+        if self._state != "start" or not self._behind:
+            return False
+        return self._behind[-1].operator in ("&&", "||", "|")
 
     def _lost(self, index: int) -> Lost | None:
         """Return why the exit code of a command does not count.
 
         None if it does, or decides a condition.
         """
-        depth = self._behind[index][1]
-        for at, (operator, operator_depth) in enumerate(self._behind[index:], index):
-            if operator_depth > depth:
-                continue  # within a later group
-            ends_pipe = operator == "|" and (at == index or operator_depth < depth)
-            depth = operator_depth
-            if ends_pipe:
-                while at < len(self._behind) and self._behind[at][0] == "|":
-                    at += 1  # noqa: PLW2901 - the last command of the pipeline
-                return Lost("|", self._words_of(at))
-            if operator == "||":
-                return Lost("||", self._words_of(at + 1))
-            if operator == "&":
-                return Lost("&")
-            if operator in (";", "\n"):
-                is_last = at + 1 == len(self._commands)
-                return None if is_last else Lost(";", self._words_of(-1))
-            if operator not in ("|", "&&"):
-                break
+        depth = self._behind[index].depth
+        for at in range(index, len(self._behind)):
+            behind = self._behind[at]
+            if behind.depth > depth:
+                # Within a later group.
+                continue
+            leaves_group = behind.depth < depth
+            depth = behind.depth
+            match behind.operator:
+                case "|" if at == index or leaves_group:
+                    return Lost("|", self._words_of(self._end_of_pipeline(at)))
+                case "||":
+                    return Lost("||", self._words_of(at + 1))
+                case "&":
+                    return Lost("&")
+                case ";" | "\n":
+                    is_last = at + 1 == len(self._commands)
+                    return None if is_last else Lost(";", self._words_of(-1))
+                case "|" | "&&":
+                    # A failure behind these is one of the whole: look further.
+                    continue
+                case _:
+                    return None
         return None
+
+    def _end_of_pipeline(self, index: int) -> int:
+        """Return the index of the last command of a pipeline."""
+        while index < len(self._behind) and self._behind[index].operator == "|":
+            index += 1
+        return index
 
     def _words_of(self, index: int) -> str:
         commands = self._commands[index:]
