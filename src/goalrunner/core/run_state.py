@@ -376,13 +376,14 @@ class RunState(Frozen):
 
         `new`: whether the observations are not counted yet.
         """
+        # One copy with all changes: this runs for every tool result.
         references = (*self.memory.evidence_refs, *ids)[-KEPT:]
-        state = self.with_memory(evidence_refs=references)
-        if ids:
-            state = state.replace(seen=ids[-1])
-        if new:
-            state = state.replace(observations=self.observations + len(ids))
-        return state
+        memory = self.memory.model_copy(update={"evidence_refs": references})
+        return self.replace(
+            memory=memory,
+            seen=ids[-1] if ids else self.seen,
+            observations=self.observations + (len(ids) if new else 0),
+        )
 
     def with_approvals(
         self, which: Callable[[Approval], bool], **changes: object
