@@ -7,6 +7,7 @@ import pytest
 
 from goalrunner.core.outcome import Usage
 from goalrunner.reports import figures
+from goalrunner.reports.ci_log import json_text
 from tests.support.told_run import outcome
 
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")
@@ -153,7 +154,7 @@ def test_usage_that_was_not_counted_is_unknown_and_not_zero(
 
 
 def test_the_outcome_has_the_names_that_readers_know() -> None:
-    value = json.loads(figures.json_text(outcome().model_dump(mode="json")))
+    value = json.loads(json_text(outcome().model_dump(mode="json")))
     assert (value["status"], value["stop_reason"], value["iterations"]) == (
         "complete",
         "satisfied",
@@ -167,7 +168,7 @@ def test_the_outcome_has_the_names_that_readers_know() -> None:
 
 
 def test_json_is_ascii_so_that_nothing_in_it_reaches_a_terminal() -> None:
-    text = figures.json_text(
+    text = json_text(
         {**outcome().model_dump(mode="json"), "message": "\x9b2J\x1b[31m日本 \ud800"}
     )
     assert text.isascii()

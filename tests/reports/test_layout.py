@@ -11,15 +11,17 @@ from goalrunner.reports.layout import (
     Fact,
     ReportLine,
     StepLine,
-    cut,
     laid_out,
+)
+from goalrunner.reports.steps import call_step, event_lines
+from goalrunner.reports.terminal_text import (
+    cut,
     pad,
     printable,
     printable_line,
     width,
     wrap,
 )
-from goalrunner.reports.steps import call_step, event_lines
 
 
 def test_what_a_person_copies_is_never_wrapped() -> None:

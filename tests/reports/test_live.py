@@ -12,8 +12,8 @@ import pytest
 from goalrunner.cli.drive import open_progress
 from goalrunner.core import events
 from goalrunner.core.activity import CommandStarted, PersonNeeded
-from goalrunner.reports.layout import printable
 from goalrunner.reports.live import LiveProgress
+from goalrunner.reports.terminal_text import printable
 from tests.support import told_run
 from tests.support.told_run import feed, outcome
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.reports.layout import width
+from goalrunner.reports.terminal_text import width
 from tests import renderings
 from tests.reports import pages
 

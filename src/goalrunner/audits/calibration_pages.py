@@ -18,8 +18,10 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import (
     Fact,
     laid_out,
+)
+from goalrunner.reports.short_forms import model_name
+from goalrunner.reports.terminal_text import (
     lines_text,
-    model_name,
     printable_line,
     table,
 )

@@ -16,12 +16,14 @@ from goalrunner.reports.layout import (
     Fact,
     facts,
     laid_out,
+)
+from goalrunner.reports.review import result_text
+from goalrunner.reports.short_forms import model_name
+from goalrunner.reports.terminal_text import (
     lines_text,
-    model_name,
     printable_line,
     table,
 )
-from goalrunner.reports.review import result_text
 
 if TYPE_CHECKING:
     from goalrunner.audits.kept_verdicts import TranscriptAudit

@@ -92,8 +92,8 @@ def restore(
     from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
     from goalrunner.core.run_summary import RunSummary
     from goalrunner.reports.figures import count
-    from goalrunner.reports.layout import home_path
     from goalrunner.reports.patches import done_lines, plan_lines
+    from goalrunner.reports.short_forms import home_path
     from goalrunner.reports.status import naming_lines
 
     run, number = _arguments(run, number)

@@ -17,7 +17,10 @@ from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, Questio
 from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.reports import review
-from goalrunner.reports.figures import is_github, json_text
+from goalrunner.reports.ci_log import (
+    is_github,
+    json_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping

@@ -112,7 +112,7 @@ def of_folder() -> Path | None:
 def _note_workspace(goal: Goal, path: Path) -> None:
     """Say where the goal works if that follows from the place of its file, and is not the current folder."""
     from goalrunner.goalfile.loading import resolved_current_folder
-    from goalrunner.reports.layout import home_path
+    from goalrunner.reports.short_forms import home_path
 
     workspace = goal.workspace.path
     if workspace == str(project_of(path)) and workspace != str(

@@ -35,12 +35,12 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.schemas import json_schema
 from goalrunner.goalfile.loading import PLACEHOLDER, error_at, resolved_current_folder
 from goalrunner.goalfile.place import DEFAULT, project_of
-from goalrunner.reports.layout import home_path
 from goalrunner.reports.readiness import (
     baseline_lines,
     readiness_lines,
     readiness_value,
 )
+from goalrunner.reports.short_forms import home_path
 
 _SCHEMA = Path("goal.schema.json")
 

@@ -102,7 +102,7 @@ def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
 
 def error_text(error: GoalError) -> str:
     """Return the text of an error for a terminal. Each problem of a goal file is an error of its own."""
-    from goalrunner.reports.layout import printable
+    from goalrunner.reports.terminal_text import printable
 
     text = f"Error: {printable(str(error))}"
     return text.replace("\n", "\nError: ") if isinstance(error, GoalFileError) else text
@@ -113,7 +113,7 @@ def _crash_text(error: Exception) -> str:
     import traceback
 
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.layout import printable
+    from goalrunner.reports.terminal_text import printable
 
     text = printable(
         Redactor(os.environ).text("".join(traceback.format_exception(error)))

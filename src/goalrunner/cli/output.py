@@ -81,7 +81,7 @@ def say(content: Any) -> None:
     In a step of GitHub Actions, no line of a text is printed as a command: texts may come from agents and tests.
     """
     if not isinstance(content, str | bytes):
-        from goalrunner.reports.figures import json_text
+        from goalrunner.reports.ci_log import json_text
 
         content = json_text(content)
     try:
@@ -101,7 +101,7 @@ def say(content: Any) -> None:
 def _for_log(text: str) -> str:
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return text
-    from goalrunner.reports.figures import neutral
+    from goalrunner.reports.ci_log import neutral
 
     return neutral(text)
 

@@ -62,7 +62,7 @@ def to_resume() -> RunFolder:
 
     Raise RunNotFound if there is none, or if it ended before it began; the error names the newest other run that can go on.
     """
-    from goalrunner.reports.layout import home_path
+    from goalrunner.reports.short_forms import home_path
     from goalrunner.reports.status import never_began
 
     here = current_folder()

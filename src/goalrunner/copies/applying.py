@@ -32,8 +32,9 @@ from goalrunner.records.run_folder import (
     write_json,
 )
 from goalrunner.records.run_search import new_run_id
-from goalrunner.reports.layout import SHORT_ID, Fact
+from goalrunner.reports.layout import Fact
 from goalrunner.reports.patches import plan_lines
+from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.repositories import enclosing
 from goalrunner.snapshots.store import SnapshotStore

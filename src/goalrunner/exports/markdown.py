@@ -12,13 +12,17 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.exports.templates import rendered
-from goalrunner.reports.layout import cut, printable, printable_line
 from goalrunner.reports.status import (
     figures_text,
     label_lines,
     next_steps,
     protected_lines,
     summary_of,
+)
+from goalrunner.reports.terminal_text import (
+    cut,
+    printable,
+    printable_line,
 )
 
 # Characters of a line, and of a block of output, in Markdown.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from goalrunner.cli import main, output, runs
 from goalrunner.core.errors import GoalError
-from goalrunner.reports.figures import is_github
+from goalrunner.reports.ci_log import is_github
 
 if TYPE_CHECKING:
     from goalrunner.core.observation import Change

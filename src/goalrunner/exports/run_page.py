@@ -26,11 +26,16 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, ReportLine, StepLine, printable
+from goalrunner.reports.layout import (
+    Fact,
+    ReportLine,
+    StepLine,
+)
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.patches import FileDiff, files_of
 from goalrunner.reports.status import closing_lines
 from goalrunner.reports.steps import LONGEST_WORDS
+from goalrunner.reports.terminal_text import printable
 
 # Most lines of diffs that a page shows. Half of them are divided among the rounds.
 _MOST_DIFF_LINES = 4_000

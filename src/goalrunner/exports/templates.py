@@ -12,8 +12,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from goalrunner.core import VERSION
 from goalrunner.reports import figures
-from goalrunner.reports.layout import cut, model_name, printable, printable_line
+from goalrunner.reports.short_forms import model_name
 from goalrunner.reports.status import label_lines
+from goalrunner.reports.terminal_text import (
+    cut,
+    printable,
+    printable_line,
+)
 
 
 def rendered(

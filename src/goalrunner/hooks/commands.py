@@ -16,7 +16,7 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.options import File, argument, flag, option
 from goalrunner.core.errors import GoalError, UsageError, os_errors
 from goalrunner.records.files import write_whole
-from goalrunner.reports.layout import printable
+from goalrunner.reports.terminal_text import printable
 
 # At the first event the start of the workspace is recorded; at the second one the
 # agent's work is checked.

@@ -1,4 +1,4 @@
-"""Text as terminals show it, and the layout of lines in columns.
+"""The lines of a report, laid out in columns.
 
 round 1    ✓ tests   pytest -q                  1.1 s   43 passed
 label      mark name subject                     time   remark
@@ -6,149 +6,26 @@ label      mark name subject                     time   remark
 
 from __future__ import annotations
 
-import os
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
-
-ELLIPSIS = "…"
-SHORT_ID = 12
-"""Characters of a snapshot's id that are shown and can be typed."""
-width = cell_len
-"""Return the columns of printable text: wide characters take two, combining ones none."""
-
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"  # OSC, DCS: title, links
-    r"|\x1b[ -/]*[0-~]"
+from goalrunner.reports.terminal_text import (
+    ELLIPSIS,
+    cut,
+    hanging,
+    lines_text,
+    pad,
+    printable,
+    printable_line,
+    width,
+    wrap,
 )
-_PLAIN = re.compile(r"[\n\x20-\x7e]*")
-_SPACES = "\t\x0b\x0c\x85\u2028\u2029"
-_JOINERS = "\u200c\u200d"
-_NOT_IN_XML = "\ufffe\uffff"
-
-
-@lru_cache(maxsize=4096)
-def _visible(character: str) -> str:
-    """Return a character as it is shown; an empty text for control and direction characters."""
-    if character in _SPACES:
-        return " "
-    if character in _JOINERS or character == "\n":
-        return character
-    shown = {"Cc": "", "Cf": "", "Cs": "\ufffd"}.get(
-        unicodedata.category(character), character
-    )
-    return "" if shown in _NOT_IN_XML else shown
-
-
-def printable(text: str) -> str:
-    """Return the text without escape sequences, control and direction characters; newlines stay, a tab is a space."""
-    return (
-        text
-        if _PLAIN.fullmatch(text)
-        else "".join(map(_visible, _ESCAPES.sub("", text)))
-    )
-
-
-def printable_line(text: str) -> str:
-    """Return printable text with every run of white space as one space."""
-    return " ".join(printable(text).split())
-
-
-def cut(text: str, columns: int) -> str:
-    """Return the text in at most so many columns, with `…` where something is missing."""
-    if width(text) <= columns:
-        return text
-    return set_cell_size(text, columns - 1).rstrip() + ELLIPSIS if columns > 0 else ""
-
-
-def pad(text: str, columns: int) -> str:
-    """Return the text, filled with spaces up to so many columns."""
-    return text + " " * max(columns - width(text), 0)
-
-
-def wrap(text: str, columns: int, rows: int) -> list[str]:
-    """Return one line of printable text on at most so many rows; the last one is cut if there is more. Never empty."""
-    columns, rest = max(columns, 1), text.strip()
-    lines: list[str] = []
-    while len(lines) < rows - 1 and width(rest) > columns:
-        end = (
-            next(
-                index
-                for index in range(columns, -1, -1)
-                if width(rest[:index]) <= columns
-            )
-            or 1
-        )
-        space = rest.rfind(" ", 1, end + 1)
-        end = space if space > 0 else end
-        lines.append(rest[:end].rstrip())
-        rest = rest[end:].lstrip()
-    last = cut(rest, columns)
-    if last != rest and " " in last:
-        last = last.rpartition(" ")[0] + ELLIPSIS
-    return [*lines, last]
-
-
-def hanging(line: str, columns: int, rows: int) -> list[str]:
-    """Return a printable line of output on at most so many rows; rows after the first are indented by two more columns."""
-    lead = line[: min(len(line) - len(line.lstrip()), columns // 2)]
-    first, *more = (
-        wrap(line, columns - len(lead) - 2, rows)
-        if width(line) > columns
-        else [line.strip()]
-    )
-    return [lead + first, *(f"{lead}  {part}" for part in more)]
-
-
-def home_path(path: str) -> str:
-    """Return a path with the home folder as `~`."""
-    home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - pathlib raises where there is no home
-    if not home or home == "~" or not f"{path}/".startswith(f"{home}/"):
-        return path
-    return f"~{path[len(home) :]}"
-
-
-def model_name(model: str) -> str:
-    """Return the name of a model; of a recording, the file name without folders."""
-    provider, slash, path = model.partition("/")
-    return (
-        f"{provider}{slash}{path.rpartition('/')[2]}"
-        if provider == "scripted"
-        else model
-    )
-
-
-def table(
-    rows: Sequence[Sequence[str]], columns: int | None = None, least: int = 0
-) -> list[str]:
-    """Return rows with aligned cells. The last column is cut to a terminal's width, but not below `least` columns."""
-    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
-    room = widths[-1] if columns is None else max(table_room(rows, columns), least)
-    padded = [
-        [pad(cell, wide) for cell, wide in zip(row[:-1], widths, strict=False)]
-        for row in rows
-    ]
-    return [
-        "  ".join([*cells, cut(row[-1], room)]).rstrip()
-        for cells, row in zip(padded, rows, strict=True)
-    ]
-
-
-def table_room(rows: Sequence[Sequence[str]], columns: int) -> int:
-    """Return the columns that are left for the last column of a table."""
-    others = [max(map(width, column)) for column in zip(*rows, strict=True)][:-1]
-    return columns - sum(others) - 2 * len(others)
-
 
 Tone = Literal["plain", "dim", "good", "bad", "warn", "bold"]
 """How a piece of text is meant; the terminal turns it into a colour."""
+# SGR parameters of ECMA-48; the colours are those of the user's theme.
 _CODES: dict[Tone, str] = {
     "dim": "2",
     "good": "32",
@@ -161,21 +38,24 @@ LABEL_COLUMNS, INDENT = 11, 13
 """Columns of a label, and the indentation of rows below a step."""
 _NAME_COLUMNS, _LONGEST_NAME = 7, 16
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
+# Columns between the end of the subject's column and the end of a time.
 _TIME_END = 9
-"""Columns between the end of the subject's column and the end of a time."""
+_GAP = "   "
+# Most rows of a terminal for the subject or remark of a step, and for any other text.
 _STEP_ROWS, _MOST_ROWS = 4, 12
-"""Most rows of a terminal for the subject or remark of a step, and for any other text."""
+# A failed test in the output of node:test, for example, up to the end of its error.
+# Below it are stacks and counts.
 _TAP_FAILURE = re.compile(
     r"^ *not ok .*\n(?: .*\n)*?( +)error: .*(?:\n(?:\1 .*| *$))*", re.MULTILINE
 )
-"""A failed test in the output of node:test, for example, up to the end of its error. Below it are stacks and counts."""
 _TAP_DETAIL = re.compile(r" *(?:$|---|duration_ms:|failureType:|type:)")
 TAIL = 10
 """Lines of a failed validator's output that are shown."""
 ASKED, WARNED = "?", "!"
-"""The marks of what a person is to decide on, and of a warning. Their texts are shown whole."""
+"""The marks of what a person is to decide on, and of a warning."""
+# Most characters of one text in a pipe, which has no width.
 _LONGEST = 2_000
-"""Most characters of one text in a pipe, which has no width."""
+# A wider terminal gives half of its further columns to the subject.
 _DESIGN_WIDTH = 80
 
 
@@ -215,7 +95,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Quoted:
-    """A line of something's output, under the line that names it: its indentation is kept."""
+    """A line of output under the line that names it; its indentation is kept."""
 
     text: str
     margin: str = " " * LABEL_COLUMNS
@@ -233,15 +113,21 @@ def laid_out(
 
     `columns` None is a pipe: the layout of 80 columns, and almost nothing is cut.
     """
-    rows = (row for line in lines for row in _rows(line, columns))
-    return lines_text(_painted(row, colours) for row in rows)
+    painted = []
+    for line in lines:
+        painted += [_painted(row, colours) for row in _rows(line, columns)]
+    return lines_text(painted)
 
 
 def _painted(row: Row, colours: bool) -> str:
     text = ""
-    for span in row:
-        code = _CODES.get(span.tone) if colours and span.text.strip() else None
-        text += f"\x1b[{code}m{span.text}\x1b[0m" if code else span.text
+    for piece in row:
+        code = _CODES.get(piece.tone)
+        # Spaces have no colour; codes around them would only make logs longer.
+        if code and colours and piece.text.strip():
+            text += f"\x1b[{code}m{piece.text}\x1b[0m"
+        else:
+            text += piece.text
     return text.rstrip()
 
 
@@ -255,62 +141,97 @@ def _rows(line: ReportLine, columns: int | None) -> list[Row]:
             return _quoted_rows(line, columns)
 
 
+@dataclass(frozen=True)
+class _StepTexts:
+    """The printable texts of a step."""
+
+    head: Row
+    """Label, mark and name."""
+    name_width: int
+    subject: str
+    subject_tone: Tone
+    time: str
+    remark: str
+    remark_tone: Tone
+
+
 def _step_rows(step: StepLine, columns: int | None) -> list[Row]:
-    """Return one row if it fits; else the subject is wrapped, and time and remark follow in their columns or below."""
+    """Return a step on one row if it fits, else on several."""
     name = pad(cut(printable_line(step.name), _LONGEST_NAME), _NAME_COLUMNS)
-    subject = cut(printable_line(step.subject), _LONGEST)
     remark = cut(printable_line(step.remark), _LONGEST)
-    tone: Tone = "plain" if step.tone == "dim" else step.tone
-    head = [
-        Piece(pad(step.label, LABEL_COLUMNS), "bold"),
-        Piece(f"{step.mark} ", step.tone),
-        Piece(f"{name} "),
-    ]
-
-    more = max((columns or 0) - _DESIGN_WIDTH, 0) // 2
-    subject_columns = min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS) - (
-        width(name) - _NAME_COLUMNS
+    texts = _StepTexts(
+        head=[
+            Piece(pad(step.label, LABEL_COLUMNS), "bold"),
+            Piece(f"{step.mark} ", step.tone),
+            Piece(f"{name} "),
+        ],
+        name_width=width(name),
+        subject=cut(printable_line(step.subject), _LONGEST),
+        # The remark says how a step ended, and attracts the eye instead.
+        subject_tone="dim" if remark else step.tone,
+        time=step.time,
+        remark=remark,
+        remark_tone="plain" if step.tone == "dim" else step.tone,
     )
-    time_columns = max(
-        subject_columns + _TIME_END - width(subject), width(step.time) + 3
-    )
-    time = pad("", time_columns - width(step.time)) + step.time
-    body = subject + time if step.time else pad(subject, subject_columns + 1)
-    subject_tone: Tone = "dim" if remark else step.tone
-    row = [*head, Piece(body, subject_tone)]
-    if remark:
-        row.append(Piece(f"   {remark}", tone))
-    if columns is None or _width(row) <= columns:
+    row = _one_step_row(texts, _subject_columns(columns))
+    if columns is None or _row_width(row) <= columns:
         return [row]
+    # What a person decides on, and a warning, is shown whole.
+    most_rows = _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
+    return _several_step_rows(texts, columns, most_rows)
 
-    indent = width(name) + LABEL_COLUMNS + 3
-    most = _MOST_ROWS if step.mark in (ASKED, WARNED) else _STEP_ROWS
-    after = "   ".join(filter(None, (step.time, remark)))
-    first, *others = wrap(subject or after, columns - indent, most)
-    rows = [[*head, Piece(first, subject_tone if subject else tone)]]
-    rows += [[Piece(" " * indent + part, subject_tone)] for part in others]
-    subject_end = (
-        INDENT + _NAME_COLUMNS + 1 + min(_SUBJECT_COLUMNS + more, _WIDE_SUBJECT_COLUMNS)
-    )
-    place = subject_end + (_TIME_END if step.time else 1)
-    if (
-        subject
-        and after
-        and place + 3 + width(remark) <= columns
-        and width(step.time) < _TIME_END
-    ):
-        if _width(rows[-1]) > subject_end:
+
+def _subject_columns(columns: int | None) -> int:
+    further_columns = max((columns or 0) - _DESIGN_WIDTH, 0)
+    return min(_SUBJECT_COLUMNS + further_columns // 2, _WIDE_SUBJECT_COLUMNS)
+
+
+def _one_step_row(texts: _StepTexts, subject_columns: int) -> Row:
+    # A long name takes its columns from the subject, so that times stay aligned.
+    subject_columns -= texts.name_width - _NAME_COLUMNS
+    if texts.time:
+        free = subject_columns + _TIME_END - width(texts.subject)
+        time_width = width(texts.time)
+        gap = max(free, time_width + len(_GAP)) - time_width
+        body = texts.subject + " " * gap + texts.time
+    else:
+        body = pad(texts.subject, subject_columns + 1)
+    row = [*texts.head, Piece(body, texts.subject_tone)]
+    if texts.remark:
+        row.append(Piece(f"{_GAP}{texts.remark}", texts.remark_tone))
+    return row
+
+
+def _several_step_rows(texts: _StepTexts, columns: int, most_rows: int) -> list[Row]:
+    """Return rows with a wrapped subject; time and remark follow beside or below it."""
+    indent = LABEL_COLUMNS + len("· ") + texts.name_width + 1
+    ending = _GAP.join(filter(None, (texts.time, texts.remark)))
+    if not texts.subject:
+        first, *others = wrap(ending, columns - indent, most_rows)
+        rows = [[*texts.head, Piece(first, texts.remark_tone)]]
+        return rows + [
+            [Piece(" " * indent + part, texts.subject_tone)] for part in others
+        ]
+
+    first, *others = wrap(texts.subject, columns - indent, most_rows)
+    rows = [[*texts.head, Piece(first, texts.subject_tone)]]
+    rows += [[Piece(" " * indent + part, texts.subject_tone)] for part in others]
+    if not ending:
+        return rows
+
+    subject_end = INDENT + _NAME_COLUMNS + 1 + _subject_columns(columns)
+    time_end = subject_end + (_TIME_END if texts.time else 1)
+    has_room = time_end + len(_GAP) + width(texts.remark) <= columns
+    if has_room and width(texts.time) < _TIME_END:
+        if _row_width(rows[-1]) > subject_end:
             rows.append([Piece("")])
-        gap = place - _width(rows[-1]) - width(step.time)
-        rows[-1] += [
-            Piece(" " * gap + step.time, "dim"),
-            Piece(f"   {remark}" if remark else "", tone),
-        ]
-    elif subject and after:
-        rows += [
-            [Piece(" " * INDENT + part, tone)]
-            for part in wrap(after, columns - INDENT, most)
-        ]
+        gap = time_end - _row_width(rows[-1]) - width(texts.time)
+        rows[-1].append(Piece(" " * gap + texts.time, "dim"))
+        if texts.remark:
+            rows[-1].append(Piece(f"{_GAP}{texts.remark}", texts.remark_tone))
+        return rows
+    for part in wrap(ending, columns - INDENT, most_rows):
+        rows.append([Piece(" " * INDENT + part, texts.remark_tone)])
     return rows
 
 
@@ -320,58 +241,57 @@ def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
     name = pad(f"{fact.label} ", LABEL_COLUMNS)
     if columns is not None and not fact.whole:
         parts = wrap(text, columns - width(name), _MOST_ROWS)
-    label = Piece(name, fact.tone if fact.tone in ("good", "bad", "warn") else "bold")
-    return [
-        [label, Piece(parts[0])],
-        *([Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:]),
-    ]
+    label_tone = fact.tone if fact.tone in ("good", "bad", "warn") else "bold"
+    rows = [[Piece(name, label_tone), Piece(parts[0])]]
+    rows += [[Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:]]
+    return rows
 
 
 def _quoted_rows(line: Quoted, columns: int | None) -> list[Row]:
     text = printable(line.text.expandtabs(4)).replace("\n", " ").rstrip()
-    most = len(text) + 1 if line.whole else _STEP_ROWS
     parts = [text]
     if columns is not None or not line.whole:
-        parts = hanging(text, (columns or _LONGEST) - width(line.margin), most)
+        # A row has at least one character, so this is no limit for a whole line.
+        most_rows = len(text) + 1 if line.whole else _STEP_ROWS
+        parts = hanging(text, (columns or _LONGEST) - width(line.margin), most_rows)
     return [[Piece(line.margin), Piece(part, "dim")] for part in parts]
 
 
-def _width(row: Row) -> int:
-    return width("".join(span.text for span in row))
-
-
-def lines_text(lines: Iterable[str]) -> str:
-    """Return lines as text, each ended by a newline."""
-    return "".join(f"{line}\n" for line in lines)
+def _row_width(row: Row) -> int:
+    return width("".join(piece.text for piece in row))
 
 
 def facts(
     label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False
 ) -> Iterator[Fact]:
     """Yield a line for each text; the first one has the label."""
-    yield from (
-        Fact("" if index else label, text, tone, whole=whole)
-        for index, text in enumerate(texts)
-    )
+    for text in texts:
+        yield Fact(label, text, tone, whole=whole)
+        label = ""
 
 
-def known(
+def nonempty_facts(
     texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False
 ) -> Iterator[Fact]:
     """Yield a line for each text that is not empty, by label."""
-    yield from (
-        Fact(label, text, tone, whole=whole) for label, text in texts.items() if text
-    )
+    for label, text in texts.items():
+        if text:
+            yield Fact(label, text, tone, whole=whole)
 
 
 def output_lines(
     label: str, text: str, most: int = TAIL, tone: Tone = "plain"
 ) -> Iterator[ReportLine]:
-    """Yield the first line of a text under a label, then its last lines, or of a TAP report the first failed test."""
-    first, *more = text.strip("\n").splitlines() or [""]
-    if failure := _TAP_FAILURE.search(text):
-        more = [line for line in failure[0].splitlines() if not _TAP_DETAIL.match(line)]
+    """Yield the first line of a text under a label, then its last `most` lines.
+
+    Of a TAP report, the first failed test is shown instead of the last lines.
+    """
+    first, *others = text.strip("\n").splitlines() or [""]
+    if tap_failure := _TAP_FAILURE.search(text):
+        lines = tap_failure[0].splitlines()
+        others = [line for line in lines if not _TAP_DETAIL.match(line)]
     yield Fact(label, first, tone)
-    if len(more) > most:
+    if len(others) > most:
         yield Quoted(ELLIPSIS)
-    yield from (Quoted(line) for line in more[-most:])
+    for line in others[-most:]:
+        yield Quoted(line)

@@ -22,12 +22,14 @@ from goalrunner.reports.layout import (
     LABEL_COLUMNS,
     Fact,
     ReportLine,
-    hanging,
     laid_out,
-    printable,
 )
 from goalrunner.reports.narrative import MessageReader
 from goalrunner.reports.progress import Progress
+from goalrunner.reports.terminal_text import (
+    hanging,
+    printable,
+)
 
 _TAIL_ROWS = 6
 """Rows for the output of the running step, or for the agent's text."""

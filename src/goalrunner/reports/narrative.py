@@ -29,8 +29,10 @@ from goalrunner.reports.layout import (
     ReportLine,
     StepLine,
     facts,
+    nonempty_facts,
+)
+from goalrunner.reports.short_forms import (
     home_path,
-    known,
     model_name,
 )
 from goalrunner.reports.status import gone_text, restoring_command
@@ -69,16 +71,16 @@ def start_lines(
     )
     judge = model_name(state.models.get("judge", "")) or _NO_JUDGE
     copy = "in a copy" if state.isolated else ""
-    yield from known(
+    yield from nonempty_facts(
         {
             "run": state.goal.run_id,
             "workspace": _workspace(state.workspace, place, copy),
         }
     )
-    yield from known({"agent": agent, "judge": judge})
+    yield from nonempty_facts({"agent": agent, "judge": judge})
     if started is not None:
         plan = state.plan
-        yield from known(
+        yield from nonempty_facts(
             {
                 "critic": _with_minimum(plan.critic.name, plan.critic.threshold)
                 if plan.critic
@@ -181,7 +183,7 @@ def resolved_lines(
             {**vars(goal), **vars(goal.budget)}, is_external=goal.agent.external
         ),
     }
-    yield from known(rows, whole=True)
+    yield from nonempty_facts(rows, whole=True)
     yield from facts("checks", map(_validator, goal.validators), whole=True)
     yield from (Fact(label, text) for label, text in checked)
     if goal.unlimited:

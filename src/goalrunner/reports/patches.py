@@ -10,11 +10,13 @@ from typing import Any
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.reports import figures
-from goalrunner.reports.layout import (
-    ELLIPSIS,
+from goalrunner.reports.layout import Fact
+from goalrunner.reports.short_forms import (
     SHORT_ID,
-    Fact,
     home_path,
+)
+from goalrunner.reports.terminal_text import (
+    ELLIPSIS,
     lines_text,
     printable,
     table,

@@ -12,8 +12,8 @@ from goalrunner.core.activity import Activity, Remark
 from goalrunner.core.events import Record, RoundStarted, RunEnded
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
+from goalrunner.reports.ci_log import neutral
 from goalrunner.reports.current import Current
-from goalrunner.reports.figures import neutral
 from goalrunner.reports.layout import Fact, ReportLine, laid_out
 from goalrunner.reports.narrative import UNLIMITED, MessageReader, Narrative
 from goalrunner.reports.status import closing_lines

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.reports.figures import count
-from goalrunner.reports.layout import Fact, ReportLine, home_path, output_lines
+from goalrunner.reports.layout import (
+    Fact,
+    ReportLine,
+    output_lines,
+)
+from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.steps import event_lines
 from goalrunner.reports.tables import check_lines
 

@@ -12,14 +12,14 @@ from goalrunner.core.observation import OWNER, EvidenceRow, Observation
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
 from goalrunner.reports.layout import (
-    SHORT_ID,
     Fact,
     Quoted,
     ReportLine,
-    known,
     laid_out,
-    printable,
+    nonempty_facts,
 )
+from goalrunner.reports.short_forms import SHORT_ID
+from goalrunner.reports.terminal_text import printable
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -246,7 +246,7 @@ def observation_text(
         if item.output and item.output.size
         else "none",
     }
-    parts = [laid_out(known(rows, whole=True), columns)]
+    parts = [laid_out(nonempty_facts(rows, whole=True), columns)]
     for text in (item.command if is_long else "", output):
         if text:
             visible = text if columns is None else printable(text.expandtabs())

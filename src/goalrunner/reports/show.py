@@ -31,14 +31,12 @@ from goalrunner.reports.layout import (
     Fact,
     Quoted,
     ReportLine,
-    cut,
     facts,
-    home_path,
-    known,
     laid_out,
-    printable_line,
+    nonempty_facts,
 )
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.status import (
     closing_lines,
     next_steps,
@@ -46,6 +44,10 @@ from goalrunner.reports.status import (
     status_text,
 )
 from goalrunner.reports.steps import LONGEST_WORDS
+from goalrunner.reports.terminal_text import (
+    cut,
+    printable_line,
+)
 
 if TYPE_CHECKING:
     from goalrunner.reports.progress import Progress
@@ -169,7 +171,7 @@ def state_lines(state: RunState) -> Iterator[ReportLine]:
     """Yield the state of a run."""
     memory, evidence = state.memory, state.memory.step_evidence
     summary = RunSummary.of(state)
-    yield from known(
+    yield from nonempty_facts(
         {
             "run": state.goal.run_id,
             "goal": state.goal.description,

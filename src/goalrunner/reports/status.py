@@ -23,12 +23,16 @@ from goalrunner.reports.layout import (
     Fact,
     ReportLine,
     Tone,
-    cut,
     facts,
-    home_path,
-    known,
-    model_name,
+    nonempty_facts,
     output_lines,
+)
+from goalrunner.reports.short_forms import (
+    home_path,
+    model_name,
+)
+from goalrunner.reports.terminal_text import (
+    cut,
     printable_line,
 )
 
@@ -99,15 +103,17 @@ def label_lines(
 
 def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
     """Yield the id, the goal and the workspace of a run, for a question about it."""
-    yield from known({"run": summary.run_id, "goal": printable_line(summary.objective)})
-    yield from known({"workspace": home_path(summary.workspace)}, whole=True)
+    yield from nonempty_facts(
+        {"run": summary.run_id, "goal": printable_line(summary.objective)}
+    )
+    yield from nonempty_facts({"workspace": home_path(summary.workspace)}, whole=True)
 
 
 def status_lines(
     summary: RunSummary, now: datetime, folder: str = "", doing: str = ""
 ) -> Iterator[ReportLine]:
     """Yield state, rounds, verdict, limits and spend of a run; `doing` is as in `status_text`."""
-    yield from known(
+    yield from nonempty_facts(
         {
             "run": summary.run_id,
             "goal": summary.objective,
@@ -120,7 +126,7 @@ def status_lines(
     if summary.status != UNREADABLE:
         yield from progress_lines(summary)
         yield from _setting(summary, now)
-    yield from known({"folder": home_path(folder)}, whole=True)
+    yield from nonempty_facts({"folder": home_path(folder)}, whole=True)
     if summary.status != UNREADABLE:
         yield from next_steps(summary)
 
@@ -190,10 +196,12 @@ def _verdict(summary: RunSummary) -> str:
 
 def _setting(summary: RunSummary, now: datetime) -> Iterator[ReportLine]:
     judge = model_name(summary.judge_model) or "none; the validators decide"
-    yield from known({"agent": model_name(summary.agent_model), "judge": judge})
+    yield from nonempty_facts(
+        {"agent": model_name(summary.agent_model), "judge": judge}
+    )
     yield from label_lines(summary.labels, hidden=_FIRST)
     is_open = summary.status in (RUNNING, LOST)
-    yield from known(
+    yield from nonempty_facts(
         {
             "limits": figures.limits(summary.limits),
             "spent": figures.spend(summary),
@@ -244,7 +252,7 @@ def closing_lines(
     yield from label_lines(outcome.labels, outcome.approvals, _CURED, _FIRST)
     if outcome.passed:
         yield from _changed_check_lines(outcome)
-    yield from known({"redacted": redacted_line(outcome.redacted)})
+    yield from nonempty_facts({"redacted": redacted_line(outcome.redacted)})
     for path in (f"{outcome.run_path}/outcome.json" if outcome.run_path else "", copy):
         if path:
             yield Fact("", home_path(path), whole=True)

@@ -23,6 +23,8 @@ from goalrunner.reports.layout import (
     ReportLine,
     StepLine,
     Tone,
+)
+from goalrunner.reports.terminal_text import (
     cut,
     printable_line,
 )

@@ -11,15 +11,17 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import (
     Fact,
     ReportLine,
+)
+from goalrunner.reports.short_forms import home_path
+from goalrunner.reports.status import status_text
+from goalrunner.reports.terminal_text import (
     cut,
-    home_path,
     lines_text,
     printable_line,
     table,
     table_room,
     wrap,
 )
-from goalrunner.reports.status import status_text
 
 if TYPE_CHECKING:
     from goalrunner.agents.facts import AgentFacts
