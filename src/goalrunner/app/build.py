@@ -1,4 +1,4 @@
-"""Starting a run: its files and parts, its log with the first events, and its driver."""
+"""Starting a run, or opening one again, with its files and its first events."""
 
 from __future__ import annotations
 
@@ -57,15 +57,17 @@ from goalrunner.system.launcher import ProcessLauncher
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that can be driven, with its configuration, its folder and its open files; `close` closes them."""
+    """A run that can be driven, with its configuration, its folder and its open files;
+    `close` closes them.
+    """
 
     run: Run
     config: RunConfig
     folder: RunFolder
     close: Callable[[], None]
-    notes: tuple[
-        str, ...
-    ] = ()  # for people: about recalled facts, and interrupted in-place checks that were undone
+    # For people: about recalled facts, and interrupted in-place checks that were
+    # undone.
+    notes: tuple[str, ...] = ()
 
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
@@ -82,9 +84,12 @@ def open_run(
     folder: RunFolder,
     loaded: LoadedRun | None = None,
 ) -> PreparedRun:
-    """Open the run's files and make its parts. A `loaded` run continues from its log. Raise GoalError.
+    """Open the run's files and make its parts.
 
-    `findings` are those of `readiness`; an error among them ends the run before its first round.
+    A `loaded` run continues from its log. Raise GoalError.
+
+    `findings` are those of `readiness`; an error among them ends the run before its
+    first round.
     """
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
@@ -163,7 +168,10 @@ def open_run(
 def cut_usage(
     config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool
 ) -> dict[Account, Usage]:
-    """Return by account the estimated usage of a call that was cut. `has_session`: an external agent can resume its session."""
+    """Return by account the estimated usage of a call that was cut.
+
+    `has_session`: an external agent can resume its session.
+    """
     totals = (
         config.agents[state.agent].totals
         if config.agents and has_session
@@ -188,14 +196,16 @@ def _place_of(config: RunConfig) -> RunPlace:
 
 
 def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
-    """Resolve a goal, make the run's folder and resources, and write the first events. Raise GoalError."""
+    """Resolve a goal, make the run's folder and resources, and write the first events.
+
+    Raise GoalError.
+    """
     config = resolve_new(goal, options)
     goal = config.goal
     findings = readiness(config)
     refuse_unready(config, findings)
-    if all(
-        finding.error is None for finding in findings
-    ):  # else the run ends before it asks a model
+    # Else the run ends before it asks a model.
+    if all(finding.error is None for finding in findings):
         warm_up(
             [
                 llm.model
@@ -252,7 +262,9 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 
 
 def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
-    """Return the first event: the goal record, and the plan, which is all that the policy needs of the goal."""
+    """Return the first event: the goal record, and the plan, which is all that the
+    policy needs of the goal.
+    """
     config, parts, run_id = prepared.config, prepared.run.parts, prepared.folder.run_id
     goal, options = config.goal, config.options
     hidden = tuple(
@@ -260,7 +272,8 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
     )
     commands = [spec for spec in goal.validators if spec.run is not None]
     checks_response = len(commands) < len(parts.validators)
-    # Only a judge can see that the work is done already: checks that pass before it do not show it.
+    # Only a judge can see that the work is done already: checks that pass before it do
+    # not show it.
     may_end_at_baseline = parts.judge is not None or goal.baseline == "complete"
     may_be_unknown = (
         bool(config.agents or programs_in(config.models))
@@ -307,14 +320,19 @@ def _goal_created(prepared: PreparedRun, now: datetime) -> GoalCreated:
 
 
 def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:
-    """Return a note if the goal file was changed while the last run with it worked; record the start of this run."""
+    """Return a note if the goal file was changed while the last run with it worked;
+    record the start of this run.
+    """
     options = config.options
     if options.goal_file is None or not options.keeps_run:
         return ()
     before = goal_file_began(config.home, options.goal_file, run_id)
     return (
         (
-            f"{options.goal_file.name} was changed while run {before} worked; check it: goal diff {before}",
+            (
+                f"{options.goal_file.name} was changed while run {before} worked; check "
+                f"it: goal diff {before}"
+            ),
         )
         if before
         else ()
@@ -357,5 +375,7 @@ def _run_started(
 
 
 def deadline_at(now: datetime, seconds: float | None) -> str | None:
-    """Return when a limit with `seconds` left is reached, in ISO 8601, if the run does not wait for a person."""
+    """Return when a limit with `seconds` left is reached, in ISO 8601, if the run does
+    not wait for a person.
+    """
     return None if seconds is None else (now + timedelta(seconds=seconds)).isoformat()

@@ -82,7 +82,9 @@ def writable_copy(
     folder: RunFolder,
     setup: Setup | None = None,
 ) -> CheckEnvironment:
-    """Return an environment in which commands see the workspace as it is, or with what `setup` installs."""
+    """Return an environment in which commands see the workspace as it is, or with what
+    `setup` installs.
+    """
     if choice.scratch is not None:
         return Overlay(choice.scratch, config.command_environ, setup)
     outputs = config.goal.workspace.outputs
@@ -110,7 +112,9 @@ class _Check:
     """Seconds since an earlier command ran the validators; None: they ran now."""
 
     def is_kept(self, later: _Check) -> bool:
-        """Return whether the results of this check count for a later one, after a review accepted the changes."""
+        """Return whether the results of this check count for a later one, after a
+        review accepted the changes.
+        """
         about = (self.content, self.context.response, bool(self.context.iteration))
         if (
             about
@@ -118,7 +122,8 @@ class _Check:
             or "M" not in self.runs
         ):
             return False
-        # The outputs of M count then; those of the run that was shown are stored already.
+        # The outputs of M count then; those of the run that was shown are stored
+        # already.
         return all(
             output is None or output.exists() for _, output in self.runs["M"].answers
         )
@@ -136,7 +141,9 @@ class _Check:
 
 
 def _with_delivered(ran: Results, delivered: Results) -> tuple[Answer, ...]:
-    """Return the answers of a side with original checks, with the summaries of what the agent delivered."""
+    """Return the answers of a side with original checks, with the summaries of what the
+    agent delivered.
+    """
     summaries = {result.name: result.summary for result in delivered.results}
     answers: list[Answer] = []
     for result, output in ran.answers:
@@ -158,7 +165,10 @@ class CheckRunner:
         folder: RunFolder,
         processes: ProcessLauncher,
     ) -> None:
-        """Make the check environment. What must survive a resume is recorded in the run's folder."""
+        """Make the check environment.
+
+        What must survive a resume is recorded in the run's folder.
+        """
         goal, start = config.goal, folder.start
         settings, workspace = goal.workspace, config.workspace
         self.config, self.folder, self.processes = config, folder, processes
@@ -227,7 +237,10 @@ class CheckRunner:
         self._flakiness.recall(contents)
 
     async def remember(self, base: Snapshot) -> None:
-        """Record ignored files and git's settings at the start, which no snapshot has. Raise WorkspaceError if that fails."""
+        """Record ignored files and git's settings at the start, which no snapshot has.
+
+        Raise WorkspaceError if that fails.
+        """
         if not self._remembered:
             if (
                 self._setup is not None
@@ -251,7 +264,9 @@ class CheckRunner:
         return self._start
 
     async def _verify(self, base: Snapshot) -> None:
-        """Compare the files that checks rest on with their snapshot, before the agent can change them."""
+        """Compare the files that checks rest on with their snapshot, before the agent
+        can change them.
+        """
         await self._start_of(base)
         await self._store.verify(base, self._known_rules().protected())
 
@@ -264,16 +279,20 @@ class CheckRunner:
         when: str,
         approved: Mapping[str, str] = MappingProxyType({}),
     ) -> CheckRun:
-        """Run the validators on `now`, on each side that the decision needs. Raise EnvironmentFailed."""
+        """Run the validators on `now`, on each side that the decision needs.
+
+        Raise EnvironmentFailed.
+        """
         await self.remember(base)
         ignored = await self._look()
         changes = await self._compare(ignored)
         last, check = self._last, await self._begin(base, now, changes, context)
         self._last = check
         plan = await self._refused_in_place(check.plan)
+        # The run knows the round.
         finished = ValidatorsFinished(
             round=0, results=(), refusal=plan.refusal, hint=plan.hint
-        )  # the run knows the round
+        )
         if plan.refusal:
             return CheckRun(await self._with_differences(finished, plan.changes))
         build = None if self._protection.strict else changes.build
@@ -308,9 +327,8 @@ class CheckRunner:
         leaked = self.environment.kind == "overlay" and not self._ignored.same(
             ignored, look
         )
-        if (
-            self.environment.kind == "in-place"
-        ):  # the checks themselves write ignored files in the workspace
+        # The checks themselves write ignored files in the workspace.
+        if self.environment.kind == "in-place":
             await asyncio.to_thread(self._ignored.adopt, ignored, look)
         refusal, hint = self._rewritten(check)
         suppressed = (
@@ -326,7 +344,8 @@ class CheckRunner:
             ),
             "changed_checks": reviewed,
             "leaked": ("ignored files",) if leaked else (),
-            # A later change of code makes evidence outdated, even if a check wrote to the file.
+            # A later change of code makes evidence outdated, even if a check wrote to
+            # the file.
             "written": tuple(
                 path
                 for path in ran.written
@@ -353,18 +372,25 @@ class CheckRunner:
         return replace(ran_now, changed=changed, age=check.age)
 
     async def _refused_in_place(self, plan: Plan) -> Plan:
-        """Return the plan, refused if git would be steered by settings that are not put back in place."""
+        """Return the plan, refused if git would be steered by settings that are not put
+        back in place.
+        """
         if self.environment.kind != "in-place" or not (
             steering := await asyncio.to_thread(self.git.steering)
         ):
             return plan
-        why = f"git's own settings changed: {some(steering)}; restore them, as validators run in the workspace itself"
+        why = (
+            f"git's own settings changed: {some(steering)}; restore them, as "
+            "validators run in the workspace itself"
+        )
         return replace(
             plan, refusal=why, hint="or run where an overlay of the workspace works"
         )
 
     def _rewritten(self, check: _Check) -> tuple[str, str]:
-        """Return why the results do not count if validators rewrote what checks the work, and a hint; else empty texts."""
+        """Return why the results do not count if validators rewrote what checks the
+        work, and a hint; else empty texts.
+        """
         rules, changed = (
             self._known_rules(),
             (path for ran in check.runs.values() for path in ran.changed),
@@ -376,8 +402,14 @@ class CheckRunner:
         ]
         if not found:
             return "", ""
-        why = f"validators rewrite {some(found)}, with which the work is checked, so their results do not count"
-        hint = "let validators only check, such as `ruff format --check`; if they may rewrite these files: "
+        why = (
+            f"validators rewrite {some(found)}, with which the work is checked, so "
+            "their results do not count"
+        )
+        hint = (
+            "let validators only check, such as `ruff format --check`; if they may "
+            "rewrite these files: "
+        )
         return why, f"{hint}[workspace] allow = {json.dumps(found[:5])}"
 
     async def on_start(
@@ -414,7 +446,9 @@ class CheckRunner:
     async def _classified(
         self, start: StartFiles, changes: Changes, delivered: Results | None = None
     ) -> tuple[Plan, CheckedChanges]:
-        """Return what differs from the start; `delivered` are the results of M, which tell which new files are tests."""
+        """Return what differs from the start; `delivered` are the results of M, which
+        tell which new files are tests.
+        """
         rules = self._known_rules()
         seen = (
             None
@@ -467,7 +501,10 @@ class CheckRunner:
             self._keeper.keep(now, check.runs["M"], outputs, read)
 
     async def _add_hidden(self, check: _Check) -> None:
-        """Run the hidden validators on M. With the agent's checks, they run only if these are reviewed."""
+        """Run the hidden validators on M.
+
+        With the agent's checks, they run only if these are reviewed.
+        """
         if self._conceals and not check.has_hidden:
             check.has_hidden = True
             check.runs["M"] += await self._run_layers(check, "M", visible=False)
@@ -475,7 +512,9 @@ class CheckRunner:
     async def _keep_base(
         self, base: Snapshot, check: _Check, decision: Decision
     ) -> None:
-        """Keep the results of the baseline, or without one the first results with the original checks."""
+        """Keep the results of the baseline, or without one the first results with the
+        original checks.
+        """
         is_original = decision.side in check.changes.sides
         if check.context.iteration == 0 or (is_original and not self._base.results):
             self._base.keep(check.runs[decision.side].results)
@@ -484,7 +523,9 @@ class CheckRunner:
     async def _review(
         self, check: _Check, decision: Decision, approved: Mapping[str, str]
     ) -> tuple[Results, Decision, ChangedChecks | None]:
-        """Return the results that count, the decision, and what a reviewer decides about, if it is not decided yet."""
+        """Return the results that count, the decision, and what a reviewer decides
+        about, if it is not decided yet.
+        """
         if "M" not in check.changes.sides:
             await self._add_hidden(check)
         delivered = check.runs["M"]
@@ -589,14 +630,16 @@ class CheckRunner:
             spec = specs.get(result.name)
             if spec is not None and (absent := tests_to_come(result, spec)):
                 found.append(
-                    f"fixes of {result.name} names what is not there, so the agent has to add it: {some(absent)}"
+                    f"fixes of {result.name} names what is not there, so the agent has "
+                    f"to add it: {some(absent)}"
                 )
             own = files_of_tests(result, spec)
             others = () if result.passed else blamed_files(result.feedback, held)
             if blamed := [path for path in others if path not in own]:
                 where = f"the output of {result.name} points at {some(blamed)}"
                 found.append(
-                    f"{where}; to let the agent change what is protected: {allowing(blamed)}"
+                    f"{where}; to let the agent change what is protected: "
+                    f"{allowing(blamed)}"
                 )
         texts = (goal.objective, *goal.success_criteria)
         named = (
@@ -612,7 +655,8 @@ class CheckRunner:
                 else "a change of it does not count"
             )
             found.append(
-                f"the goal names {some(named)}, which is protected: {what}; to allow it: {allowing(named)}"
+                f"the goal names {some(named)}, which is protected: {what}; to allow "
+                f"it: {allowing(named)}"
             )
         return tuple(found)
 
@@ -659,9 +703,14 @@ class CheckRunner:
         return ""
 
     async def _remedy(self) -> tuple[str, str]:
-        """Return the name of the environment, and what a person can do if a validator works only in the workspace."""
+        """Return the name of the environment, and what a person can do if a validator
+        works only in the workspace.
+        """
         if self._setup is not None:
-            line = "install what is missing with [workspace] setup, or remove setup to use the workspace's packages"
+            line = (
+                "install what is missing with [workspace] setup, or remove setup to "
+                "use the workspace's packages"
+            )
             return "check environment (setup)", line
         changes = await asyncio.to_thread(self._ignored.compare, await self._look())
         built = sorted(
@@ -678,7 +727,9 @@ class CheckRunner:
         )
 
     async def _run_side(self, check: _Check, side: Side, *, hidden: bool) -> Results:
-        """Run the validators on a side and note their results; with `hidden`, the hidden ones as well."""
+        """Run the validators on a side and note their results; with `hidden`, the
+        hidden ones as well.
+        """
         check.runs[side] = await self._run_layers(check, side, hidden=hidden)
         return check.runs[side]
 
@@ -703,7 +754,8 @@ class CheckRunner:
         renamed = overlay and any(map(_RENAMED.search, red.values()))
         if not renamed or not self._final.isdisjoint(red):
             return ran
-        # An overlay cannot rename a folder that existed at the start, so the validators run once more, in place.
+        # An overlay cannot rename a folder that existed at the start, so the validators
+        # run once more, in place.
         again = await self._run(
             self._in_place, layers, check.context, stages, f"{side} in place"
         )
@@ -722,10 +774,12 @@ class CheckRunner:
         stages: Sequence[bool],
         where: str = "",
     ) -> Results:
-        """Run the visible validators (stage False), and if they are green, the hidden ones in a new environment.
+        """Run the visible validators (stage False), and if they are green, the hidden
+        ones in a new environment.
 
-        So files that visible validators write do not affect hidden ones. A third run decides contradictions with an earlier
-        result at the place `where`; empty: none does.
+        So files that visible validators write do not affect hidden ones. A third run
+        decides contradictions with an earlier result at the place `where`; empty: none
+        does.
         """
         specs, callables, total = self._specs, self._callables, Results(())
         if context.iteration == 0:  # there is no response yet, which callables check
@@ -789,7 +843,9 @@ class CheckRunner:
         context: ValidationContext,
         where: str,
     ) -> Results:
-        """Let a third run decide where a validator contradicts its earlier result on the same content."""
+        """Let a third run decide where a validator contradicts its earlier result on
+        the same content.
+        """
         decided: list[Answer] = []
         flaky: list[str] = []
         for answer in answers:
@@ -809,7 +865,10 @@ class CheckRunner:
         return Results(tuple(decided), tuple(flaky))
 
     async def _compare(self, look: Classifier) -> Changes:
-        """Return how ignored content that checks see differs from the start. After `setup` they see none of it."""
+        """Return how ignored content that checks see differs from the start.
+
+        After `setup` they see none of it.
+        """
         if self._setup is not None and self.environment.kind == "overlay":
             return Changes()
         return await asyncio.to_thread(self._ignored.compare, look)

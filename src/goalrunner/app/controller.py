@@ -43,7 +43,10 @@ _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
 @dataclass(frozen=True)
 class GoalContinue:
-    """Send `followup` to the agent as a user message. `verdict` is the one on the round that was just checked."""
+    """Send `followup` to the agent as a user message.
+
+    `verdict` is the one on the round that was just checked.
+    """
 
     followup: str
     verdict: GoalVerdict | None = None
@@ -57,17 +60,21 @@ class GoalDone:
 
 
 class GoalController:
-    """Decides after each run of your agent whether it has to continue. (Source: OpenHands' GoalController.)
+    """Decides after each run of your agent whether it has to continue.
 
-    Call `start()` for the first user message, then `on_run_finished(messages)` after each run of the agent, with its
-    whole chat so far. Both block: validators run and the judge is asked inside; in an event loop, await `astart()` and
-    `aon_run_finished(messages)`. Keywords are those of `arun_goal`.
-    The time limit counts from `start()`. Raise UsageError for what cannot be enforced on an agent that the caller drives:
-    approvals of single actions, and a sandbox.
+    (Source: OpenHands' GoalController.)
+
+    Call `start()` for the first user message, then `on_run_finished(messages)` after
+    each run of the agent, with its whole chat so far. Both block: validators run and
+    the judge is asked inside; in an event loop, await `astart()` and
+    `aon_run_finished(messages)`. Keywords are those of `arun_goal`. The time limit
+    counts from `start()`. Raise UsageError for what cannot be enforced on an agent that
+    the caller drives: approvals of single actions, and a sandbox.
     """
 
     caller = CALLER  # who reports what the agent did
-    # Whether the agent keeps working during checks. Checks then never run in place, and the agent did all changes of a
+    # Whether the agent keeps working during checks. Checks then never run in place, and
+    # the agent did all changes of a
     # round, even those made while this program was closed.
     live = False
     _host: HostedRun | None = None  # the run, once it has started
@@ -82,8 +89,10 @@ class GoalController:
         goal, given = goal_and_options(objective, judge_llm, options)
         if key := guarding_key(goal.approvals, goal.risk_class):
             raise UsageError(
-                f"GoalController sees what the agent did only afterwards, so {key} cannot be enforced",
-                "remove it, or use run_goal with a conversation that asks, such as chat_conversation",
+                f"GoalController sees what the agent did only afterwards, so {key} "
+                "cannot be enforced",
+                "remove it, or use run_goal with a conversation that asks, such as "
+                "chat_conversation",
             )
         refuse_unseen_work(
             goal, "the agent", unseen=not (goal.validators or given.validators)
@@ -101,9 +110,12 @@ class GoalController:
         judge_llm: JudgeChoice = None,
         **options: Unpack[RunKeywords],
     ) -> Self:
-        """Return a controller that continues a run. Its `start()` returns the next message; keywords as for `aresume`.
+        """Return a controller that continues a run.
 
-        The calling program restores the chat of its agent. Messages that the run has recorded are not recorded again.
+        Its `start()` returns the next message; keywords as for `aresume`.
+
+        The calling program restores the chat of its agent. Messages that the run has
+        recorded are not recorded again.
         """
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
@@ -146,7 +158,10 @@ class GoalController:
         return run_blocking(self.astart(), "GoalController.start", "controller.astart")
 
     async def astart(self) -> str:
-        """Return the first user message. Raise UsageError for a goal that cannot run."""
+        """Return the first user message.
+
+        Raise UsageError for a goal that cannot run.
+        """
         if self._host is not None:
             raise UsageError(
                 "this controller has started already",
@@ -165,7 +180,10 @@ class GoalController:
     def on_run_finished(
         self, messages: Sequence[Message], *, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
-        """Run `aon_run_finished` in an event loop of its own. The KeyboardInterrupt of a validator is raised here."""
+        """Run `aon_run_finished` in an event loop of its own.
+
+        The KeyboardInterrupt of a validator is raised here.
+        """
         work = self.aon_run_finished(messages, usage=usage)
         step = run_blocking(
             work, "GoalController.on_run_finished", "controller.aon_run_finished"
@@ -177,10 +195,13 @@ class GoalController:
     async def aon_run_finished(
         self, messages: Sequence[Message], *, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
-        """Check what the agent did. `messages` is its whole chat (OpenAI's shape); tool messages are its reports.
+        """Check what the agent did.
 
-        `usage` is what the agent used in this round; fields that are not set are unknown. A budget requires it. Raise
-        UsageError before `start()`, after the end, for an invalid chat, and for a missing usage; the call can be repeated.
+        `messages` is its whole chat (OpenAI's shape); tool messages are its reports.
+
+        `usage` is what the agent used in this round; fields that are not set are
+        unknown. A budget requires it. Raise UsageError before `start()`, after the end,
+        for an invalid chat, and for a missing usage; the call can be repeated.
         """
         if self._host is None or self._host.round == 0:
             raise UsageError(
@@ -211,13 +232,18 @@ class GoalController:
         return GoalContinue(said, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:
-        """Close a run that has not ended; `GoalController.resume` continues it. After the end, do nothing."""
+        """Close a run that has not ended; `GoalController.resume` continues it.
+
+        After the end, do nothing.
+        """
         if self._host is not None:
             self._host.close()
 
 
 def _reported(earlier: EarlierRun, reporter: str) -> Trail:
-    """Return the recorded part of the chat: results that `reporter` reported, and the agent's texts."""
+    """Return the recorded part of the chat: results that `reporter` reported, and the
+    agent's texts.
+    """
     artifacts = ArtifactStore(earlier.folder.artifacts, Redactor({}))
     trail = earlier.loaded.evidence.trail(
         artifacts.read, partial(read_message, earlier.folder.transcript)
@@ -231,7 +257,10 @@ def _reported(earlier: EarlierRun, reporter: str) -> Trail:
 
 
 def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
-    """Raise UsageError if the usage lacks a field that a budget needs. `Usage.unknown()` has all of them."""
+    """Raise UsageError if the usage lacks a field that a budget needs.
+
+    `Usage.unknown()` has all of them.
+    """
     if not isinstance(usage, Usage | None):
         raise UsageError(
             f"usage must be a Usage, not a {type(usage).__name__}",
@@ -248,13 +277,17 @@ def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
                 else "input_tokens=1200, output_tokens=300"
             )
             raise UsageError(
-                f"the goal has a budget of {name}, and on_run_finished was not given the agent's usage",
-                f"pass usage=Usage({example}), or set allow_unenforced to count only what is known",
+                f"the goal has a budget of {name}, and on_run_finished was not given "
+                "the agent's usage",
+                f"pass usage=Usage({example}), or set allow_unenforced to count only "
+                "what is known",
             )
 
 
 def reported_usage(usage: Usage | None) -> Usage:
-    """Return the usage of one run of the agent; fields that are not set are unknown, not 0."""
+    """Return the usage of one run of the agent; fields that are not set are unknown,
+    not 0.
+    """
     if usage is None:
         return Usage.unknown()
     values = {**usage.model_dump(), "calls": usage.calls or 1}

@@ -1,4 +1,4 @@
-"""Decisions of people about a run, from any terminal: approve, deny, answer and cancel."""
+"""Decisions of people about a run, from any terminal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_summaries import read_summary
 from goalrunner.records.writer_lock import LogInUse, is_written
 
-_CANCEL_TIMEOUT = 10.0  # seconds to wait for a living run to end; it does within two, unless its machine is overloaded
+# Seconds to wait for a living run to end; it does within two, unless its machine is
+# overloaded.
+_CANCEL_TIMEOUT = 10.0
 _TAKEN_WITHIN = (
     3.0  # seconds in which a living run that asks a person takes a decision over
 )
@@ -46,7 +48,11 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 @contextlib.contextmanager
 def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
-    """Open the journal of a run that no process drives; rewrite summary and outcome at the end. Raise LogInUse."""
+    """Open the journal of a run that no process drives; rewrite summary and outcome at
+    the end.
+
+    Raise LogInUse.
+    """
     redactor = run_redactor(folder, environ)
     files = DecisionFiles(folder.decisions)
     with (
@@ -72,7 +78,9 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJour
 
 
 def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
-    """Record the decisions that were left for a process which has ended, unless the run has ended permanently."""
+    """Record the decisions that were left for a process which has ended, unless the run
+    has ended permanently.
+    """
     state = journal.state
     if state.stop_reason in FINAL:
         return
@@ -93,7 +101,10 @@ def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
 
 
 def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
-    """Return the redactor of a run. A secret that its goal file no longer has is not replaced."""
+    """Return the redactor of a run.
+
+    A secret that its goal file no longer has is not replaced.
+    """
     try:
         return goal_redactor(
             frozen_goal(folder, environ, load_run(folder).goal_file), environ
@@ -111,9 +122,12 @@ def record_decision(
     reason: str = "",
     environ: Mapping[str, str],
 ) -> tuple[Approval, RunState]:
-    """Record a decision on an approval; return the approval and the state. Raise UsageError if none waits.
+    """Record a decision on an approval; return the approval and the state.
 
-    The approval that is returned has no decision if the process of the run has not taken it over yet.
+    Raise UsageError if none waits.
+
+    The approval that is returned has no decision if the process of the run has not
+    taken it over yet.
     """
     wanted = ""
 
@@ -131,7 +145,8 @@ def record_decision(
         waiting(state, wanted)  # raises: another person was faster
     if recorded.decision == "expired":
         raise UsageError(
-            f"{recorded.id} of run {folder.run_id} expired at {recorded.expires_at}; it can no longer be {decision}",
+            f"{recorded.id} of run {folder.run_id} expired at {recorded.expires_at}; "
+            f"it can no longer be {decision}",
             f"goal resume {folder.run_id} continues without it",
         )
     return recorded, state
@@ -140,7 +155,9 @@ def record_decision(
 async def request_of(
     folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]
 ) -> ApprovalRequest:
-    """Return what a person is shown before the decision: command or diff, changed paths, and evidence."""
+    """Return what a person is shown before the decision: command or diff, changed
+    paths, and evidence.
+    """
     is_result = approval.kind == "complete"
     loaded = load_run(folder)
     preview, changed_paths = "", tuple[str, ...]()
@@ -169,7 +186,10 @@ def reply(
     by: str,
     environ: Mapping[str, str],
 ) -> tuple[str, str, RunState]:
-    """Answer an open question; return the question, the id of the answer's observation, and the state. Raise UsageError.
+    """Answer an open question; return the question, the id of the answer's observation,
+    and the state.
+
+    Raise UsageError.
 
     The id is empty if the process of the run has not taken the answer over yet.
     """
@@ -195,7 +215,10 @@ def reply(
 def give_note(
     folder: RunFolder, text: str, *, by: str, environ: Mapping[str, str]
 ) -> RunState:
-    """Give the agent a note with its next prompt; return the state. Raise UsageError if it is empty."""
+    """Give the agent a note with its next prompt; return the state.
+
+    Raise UsageError if it is empty.
+    """
     if not text.strip():
         raise UsageError("the note is empty", 'goal note RUN "..."')
     note = GivenNote(
@@ -207,7 +230,9 @@ def give_note(
 
 
 def _answer_of(folder: RunFolder, question: str) -> str:
-    """Return the id of the observation with the last answer to a question; empty while it has none."""
+    """Return the id of the observation with the last answer to a question; empty while
+    it has none.
+    """
     evidence = ""
     for record in read_records(folder.events):
         if (
@@ -223,9 +248,12 @@ def _decide(
     given: Callable[[RunState], GivenDecision],
     environ: Mapping[str, str],
 ) -> RunState:
-    """Let a decision be recorded; return the state after it. `given` raises UsageError if there is nothing to decide.
+    """Let a decision be recorded; return the state after it.
 
-    If a process drives the run, that process takes the decision over, and it may do so later.
+    `given` raises UsageError if there is nothing to decide.
+
+    If a process drives the run, that process takes the decision over, and it may do so
+    later.
     """
     files = DecisionFiles(folder.decisions)
     state = load_state(folder)
@@ -234,10 +262,11 @@ def _decide(
     try:
         until = time.monotonic() + _TAKEN_WITHIN
         while path.exists() and time.monotonic() < until:
+            # Takes it over.
             with (
                 contextlib.suppress(LogInUse),
                 _open_run(folder, environ),
-            ):  # takes it over
+            ):
                 pass
             if path.exists():
                 time.sleep(_LOOK)
@@ -251,7 +280,10 @@ def _decide(
 
 
 def waiting(state: RunState, approval_id: str | None) -> Approval:
-    """Return the approval of that id, or the only one that waits. Raise UsageError if there is none, or several."""
+    """Return the approval of that id, or the only one that waits.
+
+    Raise UsageError if there is none, or several.
+    """
     run, ids = state.goal.run_id, ", ".join(item.id for item in state.waiting)
     matching = [item for item in state.waiting if approval_id in (None, item.id)]
     if len(matching) == 1:
@@ -268,7 +300,10 @@ def waiting(state: RunState, approval_id: str | None) -> Approval:
     what = f"has no approval {approval_id or ''}".rstrip()
     if decided is not None:
         by = f" by {decided.by} at {decided.decided_at}" if decided.by else ""
-        what = f"does not wait for {decided.id}, which was already decided: {decided.decision}{by}"
+        what = (
+            f"does not wait for {decided.id}, which was already decided: "
+            f"{decided.decision}{by}"
+        )
     raise UsageError(
         f"run {run} {what}",
         f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}",
@@ -276,7 +311,10 @@ def waiting(state: RunState, approval_id: str | None) -> Approval:
 
 
 def open_question(state: RunState, number: int | None) -> str:
-    """Return the question of that number, or the only one. Raise UsageError if there is none, or if there are several."""
+    """Return the question of that number, or the only one.
+
+    Raise UsageError if there is none, or if there are several.
+    """
     run, questions = state.goal.run_id, state.memory.open_questions
     if not questions:
         raise UsageError(f"run {run} has no open question", f"goal status {run}")
@@ -296,7 +334,10 @@ def open_question(state: RunState, number: int | None) -> str:
 def cancel_run(
     folder: RunFolder, reason: str = "", environ: Mapping[str, str] = os.environ
 ) -> RunState:
-    """End a run permanently, and return its last state. Raise UsageError if it has ended permanently already."""
+    """End a run permanently, and return its last state.
+
+    Raise UsageError if it has ended permanently already.
+    """
     refuse_final(load_state(folder))
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
     if is_written(folder.events):
@@ -305,7 +346,8 @@ def cancel_run(
         state = load_state(folder)
         if state.stop_reason in FINAL:
             return state
-    # No process drives it, or it ended for another reason meanwhile, after which it could be resumed.
+    # No process drives it, or it ended for another reason meanwhile, after which it
+    # could be resumed.
     with _open_run(folder, environ) as journal:
         journal.append(RunEnded(stop_reason=StopReason.CANCELLED, message=message))
     return journal.state
@@ -319,7 +361,9 @@ def _await_end(folder: RunFolder) -> None:
             pid = read_summary(folder).get("pid")
             at_once = f"; to end it at once: kill {pid}" if pid else ""
             raise RecordError(
-                f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after the request to end",
-                f"a program that drives its own agent ends it after the agent's turn{at_once}",
+                f"run {folder.run_id} is still active, {_CANCEL_TIMEOUT:.0f} s after "
+                "the request to end",
+                "a program that drives its own agent ends it after the agent's "
+                f"turn{at_once}",
             )
         time.sleep(0.1)

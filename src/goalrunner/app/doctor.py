@@ -1,4 +1,6 @@
-"""`goal agents AGENT` and `goal check`: whether an agent can be used, whether a run of a goal could start, and its baseline."""
+"""`goal agents AGENT` and `goal check`: whether an agent can be used, whether a run of
+a goal could start, and its baseline.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,14 @@ from goalrunner.system.bubblewrap import choose
 
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 _FILE, _TEXT = "goal-doctor.txt", "it works"
-_OUTDATED = "this version of the agent may have another output format: check its preset, or report this"
-_IN_SANDBOX = 'see what the sandbox hides (home = [...] of the preset, folders in PATH), or write sandbox = "none"'
+_OUTDATED = (
+    "this version of the agent may have another output format: check its preset, or "
+    "report this"
+)
+_IN_SANDBOX = (
+    "see what the sandbox hides (home = [...] of the preset, folders in PATH), or "
+    'write sandbox = "none"'
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,10 @@ class Diagnosis:
 def examine(
     goal: Goal, environ: Mapping[str, str], *, with_round: bool = False
 ) -> Diagnosis:
-    """Look at the goal's agent, in the sandbox of the goal. `with_round`: run a real round if nothing is bad."""
+    """Look at the goal's agent, in the sandbox of the goal.
+
+    `with_round`: run a real round if nothing is bad.
+    """
     options = RunOptions(environ=environ, home=goal_home(environ).resolve())
     config = resolve(_trial(goal, goal.workspace, goal.agent), options)
     findings = [finding for finding in readiness(config) if finding.name != WARNING]
@@ -85,7 +96,9 @@ def _trial(goal: Goal, workspace: WorkspaceConfig, agent: AgentConfig) -> Goal:
 def _try_round(
     goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str]
 ) -> tuple[Finding, Usage]:
-    """Let the agent create a file in a temporary folder, which is kept if that fails; return the usage as well."""
+    """Let the agent create a file in a temporary folder, which is kept if that fails;
+    return the usage as well.
+    """
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
@@ -93,9 +106,8 @@ def _try_round(
     program, path = find_program(
         config.command, environ, Path(place.path or ".").resolve()
     )
-    if (
-        config.command and "/" in program and path
-    ):  # it lies in the goal's own workspace
+    # It lies in the goal's own workspace.
+    if config.command and "/" in program and path:
         command = (config.command[0].replace(program, path, 1), *config.command[1:])
         config = config.model_copy(update={"command": command})
     temporary = WorkspaceConfig(
@@ -139,7 +151,9 @@ def _try_round(
 
 
 def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what is good to know, but not needed: the agent's version, and other ways to drive it."""
+    """Yield what is good to know, but not needed: the agent's version, and other ways
+    to drive it.
+    """
     installed = [finding.name for finding in findings if finding.state == "good"]
     for agent in config.usable_agents:
         environ = agent.environment(config.sandbox.environ)
@@ -188,7 +202,9 @@ def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
 
 @dataclass(frozen=True)
 class BaselineResult:
-    """The results before any work, why a run would end there (`problem`), and the exit code if a signal ended it."""
+    """The results before any work, why a run would end there (`problem`), and the exit
+    code if a signal ended it.
+    """
 
     event: BaselineTaken | None = None
     problem: str = ""
@@ -209,7 +225,9 @@ class BaselineResult:
 
 
 def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
-    """Run the validators once as `goal run` does before round 1, without agent and judge, and keep no run."""
+    """Run the validators once as `goal run` does before round 1, without agent and
+    judge, and keep no run.
+    """
     seen: list[Event] = []
     own = replace(
         options,
@@ -237,13 +255,16 @@ def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
 
 @dataclass(frozen=True)
 class Readiness:
-    """What was found about a goal, lines about its checks, the baseline, and the exit code if a run cannot start."""
+    """What was found about a goal, lines about its checks, the baseline, and the exit
+    code if a run cannot start.
+    """
 
     findings: tuple[Finding, ...]
     lines: tuple[tuple[str, str], ...] = ()
     baseline: BaselineResult | None = None
     exit_code: int = int(ExitCode.FAILED)
-    can_check: bool = False  # whether there are commands that run before round 1, and none of them is missing
+    # Whether there are commands that run before round 1, and none of them is missing.
+    can_check: bool = False
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -260,7 +281,9 @@ class Readiness:
         )
 
     def with_baseline(self, baseline: BaselineResult) -> Readiness:
-        """Return this with a baseline, unless a problem that was found already kept it from running."""
+        """Return this with a baseline, unless a problem that was found already kept it
+        from running.
+        """
         is_known = baseline.event is None and any(
             baseline.problem.startswith(text) for text in self.problems
         )
@@ -268,7 +291,10 @@ class Readiness:
 
 
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
-    """Return whether a run of the goal could start, without the baseline. No model is called. Raise UsageError."""
+    """Return whether a run of the goal could start, without the baseline.
+
+    No model is called. Raise UsageError.
+    """
     config = resolve_new(goal, options)
     findings = readiness(config)
     errors = [finding.error for finding in findings if finding.error is not None]
@@ -284,9 +310,12 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
 
 
 def dry_run(goal: Goal, options: RunOptions) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Check a goal as a run does before its baseline. Raise the first GoalError that would keep it from starting.
+    """Check a goal as a run does before its baseline.
 
-    Return name and command of an external agent (empty for the built-in one), and lines about the checks: label and text.
+    Raise the first GoalError that would keep it from starting.
+
+    Return name and command of an external agent (empty for the built-in one), and lines
+    about the checks: label and text.
     """
     config = resolve_new(goal, options)
     findings = readiness(config)

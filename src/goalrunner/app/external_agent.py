@@ -1,4 +1,6 @@
-"""The conversation with the agent of a goal, built-in or external, and the settings that an agent does not support."""
+"""The conversation with the agent of a goal, built-in or external, and the settings
+that an agent does not support.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +30,21 @@ from goalrunner.system.connection import ProcessConnector
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.system.sandbox import SandboxedLauncher, SandboxPolicy, hidden_path
 
-OUTPUT_LIMIT = 4_000_000_000  # bytes that an agent may print in one round: its output reports every action
+# Bytes that an agent may print in one round: its output reports every action.
+OUTPUT_LIMIT = 4_000_000_000
 SIGN_IN = "sign-in"  # the name of findings about the key or login of an agent
 _LONGEST_COMMAND = 48
-"""Characters of a command in the header; words that turn permission checks off are shown in any case."""
+"""Characters of a command in the header; words that turn permission checks off are
+shown in any case.
+"""
 _UNITS: dict[BudgetName, str] = {"tokens": "tokens", "cost_usd": "dollars"}
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at, and what to type next. If it is `bad`, something has to be done before a run.
+    """One thing that was looked at, and what to type next.
+
+    If it is `bad`, something has to be done before a run.
 
     The `error` is what keeps a run from starting.
     """
@@ -95,7 +102,9 @@ class ResolvedAgent:
 
     @property
     def totals(self) -> frozenset[BudgetName]:
-        """Budgets whose usage it reports as the total of a session that another process can resume."""
+        """Budgets whose usage it reports as the total of a session that another process
+        can resume.
+        """
         return (
             self.preset.totals
             if self.protocol == "command" and self.preset.resume
@@ -104,12 +113,16 @@ class ResolvedAgent:
 
     @property
     def guarding_key(self) -> str:
-        """The key of the goal that requires approval of single actions; empty if there is none."""
+        """The key of the goal that requires approval of single actions; empty if there
+        is none.
+        """
         return guarding_key(self.goal.approvals, self.goal.risk_class)
 
     @property
     def words(self) -> str:
-        """Name and command on one line, without placeholders that stand for no word or several."""
+        """Name and command on one line, without placeholders that stand for no word or
+        several.
+        """
         words = [word for word in self.command if word not in ("{model}", "{args}")]
         line = " ".join((words[0] if len(words) == 1 else shlex.join(words)).split())
         if len(line) > _LONGEST_COMMAND:
@@ -120,7 +133,9 @@ class ResolvedAgent:
 
     @property
     def unchecked(self) -> str:
-        """The words of its command that turn its own permission checks off; empty if there are none."""
+        """The words of its command that turn its own permission checks off; empty if
+        there are none.
+        """
         words = self.preset.unchecked
         return shlex.join(words) if all(word in self.command for word in words) else ""
 
@@ -131,7 +146,9 @@ class ResolvedAgent:
         *,
         sandboxed: bool = False,
     ) -> dict[str, str]:
-        """Return the agent's environment: that of any child process, with the agent's keys and settings."""
+        """Return the agent's environment: that of any child process, with the agent's
+        keys and settings.
+        """
         preset = self.preset
         extra = {
             name: environ[name] for name in self.keys if name in environ
@@ -144,12 +161,15 @@ class ResolvedAgent:
 
 
 def in_turn(names: Iterable[str]) -> str:
-    """Return the names of agents in the order in which they take over: "claude, then codex"."""
+    """Return the names of agents in the order in which they take over: "claude, then
+    codex".
+    """
     return ", then ".join(names)
 
 
 def resolve_agents(goal: Goal, environ: Mapping[str, str]) -> tuple[ResolvedAgent, ...]:
-    """Return the external agents of a goal, in the order in which they take over; empty for the built-in one.
+    """Return the external agents of a goal, in the order in which they take over; empty
+    for the built-in one.
 
     Raise UsageError for an unknown one.
     """
@@ -185,7 +205,10 @@ def external_conversation(
     withhold: tuple[str, ...],
     policy: SandboxPolicy | None = None,
 ) -> ExternalConversation:
-    """Return the conversation with an external agent, in the sandbox of `policy`. Of `withhold` it gets only its own keys."""
+    """Return the conversation with an external agent, in the sandbox of `policy`.
+
+    Of `withhold` it gets only its own keys.
+    """
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = agent.preset
@@ -223,7 +246,9 @@ def built_in_conversation(
     env: Mapping[str, str],
     secret: Path | None = None,
 ) -> ChatConversation:
-    """Return the built-in agent of a goal; its file tools do not open the file `secret`."""
+    """Return the built-in agent of a goal; its file tools do not open the file
+    `secret`.
+    """
     names = goal.agent.tools
     return ChatConversation(
         llm,
@@ -241,7 +266,9 @@ def check_installed(
     environ: Mapping[str, str],
     policy: SandboxPolicy | None = None,
 ) -> None:
-    """Raise AgentNotInstalled if the agent's program is missing, or not visible in the sandbox; start nothing."""
+    """Raise AgentNotInstalled if the agent's program is missing, or not visible in the
+    sandbox; start nothing.
+    """
     program, path = find_program(agent.command, agent.environment(environ), workspace)
     if "{" in program:
         return
@@ -250,14 +277,18 @@ def check_installed(
         is_file = "/" in program and (workspace / program).is_file()
         raise not_installed(
             external,
-            f"{program}: {f'not executable: chmod +x {program}' if is_file else 'not found'}",
+            f"{program}: "
+            f"{f'not executable: chmod +x {program}' if is_file else 'not found'}",
         )
     if policy is not None and (hidden := hidden_path((path,), policy, workspace)):
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
 def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
-    """Return notes for people about what the agent does not do. `sandboxed`: it runs in a sandbox."""
+    """Return notes for people about what the agent does not do.
+
+    `sandboxed`: it runs in a sandbox.
+    """
     notes = [] if sandboxed or not agent.unchecked else [unchecked_note(agent)]
     if (
         agent.protocol == "command"
@@ -276,17 +307,24 @@ def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
 
 
 def unchecked_note(agent: ResolvedAgent) -> str:
-    """Return a note about an agent that runs without a sandbox and with its own permission checks off."""
+    """Return a note about an agent that runs without a sandbox and with its own
+    permission checks off.
+    """
     proposal = (
         '; [workspace] sandbox = "auto" confines it'
         if agent.goal.workspace.sandbox == "none"
         else ""
     )
-    return f"{agent.name} runs with its own permission checks off ({agent.unchecked}): it can do what you can{proposal}"
+    return (
+        f"{agent.name} runs with its own permission checks off ({agent.unchecked}): it "
+        f"can do what you can{proposal}"
+    )
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:
-    """Raise UsageError if the agent does not support a budget or an approval of the goal."""
+    """Raise UsageError if the agent does not support a budget or an approval of the
+    goal.
+    """
     goal, name, preset = agent.goal, agent.name, agent.preset
     other: Protocol = "command" if agent.protocol == "acp" else "acp"
     for budget in agent.unenforced:
@@ -298,13 +336,17 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
                 else ""
             )
             raise UsageError(
-                f"{name}{how} does not report its {_UNITS[budget]}, so a budget of {budget} cannot be enforced",
-                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to count only what is known',
+                f"{name}{how} does not report its {_UNITS[budget]}, so a budget of "
+                f"{budget} cannot be enforced",
+                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to '
+                "count only what is known",
             )
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
-            f"{name}, driven by its command line, does not ask before it acts, so {agent.guarding_key} cannot be enforced",
-            'remove it, or use an agent that asks: [agent] use = "acp", or protocol = "acp" beside its name',
+            f"{name}, driven by its command line, does not ask before it acts, so "
+            f"{agent.guarding_key} cannot be enforced",
+            'remove it, or use an agent that asks: [agent] use = "acp", or protocol = '
+            '"acp" beside its name',
         )
 
 
@@ -316,10 +358,11 @@ def sign_in_finding(
     *,
     configured: bool = False,
 ) -> Finding:
-    """Check that an external agent of this name has a key or a login; only a real round shows whether it is valid.
+    """Check that an external agent of this name has a key or a login; only a real round
+    shows whether it is valid.
 
-    In a sandbox, a login must be visible there. `configured`: the goal gives the agent arguments or variables, which may
-    select another provider.
+    In a sandbox, a login must be visible there. `configured`: the goal gives the agent
+    arguments or variables, which may select another provider.
     """
     name, home, keys = SIGN_IN, environ.get("HOME", ""), preset.keys
     if key := next((key for key in keys if environ.get(key, "").strip()), ""):

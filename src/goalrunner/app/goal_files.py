@@ -1,4 +1,6 @@
-"""Whether a goal file was changed while the last run with it worked: its hash at the start and at the end of the run."""
+"""Whether a goal file was changed while the last run with it worked: its hash at the
+start and at the end of the run.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _FOLDER = "goal-files"
 
 
 class _LastRun(BaseModel):
-    """The last run with a goal file, and the hash of the file at its start and at its end; empty while it works."""
+    """The last run with a goal file, and the hash of the file at its start and at its
+    end; empty while it works.
+    """
 
     run_id: str
     start: str
@@ -50,7 +54,10 @@ def _write(home: Path, goal_file: Path, last: _LastRun) -> None:
 
 
 def goal_file_began(home: Path, goal_file: Path, run_id: str) -> str:
-    """Record the start of a run. Return the last run if the file was changed while that worked, and was not put back."""
+    """Record the start of a run.
+
+    Return the last run if the file was changed while that worked, and was not put back.
+    """
     before, now = _last_run(home, goal_file), _hash_of(goal_file)
     _write(home, goal_file, _LastRun(run_id=run_id, start=now))
     if before is None or not before.end or before.start in (before.end, now):

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 def goal_models(
     goal: Goal, options: RunOptions, tape: Tape | None = None
 ) -> dict[Account, LLM]:
-    """Return the models of a run by account. An external agent and the caller's own conversation bring their own.
+    """Return the models of a run by account.
 
-    Raise UsageError if a recording is missing, or if a judge or critic shall be the agent's own model, which is unknown.
+    An external agent and the caller's own conversation bring their own.
+
+    Raise UsageError if a recording is missing, or if a judge or critic shall be the
+    agent's own model, which is unknown.
     """
     own, environ = options.conversation, options.environ
     agent = (
@@ -57,9 +60,12 @@ def goal_model(
     agent: object = None,
     environ: Mapping[str, str] = os.environ,
 ) -> LLM | None:
-    """Return a new instance of the goal's model for an account; None if it has none. `agent` is the agent's model.
+    """Return a new instance of the goal's model for an account; None if it has none.
 
-    Judge and critic may be an agent's program. Raise UsageError for a program that cannot be one.
+    `agent` is the agent's model.
+
+    Judge and critic may be an agent's program. Raise UsageError for a program that
+    cannot be one.
     """
     config = goal.model_tables[account]
     if account == "judge" and goal.judge.instance is not None:
@@ -73,7 +79,10 @@ def goal_model(
     name, base, key = config.model, config.api_base, config.api_key_env
     if account != "agent" and name == AGENT_MODEL:
         if not isinstance(agent, LLM):
-            why = f'{account} "agent" is the agent\'s own model, and this agent does not share its model'
+            why = (
+                f'{account} "agent" is the agent\'s own model, and this agent does not '
+                "share its model"
+            )
             raise UsageError(
                 why, f'name a model for the {account}: {account} = "provider/model"'
             )
@@ -97,7 +106,8 @@ def goal_model(
 def judging_program(
     goal: Goal, account: Account, environ: Mapping[str, str]
 ) -> ProgramChoice | None:
-    """Return the agent's program that is the judge or critic of a goal; None if it is a model, or there is none.
+    """Return the agent's program that is the judge or critic of a goal; None if it is a
+    model, or there is none.
 
     Raise UsageError for an unknown agent, and for one that cannot judge.
     """
@@ -123,7 +133,8 @@ def programs_in(models: Mapping[Account, LLM]) -> dict[Account, ProgramModel]:
 def withheld(
     goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()
 ) -> tuple[str, ...]:
-    """Return the names of environment variables that hold the keys of models and agents; no child process gets them.
+    """Return the names of environment variables that hold the keys of models and
+    agents; no child process gets them.
 
     An agent gets its own keys alone.
     """
@@ -147,10 +158,12 @@ def withheld(
 def goal_redactor(
     goal: Goal, environ: Mapping[str, str], names: Iterable[str] | None = None
 ) -> Redactor:
-    """Return the redactor of everything that a run of the goal writes. Raise UsageError for an invalid [redact].
+    """Return the redactor of everything that a run of the goal writes.
 
-    `names` are variables that hold secrets whatever their names look like, by default those of the goal's models and
-    agent; the values in the goal are searched as well.
+    Raise UsageError for an invalid [redact].
+
+    `names` are variables that hold secrets whatever their names look like, by default
+    those of the goal's models and agent; the values in the goal are searched as well.
     """
     if names is None:
         names = withheld(goal, resolve_agents(goal, environ))

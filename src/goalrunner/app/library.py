@@ -1,4 +1,6 @@
-"""`run_goal`, `resume` and `judge_goal` with their asynchronous forms, and conversations for callers."""
+"""`run_goal`, `resume` and `judge_goal` with their asynchronous forms, and
+conversations for callers.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ T = TypeVar("T")
 
 
 class MinimalConversation(Protocol):
-    """The members that every conversation has; `Conversation` also has the optional ones."""
+    """The members that every conversation has; `Conversation` also has the optional
+    ones.
+    """
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -67,7 +71,9 @@ class MinimalConversation(Protocol):
 
     @property
     def send(self) -> Callable[..., Any]:
-        """Called with a prompt and a recorder, or with the prompt alone; returns the answer, or an awaitable of it."""
+        """Called with a prompt and a recorder, or with the prompt alone; returns the
+        answer, or an awaitable of it.
+        """
 
 
 def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
@@ -75,9 +81,8 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     loop = None
     with suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    if (
-        loop is None
-    ):  # not in the block: its RuntimeError would be in each traceback of the work
+    # Not in the block: its RuntimeError would be in each traceback of the work.
+    if loop is None:
         return asyncio.run(work)
     work.close()
     raise UsageError(
@@ -92,9 +97,12 @@ def run_goal(
     judge_llm: JudgeChoice = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Run `arun_goal`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop.
+    """Run `arun_goal`, with the same arguments, in an event loop of its own.
 
-    Raise KeyboardInterrupt after the run if Ctrl-C, or a KeyboardInterrupt of a validator, ended it.
+    Raise UsageError inside a running event loop.
+
+    Raise KeyboardInterrupt after the run if Ctrl-C, or a KeyboardInterrupt of a
+    validator, ended it.
     """
     work = arun_goal(conversation, objective, judge_llm, **options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
@@ -106,27 +114,32 @@ async def arun_goal(
     judge_llm: JudgeChoice = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Drive the conversation until the objective is provably complete or a limit stops it.
+    """Drive the conversation until the objective is provably complete or a limit stops
+    it.
 
-    All turns are added to `conversation`. `objective` is a text, or a Goal; a keyword overrides only its own field of the
-    Goal. Without `workspace`, the run works in the conversation's folder.
-    `judge_llm` audits each round: an LLM, a model's name, or a JudgeConfig. "agent", or a JudgeConfig without a model, is
-    a separate instance of the conversation's own model. None is the same if there are no validators; else the validators
-    alone decide.
-    `validators` is one check or any number of them. A validator that raises KeyboardInterrupt ends the run as cancelled.
-    `max_iterations` None or inf lifts the cap; `timeout` is in seconds. A run waits for a usage limit to reset only if
-    `wait`, the longest sum of its waits, is given here or in the Goal. `prompt` is the first user message if it
-    differs from the objective. `on_event` is called with each event once it is on disk. The run's folder is made
-    under `home` (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures of models end in
-    the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
+    All turns are added to `conversation`. `objective` is a text, or a Goal; a keyword
+    overrides only its own field of the Goal. Without `workspace`, the run works in the
+    conversation's folder. `judge_llm` audits each round: an LLM, a model's name, or a
+    JudgeConfig. "agent", or a JudgeConfig without a model, is a separate instance of
+    the conversation's own model. None is the same if there are no validators; else the
+    validators alone decide. `validators` is one check or any number of them. A
+    validator that raises KeyboardInterrupt ends the run as cancelled. `max_iterations`
+    None or inf lifts the cap; `timeout` is in seconds. A run waits for a usage limit to
+    reset only if `wait`, the longest sum of its waits, is given here or in the Goal.
+    `prompt` is the first user message if it differs from the objective. `on_event` is
+    called with each event once it is on disk. The run's folder is made under `home`
+    (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures
+    of models end in the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
     refuse_no_conversation(conversation)
     goal, given = goal_and_options(objective, judge_llm, options, conversation)
     key = guarding_key(goal.approvals, goal.risk_class)
     if key and not getattr(conversation, "supports_approvals", False):
         raise UsageError(
-            f"{type(conversation).__name__} does not set supports_approvals, so {key} cannot be enforced",
-            "call `await recorder.permit(...)` before each action and set supports_approvals = True on the class,\n"
+            f"{type(conversation).__name__} does not set supports_approvals, so {key} "
+            "cannot be enforced",
+            "call `await recorder.permit(...)` before each action and set "
+            "supports_approvals = True on the class,\n"
             "or use chat_conversation, or remove the setting",
         )
     return await drive_to_end(
@@ -157,7 +170,10 @@ def resume(
     judge_llm: JudgeChoice = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Run `aresume`, with the same arguments, in an event loop of its own. Raise UsageError inside a running event loop."""
+    """Run `aresume`, with the same arguments, in an event loop of its own.
+
+    Raise UsageError inside a running event loop.
+    """
     return interrupting(
         run_blocking(
             aresume(run, conversation, judge_llm, **options), "resume", "aresume"
@@ -171,13 +187,17 @@ async def aresume(
     judge_llm: JudgeChoice = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Continue a run of `run_goal`, and drive it to its end. `run` is its outcome, its folder, or its id.
+    """Continue a run of `run_goal`, and drive it to its end.
 
-    The goal is the one that was recorded; `max_iterations`, `timeout`, `wait`, `tokens` and `cost_usd` replace its limits
-    (inf: no limit), and `note` is a message to the agent. The conversation gets the recorded chat through its method `load`,
-    if it has one. Parts that only a program can make are given again: validators, a `resume_prompt` and other parts
-    that are callables, and a judge that is a function. For a run that is complete, return its outcome again. Raise UsageError
-    if a part is missing, or if the run cannot be resumed.
+    `run` is its outcome, its folder, or its id.
+
+    The goal is the one that was recorded; `max_iterations`, `timeout`, `wait`, `tokens`
+    and `cost_usd` replace its limits (inf: no limit), and `note` is a message to the
+    agent. The conversation gets the recorded chat through its method `load`, if it has
+    one. Parts that only a program can make are given again: validators, a
+    `resume_prompt` and other parts that are callables, and a judge that is a function.
+    For a run that is complete, return its outcome again. Raise UsageError if a part is
+    missing, or if the run cannot be resumed.
     """
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
@@ -188,7 +208,10 @@ async def aresume(
 def load_earlier(
     run: Reference, conversation: Any, judge_llm: JudgeChoice, keywords: RunKeywords
 ) -> EarlierRun:
-    """Return the run with the keywords of a call. Raise UsageError if one of them does not fit it."""
+    """Return the run with the keywords of a call.
+
+    Raise UsageError if one of them does not fit it.
+    """
     options, specs = options_of(keywords)
     for name in ("workspace", "preserve_context"):
         if name in keywords:
@@ -205,7 +228,10 @@ def load_earlier(
         update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))}
     )
     if is_custom(goal.judge.model) and goal.judge.instance is None:
-        why = f"the judge of this run, {goal.judge.model}, was made by the program that started it"
+        why = (
+            f"the judge of this run, {goal.judge.model}, was made by the program that "
+            "started it"
+        )
         raise UsageError(why, "pass it again: judge=...")
     _refuse_other_validators(goal, loaded, specs, options.validators)
     options = replace(options, conversation=conversation)
@@ -215,7 +241,10 @@ def load_earlier(
 
 
 def _new_limits(keywords: RunKeywords) -> Limits:
-    """Return the limits among the keywords by their names in `Plan`. Raise UsageError for an invalid one."""
+    """Return the limits among the keywords by their names in `Plan`.
+
+    Raise UsageError for an invalid one.
+    """
     try:
         goal = Goal.model_validate(
             {"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)}
@@ -234,7 +263,9 @@ def _refuse_other_validators(
     specs: Sequence[ValidatorSpec],
     own: Sequence[Validator],
 ) -> None:
-    """Raise UsageError if the validators of a call are not those that the run began with."""
+    """Raise UsageError if the validators of a call are not those that the run began
+    with.
+    """
     commands = {spec.run or spec.python for spec in goal.validators}
     if new := [
         spec.run or spec.python
@@ -253,7 +284,8 @@ def _refuse_other_validators(
     if wanted != found:
         shown = [", ".join(names) or "none" for names in (wanted, found)]
         raise UsageError(
-            f"the run has the callable validators {shown[0]}, and these were given: {shown[1]}",
+            f"the run has the callable validators {shown[0]}, and these were given: "
+            f"{shown[1]}",
             "pass the same callables as at its start: validators=[...]",
         )
 
@@ -261,7 +293,9 @@ def _refuse_other_validators(
 def chat_conversation(
     model: str | LLM, *, workspace: Path | str = ".", **agent: Any
 ) -> ChatConversation:
-    """Return the built-in agent in a folder. `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
+    """Return the built-in agent in a folder.
+
+    `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
 
     Raise UsageError for a model without a name, a missing folder, and invalid fields.
     """
@@ -291,7 +325,11 @@ def chat_conversation(
 
 
 def interrupting(outcome: GoalOutcome) -> GoalOutcome:
-    """Return the outcome. Raise KeyboardInterrupt if SIGINT ended the run, so that the caller's program ends as well."""
+    """Return the outcome.
+
+    Raise KeyboardInterrupt if SIGINT ended the run, so that the caller's program ends
+    as well.
+    """
     if outcome.signal == signal.SIGINT:
         raise KeyboardInterrupt
     return outcome
@@ -300,7 +338,10 @@ def interrupting(outcome: GoalOutcome) -> GoalOutcome:
 def judge_goal(
     judge_llm: JudgeChoice, objective: str | Goal, events: Events
 ) -> GoalVerdict:
-    """Run `ajudge_goal` in an event loop of its own. Raise UsageError inside a running event loop."""
+    """Run `ajudge_goal` in an event loop of its own.
+
+    Raise UsageError inside a running event loop.
+    """
     return run_blocking(
         ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal"
     )
@@ -309,11 +350,14 @@ def judge_goal(
 async def ajudge_goal(
     judge_llm: JudgeChoice, objective: str | Goal, events: Events
 ) -> GoalVerdict:
-    """Ask a judge once whether the objective is provably complete; its citations are checked.
+    """Ask a judge once whether the objective is provably complete; its citations are
+    checked.
 
-    `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A reply that cannot be read ends in
-    a verdict with source "fallback": score 0, not complete. Raise ModelError when the judge cannot be asked, UsageError
-    for an empty objective. Secrets are replaced in the events before the judge sees them. (Source: OpenHands' judge_goal.)
+    `events` is a Trail (`read_transcript(path)`), or chat messages in OpenAI's shape. A
+    reply that cannot be read ends in a verdict with source "fallback": score 0, not
+    complete. Raise ModelError when the judge cannot be asked, UsageError for an empty
+    objective. Secrets are replaced in the events before the judge sees them. (Source:
+    OpenHands' judge_goal.)
     """
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
     config = judge_of(goal, judge_llm)
@@ -336,8 +380,9 @@ def goal_and_options(
 ) -> tuple[Goal, RunOptions]:
     """Return the goal with the keywords applied, and the options of the run.
 
-    The defaults of judge and workspace are the model and the folder of `conversation`. Raise TypeError for an unknown
-    keyword, and UsageError for an invalid value, or a workspace that is not the conversation's.
+    The defaults of judge and workspace are the model and the folder of `conversation`.
+    Raise TypeError for an unknown keyword, and UsageError for an invalid value, or a
+    workspace that is not the conversation's.
     """
     options, specs = options_of(keywords)
     if "note" in keywords:
@@ -355,7 +400,8 @@ def goal_and_options(
         if conversation is not None and not (
             isinstance(objective, Goal) or folder or specs
         ):
-            # Without a folder, the response is all that there is to judge, as in GoalLoop.
+            # Without a folder, the response is all that there is to judge, as in
+            # GoalLoop.
             goal = goal.model_copy(update={"deliverable": "response"})
         changes: dict[str, Any] = {
             "judge": config,
@@ -376,14 +422,19 @@ def goal_and_options(
         *goal.budget.unenforced
     }:
         raise UsageError(
-            f"the tokens of the judge {config.model} are unknown, so a budget of tokens cannot be enforced",
-            'remove the budget, or set allow_unenforced = ["tokens"] to count only what is known',
+            f"the tokens of the judge {config.model} are unknown, so a budget of "
+            "tokens cannot be enforced",
+            'remove the budget, or set allow_unenforced = ["tokens"] to count only '
+            "what is known",
         )
     return goal, options
 
 
 def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
-    """Return the judge of a call; `judge_llm` is another name of the keyword `judge`. Raise UsageError for both."""
+    """Return the judge of a call; `judge_llm` is another name of the keyword `judge`.
+
+    Raise UsageError for both.
+    """
     judge = keywords.get("judge")
     if judge_llm is not None and judge is not None:
         raise UsageError(
@@ -413,7 +464,10 @@ def _goal_fields(goal: Goal, keywords: RunKeywords) -> dict[str, Any]:
 def _workspace(
     goal: Goal, named: Path | str | None, conversation: object
 ) -> Path | None:
-    """Return the folder of the conversation, else the named one or that of the goal. Raise UsageError if two differ."""
+    """Return the folder of the conversation, else the named one or that of the goal.
+
+    Raise UsageError if two differ.
+    """
     own, chosen = (
         getattr(conversation, "workspace", None),
         named or goal.workspace.path or None,
@@ -422,7 +476,8 @@ def _workspace(
         return Path(chosen) if chosen is not None else None
     if chosen is not None and Path(chosen).resolve() != Path(own).resolve():
         raise UsageError(
-            f"the conversation works in {own}, and the run would check {Path(chosen).resolve()}",
+            f"the conversation works in {own}, and the run would check "
+            f"{Path(chosen).resolve()}",
             "omit workspace, or create the conversation with the same one",
         )
     return Path(own)
@@ -464,7 +519,8 @@ def refuse_no_conversation(value: Any) -> None:
         accepts(value.send, 2) or accepts(value.send, 1)
     ):
         raise UsageError(
-            f"{type(value).__name__}.send cannot be called with a prompt and a recorder",
+            f"{type(value).__name__}.send cannot be called with a prompt and a "
+            "recorder",
             WANTED,
         )
     if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
@@ -475,7 +531,9 @@ def refuse_no_conversation(value: Any) -> None:
 
 
 def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
-    """Raise UsageError if each retry must begin with the same chat, and the conversation cannot return to it."""
+    """Raise UsageError if each retry must begin with the same chat, and the
+    conversation cannot return to it.
+    """
     methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
     plain = all(
         callable(method) and not inspect.iscoroutinefunction(method)
@@ -483,26 +541,35 @@ def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
     )
     if not (goal.preserve_context or plain):
         raise UsageError(
-            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() and .restore(checkpoint)",
+            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() "
+            "and .restore(checkpoint)",
             "add these two plain methods, or omit preserve_context=False",
         )
 
 
 def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
-    """Raise UsageError if the goal limits the time of a turn, and a turn of the conversation cannot be ended."""
+    """Raise UsageError if the goal limits the time of a turn, and a turn of the
+    conversation cannot be ended.
+    """
     if goal.agent.turn_timeout is not None and not inspect.iscoroutinefunction(
         conversation.send
     ):
         raise UsageError(
-            f"turn_timeout cannot be enforced: {type(conversation).__name__}.send is not async, so nothing can end it",
-            "write async def send(...), or remove turn_timeout; timeout limits the whole run",
+            f"turn_timeout cannot be enforced: {type(conversation).__name__}.send is "
+            "not async, so nothing can end it",
+            "write async def send(...), or remove turn_timeout; timeout limits the "
+            "whole run",
         )
 
 
 def refuse_unconfined(goal: Goal) -> None:
-    """Raise UsageError if the goal requires a sandbox: commands of the caller's conversation cannot run in one."""
+    """Raise UsageError if the goal requires a sandbox: commands of the caller's
+    conversation cannot run in one.
+    """
     if goal.workspace.sandbox == "bwrap":
         raise UsageError(
-            'sandbox = "bwrap" cannot be enforced: the calling program made the conversation, and its commands are in no sandbox',
-            'write sandbox = "auto" to confine only the validators, or run the goal file with: goal run',
+            'sandbox = "bwrap" cannot be enforced: the calling program made the '
+            "conversation, and its commands are in no sandbox",
+            'write sandbox = "auto" to confine only the validators, or run the goal '
+            "file with: goal run",
         )

@@ -1,4 +1,6 @@
-"""Facts of runs that are kept for later runs of an owner: their file, promoting a fact, and recalling them."""
+"""Facts of runs that are kept for later runs of an owner: their file, promoting a fact,
+and recalling them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class MemoryItem(Frozen):
     text: str = Field(min_length=1)
     run_id: str = Field(description="the run that it comes from")
     source_ref: str = Field(
-        description='the observation or event of that run which it rests on: "o7", "e12"'
+        description='the observation or event that it rests on: "o7", "e12"'
     )
     owner: str = Field(min_length=1, description="whose runs recall it")
     permission: str = Field(description="who or what allowed it to be kept")
@@ -66,7 +68,10 @@ def _file(home: Path) -> Path:
 
 @contextmanager
 def _locked(home: Path) -> Iterator[None]:
-    """Wait until no other process changes the file. Raise RecordError if it cannot be written."""
+    """Wait until no other process changes the file.
+
+    Raise RecordError if it cannot be written.
+    """
     folder = _file(home).parent
     with record_errors(f"cannot write {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +81,11 @@ def _locked(home: Path) -> Iterator[None]:
 
 
 def _read(home: Path) -> tuple[list[MemoryItem], list[str], list[bytes]]:
-    """Return the items, corrected or not, oldest first, a message for each damaged line, and the lines. Raise RecordError."""
+    """Return the items, corrected or not, oldest first, a message for each damaged
+    line, and the lines.
+
+    Raise RecordError.
+    """
     path, items, damages = _file(home), [], []
     with record_errors(f"{path} cannot be read", "check its permissions"):
         lines = path.read_bytes().splitlines() if path.exists() else []
@@ -93,7 +102,11 @@ def _read(home: Path) -> tuple[list[MemoryItem], list[str], list[bytes]]:
 def list_items(
     home: Path, owner: str | None = None
 ) -> tuple[list[MemoryItem], list[str]]:
-    """Return the valid items of one owner or of all, and a message for each damaged line. Raise RecordError."""
+    """Return the valid items of one owner or of all, and a message for each damaged
+    line.
+
+    Raise RecordError.
+    """
     items, damages, _ = _read(home)
     corrected = {item.replaces for item in items}
     return [
@@ -104,7 +117,10 @@ def list_items(
 
 
 def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
-    """Remove an item, and every item that it corrected; return them. Raise UsageError for an unknown id, and RecordError."""
+    """Remove an item, and every item that it corrected; return them.
+
+    Raise UsageError for an unknown id, and RecordError.
+    """
     with _locked(home):
         items, _, lines = _read(home)
         by_id = {item.memory_id: item for item in items}
@@ -137,14 +153,17 @@ def promote_fact(
     permission: str = "",
     replaces: str = "",
 ) -> MemoryItem:
-    """Keep one fact of a run under `home`, which rests on the observation ("o7") or event ("e12") `item`, and return it.
+    """Keep one fact of a run under `home`, which rests on the observation ("o7") or
+    event ("e12") `item`, and return it.
 
-    Without a `text`, the observation's own output is kept; `expires` is in seconds. Raise UsageError if the goal does not
-    allow it, and RecordError if a process drives the run, its records are damaged, or nothing can be written.
+    Without a `text`, the observation's own output is kept; `expires` is in seconds.
+    Raise UsageError if the goal does not allow it, and RecordError if a process drives
+    the run, its records are damaged, or nothing can be written.
     """
+    # Not at the top: listing facts needs no goal.
     from goalrunner.app.previous_run import (
         frozen_table,
-    )  # not at the top: listing facts needs no goal
+    )
 
     table = frozen_table(folder)
     owner = str(table.get("owner", ""))
@@ -169,7 +188,8 @@ def promote_fact(
     reference, text = _source(folder, item.strip().lower(), text.strip())
     if not 0 < len(text) <= _LONGEST_FACT:
         raise UsageError(
-            f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has {len(text)}",
+            f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has "
+            f"{len(text)}",
             '--text "..."',
         )
     now = clock.now()
@@ -207,9 +227,13 @@ def promote_fact(
 
 
 def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
-    """Return the reference of the observation ("o7") or event ("e12"), and the text to keep. Raise UsageError.
+    """Return the reference of the observation ("o7") or event ("e12"), and the text to
+    keep.
 
-    The output of a hidden validator is refused, because the agent of a later run would read it.
+    Raise UsageError.
+
+    The output of a hidden validator is refused, because the agent of a later run would
+    read it.
     """
     for record in read_records(folder.events):
         event = record.event
@@ -229,7 +253,10 @@ def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
             )
             raise UsageError(what, "name another observation")
         if not found.shows:
-            what = f"{wanted} ({found.source}) is not evidence: it contains the agent's words, or a call that did not run"
+            what = (
+                f"{wanted} ({found.source}) is not evidence: it contains the agent's "
+                "words, or a call that did not run"
+            )
             raise UsageError(
                 what, "name an observation that shows it: goal show RUN --evidence"
             )
@@ -243,14 +270,16 @@ def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
         return wanted, text
     raise UsageError(
         f'run {folder.run_id} has no observation or event "{wanted[:40]}"',
-        f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} --evidence",
+        f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} "
+        "--evidence",
     )
 
 
 def recall(
     home: Path, owner: str, now: datetime
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the facts of an owner that have not expired, one line each, newest last; and notes for people.
+    """Return the facts of an owner that have not expired, one line each, newest last;
+    and notes for people.
 
     Never raise: damage of the file is a note.
     """
@@ -274,6 +303,7 @@ def recall(
     if lines:
         more = f", the newest of {len(valid)}" if len(lines) < len(valid) else ""
         notes.append(
-            f'the agent reads {len(lines)} remembered facts of owner "{owner}"{more} (goal memory)'
+            f'the agent reads {len(lines)} remembered facts of owner "{owner}"{more} '
+            "(goal memory)"
         )
     return tuple(lines), tuple(notes)

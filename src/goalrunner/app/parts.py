@@ -1,4 +1,6 @@
-"""The parts of a run, made from its configuration: agent, validators, judge, reviewer and notifications."""
+"""The parts of a run, made from its configuration: agent, validators, judge, reviewer
+and notifications.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,10 @@ def make_parts(
 
 
 def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, ...]:
-    """Return the goal's own validators, started by `launcher`. Raise UsageError for one that cannot be made."""
+    """Return the goal's own validators, started by `launcher`.
+
+    Raise UsageError for one that cannot be made.
+    """
     specs = started_checks(config.goal.validators, config.workspace).specs
     return tuple(
         build_validators(
@@ -107,7 +112,8 @@ def _conversation(
                 launcher,
                 sandbox.environ,
                 config.withheld,
-                # In a sandbox, an agent does not see what another one wrote into its HOME.
+                # In a sandbox, an agent does not see what another one wrote into its
+                # HOME.
                 sandbox.agent_policy(
                     own_folder / agent.name if is_chain else own_folder,
                     agent.preset.home,
@@ -149,7 +155,8 @@ _LONGEST = 200
 
 @dataclass
 class Notifier:
-    """Signals the end of a run, and, if the run `asks` a person at a terminal, that it waits for a decision.
+    """Signals the end of a run, and, if the run `asks` a person at a terminal, that it
+    waits for a decision.
 
     A command that fails is only a note.
     """
@@ -213,6 +220,8 @@ class Notifier:
             "GOAL_COMMANDS": commands,
         }
         try:
+            # In the session of this program, whose processes are not taken for the
+            # agent's.
             done = subprocess.run(
                 [SHELL, "-c", self.config.command],
                 env=child_environment(self.environ, extra=about),
@@ -220,7 +229,7 @@ class Notifier:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 timeout=_TIMEOUT,
-                process_group=0,  # in the session of this program, whose processes are not taken for the agent's
+                process_group=0,
                 check=False,
             )
         except (OSError, ValueError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,6 @@
-"""Before a run: the kind of check environment, what keeps the run from starting, and warnings."""
+"""Before a run: the kind of check environment, what keeps the run from starting, and
+warnings.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ _NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a progra
 
 @dataclass(frozen=True)
 class EnvironmentChoice:
-    """The kind of check environment, and why it is this one; `scratch` is where an overlay's upper layer lies."""
+    """The kind of check environment, and why it is this one; `scratch` is where an
+    overlay's upper layer lies.
+    """
 
     kind: Kind
     why: str = ""
@@ -58,7 +62,10 @@ def needs_environment(goal: Goal) -> bool:
 
 
 def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
-    """Choose the kind of check environment, trying an overlay. Raise UsageError if the goal forces one that does not work."""
+    """Choose the kind of check environment, trying an overlay.
+
+    Raise UsageError if the goal forces one that does not work.
+    """
     choice = _kind_here(goal, workspace, home)
     if (
         goal.workspace.setup
@@ -70,7 +77,9 @@ def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentCh
 
 
 def _refuse_ignored(workspace: Path, why: str) -> None:
-    """Raise UsageError if the workspace has ignored files, which `setup` cannot do without in place."""
+    """Raise UsageError if the workspace has ignored files, which `setup` cannot do
+    without in place.
+    """
     names = listed_files(
         workspace,
         os.environ,
@@ -86,9 +95,11 @@ def _refuse_ignored(workspace: Path, why: str) -> None:
         if not caches.match(name) and not caches.match(f"{name}x")
     ):
         raise UsageError(
-            f"setup installs without the files that git ignores, which needs an overlay ({why}), or a fresh clone: "
+            "setup installs without the files that git ignores, which needs an "
+            f"overlay ({why}), or a fresh clone: "
             f"{some(found, 3)} must not exist",
-            "remove setup, and the validators use the packages of the workspace; or run in a new clone of it",
+            "remove setup, and the validators use the packages of the workspace; or "
+            "run in a new clone of it",
         )
 
 
@@ -122,7 +133,7 @@ def _kind_here(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
 
 
 def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
-    """Return why no overlay works, or an empty text and the folder for its upper layer."""
+    """Return why no overlay works; else an empty text and the folder for writes."""
     if sys.platform != "linux":
         return "overlays need Linux", None
     why = "no folder for its upper layer"
@@ -135,9 +146,8 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
             )
             if not why:
                 return "", scratch
-    except (
-        OSError
-    ) as error:  # GOAL_HOME cannot be used; making the run's folder reports it
+    # GOAL_HOME cannot be used; making the run's folder reports it.
+    except OSError as error:
         return f"{error.filename or home}: {error.strerror}", None
     finally:
         for folder in new:  # a dry run leaves nothing behind
@@ -147,7 +157,9 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
 
 
 def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
-    """Return how the goal is checked, in one line for people: kind, what is protected, and why it is this kind."""
+    """Return how the goal is checked, in one line for people: kind, what is protected,
+    and why it is this kind.
+    """
     config = goal.workspace
     if config.editable:
         rules = f"only {', '.join(config.editable)} may change"
@@ -163,7 +175,9 @@ def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
 
 
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
-    """Undo in-place checks that were cut off in a workspace, by a power cut for one; return a line about each."""
+    """Undo in-place checks that were cut off in a workspace, by a power cut for one;
+    return a line about each.
+    """
     if not (home / "checks").is_dir():
         return ()
     with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
@@ -171,7 +185,9 @@ def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
 
 
 def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
-    """Return the path of the goal file in the workspace, with the reason why it is protected."""
+    """Return the path of the goal file in the workspace, with the reason why it is
+    protected.
+    """
     path = goal_file.resolve() if goal_file is not None else None
     if path is None or not path.is_relative_to(workspace):
         return {}
@@ -185,7 +201,9 @@ def describe_checks(
     environ: Mapping[str, str],
     goal_file: Path | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts: the kind of environment, protected files, and the classes of ignored files."""
+    """Yield labels and texts: the kind of environment, protected files, and the classes
+    of ignored files.
+    """
     yield "checked in", checks_line(goal, choice)
     config = goal.workspace
     started = started_checks(goal.validators, workspace)
@@ -231,7 +249,9 @@ def describe_checks(
 def unmatched_patterns(
     goal: Goal, workspace: Path, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return a sentence for each pattern of `protect` and `editable` that matches no file of the repository."""
+    """Return a sentence for each pattern of `protect` and `editable` that matches no
+    file of the repository.
+    """
     config, found = goal.workspace, []
     if not (config.protect or config.editable):
         return ()
@@ -242,9 +262,8 @@ def unmatched_patterns(
     for key, lines in (("protect", config.protect), ("editable", config.editable)):
         for line in dict.fromkeys(lines):
             pattern = line.removeprefix("!")
-            if "/" in pattern.rstrip(
-                "/"
-            ):  # git takes it from the top of the repository
+            # Git takes it from the top of the repository.
+            if "/" in pattern.rstrip("/"):
                 pattern = f"/{prefix}{pattern.removeprefix('/')}"
             command = (
                 "ls-files",
@@ -266,7 +285,10 @@ def unmatched_patterns(
 def listed_files(
     workspace: Path, environ: Mapping[str, str], *arguments: str
 ) -> list[str]:
-    """Return the names that `git ls-files` prints. Without a repository, these are all files, and no ignored ones."""
+    """Return the names that `git ls-files` prints.
+
+    Without a repository, these are all files, and no ignored ones.
+    """
     code, output, _ = ask_git(
         workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0
     )
@@ -291,7 +313,9 @@ def listed_files(
 
 
 def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
-    """Raise ValidatorMissing for a line that the shell cannot parse, or whose first program is not on PATH."""
+    """Raise ValidatorMissing for a line that the shell cannot parse, or whose first
+    program is not on PATH.
+    """
     workspace = workspace_of(goal)
     named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]
     if goal.scoring is not None:
@@ -299,7 +323,10 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
     for name, spec in named:
         if spec.run and (why := syntax_error(spec.run)):
             first, *more = spec.run.strip().splitlines()
-            hint = f"correct this line of the goal file: run = {json.dumps(first + (' ...' if more else ''))}"
+            hint = (
+                "correct this line of the goal file: run = "
+                f"{json.dumps(first + (' ...' if more else ''))}"
+            )
             raise ValidatorMissing(
                 f"{name} is not a valid command line for {SHELL}: {why}", hint
             )
@@ -319,7 +346,9 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return warnings for people before round 1: about the objective, weak validators, and patterns without a file."""
+    """Return warnings for people before round 1: about the objective, weak validators,
+    and patterns without a file.
+    """
     workspace = workspace_of(goal)
     shown = [spec for spec in goal.validators if not spec.hidden]
     weak = (text for spec in shown for text in weaknesses_of(spec))

@@ -1,4 +1,6 @@
-"""The content of a run's folder: state, events, chat, outcome, and the goal with its secrets."""
+"""The content of a run's folder: state, events, chat, outcome, and the goal with its
+secrets.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,10 @@ Reference = GoalOutcome | Path | str  # a run: its outcome, its folder, or its i
 
 
 def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
-    """Return the folder of a run under `home` (default: GOAL_HOME). Raise UsageError if there is none."""
+    """Return the folder of a run under `home` (default: GOAL_HOME).
+
+    Raise UsageError if there is none.
+    """
     name = run.run_path or run.run_id if isinstance(run, GoalOutcome) else run
     if not isinstance(name, str | Path) or not str(name).strip():
         raise UsageError(
@@ -54,12 +59,18 @@ def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
 
 
 def read_state(run: Reference, *, home: Path | str | None = None) -> RunState:
-    """Return the state of a run, folded from its log. Raise UsageError, and RecordError for damage."""
+    """Return the state of a run, folded from its log.
+
+    Raise UsageError, and RecordError for damage.
+    """
     return load_run(run_folder(run, home)).state
 
 
 def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[Event]:
-    """Yield the events of a run, oldest first. Raise UsageError, and RecordError for damage."""
+    """Yield the events of a run, oldest first.
+
+    Raise UsageError, and RecordError for damage.
+    """
     for record in read_records(run_folder(run, home).events):
         yield record.event
 
@@ -67,7 +78,10 @@ def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[E
 def read_attempts(
     run: Reference, *, home: Path | str | None = None
 ) -> Iterator[GoalAttempt]:
-    """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100. Raise as `read_events` does."""
+    """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100.
+
+    Raise as `read_events` does.
+    """
     state, found = None, dict[int, GoalAttempt]()
     for record in read_records(run_folder(run, home).events):
         state = apply(state, record)
@@ -78,7 +92,10 @@ def read_attempts(
 def read_chat(
     run: Reference, *, home: Path | str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the chat of a run in OpenAI's shape, its system prompt first. Raise as `read_events` does."""
+    """Return the chat of a run in OpenAI's shape, its system prompt first.
+
+    Raise as `read_events` does.
+    """
     return [dict(message) for message in _chat(run_folder(run, home))]
 
 
@@ -90,7 +107,10 @@ def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ..
 
 
 def sent_prompts(folder: RunFolder) -> list[str]:
-    """Return the prompts of the runner in a run, oldest first. Raise RecordError for damage."""
+    """Return the prompts of the runner in a run, oldest first.
+
+    Raise RecordError for damage.
+    """
     sent = (record.event for record in read_records(folder.events))
     texts = [
         event.text
@@ -109,7 +129,10 @@ class LoadedRun:
     log: Path
     state: RunState
     beginning: RunStarted | None
-    """None: the process was killed before the run began. Such a run can be read, but not continued."""
+    """None: the process was killed before the run began.
+
+    Such a run can be read, but not continued.
+    """
     evidence: EvidenceIndex
     end: LogEnd
 
@@ -131,18 +154,22 @@ class LoadedRun:
 
 
 def load_run(folder: RunFolder) -> LoadedRun:
-    """Fold a run's log, once. Raise RecordError for a log that is damaged or has no event."""
+    """Fold a run's log, once.
+
+    Raise RecordError for a log that is damaged or has no event.
+    """
     state: RunState | None = None
     beginning: RunStarted | None = None
     evidence, end = EvidenceIndex(), LogEnd()
-    if (
-        not folder.events.exists()
-    ):  # killed between the folder and its log; or the log was deleted
+    # Killed between the folder and its log; or the log was deleted.
+    if not folder.events.exists():
         raise RecordError(
-            f"{folder.events} does not exist: the run never began, or its log was deleted",
+            f"{folder.events} does not exist: the run never began, or its log was "
+            "deleted",
             NEW_RUN,
         )
-    for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007  the last one is kept
+    # The last value of `end` is kept.
+    for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007
         state = apply(state, record)
         evidence.add(record)
         if isinstance(record.event, RunStarted):
@@ -155,7 +182,9 @@ def load_run(folder: RunFolder) -> LoadedRun:
 def sub_goals(
     run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the depth, from 1, and the summary of each sub-goal of a run, in the given order, parents first."""
+    """Yield the depth, from 1, and the summary of each sub-goal of a run, in the given
+    order, parents first.
+    """
     for summary in summaries:
         if summary.get("parent") == run_id != summary["run_id"]:
             yield depth, summary
@@ -184,7 +213,10 @@ def refuse_final(state: RunState) -> None:
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of each file in the start folder of a run. Packs are left out: their records have hashes."""
+    """Return the SHA-256 of each file in the start folder of a run.
+
+    Packs are left out: their records have hashes.
+    """
     found = sorted(
         path
         for path in folder.start.rglob("*")
@@ -204,11 +236,15 @@ def file_hash(path: Path) -> str:
 def chat_to_continue(
     folder: RunFolder, goal: Goal, *, has_own_agent: bool
 ) -> tuple[Message, ...]:
-    """Return the conversation of a run without its system prompt. Raise UsageError if the goal cannot continue it."""
+    """Return the conversation of a run without its system prompt.
+
+    Raise UsageError if the goal cannot continue it.
+    """
     run = folder.run_id
     if not goal.preserve_context:
         raise UsageError(
-            "with preserve_context = false each round starts a new conversation, so none can be continued",
+            "with preserve_context = false each round starts a new conversation, so "
+            "none can be continued",
             "omit --continue-from, or set preserve_context = true",
         )
     if has_own_agent:
@@ -235,9 +271,8 @@ def finalize(
     """Write the outcome of a run whose process was killed before it wrote it."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return
-    with contextlib.suppress(
-        OSError, ValueError
-    ):  # resuming a run renames outcome.json
+    # Resuming a run renames outcome.json.
+    with contextlib.suppress(OSError, ValueError):
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return
     folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
@@ -248,7 +283,10 @@ def finalize(
 
 
 def frozen_table(folder: RunFolder) -> dict[str, Any]:
-    """Return the goal that was kept with a run as a table, without its secrets. Raise RecordError."""
+    """Return the goal that was kept with a run as a table, without its secrets.
+
+    Raise RecordError.
+    """
     try:
         return tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -264,9 +302,11 @@ def frozen_goal(
     *,
     runnable: bool = True,
 ) -> Goal:
-    """Return the goal that was kept with the run, with literal secrets from the goal file.
+    """Return the goal that was kept with the run, with literal secrets from the goal
+    file.
 
-    Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent or no check.
+    Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent
+    or no check.
     """
     table = with_secrets(frozen_table(folder), goal_file, environ)
     without_defaults = {
@@ -291,25 +331,37 @@ _OPTIONS = (
     ("judge", "model"),
     ("workspace", "path"),
 )
-# A renewed secret must be a plain word: the command may use its variable without quotes.
+# A renewed secret must be a plain word: the command may use its variable without
+# quotes.
 _UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
 
 
 def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
-    """Return a warning if the goal holds literal secrets, which the text kept with the run does not."""
+    """Return a warning if the goal holds literal secrets, which the text kept with the
+    run does not.
+    """
     if not (names := [name for name, _, _ in _redacted(tomllib.loads(frozen))]):
         return ()
     resume = f"goal resume reads it from {goal_file or 'the file of the agent'} again"
-    advice = "export it as a variable, which the agent and the checks get, and write $NAME instead"
+    advice = (
+        "export it as a variable, which the agent and the checks get, and write $NAME "
+        "instead"
+    )
     return (
-        f"{', '.join(names)}: a secret is not stored with the run, and {resume}; {advice}",
+        (
+            f"{', '.join(names)}: a secret is not stored with the run, and {resume}; "
+            f"{advice}"
+        ),
     )
 
 
 def with_secrets(
     table: dict[str, Any], goal_file: Path | None, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the table of a goal that was kept, with secrets of the goal file. Raise UsageError if one changed."""
+    """Return the table of a goal that was kept, with secrets of the goal file.
+
+    Raise UsageError if one changed.
+    """
     if not (redacted := _redacted(table)):
         return table
     options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
@@ -329,7 +381,8 @@ def with_secrets(
         redact = goal_redactor(goal, environ).text
     except GoalError as error:
         raise UsageError(
-            f"a secret that was not stored with the run cannot be read again: {error.message}",
+            "a secret that was not stored with the run cannot be read again: "
+            f"{error.message}",
             f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
         ) from error
     found = {
@@ -344,14 +397,19 @@ def with_secrets(
             or redact(value) != holder[key]
             or (is_variable and _UNQUOTED.match(value))
         ):
-            where = f"{name} in {goal_file or 'the file of the agent'} was changed after the run began"
+            where = (
+                f"{name} in {goal_file or 'the file of the agent'} was changed after "
+                "the run began"
+            )
             raise UsageError(where, f"put it back, or {NEW_RUN}")
         holder[key] = value
     return table
 
 
 def _texts(holder: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each text in a table: its name, such as `validators[0].env.TOKEN`, and the table or list and the key in it."""
+    """Yield each text in a table: its name, such as `validators[0].env.TOKEN`, and the
+    table or list and the key in it.
+    """
     for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
         name = (
             f"{above}[{key}]"
@@ -365,6 +423,9 @@ def _texts(holder: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
 
 
 def _redacted(table: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the texts in which a secret was replaced. Those of [redact] are stored unchanged."""
+    """Return the texts in which a secret was replaced.
+
+    Those of [redact] are stored unchanged.
+    """
     found = (text for text in _texts(table) if not text[0].startswith("redact."))
     return [text for text in found if is_redacted(text[1][text[2]])]

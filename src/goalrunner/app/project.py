@@ -1,4 +1,6 @@
-"""Detecting a project's test command and layout, and the agents and keys of the machine, to propose a goal."""
+"""Detecting a project's test command and layout, and the agents and keys of the
+machine, to propose a goal.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ from goalrunner.goalfile.agents import all_presets
 from goalrunner.system.launcher import program_outside
 from goalrunner.validators.recipes import make_targets, package_scripts
 
-_MOST_FOLDERS = 6  # entries of `editable`; with more source folders, the default protection of tests is enough
+# Entries of `editable`; with more source folders, the default protection of tests is
+# enough.
+_MOST_FOLDERS = 6
 _WORKSPACE_OF_PNPM = "pnpm-workspace.yaml"  # there before the first `pnpm install`
 _SOURCES = {
     "py",
@@ -78,9 +82,8 @@ _FORMATS = {
     "Cargo.toml": tomllib.loads,
 }
 
-Read = Callable[
-    [str], str
-]  # returns the text of a file of the project; empty if there is none
+# Returns the text of a file of the project; empty if there is none.
+Read = Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Project:
-    """A project that was detected in a folder. `commands` are test commands, the best one first."""
+    """A project that was detected in a folder.
+
+    `commands` are test commands, the best one first.
+    """
 
     commands: tuple[Found, ...] = ()
     editable: tuple[str, ...] = ()
     is_empty: bool = False
-    problems: tuple[
-        str, ...
-    ] = ()  # files that cannot be read and may name a command, and why
+    # Files that cannot be read and may name a command, and why.
+    problems: tuple[str, ...] = ()
 
 
 def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
@@ -119,7 +124,8 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
         )
         if "/" not in program:
             return active is not None
-        # The program of an activated environment needs no path, which may be another one for other people.
+        # The program of an activated environment needs no path, which may be another
+        # one for other people.
         return path.is_file() and not (
             active is not None and active.parent.resolve() == path.parent.resolve()
         )
@@ -132,7 +138,7 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
 
 
 def _files_above(folder: Path) -> frozenset[str]:
-    """Return which files of a workspace with members lie above, within the repository."""
+    """Return the lock files that lie above a folder, within its repository."""
     parents = list(folder.resolve().parents)
     roots = [
         number
@@ -163,8 +169,8 @@ def detect(
 ) -> Project:
     """Return the project with files at these paths.
 
-    `has` returns whether a program is installed, and of a path, whether it is needed to start the program. `above` are the
-    lock files above the folder.
+    `has` returns whether a program is installed, and of a path, whether it is needed to
+    start the program. `above` are the lock files above the folder.
     """
     names = frozenset(paths)
     tests = frozenset(
@@ -203,7 +209,9 @@ def _python(
 
 
 def _pytest(names: Iterable[str], read: Read) -> Found | None:
-    """Return the command of pytest, with the first file that is a sign of it; None if there is none."""
+    """Return the command of pytest, with the first file that is a sign of it; None if
+    there is none.
+    """
     for name_pattern, text_pattern in _PYTEST:
         for name in sorted(names):
             if re.fullmatch(name_pattern, name) and re.search(
@@ -230,7 +238,9 @@ def _unittest(names: frozenset[str], tests: Iterable[str]) -> Found | None:
 def _start(
     command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]
 ) -> str:
-    """Return what a command begins with to run in the project's own environment; empty if there is none."""
+    """Return what a command begins with to run in the project's own environment; empty
+    if there is none.
+    """
     program = command.partition(" ")[0]
     for runner in ("uv", "poetry"):
         is_used = PROJECT_RUNNERS[runner] in names or (
@@ -271,7 +281,9 @@ def _others(
 
 
 def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
-    """Return the source folders as patterns for `editable`; empty if tests and sources are not in separate folders."""
+    """Return the source folders as patterns for `editable`; empty if tests and sources
+    are not in separate folders.
+    """
     sources = {path for path in names - tests if _is_source(path)}
     tops = {path.partition("/")[0] for path in sources}
     mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
@@ -294,7 +306,9 @@ def _is_source(path: str) -> bool:
 
 @dataclass(frozen=True)
 class InstalledAgent:
-    """An agent that can be used here. `note` says what it still needs; `model` is that of the built-in agent.
+    """An agent that can be used here.
+
+    `note` says what it still needs; `model` is that of the built-in agent.
 
     `fallbacks` are the agents that take over from it.
     """
@@ -323,7 +337,9 @@ PROVIDERS = (
 
 
 def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
-    """Return the external agents whose program is installed, those with a key or a login first."""
+    """Return the external agents whose program is installed, those with a key or a
+    login first.
+    """
     found = []
     for name, preset in all_presets({}, environ).items():
         if any(way.is_installed for way in ways_of(preset, environ)):
@@ -342,8 +358,11 @@ def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
 
 
 def judge_for(environ: Mapping[str, str], agent: InstalledAgent | None = None) -> str:
-    """Return the judge of a new goal: a model of a provider whose key is set, else the model of the built-in agent, else
-    the program of a signed-in agent; empty if there is none. Another program than that of the agent comes first.
+    """Return the judge of a new goal: a model of a provider whose key is set, else the
+    model of the built-in agent, else the program of a signed-in agent; empty if
+    there is none.
+
+    Another program than that of the agent comes first.
     """
     chosen = environ.get("GOAL_JUDGE", "").strip()
     chosen = chosen or next(

@@ -35,7 +35,11 @@ class Proposal:
         return Goal(objective=GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def unimported_module(self, baseline: BaselineResult) -> str:
-        """Return the module of this folder that `pytest` cannot import; empty if there is none. `python -m pytest` can."""
+        """Return the module of this folder that `pytest` cannot import; empty if there
+        is none.
+
+        `python -m pytest` can.
+        """
         if self.as_module == self.command or baseline.event is None:
             return ""
         feedback = "\n".join(
@@ -53,7 +57,9 @@ class Proposal:
 
     @property
     def as_module(self) -> str:
-        """The command with `python -m pytest` of the same environment in place of `pytest`."""
+        """The command with `python -m pytest` of the same environment in place of
+        `pytest`.
+        """
         in_environment = re.sub(
             r"\A((?:uv|poetry) run |\S+/bin/)pytest\b",
             r"\1python -m pytest",
@@ -64,7 +70,10 @@ class Proposal:
     def text(
         self, objective: str, *, schema: str = "", failing: Sequence[str] = ()
     ) -> str:
-        """Return the goal file. `failing` are tests that fail before any work is done."""
+        """Return the goal file.
+
+        `failing` are tests that fail before any work is done.
+        """
         agent, editable = self.agent, self.project.editable
         rows = [
             *([(f"#:schema ./{schema}", "")] if schema else []),
@@ -141,7 +150,10 @@ class Proposal:
         )
         return [
             (
-                "\n# To fix only some of the failing tests, write this in place of validator:",
+                (
+                    "\n# To fix only some of the failing tests, write this in place of "
+                    "validator:"
+                ),
                 "",
             ),
             ("# [[validators]]", ""),
@@ -158,5 +170,7 @@ class Proposal:
 
 
 def _toml(value: str | tuple[str, ...]) -> str:
-    """Return a value as TOML on one line; TOML shares its strings with JSON, except for DEL."""
+    """Return a value as TOML on one line; TOML shares its strings with JSON, except for
+    DEL.
+    """
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

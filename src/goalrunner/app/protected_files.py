@@ -1,4 +1,6 @@
-"""What people and agents read about protected files: a short list, and warnings where a goal points at one."""
+"""What people and agents read about protected files: a short list, and warnings where a
+goal points at one.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ _TEST_NAMES = (
 def protected_groups(
     protected: Collection[str], paths: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return protected paths in short, most files first: `tests/ (12 files)`, `src/**/*_test.go (4 files)`, `pytest.ini`.
+    """Return protected paths in short, most files first: `tests/ (12 files)`,
+    `src/**/*_test.go (4 files)`, `pytest.ini`.
 
-    `paths` are all files: a folder is named alone only if everything in it is protected.
+    `paths` are all files: a folder is named alone only if everything in it is
+    protected.
     """
     all_in = Counter(path.partition("/")[0] for path in paths if "/" in path)
     held_in = Counter(path.partition("/")[0] for path in protected if "/" in path)
@@ -56,9 +60,11 @@ def _group(path: str, whole: Collection[str]) -> str:
 
 
 def blamed_files(output: str, protected: Iterable[str]) -> Iterator[str]:
-    """Yield the protected files in which an output reports an error, such as `Makefile:3: *** missing separator`.
+    """Yield the protected files in which an output reports an error, such as
+    `Makefile:3: *** missing separator`.
 
-    A frame of a traceback, a failed assertion and the failure of a make target are no errors of the file.
+    A frame of a traceback, a failed assertion and the failure of a make target are no
+    errors of the file.
     """
     for path in protected:
         name = re.escape(path)
@@ -68,7 +74,9 @@ def blamed_files(output: str, protected: Iterable[str]) -> Iterator[str]:
 
 
 def named_files(texts: Iterable[str], protected: Iterable[str]) -> Iterator[str]:
-    """Yield the protected files that objective or criteria name by their path, or by a name that is not a common word."""
+    """Yield the protected files that objective or criteria name by their path, or by a
+    name that is not a common word.
+    """
     said = "\n".join(texts)
     for path in protected:
         names = {path, posixpath.basename(path)}

@@ -1,4 +1,6 @@
-"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`, `goal agents AGENT` and `goal run`."""
+"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`,
+`goal agents AGENT` and `goal run`.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ WARNING = "warning"  # the name of findings that keep nothing from working
 
 
 def readiness(config: RunConfig) -> tuple[Finding, ...]:
-    """Return what is there, what is missing, and warnings, in a fixed order. Nothing is written, and no model is called.
+    """Return what is there, what is missing, and warnings, in a fixed order.
+
+    Nothing is written, and no model is called.
 
     A finding with an `error` keeps a run from starting.
     """
@@ -76,7 +80,8 @@ def readiness(config: RunConfig) -> tuple[Finding, ...]:
 
 
 def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
-    """Raise the error of the first finding for which no run is made: all but failures of agent, model or validator.
+    """Raise the error of the first finding for which no run is made: all but failures
+    of agent, model or validator.
 
     Those end a run as failed, unless the built-in agent lacks its model.
     """
@@ -93,9 +98,12 @@ async def ask_before(
     findings: Iterable[Finding],
     count: Callable[[Account, Usage], None],
 ) -> tuple[str, ...]:
-    """Raise the error of the first finding that has one. Then ask the models that the agent's own calls do not prove.
+    """Raise the error of the first finding that has one.
 
-    Each is asked for one token; `count` gets what that used. Return warnings. Raise ModelError.
+    Then ask the models that the agent's own calls do not prove.
+
+    Each is asked for one token; `count` gets what that used. Return warnings. Raise
+    ModelError.
     """
     for finding in findings:
         if finding.error is not None:
@@ -117,7 +125,9 @@ async def ask_before(
 
 
 def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
-    """Return the other models, unless the agent's first call shows whether their key and name are accepted."""
+    """Return the other models, unless the agent's first call shows whether their key
+    and name are accepted.
+    """
     agent = config.models.get("agent") or config.callers_model
     proven = agent.address if agent is not None else None
     others = {
@@ -127,7 +137,9 @@ def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
 
 
 def run_notes(findings: Iterable[Finding], config: RunConfig) -> tuple[str, ...]:
-    """Return the notes for people with which a run begins: warnings, and each sign-in that was not found."""
+    """Return the notes for people with which a run begins: warnings, and each sign-in
+    that was not found.
+    """
     by_name = {config.finding_name(SIGN_IN, agent): agent for agent in config.agents}
     notes, sign_ins = [], []
     for finding in findings:
@@ -148,7 +160,9 @@ def run_notes(findings: Iterable[Finding], config: RunConfig) -> tuple[str, ...]
 def described(
     config: RunConfig, findings: Iterable[Finding]
 ) -> tuple[tuple[str, str], ...]:
-    """Return lines for people, label and text: how the goal is checked, what is protected and ignored, and warnings."""
+    """Return lines for people, label and text: how the goal is checked, what is
+    protected and ignored, and warnings.
+    """
     lines: list[tuple[str, str]] = []
     if config.check is not None:
         options = config.options
@@ -203,7 +217,8 @@ def _refuse_unfit(config: RunConfig) -> None:
         refuse_nested_home(config.workspace, config.home)
     if hidden and goal.deliverable != "workspace":
         raise UsageError(
-            f'the hidden validator {hidden[0]} would never run: hidden ones need deliverable = "workspace"',
+            f"the hidden validator {hidden[0]} would never run: hidden ones need "
+            'deliverable = "workspace"',
             "remove hidden = true",
         )
     refuse_unseen_work(
@@ -216,7 +231,9 @@ def _refuse_unfit(config: RunConfig) -> None:
 
 
 def _agents(config: RunConfig) -> Iterator[Finding]:
-    """Yield the program of each external agent, and its key or login, as they are in its sandbox."""
+    """Yield the program of each external agent, and its key or login, as they are in
+    its sandbox.
+    """
     for agent in config.usable_agents:
         yield from _agent_findings(config, agent)
 
@@ -291,13 +308,21 @@ def _models(config: RunConfig) -> Iterator[Finding]:
         models.values() if is_usable and goal.budget.cost_usd is not None else ()
     ):
         if not (isinstance(llm, ProgramModel) or llm.has_price()):
-            why = f"model {llm.model} has no known price, so a budget of ${goal.budget.cost_usd:g} cannot be kept"
-            hint = "limit tokens instead ([budget] tokens, --tokens), or use a model with a price"
+            why = (
+                f"model {llm.model} has no known price, so a budget of "
+                f"${goal.budget.cost_usd:g} cannot be kept"
+            )
+            hint = (
+                "limit tokens instead ([budget] tokens, --tokens), or use a model with "
+                "a price"
+            )
             yield Finding.of("price", UsageError(why, hint))
 
 
 def _programs(config: RunConfig) -> Iterator[Finding]:
-    """Yield whether programs that are judge or critic are signed in, and a budget whose usage they do not report."""
+    """Yield whether programs that are judge or critic are signed in, and a budget whose
+    usage they do not report.
+    """
     for account, program in programs_in(config.models).items():
         signed_in = sign_in_finding(
             program.choice.name, program.preset, config.options.environ
@@ -308,8 +333,14 @@ def _programs(config: RunConfig) -> Iterator[Finding]:
                 budget not in program.preset.judge.reports
                 and budget not in config.goal.budget.allow_unenforced
             ):
-                why = f"the {account} {program.model} does not report its {budget}, so a budget of {budget} cannot be kept"
-                hint = f'remove it, or write [budget] allow_unenforced = ["{budget}"] to count only what is known'
+                why = (
+                    f"the {account} {program.model} does not report its {budget}, so a "
+                    f"budget of {budget} cannot be kept"
+                )
+                hint = (
+                    f'remove it, or write [budget] allow_unenforced = ["{budget}"] to '
+                    "count only what is known"
+                )
                 yield Finding.of("budget", UsageError(why, hint))
 
 
@@ -358,17 +389,18 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
 
 def _refuse_unwritable(config: RunConfig) -> None:
     """Raise UsageError if the agent could not write files into the workspace."""
-    is_own_agent = (
-        config.options.conversation is None
-    )  # that of a calling program may work as another user
+    # That of a calling program may work as another user.
+    is_own_agent = config.options.conversation is None
     if (
         is_own_agent
         and config.goal.deliverable == "workspace"
         and not os.access(config.workspace, os.W_OK | os.X_OK)
     ):
         raise UsageError(
-            f"the workspace {config.workspace} is read-only, so the agent could not change it",
-            "change its permissions or its mount, or name another folder: [workspace] path",
+            f"the workspace {config.workspace} is read-only, so the agent could not "
+            "change it",
+            "change its permissions or its mount, or name another folder: [workspace] "
+            "path",
         )
 
 
@@ -398,7 +430,9 @@ def _warnings(config: RunConfig) -> Iterator[Finding]:
 
 
 def _label_notes(config: RunConfig) -> Iterator[str]:
-    """Yield what the labels mean that are known before round 1, without those that the caller gave."""
+    """Yield what the labels mean that are known before round 1, without those that the
+    caller gave.
+    """
     for text in config.labels:
         label = label_in(text)
         if label is not None and text not in config.options.labels:

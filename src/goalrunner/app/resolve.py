@@ -40,28 +40,30 @@ from goalrunner.validators.check_files import NAMED, check_files
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A goal, options and environment, resolved once; everything that makes a run receives it."""
+    """A goal, options and environment, resolved once; everything that makes a run
+    receives it.
+    """
 
     goal: Goal
     options: RunOptions
-    agents: tuple[
-        ResolvedAgent, ...
-    ]  # the external agents, unless the calling program passed a conversation
+    # The external agents, unless the calling program passed a conversation.
+    agents: tuple[ResolvedAgent, ...]
     models: dict[Account, LLM]
     withheld: tuple[str, ...]  # environment variables that no child process gets
     redactor: Redactor
     sandbox: Sandbox
-    check: (
-        EnvironmentChoice | None
-    )  # the check environment; None if the goal needs none
-    problems: Mapping[
-        str, GoalError
-    ]  # by part: what keeps models, checks or sandbox from being made
-    at_work: int = 0  # the place of the agent at work among `agents`; those before it have given up
+    # The check environment; None if the goal needs none.
+    check: EnvironmentChoice | None
+    # By part: what keeps models, checks or sandbox from being made.
+    problems: Mapping[str, GoalError]
+    # The place of the agent at work among `agents`; those before it have given up.
+    at_work: int = 0
 
     @property
     def agent(self) -> ResolvedAgent | None:
-        """The external agent at work; None if the agent is built in or a conversation that was passed."""
+        """The external agent at work; None if the agent is built in or a conversation
+        that was passed.
+        """
         return self.agents[self.at_work] if self.agents else None
 
     @property
@@ -70,12 +72,16 @@ class RunConfig:
         return self.agents[self.at_work :]
 
     def finding_name(self, part: str, agent: ResolvedAgent) -> str:
-        """Return the name of a finding about a part of an agent, with the name of the agent if there are several."""
+        """Return the name of a finding about a part of an agent, with the name of the
+        agent if there are several.
+        """
         return f"{agent.name} {part}" if len(self.agents) > 1 else part
 
     @property
     def agent_command(self) -> str:
-        """The external agent and its command, or the names of several, for people; empty if it is none."""
+        """The external agent and its command, or the names of several, for people;
+        empty if it is none.
+        """
         if len(self.agents) > 1:
             return in_turn(agent.name for agent in self.agents)
         return self.agent.words if self.agent else ""
@@ -91,7 +97,9 @@ class RunConfig:
 
     @property
     def sandbox_name(self) -> str:
-        """The sandbox of the agent; "none" if the calling program made the agent, whose commands are in no sandbox."""
+        """The sandbox of the agent; "none" if the calling program made the agent, whose
+        commands are in no sandbox.
+        """
         return NONE if self.options.conversation is not None else self.sandbox.name
 
     @property
@@ -101,7 +109,9 @@ class RunConfig:
 
     @property
     def model_names(self) -> dict[str, str]:
-        """The names of the models by account; the agent's own name if its model is unknown."""
+        """The names of the models by account; the agent's own name if its model is
+        unknown.
+        """
         own = self.options.conversation
         llm = getattr(own, "llm", None)
         name = (
@@ -122,7 +132,9 @@ class RunConfig:
 
     @property
     def self_judging(self) -> tuple[str, ...]:
-        """The agents that are the judge as well: the same model, or one program with models not known to differ."""
+        """The agents that are the judge as well: the same model, or one program with
+        models not known to differ.
+        """
         judge = programs_in(self.models).get("judge")
         if judge is None or not self.agents:
             return (
@@ -165,7 +177,9 @@ class RunConfig:
 
     @property
     def check_policy(self) -> CheckPolicy:
-        """Who reviews changed checks, if the goal does not say it: an independent judge, unless the risk is high."""
+        """Who reviews changed checks, if the goal does not say it: an independent
+        judge, unless the risk is high.
+        """
         goal = self.goal
         is_independent = goal.has_judge and not self.self_judging
         is_risky = goal.risk_class in ("high", "critical")
@@ -191,7 +205,9 @@ class RunConfig:
 def hidden_readable(
     goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool
 ) -> bool:
-    """Return whether the agent can read the goal file, or a script that a hidden validator names."""
+    """Return whether the agent can read the goal file, or a script that a hidden
+    validator names.
+    """
     hidden = [spec for spec in goal.validators if spec.hidden]
     roles = (role for spec in hidden for role in check_files(spec, workspace).values())
     unseen = (
@@ -203,8 +219,8 @@ def hidden_readable(
 def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     """Resolve everything that a run of the goal depends on; write nothing.
 
-    What cannot work is in `problems`; `readiness` tells all of them. Raise UsageError for an unknown agent and an invalid
-    [redact].
+    What cannot work is in `problems`; `readiness` tells all of them. Raise UsageError
+    for an unknown agent and an invalid [redact].
     """
     environ, own = options.environ, options.conversation
     problems: dict[str, GoalError] = {}
@@ -242,7 +258,9 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
 
 
 def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:
-    """Resolve the goal of a new run, with what it takes over from its parent run; raise as `resolve` does."""
+    """Resolve the goal of a new run, with what it takes over from its parent run; raise
+    as `resolve` does.
+    """
     try:
         return resolve(within_parent(goal, options.home), options)
     except UsageError as error:
@@ -251,34 +269,44 @@ def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:
 
 
 def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
-    """Raise UsageError if only observations of the runner count, and it cannot observe the agent's work."""
+    """Raise UsageError if only observations of the runner count, and it cannot observe
+    the agent's work.
+    """
     if unseen and goal.judge.require == "runner" and goal.deliverable == "workspace":
         raise UsageError(
-            f'[judge] require = "runner" needs a validator: the runner cannot observe what {agent} does',
+            '[judge] require = "runner" needs a validator: the runner cannot observe '
+            f"what {agent} does",
             'add a validator whose output shows it, or set [judge] require = "any"',
         )
 
 
 def refuse_nested_home(workspace: Path, home: Path) -> None:
-    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in its folder of temporary files."""
+    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in its
+    folder of temporary files.
+    """
     temporary = Path(os.path.realpath(home / TEMPORARY))
     if temporary.is_relative_to(workspace):
         what = f"{home}, where goal keeps its runs, lies in the workspace {workspace}"
     elif workspace.is_relative_to(temporary):
-        what = f"the workspace {workspace} lies in {temporary}, where goal keeps temporary files"
+        what = (
+            f"the workspace {workspace} lies in {temporary}, where goal keeps "
+            "temporary files"
+        )
     else:
         return
     raise UsageError(
         what,
-        "export GOAL_HOME=... with a folder outside of it, or name another workspace: --workspace DIR",
+        "export GOAL_HOME=... with a folder outside of it, or name another workspace: "
+        "--workspace DIR",
     )
 
 
 def within_parent(goal: Goal, home: Path) -> Goal:
-    """Return a goal with the constraints and approvals of its parent run, and with its protection in the same workspace.
+    """Return a goal with the constraints and approvals of its parent run, and with its
+    protection in the same workspace.
 
-    Raise UsageError if there is no such run, or if `editable` names what the parent does not let its agent change.
-    (Source: sub-goals of the Goals-and-State document.)
+    Raise UsageError if there is no such run, or if `editable` names what the parent
+    does not let its agent change. (Source: sub-goals of the Goals-and-State document.)
     """
     if not goal.parent:
         return goal
@@ -307,7 +335,10 @@ def within_parent(goal: Goal, home: Path) -> Goal:
 def _stricter(
     mine: CheckPolicy | None, theirs: CheckPolicy | None
 ) -> CheckPolicy | None:
-    """Return the stricter of two policies. A judge of the parent run is no judge of the sub-goal."""
+    """Return the stricter of two policies.
+
+    A judge of the parent run is no judge of the sub-goal.
+    """
     by_strictness = (None, "judge", "person", "refuse")
     return max(mine, None if theirs == "judge" else theirs, key=by_strictness.index)
 
@@ -328,8 +359,10 @@ def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
         else f"editable = {list(plan.editable)}"
     )
     raise UsageError(
-        f"[workspace] protect or editable does not fit {theirs} of the parent run {parent.goal.run_id}",
-        "remove it, because the sub-goal has that of the parent; or name some of the parent's patterns in editable",
+        f"[workspace] protect or editable does not fit {theirs} of the parent run "
+        f"{parent.goal.run_id}",
+        "remove it, because the sub-goal has that of the parent; or name some of the "
+        "parent's patterns in editable",
     )
 
 

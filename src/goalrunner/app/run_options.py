@@ -1,4 +1,6 @@
-"""The options of a run besides its goal: from the command line, or from the keywords of a library call."""
+"""The options of a run besides its goal: from the command line, or from the keywords of
+a library call.
+"""
 
 from __future__ import annotations
 
@@ -37,21 +39,26 @@ class CopyOptions:
     folder: RunFolder
     """The folder of the run, which was made with the copy."""
     store: Path
-    """The snapshot store: the index and the lock of the copy, and the objects of the workspace's store."""
+    """The snapshot store: the index and the lock of the copy, and the objects of the
+    workspace's store.
+    """
     hide_new_files: Callable[[], None]
-    """Hides the files that a person made meanwhile outside of the copy; called before each snapshot."""
+    """Hides the files that a person made meanwhile outside of the copy; called before
+    each snapshot.
+    """
     notes: tuple[str, ...] = ()
     """Lines for people at the start of the run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The settings of a run besides its goal, from the command line or a calling program."""
+    """The settings of a run besides its goal, from the command line or a calling
+    program.
+    """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    home: Path = field(
-        default_factory=lambda: goal_home(os.environ)
-    )  # where the run's folder is made
+    # Where the run's folder is made.
+    home: Path = field(default_factory=lambda: goal_home(os.environ))
     observers: Sequence[Observer] = ()
     approver: Approver | None = None  # asked where something waits for a person
     goal_file: Path | None = (
@@ -65,9 +72,8 @@ class RunOptions:
         None  # None: made from the goal, as judge and critic
     )
     critic: LLM | Critic | None = None
-    validators: tuple[
-        Validator, ...
-    ] = ()  # run in this process, besides those of the goal
+    # Run in this process, besides those of the goal.
+    validators: tuple[Validator, ...] = ()
     resume_prompt: ResumePrompt | None = None
     prompt: str | None = (
         None  # the first user message, if it differs from the objective
@@ -90,7 +96,9 @@ class RunOptions:
 
     @property
     def live(self) -> bool:
-        """Whether the agent keeps working while its work is checked, so that no check may run in place."""
+        """Whether the agent keeps working while its work is checked, so that no check
+        may run in place.
+        """
         return getattr(self.conversation, "live", False)
 
     @property
@@ -99,7 +107,9 @@ class RunOptions:
         return getattr(self.conversation, "llm", None), self.critic
 
     def handed(self, goal: Goal) -> tuple[str, ...]:
-        """Return the parts that the calling program passed, by name; only that program can make them again."""
+        """Return the parts that the calling program passed, by name; only that program
+        can make them again.
+        """
         given = {
             "conversation": self.conversation,
             "judge": goal.judge.instance,
@@ -125,20 +135,29 @@ JudgeChoice = (
     | Callable[[Sequence[Message]], str | Awaitable[str]]
     | None
 )
-"""A model instance, its configuration, its name, a function or object that answers messages, or no judge."""
+"""A model instance, its configuration, its name, a function or object that answers
+messages, or no judge.
+"""
 
 CriticChoice = Critic | LLM | CriticConfig | str | None
-"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or None: that of the Goal."""
+"""A callable `(response, agent)`, a model instance, a configuration, a model's name, or
+None: that of the Goal.
+"""
 
 
 Check = str | ValidatorSpec | Validator | Callable[..., Any]
-"""A shell command, a specification, a Validator, or a callable `(response, agent)` that says whether it passed."""
+"""A shell command, a specification, a Validator, or a callable `(response, agent)` that
+says whether it passed.
+"""
 
 Checks = Check | Iterable[Check]  # one check, or any number of them
 
 
 class RunKeywords(TypedDict, total=False):
-    """The keywords of `run_goal`, `resume` and `GoalController`. What is left out is as in the Goal, or its default."""
+    """The keywords of `run_goal`, `resume` and `GoalController`.
+
+    What is left out is as in the Goal, or its default.
+    """
 
     judge: JudgeChoice
     validators: Checks
@@ -148,7 +167,8 @@ class RunKeywords(TypedDict, total=False):
     wait: float | str | None  # longest sum of waits for usage limits to reset
     tokens: float | None  # of the budget
     cost_usd: float | None
-    preserve_context: bool  # False: each retry begins with the chat of the start. Fixed when a run is resumed
+    # False: each retry begins with the chat of the start. Fixed when a run is resumed.
+    preserve_context: bool
     workspace: Path | str | None  # fixed when a run is resumed
     resume_prompt: ResumePrompt | None  # the message before a retry
     prompt: str | None  # the first user message, if it differs from the objective
@@ -176,11 +196,13 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "home": (lambda value: isinstance(value, str | Path), "a path"),
 }
-"""By keyword: a check of a value that is not None, and a description of valid values."""
+"""By keyword: a check of a value that is not None, and a description of valid values.
+"""
 
 
 def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, ...]]:
-    """Return the options among the keywords of a call, and the checks that belong to the goal, as all other keywords do.
+    """Return the options among the keywords of a call, and the checks that belong to
+    the goal, as all other keywords do.
 
     Raise TypeError and UsageError.
     """
@@ -227,10 +249,12 @@ def _refuse_invalid_template(text: str) -> None:
 def judge_of(
     goal: Goal, judge: JudgeChoice = None, *, default: bool = False
 ) -> JudgeConfig:
-    """Return the configuration of a judge, with the model itself if one was passed. None is the judge of the goal.
+    """Return the configuration of a judge, with the model itself if one was passed.
 
-    A judge that has settings but no model uses the agent's; with `default`, so does a goal without a judge. Raise
-    UsageError for an invalid judge.
+    None is the judge of the goal.
+
+    A judge that has settings but no model uses the agent's; with `default`, so does a
+    goal without a judge. Raise UsageError for an invalid judge.
     """
     config, model = (
         (judge, None) if isinstance(judge, JudgeConfig) else (goal.judge, judge)
@@ -240,7 +264,10 @@ def judge_of(
         and not (isinstance(model, str) and model.strip())
         and as_model(model) is None
     ):
-        hint = "give an LLM, a model's name, a JudgeConfig, or a function or object with complete(messages) -> str"
+        hint = (
+            "give an LLM, a model's name, a JudgeConfig, or a function or object with "
+            "complete(messages) -> str"
+        )
         raise UsageError(f"{kind_of(judge)} is not a judge", hint)
     if (
         model is None
@@ -256,7 +283,10 @@ def judge_of(
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:
-    """Return a critic that is a model or a callable; None for those of a Goal. Raise UsageError for an invalid one."""
+    """Return a critic that is a model or a callable; None for those of a Goal.
+
+    Raise UsageError for an invalid one.
+    """
     if isinstance(critic, LLM):
         return critic.separate("critic")
     if isinstance(critic, CriticConfig | None) or (
@@ -264,7 +294,10 @@ def own_critic(critic: Any) -> LLM | Critic | None:
     ):
         return None
     if not callable(critic):
-        hint = "give a callable (response, agent), an LLM, a model's name, or a CriticConfig"
+        hint = (
+            "give a callable (response, agent), an LLM, a model's name, or a "
+            "CriticConfig"
+        )
         raise UsageError(f"{critic!r:.60} is not a critic", hint)
     limits = {
         name: getattr(critic, name)
@@ -283,7 +316,9 @@ def own_critic(critic: Any) -> LLM | Critic | None:
 
 
 def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
-    """Return the keywords that replace a table of the goal: a critic that is a model's name or a configuration."""
+    """Return the keywords that replace a table of the goal: a critic that is a model's
+    name or a configuration.
+    """
     critic = keywords.get("critic")
     return {"critic": critic} if isinstance(critic, str | CriticConfig) else {}
 
@@ -291,7 +326,8 @@ def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
 def split_checks(
     given: Checks,
 ) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
-    """Return the checks that run in child processes, shell commands first, and those that run in this process.
+    """Return the checks that run in child processes, shell commands first, and those
+    that run in this process.
 
     Raise UsageError for an invalid check.
     """
@@ -320,7 +356,10 @@ def split_checks(
                 raise UsageError(why, f"write: def {name}(response, agent):")
             own.append(CallableValidator(check))
         else:
-            hint = "give shell commands, ValidatorSpecs, Validators, or callables (response, agent): validators=[...]"
+            hint = (
+                "give shell commands, ValidatorSpecs, Validators, or callables "
+                "(response, agent): validators=[...]"
+            )
             raise UsageError(f"{check!r:.60} is not a validator", hint)
     return (*commands, *specs), tuple(own)
 
@@ -334,7 +373,9 @@ def _is_validator(value: object) -> bool:
 
 
 def only_checks(goal: Goal) -> Goal:
-    """Return the goal with its workspace and validators alone, for checks outside of a run."""
+    """Return the goal with its workspace and validators alone, for checks outside of a
+    run.
+    """
     names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
     defaults = {
         name: Goal.model_fields[name].get_default(call_default_factory=True)
@@ -344,7 +385,7 @@ def only_checks(goal: Goal) -> Goal:
 
 
 class Callback:
-    """An observer that passes the events, or the agent's streamed text, to a function."""
+    """An observer that passes events, or the agent's streamed text, to a function."""
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""The snapshots of finished runs: patches, restoring, and removing runs with the snapshots that no run needs."""
+"""The snapshots of finished runs: patches, restoring, and removing runs with the
+snapshots that no run needs.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,13 @@ from goalrunner.snapshots.store_folder import (
     store_name,
 )
 
+# Stop reasons of a run that waits for a person.
 _WAITING = (
     "approval_required",
     "question_open",
-)  # stop reasons of a run that waits for a person
-# Any text in a log that may be the id of a snapshot: the log may be damaged, and in doubt a snapshot is kept.
+)
+# Any text in a log that may be the id of a snapshot: the log may be damaged, and in
+# doubt a snapshot is kept.
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
@@ -50,14 +54,18 @@ class KeptStore:
         outputs: Sequence[str] = (),
         start: Path | None = None,
     ) -> None:
-        """Open the store, with the ignore rules that the run kept in `start`. Raise WorkspaceError if there are no snapshots."""
+        """Open the store, with the ignore rules that the run kept in `start`.
+
+        Raise WorkspaceError if there are no snapshots.
+        """
         kept = start if start is not None and Start(start).frozen else None
         self.store = SnapshotStore(
             workspace, home, outputs=outputs, start=kept, environ=environ
         )
         if not self.store.folder.is_dir():
             raise WorkspaceError(
-                f"the snapshots of {workspace} are gone: there is no {self.store.folder}",
+                f"the snapshots of {workspace} are gone: there is no "
+                f"{self.store.folder}",
                 "use the GOAL_HOME of the run and the path that the workspace had",
             )
         self.git = Git(self.store.folder, self.store.workspace, environ)
@@ -67,7 +75,8 @@ class KeptStore:
         for snapshot in snapshots:
             if not await keeps(self.git, snapshot):
                 raise WorkspaceError(
-                    f"snapshot {snapshot.id[:12]} is no longer kept in {self.store.folder}"
+                    f"snapshot {snapshot.id[:12]} is no longer kept in "
+                    f"{self.store.folder}"
                 )
 
     async def find(self, beginning: str) -> Snapshot:
@@ -77,7 +86,10 @@ class KeptStore:
     async def plan(
         self, target: Snapshot, paths: Sequence[str] = ()
     ) -> tuple[Change, ...]:
-        """Return what would be changed, in these paths or in all. No run can use the workspace until the store is closed."""
+        """Return what would be changed, in these paths or in all.
+
+        No run can use the workspace until the store is closed.
+        """
         workspace = self.store.workspace
         if not workspace.is_dir():
             raise WorkspaceError(
@@ -102,11 +114,12 @@ class KeptStore:
     async def perform(
         self, target: Snapshot, paths: Sequence[str] = ()
     ) -> tuple[tuple[Change, ...], Snapshot]:
-        """Restore; return what was changed, and a snapshot of the state before, which an error names as well."""
+        """Restore; return what was changed, and a snapshot of the state before, which
+        an error names as well.
+        """
         before = await self.store.snapshot()
-        with contextlib.suppress(
-            OSError
-        ):  # then a later `goal prune` may remove the snapshot
+        # Then a later `goal prune` may remove the snapshot.
+        with contextlib.suppress(OSError):
             put_aside(self.store.folder, before.id)
         try:
             return _files(await self.store.restore(target, paths)), before
@@ -133,10 +146,16 @@ class RunSnapshots:
         )
 
     def end(self, number: int | None) -> tuple[int, Snapshot]:
-        """Return a round, by default the newest, and the snapshot at its end. Raise UsageError if there is none."""
+        """Return a round, by default the newest, and the snapshot at its end.
+
+        Raise UsageError if there is none.
+        """
         ends = self.history.ends
         if not ends:
-            hint = f'the agent has not run, or deliverable = "response"; see goal show {self.run_id}'
+            hint = (
+                'the agent has not run, or deliverable = "response"; see goal show '
+                f"{self.run_id}"
+            )
             raise UsageError(f"run {self.run_id} took no snapshots", hint)
         newest = max(ends)
         number = newest if number is None else number
@@ -151,7 +170,10 @@ class RunSnapshots:
         return number, ends[number]
 
     def both(self, number: int | None) -> tuple[Snapshot, Snapshot]:
-        """Return the snapshots before and after a round; None is the whole run. Raise UsageError if there is no such round."""
+        """Return the snapshots before and after a round; None is the whole run.
+
+        Raise UsageError if there is no such round.
+        """
         starts, ends = self.history.starts, self.history.ends
         if number is None and max(ends, default=0) > 0:
             first = ends.get(0) or starts[min(starts)]
@@ -172,7 +194,10 @@ class RunSnapshots:
 
 @dataclass(frozen=True)
 class RoundPatch:
-    """The changes of a round, or of the whole run if `round` is None. In `text`, bytes that are not UTF-8 are surrogates."""
+    """The changes of a round, or of the whole run if `round` is None.
+
+    In `text`, bytes that are not UTF-8 are surrogates.
+    """
 
     round: int | None
     changes: tuple[Change, ...]
@@ -185,7 +210,10 @@ async def round_patch(
     environ: Mapping[str, str],
     number: int | None = None,
 ) -> RoundPatch:
-    """Return the patch of a round, or of the whole run. Raise UsageError for no such round, WorkspaceError for no store."""
+    """Return the patch of a round, or of the whole run.
+
+    Raise UsageError for no such round, WorkspaceError for no store.
+    """
     start, end = snapshots.both(number)
     kept = KeptStore(Path(snapshots.workspace), home, environ)
     await kept.require(start, end)
@@ -194,13 +222,17 @@ async def round_patch(
 
 
 def _files(changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Return the changes of files: HEAD, refs and index of the user's repositories are never written."""
+    """Return the changes of files: HEAD, refs and index of the user's repositories are
+    never written.
+    """
     return tuple(change for change in changes if change.kind != "repository")
 
 
 @dataclass(frozen=True)
 class OldRun:
-    """A run that is old enough to be removed, its summary, how it ended, and whether it could be resumed."""
+    """A run that is old enough to be removed, its summary, how it ended, and whether it
+    could be resumed.
+    """
 
     folder: RunFolder
     summary: Mapping[str, Any]
@@ -209,7 +241,9 @@ class OldRun:
 
 
 def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
-    """Return the runs that ended longer ago than that, oldest first, without those that run or wait for a person."""
+    """Return the runs that ended longer ago than that, oldest first, without those that
+    run or wait for a person.
+    """
     found = []
     for summary in reversed(run_summaries(home)):
         folder = RunFolder(home / RUNS / str(summary["run_id"]))
@@ -236,13 +270,19 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
             rest = "" if folder.is_empty else "; its log may still be whole"
             why = f"unreadable ({summary.get('message')}){rest}"
         elif resumable:
-            why = f"{'lost: its process is gone' if status == 'running' else why}; could be resumed"
+            why = (
+                f"{'lost: its process is gone' if status == 'running' else why}; could "
+                "be resumed"
+            )
         found.append(OldRun(folder, summary, why, resumable))
     return found
 
 
 def remove_run(home: Path, folder: RunFolder) -> None:
-    """Remove a run's folder, as a whole, and its temporary files. Raise UsageError if it cannot be removed."""
+    """Remove a run's folder, as a whole, and its temporary files.
+
+    Raise UsageError if it cannot be removed.
+    """
     from goalrunner.app.sandbox import clear_own
 
     folder.remove()
@@ -251,14 +291,15 @@ def remove_run(home: Path, folder: RunFolder) -> None:
 
 @dataclass
 class Pruned:
-    """The result of `prune`, besides runs: unfinished removals, and snapshots that no run needs."""
+    """The result of `prune`, besides runs: unfinished removals, and snapshots that no
+    run needs.
+    """
 
     half_removed: int = 0  # folders that an interrupted removal or a killed check left
     stores: list[str] = field(default_factory=list)
     snapshots: int = 0  # that were removed from other stores
-    left: list[str] = field(
-        default_factory=list
-    )  # why other snapshots were not removed
+    # Why other snapshots were not removed.
+    left: list[str] = field(default_factory=list)
 
 
 def prune_runs(
@@ -269,7 +310,9 @@ def prune_runs(
     *,
     dry_run: bool,
 ) -> Pruned:
-    """Remove runs, and the snapshots that no run needs and that are older than `since`, in seconds since 1970."""
+    """Remove runs, and the snapshots that no run needs and that are older than `since`,
+    in seconds since 1970.
+    """
     folders = (home / RUNS, home / "stores", home / CHECKS)
     checks = _ended_checks(home, since)
     if dry_run:
@@ -308,13 +351,16 @@ def prune_runs(
                 done.stores.append(store.name)
         except (WorkspaceError, OSError) as error:
             done.left.append(
-                f"{store}: {error.message if isinstance(error, WorkspaceError) else error}"
+                f"{store}: "
+                f"{error.message if isinstance(error, WorkspaceError) else error}"
             )
     return done
 
 
 def _ended_checks(home: Path, since: float) -> list[RunFolder]:
-    """Return the folders of checks that were killed before `since`, in seconds since 1970."""
+    """Return the folders of checks that were killed before `since`, in seconds since
+    1970.
+    """
     folders = [RunFolder(path) for path in (home / CHECKS).glob("[!.]*")]
     return [
         folder
@@ -324,7 +370,10 @@ def _ended_checks(home: Path, since: float) -> list[RunFolder]:
 
 
 def _workspaces(home: Path) -> dict[str, str]:
-    """Return the workspace of each run by its summary; empty if it is not known. A run without events has no snapshots."""
+    """Return the workspace of each run by its summary; empty if it is not known.
+
+    A run without events has no snapshots.
+    """
     workspaces = {}
     for summary in run_summaries(home):
         run_id, workspace = str(summary["run_id"]), str(summary.get("workspace") or "")
@@ -343,6 +392,9 @@ def _users(home: Path, store: str) -> list[str]:
 
 
 def _named(home: Path, store: str) -> set[str]:
-    """Return every snapshot that a run of the store names. Raise OSError for a log that cannot be read."""
+    """Return every snapshot that a run of the store names.
+
+    Raise OSError for a log that cannot be read.
+    """
     logs = (RunFolder(home / RUNS / run).events for run in _users(home, store))
     return {match.decode() for log in logs for match in _ID.findall(log.read_bytes())}

@@ -41,7 +41,10 @@ def workspace_of(goal: Goal) -> Path:
 
 
 def clear_leftovers(home: Path) -> None:
-    """Remove the temporary files of runs that no process drives, in the background. Never raise."""
+    """Remove the temporary files of runs that no process drives, in the background.
+
+    Never raise.
+    """
     with contextlib.suppress(OSError):
         folders = list((home / TEMPORARY).iterdir())
         ended = [path.name for path in folders if not _is_driven(home, path.name)]
@@ -69,9 +72,11 @@ def clear_own(home: Path, *run_ids: str) -> None:
 
 
 def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
-    """Return the goal file that commands in a sandbox must not read, without links; None if there is no such file.
+    """Return the goal file that commands in a sandbox must not read, without links;
+    None if there is no such file.
 
-    A file whose content is in the repository is no secret, and a validator that names the file must be able to read it.
+    A file whose content is in the repository is no secret, and a validator that names
+    the file must be able to read it.
     """
     if goal_file is None or not any(spec.hidden for spec in goal.validators):
         return None
@@ -91,7 +96,9 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
 def runner_outputs(
     workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)
 ) -> tuple[str, ...]:
-    """Return a .gitignore pattern for each file in the workspace that the runner writes: `record`, stdout, stderr."""
+    """Return a .gitignore pattern for each file in the workspace that the runner
+    writes: `record`, stdout, stderr.
+    """
     written = [Path(os.path.realpath(record))] if record else []
     get_path = getattr(fcntl, "F_GETPATH", None)  # on macOS
     for number in streams:
@@ -131,7 +138,9 @@ NONE = "none"  # the name if there is no sandbox
 
 @dataclass(frozen=True)
 class Sandbox:
-    """The sandbox of a run, chosen once. Without one, `choice.sandbox` is None and commands run as the user.
+    """The sandbox of a run, chosen once.
+
+    Without one, `choice.sandbox` is None and commands run as the user.
 
     Paths are absolute and without links.
     """
@@ -142,9 +151,8 @@ class Sandbox:
     outer_environ: Mapping[str, str]  # the environment of `goal` itself
     choice: Choice
     secret: Path | None = None  # a goal file that commands must not read
-    hides: tuple[
-        Path, ...
-    ] = ()  # GOAL_HOME, the default GOAL_HOME, and the logins of all agents
+    # GOAL_HOME, the default GOAL_HOME, and the logins of all agents.
+    hides: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
@@ -161,17 +169,26 @@ class Sandbox:
         )
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
-        """Return notes for people about the sandbox. `has_own_agent`: the calling program made the conversation."""
+        """Return notes for people about the sandbox.
+
+        `has_own_agent`: the calling program made the conversation.
+        """
         config, choice = self.goal.workspace, self.choice
         if config.sandbox == "none":
             return ()
         if choice.sandbox is None:
             return (
-                f"no sandbox: {choice.why}; commands run as you; to use one, {choice.remedy}",
+                (
+                    f"no sandbox: {choice.why}; commands run as you; to use one, "
+                    f"{choice.remedy}"
+                ),
             )
         if has_own_agent:
             return (
-                f"sandbox: {choice.sandbox.name} confines only the validators: the calling program made the agent",
+                (
+                    f"sandbox: {choice.sandbox.name} confines only the validators: the "
+                    "calling program made the agent"
+                ),
             )
         held = (
             "no network for the validators"
@@ -180,16 +197,22 @@ class Sandbox:
         )
         net = "the network is open" if config.network else held
         notes = [
-            f"sandbox: {choice.sandbox.name}; commands write only the workspace and a private /tmp; {net}"
+            (
+                f"sandbox: {choice.sandbox.name}; commands write only the workspace and a "
+                f"private /tmp; {net}"
+            )
         ]
         if self.goal.agent.external and not config.network:
             notes.append(
-                f"network = false applies only to the validators: {self.goal.agent.use} must reach its model"
+                "network = false applies only to the validators: "
+                f"{self.goal.agent.use} must reach its model"
             )
         return tuple(notes)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
-        """Return a launcher that starts commands of the agent, or of the `checks`, in the sandbox."""
+        """Return a launcher that starts commands of the agent, or of the `checks`, in
+        the sandbox.
+        """
         if self.choice.sandbox is None:
             return inner
         own = self.own_folder(run_id)
@@ -209,14 +232,16 @@ class Sandbox:
         )
 
     def own_folder(self, run_id: str) -> Path:
-        """Return the folder for what commands of a run write outside of the workspace."""
+        """Return the folder for writes of a run's commands outside of the workspace."""
         return Path(os.path.realpath(self.home / TEMPORARY / run_id))
 
     def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
-        """Return the policy of an external agent that needs these `paths` below HOME; None without a sandbox.
+        """Return the policy of an external agent that needs these `paths` below HOME;
+        None without a sandbox.
 
-        The agent can write the workspace, and a /tmp and a HOME in the folder `own`. Of the user's HOME it sees its programs,
-        git's configuration and `paths`. These contain its login and its sessions, and it can write them, so that a renewed
+        The agent can write the workspace, and a /tmp and a HOME in the folder `own`. Of
+        the user's HOME it sees its programs, git's configuration and `paths`. These
+        contain its login and its sessions, and it can write them, so that a renewed
         login is kept. Its network is open.
         """
         if self.choice.sandbox is None:
@@ -245,7 +270,10 @@ class Sandbox:
 def choose_sandbox(
     goal: Goal, home: Path, environ: Mapping[str, str], goal_file: Path | None = None
 ) -> Sandbox:
-    """Choose and try the sandbox of a goal; there may be none. Raise UsageError if the goal needs one and none works."""
+    """Choose and try the sandbox of a goal; there may be none.
+
+    Raise UsageError if the goal needs one and none works.
+    """
     config, plain = goal.workspace, no_sandbox(goal, home, environ, goal_file)
     workspace, home, choice = plain.workspace, plain.home, plain.choice
     if config.sandbox != "none":
@@ -255,7 +283,10 @@ def choose_sandbox(
             (home, "GOAL_HOME, where goal keeps its runs"),
         ):
             if path.is_relative_to(workspace):  # no sandbox can hide it from commands
-                why = f"{path}, {what}, lies in the workspace {workspace}, which commands can write"
+                why = (
+                    f"{path}, {what}, lies in the workspace {workspace}, which "
+                    "commands can write"
+                )
                 choice = Choice(None, why, "name another workspace: --workspace DIR")
                 break
     if choice.sandbox is not None:
@@ -294,7 +325,8 @@ def _hidden(goal: Goal, home: Path, environ: Mapping[str, str]) -> tuple[Path, .
         presets = all_presets(goal.agents, environ)
     except GoalFileError as error:
         raise UsageError(
-            f"the sandbox hides the logins of all agents, and one of them cannot be read:\n{error.message}",
+            "the sandbox hides the logins of all agents, and one of them cannot be "
+            f"read:\n{error.message}",
             "correct that file, or remove it",
         ) from error
     logins = (path for preset in presets.values() for path in preset.home)

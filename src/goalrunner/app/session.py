@@ -1,4 +1,6 @@
-"""Resuming a run with raised limits, and driving a run to its end: signals, cancel requests, outcome."""
+"""Resuming a run with raised limits, and driving a run to its end: signals, cancel
+requests, outcome.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.writer_lock import is_written
 
 _INTERVAL = 0.25  # seconds between two looks for a cancel request
-_GRACE = 0.7  # seconds that child processes have to end by themselves; a cancelled run ends within two
+# Seconds that child processes have to end by themselves; a cancelled run ends within
+# two.
+_GRACE = 0.7
 
 
 Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
@@ -54,7 +58,9 @@ Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
 
 @contextlib.contextmanager
 def _signals() -> Iterator[Watch]:
-    """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded function, also if they came before."""
+    """Let SIGINT, SIGTERM and SIGHUP end the run that is passed to the yielded
+    function, also if they came before.
+    """
     # SIGHUP comes when the terminal is closed; `nohup` ignores it on purpose.
     hangup = (
         () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
@@ -88,9 +94,12 @@ def _signals() -> Iterator[Watch]:
 
 
 async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
-    """Run a goal in a new run folder. SIGINT, SIGTERM and SIGHUP end it as cancelled.
+    """Run a goal in a new run folder.
 
-    Raise GoalError before the run begins, and RecordError with the `outcome` when the run's own records fail.
+    SIGINT, SIGTERM and SIGHUP end it as cancelled.
+
+    Raise GoalError before the run begins, and RecordError with the `outcome` when the
+    run's own records fail.
     """
     with _signals() as watch:
         prepared = prepare_run(goal, options)
@@ -109,11 +118,15 @@ async def resume_run(
     note: str = "",
     attempt: datetime | None = None,
 ) -> GoalOutcome:
-    """Resume a run and drive it to its end. `note` is a message of the owner to the agent.
+    """Resume a run and drive it to its end.
 
-    If the run is complete, return its outcome, so that a retry is safe; but raise UsageError if it ended before `attempt`,
-    when a user last tried to start a run, because the outcome is not that of the attempt. Raise GoalError if it cannot be
-    resumed: it was cancelled, another process drives it, its log is damaged, or its limits are used up.
+    `note` is a message of the owner to the agent.
+
+    If the run is complete, return its outcome, so that a retry is safe; but raise
+    UsageError if it ended before `attempt`, when a user last tried to start a run,
+    because the outcome is not that of the attempt. Raise GoalError if it cannot be
+    resumed: it was cancelled, another process drives it, its log is damaged, or its
+    limits are used up.
     """
     earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
     if (outcome := earlier.completed()) is not None:
@@ -129,7 +142,8 @@ def _refuse_older(state: RunState, attempt: datetime | None) -> None:
         return
     run = state.goal.run_id
     raise UsageError(
-        f"the last goal run in this folder, at {attempt:%Y-%m-%d %H:%M:%S} UTC, made no run here; "
+        f"the last goal run in this folder, at {attempt:%Y-%m-%d %H:%M:%S} UTC, made "
+        "no run here; "
         f"run {run} is complete, but ended before",
         f"goal run starts a new run; goal resume {run} prints that outcome",
     )
@@ -154,7 +168,8 @@ async def _watch_for_cancel(
     prepared: PreparedRun, task: asyncio.Task[GoalOutcome]
 ) -> None:
     """Wait for a request of `goal cancel`, then cancel the task."""
-    while not _is_cancelled(prepared):  # noqa: ASYNC110 - another process makes the request
+    # Another process makes the request, so there is no event to wait for.
+    while not _is_cancelled(prepared):  # noqa: ASYNC110
         await asyncio.sleep(_INTERVAL)
     task.cancel()
     await asyncio.sleep(_GRACE)
@@ -162,7 +177,9 @@ async def _watch_for_cancel(
 
 
 def _is_cancelled(prepared: PreparedRun) -> bool:
-    """Return whether `goal cancel` asked for the end of the run; then a cancellation ends it permanently."""
+    """Return whether `goal cancel` asked for the end of the run; then a cancellation
+    ends it permanently.
+    """
     request = prepared.folder.cancellation
     if not request.exists():
         return False
@@ -174,16 +191,20 @@ def _is_cancelled(prepared: PreparedRun) -> bool:
 def settled(
     prepared: PreparedRun, ended: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """If the run has `ended`, or at an error, write its outcome and close its files. A RecordError gets the outcome."""
+    """If the run has `ended`, or at an error, write its outcome and close its files.
+
+    A RecordError gets the outcome.
+    """
     try:
         try:
             yield
         except BaseException as error:
             prepared.run.abandon(error)
+            # The first error says more.
             with (
                 contextlib.closing(prepared),
                 contextlib.suppress(RecordError),
-            ):  # the first error says more
+            ):
                 prepared.write_outcome()
             raise
         if ended():
@@ -195,7 +216,9 @@ def settled(
 
 
 class HostedRun:
-    """A run whose rounds the calling program drives; `round` is the one in which its agent works, 0 if there is none."""
+    """A run whose rounds the calling program drives; `round` is the one in which its
+    agent works, 0 if there is none.
+    """
 
     def __init__(
         self, prepared: PreparedRun, number: int = 0, *, records: bool = False
@@ -208,9 +231,12 @@ class HostedRun:
         turn: RoundReply | BaseException | Awaitable[RoundReply] | None = None,
         usage: Usage | None = None,
     ) -> str | GoalOutcome:
-        """Check the last turn, if any: its reply, or the error that ended it. Return the next prompt, or the outcome.
+        """Check the last turn, if any: its reply, or the error that ended it.
 
-        An awaitable is awaited under the deadline. `usage` is what the turn used, if that is not recorded.
+        Return the next prompt, or the outcome.
+
+        An awaitable is awaited under the deadline. `usage` is what the turn used, if
+        that is not recorded.
         """
         run = self.prepared.run
 
@@ -227,7 +253,8 @@ class HostedRun:
 
         with settled(self.prepared, ended=lambda: self.round == 0):
             if usage is not None:
-                # This is the first event since the agent began to work, so its time counts from here on.
+                # This is the first event since the agent began to work, so its time
+                # counts from here on.
                 run.recorder.usage("agent", usage)
             step = await run.guarded(work)
             self.round = step.round if isinstance(step, RunRound) else 0
@@ -251,12 +278,19 @@ class HostedRun:
 
 
 Limits = Mapping[str, float | tuple[str, ...] | None]
-"""New limits by the names of `RunRules`; None lifts one. `allow_unenforced` names budgets that count only what is known."""
+"""New limits by the names of `RunRules`; None lifts one.
+
+`allow_unenforced` names budgets that count only what is known.
+"""
 
 
 @dataclass(frozen=True)
 class EarlierRun:
-    """A run that is resumed. `goal` has the parts that a calling program passed; None: it is read from the run's folder."""
+    """A run that is resumed.
+
+    `goal` has the parts that a calling program passed; None: it is read from the run's
+    folder.
+    """
 
     folder: RunFolder
     loaded: LoadedRun
@@ -266,7 +300,9 @@ class EarlierRun:
     note: str = ""
 
     def completed(self) -> GoalOutcome | None:
-        """Return the outcome if the run is complete, and write it if its process was killed before it did; else None."""
+        """Return the outcome if the run is complete, and write it if its process was
+        killed before it did; else None.
+        """
         finalize(self.folder, self.loaded, self.options.observers)
         if self.loaded.state.status is GoalStatus.COMPLETE and not is_written(
             self.folder.events
@@ -275,7 +311,10 @@ class EarlierRun:
         return None
 
     async def resume(self) -> PreparedRun:
-        """Open the run again from its loaded log, and record that it was resumed. Raise GoalError."""
+        """Open the run again from its loaded log, and record that it was resumed.
+
+        Raise GoalError.
+        """
         loaded, options = self.loaded, self.options
         refuse_final(loaded.state)
         plan = self._plan()
@@ -318,9 +357,8 @@ class EarlierRun:
             if self.options.live
             else cut_usage(config, run.state, earlier.chat, has_session)
         )
-        if (
-            self.loaded.state.external
-        ):  # only a model of this process can estimate the call that was cut
+        # Only a model of this process can estimate the call that was cut.
+        if self.loaded.state.external:
             _refuse_low_limits(with_more_usage(run.state, cut), plan)
         for observer in self.options.observers:
             if isinstance(observer, Rejoining):
@@ -344,14 +382,15 @@ class EarlierRun:
         try:
             await run.resume(resumed)
         finally:
-            if (
-                run.state.status is GoalStatus.RUNNING and folder.outcome.exists()
-            ):  # even without a new summary
+            # Even without a new summary.
+            if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():
                 folder.outcome.replace(folder.earlier_outcome)
 
 
 def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
-    """Raise UsageError if a limit would stop the run at once, naming the options that raise all of them."""
+    """Raise UsageError if a limit would stop the run at once, naming the options that
+    raise all of them.
+    """
     run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
     planned, reason = state.replace(plan=plan), ""
     if (
@@ -387,11 +426,14 @@ def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
 def _refuse_other_start(
     folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]
 ) -> None:
-    """Raise UsageError if a part that a program passed is missing, RecordError if the record of the start was changed."""
+    """Raise UsageError if a part that a program passed is missing, RecordError if the
+    record of the start was changed.
+    """
     started, state = loaded.started, loaded.state
     if missing := ", ".join(name for name in started.handed if name not in handed):
         raise UsageError(
-            f"this run was started by a program that passed its {missing}; only that program can resume it",
+            f"this run was started by a program that passed its {missing}; only that "
+            "program can resume it",
             f"resume it there: goalrunner.resume(run, conversation), or {NEW_RUN}",
         )
     if file_hash(folder.goal_file) != started.goal_sha256:
@@ -401,6 +443,7 @@ def _refuse_other_start(
     for name, digest in state.kept.items():
         if file_hash(folder.start / name) != digest:
             raise RecordError(
-                f"{folder.start / name} differs from what was recorded at the start of the run",
+                f"{folder.start / name} differs from what was recorded at the start of "
+                "the run",
                 NEW_RUN,
             )

@@ -1,4 +1,6 @@
-"""Offline verification of a run: its records are as they were written, and its verdicts hold."""
+"""Offline verification of a run: its records are as they were written, and its verdicts
+hold.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _LONGEST = 80  # characters of a value
 
 @dataclass(frozen=True)
 class Broken:
-    """The first damage: the file, the byte where it begins (None: the file as a whole), and what is wrong."""
+    """The first damage: the file, the byte where it begins (None: the file as a whole),
+    and what is wrong.
+    """
 
     file: str
     byte: int | None
@@ -54,9 +58,8 @@ class Verification:
     messages: int = 0
     artifacts: int = 0
     citations: int = 0
-    notes: list[str] = field(
-        default_factory=list
-    )  # what could not be checked, or is unusual and no damage
+    # What could not be checked, or is unusual and no damage.
+    notes: list[str] = field(default_factory=list)
     broken: Broken | None = None
 
 
@@ -67,7 +70,10 @@ class _Damage(Exception):
 async def verify_run(
     folder: RunFolder, home: Path, environ: Mapping[str, str]
 ) -> Verification:
-    """Check a run's folder up to the first damage. `home` is where snapshots are kept."""
+    """Check a run's folder up to the first damage.
+
+    `home` is where snapshots are kept.
+    """
     verifier = _Verifier(folder, home, environ)
     try:
         _check_outcome(
@@ -84,7 +90,9 @@ async def verify_run(
 
 
 class _Verifier:
-    """Folds a run's records in order, and checks the files that they name and the citations of each verdict."""
+    """Folds a run's records in order, and checks the files that they name and the
+    citations of each verdict.
+    """
 
     def __init__(
         self, folder: RunFolder, home: Path, environ: Mapping[str, str]
@@ -95,16 +103,18 @@ class _Verifier:
         self._artifacts = ArtifactStore(folder.artifacts, Redactor({}))  # only read
         self._checked_artifacts: set[str] = set()
         self._snapshots: KeptStore | None = None
-        self._missing_snapshots: list[
-            str
-        ] = []  # for each citation whose freshness is not known: why
+        # For each citation whose freshness is not known: why.
+        self._missing_snapshots: list[str] = []
 
     async def check_log(self) -> RunState:
-        """Check schema, sequence and chain, what the events refer to, the verdicts, and that the events fold."""
+        """Check schema, sequence and chain, what the events refer to, the verdicts, and
+        that the events fold.
+        """
         folder, notes = self._folder, self.done.notes
         state: RunState | None = None
         end = LogEnd()
-        # A record has the hash of the one before it, so a record is used only once the next one was read.
+        # A record has the hash of the one before it, so a record is used only once the
+        # next one was read.
         for line, _ in pairwise(chain(read_lines(folder.events), (None,))):
             assert line is not None
             record, end = line
@@ -134,7 +144,8 @@ class _Verifier:
                 else "a cited observation was"
             )
             notes.append(
-                f"whether {what} fresh cannot be checked again: {self._missing_snapshots[0]}"
+                f"whether {what} fresh cannot be checked again: "
+                f"{self._missing_snapshots[0]}"
             )
         return state
 
@@ -149,7 +160,10 @@ class _Verifier:
             try:
                 read_message(transcript, event.text)
             except RecordError as error:
-                what = f"the message of event {record.seq} is missing, or differs from what was recorded"
+                what = (
+                    f"the message of event {record.seq} is missing, or differs from "
+                    "what was recorded"
+                )
                 raise _Damage(str(transcript), event.text.offset, what) from error
             self.done.messages += 1
         for item in events.observations_of(event):
@@ -160,7 +174,10 @@ class _Verifier:
                 self.done.artifacts += 1
 
     async def _check_verdict(self, event: events.Event, state: RunState) -> None:
-        """Check the citations of a judge's verdict again. Raise RecordError if it does not hold."""
+        """Check the citations of a judge's verdict again.
+
+        Raise RecordError if it does not hold.
+        """
         if (
             not isinstance(event, events.VerdictRecorded)
             or event.verdict.source != "judge"
@@ -191,15 +208,19 @@ class _Verifier:
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:
                 raise RecordError(
-                    f'the verdict of round {event.round} on "{old.criterion}": {new.missing}'
+                    f'the verdict of round {event.round} on "{old.criterion}": '
+                    f"{new.missing}"
                 )
         if verdict.complete and not again.verdict.complete:
             raise RecordError(
-                f"the verdict of round {event.round} is complete without proof: {again.verdict.missing}"
+                f"the verdict of round {event.round} is complete without proof: "
+                f"{again.verdict.missing}"
             )
 
     async def _stale(self, item: Observation, state: RunState) -> str:
-        """Return why an observation was outdated at the verdict; empty if it was not, or if that is no longer known."""
+        """Return why an observation was outdated at the verdict; empty if it was not,
+        or if that is no longer known.
+        """
         if state.snapshot is None:
             return ""
         try:
@@ -216,7 +237,10 @@ class _Verifier:
     async def _changes(
         self, workspace: str, old: Snapshot | None, new: Snapshot | None
     ) -> tuple[str, ...]:
-        """Return the paths that differ between two snapshots. Raise WorkspaceError if they are gone."""
+        """Return the paths that differ between two snapshots.
+
+        Raise WorkspaceError if they are gone.
+        """
         if old is None or new is None or old.id == new.id:
             return ()
         if self._snapshots is None:
@@ -244,7 +268,10 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
 def _check_outcome(
     folder: RunFolder, state: RunState, evidence: EvidenceIndex, notes: list[str]
 ) -> None:
-    """Compare outcome.json and summary.json with the state that the log folds to. The run's folder may have been moved."""
+    """Compare outcome.json and summary.json with the state that the log folds to.
+
+    The run's folder may have been moved.
+    """
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         notes.append("the run has not ended; only what is recorded so far was checked")
         return
@@ -268,7 +295,10 @@ def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> 
         if other != value and isinstance(value, dict | list):
             raise _Damage(str(path), None, f"{key} differs from the log")
         if other != value:
-            what = f"{key} is {json.dumps(other)[:_LONGEST]}, but {json.dumps(value)[:_LONGEST]} in the log"
+            what = (
+                f"{key} is {json.dumps(other)[:_LONGEST]}, but "
+                f"{json.dumps(value)[:_LONGEST]} in the log"
+            )
             raise _Damage(str(path), None, what)
 
 
