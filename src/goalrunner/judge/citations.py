@@ -84,6 +84,7 @@ class Evidence:
             looked_up = self._quote(observation, citation.quote or "")
         if looked_up.objection or observation.id not in self.request.stale:
             return looked_up
+        # A reason may name files, whose names may have line breaks.
         why = " ".join(self.request.stale[observation.id].split()).rstrip(". ")
         why = why or f"something changed after {observation.id}"
         return Checked(f"{observation.id} is stale: {why}", stale=observation)

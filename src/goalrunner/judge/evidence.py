@@ -165,6 +165,7 @@ def render_trail(
     # A part of the room is reserved for the list of what is left out.
     index_room = _COUNTED + room // 8
     view.room -= index_room
+    # No item may take all of the room.
     for position in _important(items, response):
         view.place(position, view.room // 3)
     view.place_newest(Observation, room)
@@ -201,6 +202,7 @@ def _important(items: Sequence[Item], response: Observation | None) -> list[int]
             last["claim"] = position
         elif item is response:
             last["response"] = position
+        # A reported result is the agent's own word.
         elif item.source.startswith("validator ") and not item.reported_by:
             results[item.source] = position
         elif item.source in _EDITS or item.command.lstrip().startswith(_DIFFS):
@@ -237,6 +239,7 @@ class _View:
         for position in self._newest(kind):
             if position in self.placed:
                 continue
+            # Older items get room as well, and shortened ones grow at the end.
             if not self.place(position, min(most, self.room // 8)):
                 return
 

@@ -20,6 +20,7 @@ _PLAIN = str.maketrans(
     | dict.fromkeys("“”„‟″‶«»", '"')
     | dict.fromkeys("‐‑‒–—―−﹘﹣－", "-")
 )
+# Tools that show files number the lines, and judges copy the numbers.
 _LINE_NUMBERS = re.compile(
     r"^[ \t]*[1-9]\d{0,6}(?:\t|→|[ \t]*\|[ \t]?|:(?!\d)[ \t]?)", re.MULTILINE
 )

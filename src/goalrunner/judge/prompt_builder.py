@@ -147,6 +147,7 @@ def least_tokens(request: AuditRequest, form: AuditForm = AUDIT) -> int:
 
     It is enough for the goal's own text and a little evidence.
     """
+    # The nonce of an audit has eight characters.
     least = _fixed(_goal_parts(request, "0" * 8), form) + _LEAST_ROOM
     return -(-least // TOKEN)  # rounded up
 

@@ -67,6 +67,7 @@ def matched(outcome: JudgeOutcome, request: AuditRequest) -> JudgeOutcome:
     open criteria only.
     """
     requirements = requirements_of(request.success_criteria, request.constraints)
+    # Judges copy a criterion with small changes, which must not make it another one.
     matches = [requirement_of(one.criterion, requirements) for one in outcome.criteria]
     if outcome.complete and (requirements or matches):
         _require_all(requirements, matches)
@@ -151,6 +152,7 @@ def _verdict(
     all_proven = {finding.standing for finding in findings} == {"proven"}
     complete = outcome.complete and all_proven and not too_low and not blocked
     missing, questions = "", dict[str, None]()
+    # A complete verdict has no open questions, whatever the judge wrote.
     if not complete:
         missing = "\n".join(filter(None, [missing_of(outcome), *unproven]))
         questions = dict.fromkeys(filter(None, map(str.strip, outcome.questions)))

@@ -28,6 +28,7 @@ def _entry(value: object) -> object:
     """
     if not isinstance(value, dict):
         return value
+    # Other keys are ignored: models add notes.
     entry = {key: value.get(key) for key in CriterionVerdict.model_fields}
     entry["satisfied"] = boolean_of(entry["satisfied"])
     if isinstance(entry["evidence"], list):
@@ -110,6 +111,7 @@ def _unsatisfied(outcome: JudgeOutcome) -> list[CriterionVerdict]:
     return [criterion for criterion in outcome.criteria if not criterion.satisfied]
 
 
+# "**None.**" says nothing.
 _DECORATION = string.punctuation + string.whitespace
 _NOTHING = frozenset(
     (

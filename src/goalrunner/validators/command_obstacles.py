@@ -77,6 +77,7 @@ def obstacle(
         return why
     if at_start and (why := uninstalled_packages(result, place)):
         return why
+    # The shell itself says which program is missing.
     if result.reason == "not_found":
         return _not_started(result, place)
     if "Illegal option -o pipefail" in result.feedback and "pipefail" in result.command:
@@ -169,6 +170,7 @@ def _refused_option(result: ValidatorResult, *, at_start: bool) -> str:
     for call in calls(result.command):
         if call.runner is PYTEST:
             options_of_line |= {word.partition("=")[0] for word in call.arguments}
+    # pytest lists all options that it does not know, with their values.
     for word in refused[1].split():
         option = word.partition("=")[0]
         if not at_start and option not in options_of_line:

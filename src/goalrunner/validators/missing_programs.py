@@ -92,6 +92,7 @@ def missing_program(line: str, place: CheckPlace) -> MissingProgram | None:
 
 def missing_words(program: Program, place: CheckPlace) -> Iterator[MissingProgram]:
     """Yield each word of a command that is looked up on PATH and not found."""
+    # A clean environment has another PATH.
     if program.clean or _is_unknown(program):
         return
     for word in _looked_up(program):

@@ -43,6 +43,7 @@ class _Languages:
     """Languages and runners of which any test was collected or counted."""
 
     def add(self, result: ValidatorResult) -> None:
+        # Runners that name no tests are known by their counts alone.
         runners = {count.runner for count in result.suite.counts}
         counted = {_LANGUAGES.get(runner, "javascript") for runner in runners}
         named: set[str] = set()

@@ -120,6 +120,7 @@ class PythonValidator(SpecValidator):
             "nonce": nonce,
             "scores": self.scores,
         }
+        # Messages may hold objects of a framework.
         return json.dumps(request, default=str).encode()
 
     def _judged(

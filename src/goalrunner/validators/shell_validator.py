@@ -251,6 +251,7 @@ class ShellValidator(SpecValidator):
         """Return the red result of an exit code that is not the expected one."""
         code, expected = completion.exit_code, self._spec.expect.exit_code
         tail = feedback_of(completion.output)
+        # The shell's message names the program; other output comes before it.
         if code in (126, 127) and _NOT_FOUND.search(tail):
             return self._result("not_found", tail.splitlines()[-1], completion)
         summary = output.summary(code or 0, passed=False)

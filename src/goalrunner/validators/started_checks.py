@@ -33,6 +33,7 @@ from goalrunner.validators.spec_validator import variables_named
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _PATH = re.compile(r"[\w.][\w./+-]*")
 _VARIABLE = re.compile(r"\$\w+|\$\{[^}]*\}")
+# `test = "pytest -q"`, `"test": "jest"`, and lists and tables of commands
 _COMMANDS = re.compile(
     r"^\s*(?:\"[\w:.-]+\"|[\w.-]+)\s*[=:]\s*"
     r"(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'"
@@ -73,6 +74,7 @@ _DRIVERS = {
     **dict.fromkeys(PACKAGE_MANAGERS, ("package.json",)),
 }
 """Programs that start others, with the files that say which."""
+# Any other word of a script may be anything.
 _KNOWN_TOOLS = frozenset(
     (*CONFIGURATION, *CONFIGURED_BY_NAME, *CHECKERS, *_DRIVERS, "rg")
 )
@@ -213,7 +215,7 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     # Each text has its own limit of words.
     for text in started_texts:
         words |= _paths_in(text, "")
-    # The agent may name the work that is checked, so these words are no sign.
+    # Checks also name the work that they check, which the agent may make.
     words -= {path for path, role in roles.items() if _RULES[role] == CHECKED}
     # A word may be a secret.
     digests = tuple(sorted(map(digest_of_path, words)))
