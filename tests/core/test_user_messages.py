@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 
 from goalrunner.adapters.strands import default_resume_prompt
-from goalrunner.agents.external_chat import GO_ON, with_history
+from goalrunner.agents.chat_history import with_history
+from goalrunner.agents.external_chat import GO_ON
 from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.decision import RunRound
 from goalrunner.core.events import PromptKind

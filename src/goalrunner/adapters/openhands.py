@@ -25,7 +25,7 @@ from goalrunner.adapters.common import (
     framework_module,
     usage_of,
 )
-from goalrunner.agents.external_chat import with_history
+from goalrunner.agents.chat_history import with_history
 from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished

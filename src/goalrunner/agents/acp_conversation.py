@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import (
     AbstractContextManager,
     AsyncExitStack,
@@ -14,25 +14,24 @@ from contextlib import (
 )
 from typing import Any
 
-from goalrunner.agents.acp_process import AcpProcess, Handler, Refusal
-from goalrunner.agents.acp_turn import AcpTurn, Rule
-from goalrunner.agents.external_agents import ExternalAgent, invocation
-from goalrunner.agents.external_chat import (
+from goalrunner.agents.acp_peer import Handler, Refusal
+from goalrunner.agents.acp_process import AcpProcess
+from goalrunner.agents.acp_turn import AcpTurn, Permissions, Rule
+from goalrunner.agents.acp_usage import AcpUsage
+from goalrunner.agents.agent_errors import (
     LONGEST_ENDING,
-    NEW_SESSION,
     SHORT_ANSWER,
-    ExternalConversation,
     denied,
     ends_run,
     not_installed,
     not_signed_in,
-    with_history,
 )
-from goalrunner.agents.parser import UsageReported, at, first, items, number, text
+from goalrunner.agents.chat_history import with_history
+from goalrunner.agents.external_agents import ExternalAgent, invocation
+from goalrunner.agents.external_chat import NEW_SESSION, ExternalConversation
+from goalrunner.agents.parser import at, text
 from goalrunner.agents.silence import LifeSigns, watched
-from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Recorder, RoundReply
-from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.errors import AgentNotInstalled, GoalError, RecordError, one_line
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
@@ -40,15 +39,20 @@ from goalrunner.system.connection import ProcessConnector
 CANCELLING = 1.0
 """Seconds that an agent has to end a cancelled turn."""
 
+# The beginning of a turn's only message if the agent's model failed. Claude Code prints
+# "API Error: 529 ..." and ends its turn as if it had answered.
 _API_ERROR = re.compile(r"\W*api error\b", re.IGNORECASE)
-"""The beginning of a turn's only message if the agent's model failed."""
+
+# Characters of a reason that an agent gives for the end of its turn.
+_LONGEST_REASON = 60
 
 
 class AcpConversation(ExternalConversation):
     """An ACP agent as a conversation. Implements the port `Closing` as well.
 
-    `command` is the agent's command with placeholders. If `guarded`, each permission is for one action, never for all
-    later ones. `waits` returns whether an action needs approval.
+    `command` is the agent's command with placeholders. If `guarded`, each permission is
+    for one action, never for all later ones. `waits` returns whether an action needs
+    approval.
     """
 
     def __init__(
@@ -63,8 +67,7 @@ class AcpConversation(ExternalConversation):
         super().__init__(agent)
         self._command = tuple(command)
         self._connector = connector
-        self._guarded = guarded
-        self._waits = waits
+        self._permissions = Permissions(guarded, waits)
         self._stack = AsyncExitStack()
         self._process: AcpProcess | None = None
         self._recorder: Recorder | None = None
@@ -84,17 +87,16 @@ class AcpConversation(ExternalConversation):
         self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
 
     def paused(self) -> AbstractContextManager[None]:
-        return (
-            self._process.connection.paused()
-            if self._process is not None
-            else nullcontext()
-        )
+        if self._process is None:
+            return nullcontext()
+        return self._process.connection.paused()
 
     async def close(self) -> None:
         """End the agent's processes; a later round resumes the session."""
         process, recorder = self._process, self._recorder
         self._process = None
-        self._session, self._earlier = "", self._session or self._earlier
+        self._earlier = self._session or self._earlier
+        self._session = ""
         try:
             with suppress(GoalError, OSError):
                 await self._stack.aclose()
@@ -112,102 +114,133 @@ class AcpConversation(ExternalConversation):
         async with super()._turn(recorder):
             try:
                 yield
-            except BaseException:  # the turn must not continue unrecorded
+            except BaseException:
+                # The agent's turn must not continue unrecorded.
                 await self.close()
                 raise
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
         process = await self._opened(recorder)
-        message = "\n\n".join([*self._denials, prompt])
+        message = self._with_history("\n\n".join([*self._denials, prompt]), recorder)
         self._denials.clear()
-        before, sent = self._add_prompt(message, recorder), message
-        if not self._remembers:
-            sent = with_history(before, message, by_another=self.follows_another)
-        self._remembers = True
         turn = AcpTurn(
             self.agent,
             self._session,
             process,
             recorder,
             self.messages,
-            self._guarded,
-            self._waits,
+            self._permissions,
         )
-
-        async def late(message: dict[str, Any]) -> None:
-            if at(message, "params", "update", "sessionUpdate") == "usage_update":
-                self._usage.update(at(message, "params"))
-            await process.reject(message)
-
-        async def handle(message: dict[str, Any]) -> None:
-            if at(message, "params", "sessionId") == self._session:
-                self._usage.update(at(message, "params"))
-            await turn.handle(message)
-
-        with suppress(ConnectionError):  # the prompt raises it again
-            await process.catch_up(
-                late
-            )  # of messages after the last turn, only usage counts
+        await self._catch_up(process)
+        # Processes that the agent starts from now on belong to this turn.
         process.connection.mark()
-        refused = ""
         signs = LifeSigns(
             written=process.written,
             processor_time=process.connection.processor_time,
             is_waiting=lambda: turn.has_open_call,
         )
+        refused = ""
         try:
             async with watched(self.agent.idle_timeout, signs):
-                response = await self._prompt(process, sent, handle)
+                handler = self._counting(turn.handle)
+                response = await self._prompt(process, message, handler)
         except (Refusal, ConnectionError) as error:
-            explained = await process.explain(error)
-            await turn.close()
             refused = str(error)
-            said = (
-                "" if turn.text.strip() in refused else turn.text
-            )  # some agents print the error as a message too
-            has_worked = bool(said or turn.calls) or not ends_run(explained)
-            recorder.usage("agent", self._usage.end_turn({}, has_worked=has_worked))
-            if ends_run(explained):
-                raise explained from error
-            await self.close()
-            ending = one_line(str(error) or explained.message, LONGEST_ENDING)
-            return RoundReply(said, "interrupted", 1, failure=explained, ending=ending)
+            return await self._broken_off(process, turn, error)
         finally:
             with suppress(RecordError):
                 await turn.close()
             self._denials += turn.denials
             if turn.calls or turn.text.strip() not in refused:
                 self._unanswered = ""
-        return await self._settled(process, response, turn)
+        return await self._ended(process, response, turn)
+
+    def _with_history(self, message: str, recorder: Recorder) -> str:
+        """Add a message to the chat. Return it, preceded by what the agent forgot."""
+        before = self._add_prompt(message, recorder)
+        if not self._remembers:
+            message = with_history(before, message, by_another=self.follows_another)
+        self._remembers = True
+        return message
+
+    async def _catch_up(self, process: AcpProcess) -> None:
+        """Handle what arrived after the last turn: of that, only usage counts."""
+
+        async def late(message: dict[str, Any]) -> None:
+            params = at(message, "params")
+            if at(params, "update", "sessionUpdate") == "usage_update":
+                self._usage.update(params)
+            await process.reject(message)
+
+        # If the agent is gone, the prompt raises the same error and explains it.
+        with suppress(ConnectionError):
+            await process.catch_up(late)
+
+    def _counting(self, handler: Handler) -> Handler:
+        """Return a handler that counts the session's usage before it calls another."""
+
+        async def handle(message: dict[str, Any]) -> None:
+            params = at(message, "params")
+            if at(params, "sessionId") == self._session:
+                self._usage.update(params)
+            await handler(message)
+
+        return handle
+
+    async def _broken_off(
+        self, process: AcpProcess, turn: AcpTurn, error: Refusal | ConnectionError
+    ) -> RoundReply:
+        """Return the reply of a turn that an error ended.
+
+        Raise AgentError if the run cannot continue.
+        """
+        explained = await process.explain(error)
+        await turn.close()
+        # Some agents print the error as a message too.
+        answer = "" if turn.text.strip() in str(error) else turn.text
+        has_worked = bool(answer or turn.calls) or not ends_run(explained)
+        used = self._usage.end_turn({}, has_worked=has_worked)
+        turn.recorder.usage("agent", used)
+        if ends_run(explained):
+            raise explained from error
+        await self.close()
+        ending = one_line(str(error) or explained.message, LONGEST_ENDING)
+        return RoundReply(answer, "interrupted", 1, failure=explained, ending=ending)
 
     async def _opened(self, recorder: Recorder) -> AcpProcess:
         """Return the process with an open session. Raise AgentError."""
         process = self._process or await self._start(recorder)
         if self._session:
             return process
-        earlier, self._earlier = self._earlier, ""
+        earlier = self._earlier
+        self._earlier = ""
         try:
             try:
-                self._session, resumed = await process.open_session(earlier)
+                session = await process.open_session(earlier)
             except ConnectionError:
                 if not earlier:
                     raise
-                # Some agents crash on a session that they no longer know.
+                # Some agents crash on a session that they do not have any more.
                 await self.close()
                 process = await self._start(recorder)
-                self._session, resumed = await process.open_session("")
+                session = await process.open_session("")
         except (Refusal, TimeoutError, ConnectionError) as error:
             raise await process.explain(error) from error
-        self._remembers = resumed or not self.messages
-        if not resumed:
+        self._session = session.id
+        self._remembers = session.is_resumed or not self.messages
+        if not session.is_resumed:
             self._usage = AcpUsage(self.agent.preset.acp_reports)
             process.add_note(NEW_SESSION if earlier else "")
         self._record_session(recorder)
         return process
 
     async def _start(self, recorder: Recorder) -> AcpProcess:
-        """Start the process, which ends when `_stack` is closed. Raise AgentNotInstalled."""
-        agent, self._recorder = self.agent, recorder
+        """Start the process, which ends when `_stack` is closed.
+
+        Raise AgentNotInstalled.
+        """
+        agent = self.agent
+        self._recorder = recorder
         argv = invocation(self._command, agent, recorder.scratch).argv
         output, errors = recorder.scratch(".acp.jsonl"), recorder.scratch(".err")
         started = self._connector.connect(
@@ -222,11 +255,12 @@ class AcpConversation(ExternalConversation):
         return self._process
 
     async def _prompt(self, process: AcpProcess, prompt: str, handler: Handler) -> Any:
-        """Return the response to a prompt. If waiting for it is interrupted, cancel the agent's turn."""
-        params = {
-            "sessionId": self._session,
-            "prompt": [{"type": "text", "text": prompt}],
-        }
+        """Return the response to a prompt.
+
+        If waiting for it is interrupted, cancel the agent's turn.
+        """
+        content = [{"type": "text", "text": prompt}]
+        params = {"sessionId": self._session, "prompt": content}
         try:
             return await process.request("session/prompt", params, handler)
         except (Refusal, ConnectionError):
@@ -238,39 +272,48 @@ class AcpConversation(ExternalConversation):
                     await process.result(process.reject)
             raise
 
-    async def _settled(
+    async def _ended(
         self, process: AcpProcess, response: Any, turn: AcpTurn
     ) -> RoundReply:
-        """Return the reply of the ended turn. Raise AgentNotSignedIn if the agent says that it is signed out."""
+        """Return the reply of a turn that the agent ended.
+
+        Raise AgentNotSignedIn if the agent says that it is signed out, and AgentError
+        if the turn failed in a way that ends the run.
+        """
         turn.recorder.usage("agent", self._usage.end_turn(response))
         if self._usage.total != self._recorded_total:
             self._record_session(turn.recorder)
-        left = await process.connection.sweep(self.agent.preset.helpers)
-        said, worked, refused = turn.text, bool(turn.calls), bool(turn.denials)
-        if not worked and len(said) <= SHORT_ANSWER and denied(self.agent, said):
-            raise not_signed_in(self.agent, said)
-        reason = one_line(text(at(response, "stopReason")), 60)
-        ending = ""
-        if reason == "refusal":
-            ending = "it refuses to go on"
-        elif reason == "cancelled" and not refused:
-            ending = "it reports a cancelled turn, but the runner did not cancel it"
-        elif said and not worked and _API_ERROR.match(said):
-            ending, said = said, ""
-        elif not (said or worked or refused):  # it may have worked without reports
-            ending = f"it ended its turn without a message ({reason or 'no reason'})"
-        if ending:
-            failure = process.failure(ending)
-            if ends_run(failure):
-                raise failure
-            return RoundReply(
-                said, "interrupted", 1, left, failure, one_line(ending, LONGEST_ENDING)
-            )
-        if reason in ("max_turn_requests", "max_tokens"):  # a limit of the agent
-            return RoundReply(said, "interrupted", 1, left, ending=reason)
+        survivors = await process.connection.sweep(self.agent.preset.helpers)
+        answer = turn.text
+        is_short = len(answer) <= SHORT_ANSWER
+        if not turn.calls and is_short and denied(self.agent, answer):
+            raise not_signed_in(self.agent, answer)
+        reason = one_line(text(at(response, "stopReason")), _LONGEST_REASON)
+        fault = _fault_of(reason, turn)
+        if fault:
+            return self._interrupted(process, answer, fault, survivors)
+        if not turn.calls and _API_ERROR.match(answer):
+            # The answer is the message of an error, so the reply has no text.
+            return self._interrupted(process, "", answer, survivors)
+        # A limit of the agent itself.
+        if reason in ("max_turn_requests", "max_tokens"):
+            return RoundReply(answer, "interrupted", 1, survivors, ending=reason)
         if reason not in ("end_turn", "cancelled"):
             process.add_note(f"it ended its turn with the reason {reason or '(none)'}")
-        return RoundReply(said, "answered", 1, left)
+        return RoundReply(answer, "answered", 1, survivors)
+
+    def _interrupted(
+        self, process: AcpProcess, answer: str, fault: str, survivors: tuple[str, ...]
+    ) -> RoundReply:
+        """Return the reply of a turn with a fault.
+
+        Raise AgentError if the run cannot continue.
+        """
+        failure = process.failure(fault)
+        if ends_run(failure):
+            raise failure
+        ending = one_line(fault, LONGEST_ENDING)
+        return RoundReply(answer, "interrupted", 1, survivors, failure, ending)
 
     def _record_session(self, recorder: Recorder) -> None:
         self._recorded_total = self._usage.total
@@ -283,106 +326,16 @@ class AcpConversation(ExternalConversation):
         )
 
 
-Tokens = tuple[int, int]
-"""Input tokens, including cached and reasoning tokens, and output tokens."""
+def _fault_of(reason: str, turn: AcpTurn) -> str:
+    """Return why a turn ended without success; empty if it did not.
 
-_METRICS = "openhands.dev/metrics"
-_NAMES = (
-    ("inputTokens", "input_tokens"),
-    ("outputTokens", "output_tokens"),
-    ("totalTokens", "total_tokens"),
-)
-
-
-class AcpUsage:
-    """Counts the usage of an ACP session. `scopes` says whether reported amounts are of a turn or of the session."""
-
-    def __init__(
-        self, scopes: Mapping[BudgetName, Scope], total: Usage | None = None
-    ) -> None:
-        self.total = total or Usage()
-        """The session's usage, as far as the agent reports totals."""
-        self._tokens_are_totals = scopes.get("tokens") == "session"
-        self._dollars_are_totals = scopes.get("cost_usd") != "turn"
-        self._promises_tokens = "tokens" in scopes
-        self._tokens: Tokens | None = None
-        self._dollars: float | None = None
-
-    def update(self, params: Any) -> None:
-        """Count the usage in the parameters of a `session/update`: add amounts of a turn, keep the last total."""
-        meta = at(params, "_meta")
-        metrics = (
-            at(meta, "field_meta", _METRICS)
-            or at(meta, _METRICS)
-            or at(params, "update", "_meta", _METRICS)
-        )
-        amount = number(at(metrics, "cost"))
-        if at(params, "update", "sessionUpdate") == "usage_update":
-            cost = at(params, "update", "cost")
-            amount = (
-                number(at(cost, "amount")) if at(cost, "currency") == "USD" else None
-            )
-        if amount is not None:
-            self._dollars = amount + (
-                0.0 if self._dollars_are_totals else self._dollars or 0.0
-            )
-        # Qwen Code reports the tokens of one call, OpenHands those of the session.
-        tokens = _counted(at(params, "update", "_meta", "usage")) or _counted(metrics)
-        if tokens is not None:
-            given, made = (0, 0) if self._tokens_are_totals else self._tokens or (0, 0)
-            self._tokens = (given + tokens[0], made + tokens[1])
-
-    def end_turn(self, response: Any, *, has_worked: bool = True) -> Usage:
-        """Return the usage of the turn that ended with this response. Amounts that were not reported are unknown.
-
-        If nothing was reported of a turn in which no model answered, nothing was used.
-        """
-        if not has_worked and self._tokens is None and self._dollars is None:
-            return Usage()
-        tokens, self._tokens = _of_response(response) or self._tokens, None
-        dollars, self._dollars = self._dollars, None
-        used, cost = Usage(), None
-        if tokens is not None:
-            report = UsageReported(
-                *tokens, cost=0.0, cumulative=self._tokens_are_totals, dollars=False
-            )
-            kept = {
-                "cost_usd": self.total.cost_usd,
-                "known_cost_usd": self.total.known_cost_usd,
-            }
-            used, after = usage_delta(report, self.total)
-            self.total = after.model_copy(update=kept)
-        if dollars is not None:
-            report = UsageReported(
-                cost=dollars, cumulative=self._dollars_are_totals, tokens=False
-            )
-            new, self.total = usage_delta(report, self.total)
-            cost = new.cost_usd
-        return Usage(
-            input_tokens=used.input_tokens,
-            output_tokens=used.output_tokens,
-            # If tokens cost nothing, the agent does not know the price of its model.
-            cost_usd=None if used.tokens and not cost else cost,
-            calls=1,
-            uncounted_calls=int(tokens is None or not self._promises_tokens),
-        )
-
-
-def _of_response(response: Any) -> Tokens | None:
-    """Return the tokens in the response to a prompt. Rows per model may include helpers that the total omits."""
-    quota = at(response, "_meta", "quota")
-    total = _counted(at(response, "usage")) or _counted(at(quota, "token_count"))
-    rows = [
-        _counted(at(row, "token_count")) or (0, 0)
-        for row in items(at(quota, "model_usage"))
-    ]
-    by_model = (sum(row[0] for row in rows), sum(row[1] for row in rows))
-    return by_model if sum(by_model) > sum(total or (0, 0)) else total
-
-
-def _counted(usage: Any) -> Tokens | None:
-    """Return the input and output tokens; None if neither is reported. The rest of a total counts as input."""
-    given, made, total = (number(first(usage, *names)) for names in _NAMES)
-    if given is None and made is None:
-        return None
-    return int(max((total or 0) - (made or 0), given or 0)), int(made or 0)
+    `reason` is the agent's stop reason.
+    """
+    if reason == "refusal":
+        return "it refuses to go on"
+    if reason == "cancelled" and not turn.denials:
+        return "it reports a cancelled turn, but the runner did not cancel it"
+    # An agent that reports no calls may have worked, so this is no proof of a failure.
+    if not (turn.text or turn.calls or turn.denials):
+        return f"it ended its turn without a message ({reason or 'no reason'})"
+    return ""

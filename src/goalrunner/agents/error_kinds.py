@@ -1,4 +1,4 @@
-"""What typed errors of agents mean: an HTTP status, and the names that agents give to kinds of errors."""
+"""What the typed errors of agents mean for later turns."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from goalrunner.agents.parser import Obstacle, at, number, text
 from goalrunner.core.errors import Outage
 from goalrunner.core.outages import outage_of, time_of_epoch, usage_limit
 
+# By HTTP status, or by the name that Claude Code or Codex gives to an error.
 _OBSTACLES: Final[Mapping[object, Obstacle]] = {
     401: "sign_in",
     402: "refused",
@@ -21,8 +22,8 @@ _OBSTACLES: Final[Mapping[object, Obstacle]] = {
     "billing_error": "refused",
     "model_not_found": "refused",
 }
-"""By HTTP status, or by the name that Claude Code or Codex gives to an error."""
 
+# By the name that Claude Code or Codex gives to an error.
 _OUTAGES: Final[Mapping[object, Outage]] = {
     "rate_limit": Outage("limit", "rate limit"),
     "usage_limit_exceeded": usage_limit("", None),
@@ -44,63 +45,74 @@ class ErrorMeaning:
     outage: Outage | None = None
     obstacle: Obstacle | None = None
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the error says nothing about later turns."""
+        return self.outage is None and self.obstacle is None
+
 
 def meaning_of(
     status: object = None, name: object = None, resets_at: datetime | None = None
 ) -> ErrorMeaning:
-    """Return the meaning of an error with this HTTP status, or with this name; None if it has none."""
+    """Return the meaning of an error with this HTTP status, or with this name."""
+    # The values come from an agent's JSON and may have any type; True is no status.
     status = status if type(status) is int else None
     name = name if isinstance(name, str) else None
     obstacle = _OBSTACLES.get(name) or _OBSTACLES.get(status)
     if obstacle is not None:
         return ErrorMeaning(obstacle=obstacle)
-    return ErrorMeaning(
-        outage_of(status, resets_at) if status is not None else _OUTAGES.get(name)
-    )
+    if status is not None:
+        return ErrorMeaning(outage_of(status, resets_at))
+    return ErrorMeaning(_OUTAGES.get(name))
 
 
 def codex_meaning(info: Any, limits: Any) -> ErrorMeaning:
-    """Return the meaning of Codex's `codex_error_info`; `limits` are the account's, as they were reported last."""
-    name, details = (
-        next(iter(info.items()), ("", None)) if isinstance(info, dict) else (info, None)
-    )
+    """Return the meaning of Codex's `codex_error_info`.
+
+    `limits` are the account's limits that were reported last.
+    """
+    # A name alone, or an object with the name as its only key.
+    name, details = info, None
+    if isinstance(info, dict):
+        name, details = next(iter(info.items()), ("", None))
     if name != "usage_limit_exceeded" or limits is None:
         return meaning_of(at(details, "http_status_code"), name)
     outage = _used_up(limits)
-    return ErrorMeaning(outage, None if outage else "refused")
+    if outage is None:
+        return ErrorMeaning(obstacle="refused")
+    return ErrorMeaning(outage)
 
 
+# Minutes of a limit, and how they are shown.
 _WINDOWS = {300: "five hours", 10_080: "seven days"}
-"""Minutes of a limit, and how they are shown."""
+# Percent.
 _USED_UP = 100.0
 
 
 def _used_up(limits: Any) -> Outage | None:
-    """Return the outage of a used-up window; None if the account has no windows, so that nothing resets."""
-    windows = [
-        window
-        for name in ("primary", "secondary")
-        if isinstance(window := at(limits, name), dict)
-    ]
+    """Return the outage of a used-up window.
+
+    Return None if the account has no windows: then nothing resets by itself.
+    """
+    windows = [at(limits, "primary"), at(limits, "secondary")]
+    windows = [window for window in windows if isinstance(window, dict)]
     if not windows:
         return None
-    used_up = [
-        window
-        for window in windows
-        if (number(window.get("used_percent")) or 0) >= _USED_UP
-    ]
-    resets = {
-        time: window
-        for window in used_up
-        if (time := time_of_epoch(window.get("resets_at")))
-    }
-    if not resets:
+    windows_by_reset: dict[datetime, dict[str, Any]] = {}
+    for window in windows:
+        used_percent = number(window.get("used_percent")) or 0
+        reset = time_of_epoch(window.get("resets_at"))
+        if used_percent >= _USED_UP and reset is not None:
+            windows_by_reset[reset] = window
+    if not windows_by_reset:
         return usage_limit("", None)
-    latest = max(resets)
-    minutes = int(number(resets[latest].get("window_minutes")) or 0)
+    # If both windows are used up, work can begin again when the later one resets.
+    latest = max(windows_by_reset)
+    minutes = int(number(windows_by_reset[latest].get("window_minutes")) or 0)
     return usage_limit(_WINDOWS.get(minutes, ""), latest)
 
 
+# Where ACP agents put the HTTP status of the provider's answer.
 _STATUS = (
     "code",
     "data.status",
@@ -112,13 +124,21 @@ _STATUS = (
 
 
 def response_meaning(error: Any) -> ErrorMeaning:
-    """Return the meaning of the error in a JSON-RPC response: by an HTTP status, or by a name of its kind."""
+    """Return the meaning of the error in a JSON-RPC response."""
     data = at(error, "data")
     info = at(data, "codex_error_info")
     if info is not None:
         return codex_meaning(info, None)
-    values = (at(error, *path.split(".")) for path in _STATUS)
-    status = next(
-        (value for value in values if type(value) is int and 400 <= value < 600), None
-    )
-    return meaning_of(status, text(at(data, "errorKind")))
+    return meaning_of(_http_status(error), text(at(data, "errorKind")))
+
+
+def _http_status(error: Any) -> int | None:
+    """Return the HTTP status of an error, or None.
+
+    JSON-RPC's own error codes are negative.
+    """
+    for path in _STATUS:
+        value = at(error, *path.split("."))
+        if type(value) is int and 400 <= value < 600:
+            return value
+    return None

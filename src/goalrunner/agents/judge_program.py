@@ -13,9 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from goalrunner.agents.command import EXIT_OUTAGES, Reader, ending_of
+from goalrunner.agents.agent_errors import (
+    NOT_STARTED,
+    failed,
+    first_lines,
+    last_lines,
+)
+from goalrunner.agents.error_kinds import ErrorMeaning
 from goalrunner.agents.external_agents import LONGEST_WORD, ExternalAgent
-from goalrunner.agents.external_chat import NOT_STARTED, failed, first_lines, last_lines
+from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import (
     Failed,
     Lines,
@@ -27,6 +33,7 @@ from goalrunner.agents.parser import (
     number,
     object_in,
 )
+from goalrunner.agents.process_end import EXIT_OUTAGES, ending_of
 from goalrunner.agents.turn import usage_delta
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.agent_preset import TEXT, Preset
@@ -218,7 +225,7 @@ def failure_in(
         obstacle = "sign_in" if meaning == "sign_in" else None
     external = ExternalAgent(choice.name, preset, Path(), {})
     known = failed(
-        external, reported.message, how, errors, outage=outage, obstacle=obstacle
+        external, reported.message, how, errors, ErrorMeaning(outage, obstacle)
     )
     if isinstance(known, AgentNotSignedIn) or (status in (401, 403) and outage is None):
         return ProgramFailure(said, FailureKind.AUTHENTICATION, status)

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal, Self
 
 from goalrunner.agents.acp_conversation import AcpConversation
+from goalrunner.agents.agent_errors import not_installed
 from goalrunner.agents.chat import ChatConversation
 from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, protocol_of
-from goalrunner.agents.external_chat import ExternalConversation, not_installed
+from goalrunner.agents.external_chat import ExternalConversation
 from goalrunner.agents.facts import find_program
 from goalrunner.agents.toolbox import Toolbox
 from goalrunner.core.agent_preset import BudgetName, Preset, Protocol

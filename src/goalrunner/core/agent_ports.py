@@ -229,7 +229,7 @@ class Resumable(Protocol):
     """
 
     def load(
-        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+        self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
         """Load the chat of an earlier process without recording it again."""
 
@@ -240,7 +240,7 @@ class Resumable(Protocol):
         """
 
     async def resume_turn(
-        self, notice: str, left: Unfinished, recorder: Recorder
+        self, notice: str, unfinished: Unfinished, recorder: Recorder
     ) -> RoundReply:
         """Continue an interrupted turn.
 

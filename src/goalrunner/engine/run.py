@@ -424,10 +424,11 @@ class Run:
         if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
             conversation.restore(self._checkpoint)
         # What an earlier process left is reported to the agent once.
-        left, self.resumption.unfinished = self.resumption.unfinished, Unfinished()
+        unfinished = self.resumption.unfinished
+        self.resumption.unfinished = Unfinished()
         try:
             if working and self.state.prompted and isinstance(conversation, Resumable):
-                reply = await self._turns.resume(self._render(brief), left)
+                reply = await self._turns.resume(self._render(brief), unfinished)
             else:
                 self._prompt = (
                     self._same_prompt(brief)

@@ -268,7 +268,7 @@ class Turns:
                 ) from error
             raise
 
-    async def resume(self, notice: str, left: Unfinished) -> RoundReply:
+    async def resume(self, notice: str, unfinished: Unfinished) -> RoundReply:
         """Continue an interrupted turn of a Resumable conversation. Raise as `send` does."""
         self._before = _Before(
             observations=self._state.observations, spent=self._state.usage.get("agent")
@@ -276,7 +276,7 @@ class Turns:
         async with self._limits():
             with self._errors("resume_turn"):
                 return await cast(Resumable, self._conversation).resume_turn(
-                    notice, left, self._recorder
+                    notice, unfinished, self._recorder
                 )
 
     async def _sent(self, prompt: str) -> Any:

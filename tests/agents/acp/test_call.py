@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_turn import AcpCall, chosen
+from goalrunner.agents.acp_call import AcpCall
+from goalrunner.agents.acp_turn import chosen
 
 WORDS = st.text(max_size=8) | st.sampled_from(
     ["\ud800", "\0", "diff", "content", "completed", "execute", "edit"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.acp_conversation import AcpUsage
+from goalrunner.agents.acp_usage import AcpUsage
 from goalrunner.core.agent_preset import BudgetName, Scope
 from goalrunner.core.outcome import Usage
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command import NO_END, CommandConversation
+from goalrunner.agents.command import CommandConversation
 from goalrunner.agents.external_agents import ExternalAgent, parser_class
+from goalrunner.agents.process_end import NO_END
 from goalrunner.core.agent_ports import RoundReply
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentError, AgentNotSignedIn, AgentRefused

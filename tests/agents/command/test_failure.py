@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.agents.agent_errors import failed, not_signed_in
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.external_chat import failed, not_signed_in
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentNotSignedIn
 

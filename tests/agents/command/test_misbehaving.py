@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from goalrunner.agents.command import growing_file
+from goalrunner.agents.agent_errors import not_installed
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.external_chat import not_installed
+from goalrunner.agents.output_reader import growing_file
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import AgentError, AgentNotSignedIn, BudgetExhausted
 from goalrunner.core.ports import HIDDEN

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from goalrunner.agents import command
-from goalrunner.agents.command import Reader
+from goalrunner.agents import output_reader
 from goalrunner.agents.external_agents import BUILT_IN
+from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
@@ -138,7 +138,7 @@ def test_the_last_line_needs_no_newline() -> None:
 
 
 def test_a_parser_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "parser_class", lambda _: Broken)
+    monkeypatch.setattr(output_reader, "parser_class", lambda _: Broken)
     with pytest.raises(
         AgentError, match=r"the parser Broken failed: KeyError\('missing'\)"
     ):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command import Reader
 from goalrunner.agents.external_agents import BUILT_IN, parser_class
+from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,

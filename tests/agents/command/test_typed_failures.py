@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.command import Reader
+from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import Failed
 
 HOSTILE = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.agents.command import Reader
+from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
