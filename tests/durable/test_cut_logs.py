@@ -16,9 +16,10 @@ from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.recorder import Resumption, cut_calls
-from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import read_message
 from tests.support.agents import MemoryRecorder, ScriptedModel, said
 from tests.support.finished_run import FinishedRun, finish_run
 

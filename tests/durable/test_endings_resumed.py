@@ -11,9 +11,10 @@ import pytest
 from goalrunner import arun_goal, chat_conversation
 from goalrunner.core.verdict import ValidationOutcome
 from goalrunner.engine.recorder import Resumption
-from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import read_message
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, judge, quote, recording, shell
 

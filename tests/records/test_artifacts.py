@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import RecordError
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import TranscriptFile, read_message
 from tests.support.logs import read_messages
 
 SECRET = "hunter2hunter2"

@@ -10,9 +10,10 @@ import pytest
 
 from goalrunner.core.events import MessageRecorded, ToolCalled, UsageRecorded
 from goalrunner.core.outcome import Usage
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, read_records
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import TranscriptFile
 from tests.support.clocks import SteppingClock
 
 pytestmark = pytest.mark.skipif(

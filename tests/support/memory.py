@@ -15,8 +15,9 @@ from goalrunner.core.agent_ports import Message
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, SystemClock
+from goalrunner.records.transcript_file import TranscriptFile
 
 
 @dataclass

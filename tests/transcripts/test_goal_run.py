@@ -21,9 +21,10 @@ from goalrunner.core.events import (
     ValidatorsFinished,
 )
 from goalrunner.core.observation import Observation
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import TranscriptFile
 from goalrunner.transcripts import read_transcript
 
 AT = "2026-11-21T20:00:00Z"

@@ -42,7 +42,6 @@ from goalrunner.engine.recorder import Resumption, cut_calls
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
-from goalrunner.records.artifacts import TranscriptFile
 from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 from goalrunner.records.run_search import new_run_id
@@ -51,6 +50,7 @@ from goalrunner.records.run_summaries import (
     summary_writer,
     write_first_summary,
 )
+from goalrunner.records.transcript_file import TranscriptFile
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 

@@ -31,8 +31,9 @@ from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.state_outcome import last_verdict
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.turns import NoAgent, ReportedChat
-from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import read_message
 
 CALLER = (
     "the calling program"  # the source of reports about the agent of a GoalController

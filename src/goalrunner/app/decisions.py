@@ -22,7 +22,7 @@ from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.user_messages import LONGEST_USER_TEXT
 from goalrunner.engine.approvals import answer_in, decision_on, record_given
 from goalrunner.engine.journal import RunJournal
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.decision_files import (
     DecisionFiles,
     GivenAnswer,
@@ -34,6 +34,7 @@ from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_summaries import read_summary
+from goalrunner.records.transcript_file import TranscriptFile
 from goalrunner.records.writer_lock import LogInUse, is_written
 
 # Seconds to wait for a living run to end; it does within two, unless its machine is

@@ -33,10 +33,11 @@ from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.ports import Launcher, Validator
 from goalrunner.engine.journal import Parts
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.decision_files import DecisionFiles
 from goalrunner.records.event_log import EventLog, SystemClock
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.transcript_file import TranscriptFile
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.child_environment import child_environment
 from goalrunner.system.event_loop import in_thread

@@ -30,13 +30,13 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.recorder import Resumption
 from goalrunner.goalfile.loading import dump_goal, load_goal, resolve_goal
-from goalrunner.records.artifacts import read_message
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED
 from goalrunner.records.markers import is_redacted
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.records.run_search import find_run
 from goalrunner.records.run_summaries import summary_writer
+from goalrunner.records.transcript_file import read_message
 from goalrunner.records.writer_lock import is_written
 
 NEW_RUN = "start a new run: goal run GOAL_FILE"

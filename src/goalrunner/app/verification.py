@@ -28,10 +28,11 @@ from goalrunner.engine.checks import request_of_state
 from goalrunner.engine.snapshot_tracker import why_stale
 from goalrunner.judge.verdict_check import check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
-from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import LogDamage, LogEnd, read_lines
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.transcript_file import read_message
 
 _REQUIRED = ("status", "iterations", "verdict")  # keys of an outcome
 _LONGEST = 80  # characters of a value

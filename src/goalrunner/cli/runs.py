@@ -38,7 +38,7 @@ def home() -> Path:
 def message_text(transcript: Path, message: TranscriptRef) -> str:
     """Return the text of a message; empty if the transcript is damaged, which `goal verify` reports."""
     from goalrunner.core.messages import text_of
-    from goalrunner.records.artifacts import read_message
+    from goalrunner.records.transcript_file import read_message
 
     with contextlib.suppress(RecordError):
         return text_of(read_message(transcript, message).get("content"))

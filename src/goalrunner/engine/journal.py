@@ -33,9 +33,10 @@ from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 
 if TYPE_CHECKING:
-    from goalrunner.records.artifacts import ArtifactStore, TranscriptFile
+    from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.decision_files import DecisionFiles
     from goalrunner.records.event_log import EventLog, SystemClock
+    from goalrunner.records.transcript_file import TranscriptFile
     from goalrunner.snapshots.store import SnapshotStore
 
 _LOGGER = logging.getLogger("goalrunner")

@@ -1,4 +1,4 @@
-"""The names of runs: new ids, and the runs that a user's words name."""
+"""The names of runs: new ones, and those that a user types."""
 
 from __future__ import annotations
 

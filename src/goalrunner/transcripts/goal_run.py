@@ -8,9 +8,10 @@ from functools import partial
 from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.observation import Trail
 from goalrunner.core.trail_builder import Deliverable
-from goalrunner.records.artifacts import ArtifactStore, read_message
+from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
+from goalrunner.records.transcript_file import read_message
 from goalrunner.transcripts.source import TranscriptSource
 
 
