@@ -260,7 +260,7 @@ class CheckReview:
     def decide(self, answer: ReviewAnswer) -> tuple[ChecksReviewed, list[str]]:
         """Return the review that follows from an answer.
 
-        And a sentence for each entry that another answer may mend.
+        The list has a sentence for each entry that another answer may mend.
         """
         faults: list[str] = []
         changes: list[ReviewedChange] = []
@@ -298,7 +298,10 @@ class CheckReview:
 
     def _says(self, quote: str) -> bool:
         """Return whether the objective or a criterion contains the words."""
-        return any(text.holds(form) for form in forms_of(quote) for text in self._texts)
+        for form in forms_of(quote):
+            if any(text.holds(form) for text in self._texts):
+                return True
+        return False
 
     def _reviewed(
         self,

@@ -157,8 +157,8 @@ def _fact(observation: Observation, fact: str) -> Checked:
 def is_fact(observation: Observation, cited: str) -> bool:
     """Return whether `cited` is a fact of the observation, or several.
 
-    With or without the rest of its heading. The fact that an output may be forged is a
-    warning, not evidence.
+    The rest of its heading may be cited with it. The fact that an output may be forged
+    is a warning, not evidence.
     """
     facts: set[str] = set()
     for fact in observation.facts:
@@ -193,9 +193,9 @@ def _comparable(fact: str) -> str:
 
 
 def cited_in(trail: Trail, text: str) -> Observation | None:
-    """Return the observation that a judge names.
+    """Return the observation that a judge names by its id.
 
-    With an id as a judge may write it, or the newest with a name such as "order:O-104".
+    A name such as "order:O-104" means the newest observation that has it.
     """
     return trail.observation(text.strip()) or trail.observation(identifier_of(text))
 

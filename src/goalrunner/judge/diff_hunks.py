@@ -35,8 +35,9 @@ _ESCAPES = {
 class DiffHunk:
     """Lines of a diff that were changed together.
 
-    Or a change without lines, such as that of a mode. A hunk of git may hold several
-    changes with a few unchanged lines between them; each of them is one here.
+    A change without lines, such as that of a mode, is one as well. A hunk of git may
+    hold several changes with a few unchanged lines between them; each of them is one
+    here.
     """
 
     path: str

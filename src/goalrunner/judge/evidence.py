@@ -87,7 +87,7 @@ def observation_block(
 ) -> str:
     """Return an observation with its output `text`.
 
-    At a price of at most `room`, or of LEAST.
+    The price is at most `room`, or LEAST if that is more.
     """
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
@@ -180,7 +180,7 @@ def render_trail(
 def _audited(trail: Trail, response: Observation | None) -> list[Item]:
     """Return the items that an audit is about.
 
-    Without earlier responses and without the claim that repeats the response.
+    Earlier responses, and the claim that repeats the response, are left out.
     """
     items: list[Item] = []
     for item in trail.items:

@@ -80,7 +80,7 @@ def decisive(text: str) -> list[tuple[int, int]]:
 def excerpt(text: str, room: int, nonce: str) -> str:
     """Return a readable and inert text at a price of at most `room`.
 
-    At least the mark of the omission.
+    A smaller room still gets the mark of the omission.
     """
     hidden = max(0, len(text) - 2 * _SEARCHED)
     parts: list[str] = []
@@ -154,7 +154,7 @@ def _joined(text: str, spans: Sequence[tuple[int, int]], cut: _Cut, gap: int) ->
 def _head(text: str, room: int) -> int:
     """Return the end of the beginning that fits.
 
-    At the end of a line if that costs at most a third of it.
+    It is the end of a line if that costs at most a third of the beginning.
     """
     end = len(beginning(text, room))
     line_end = text.rfind("\n", 0, end)
@@ -164,7 +164,7 @@ def _head(text: str, room: int) -> int:
 def _tail(text: str, room: int) -> int:
     """Return the start of the ending that fits.
 
-    At the start of a line if that costs at most a third of it.
+    It is the start of a line if that costs at most a third of the ending.
     """
     start = len(text) - len(ending(text, room))
     line_end = text.find("\n", start)
@@ -176,7 +176,7 @@ def _tail(text: str, room: int) -> int:
 def fenced(name: str, text: str, room: int, nonce: str) -> str:
     """Return an excerpt of a text between fences, at a price of at most `room`.
 
-    At least at that of the smallest excerpt.
+    A smaller room still gets the smallest excerpt.
     """
     room -= price_in_bytes(fence(name, "", nonce))
     return fence(name, excerpt(text, room, nonce), nonce)

@@ -35,10 +35,7 @@ def inert(text: str, nonce: str) -> str:
 
 
 def is_forged(line: str) -> bool:
-    """Return whether a line looks like a heading or a fence.
-
-    However it is spelt in Unicode.
-    """
+    """Return whether a line looks like a heading or a fence, in any Unicode form."""
     if not line.isascii():
         # Invisible characters are removed first: many of them could hide a heading
         # behind the limit.

@@ -29,7 +29,7 @@ _LINE_NUMBERS = re.compile(
 def readable(text: str) -> str:
     """Return the text as a terminal shows it.
 
-    Without control codes, and with the last state of a rewritten line.
+    It has no control codes, and only the last state of a rewritten line.
     """
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
     # Progress bars rewrite their line; a terminal shows the last state.

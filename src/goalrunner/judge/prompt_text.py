@@ -175,8 +175,8 @@ def correction_prompt(faults: Sequence[str]) -> str:
         "Where the evidence shows it, cite it again: whole words, exactly as they "
         "stand in that observation's output, or a fact of its heading. Drop a citation "
         "that is not needed. Where nothing shows it, the criterion is not satisfied. "
-        "What you cite now counts as it is. Answer once more with the whole JSON object, in "
-        "the same form."
+        "What you cite now counts as it is. Answer once more with the whole JSON "
+        "object, in the same form."
     )
 
 

@@ -66,7 +66,7 @@ _QUOTING = str.maketrans(dict.fromkeys("\"'`\\", None))
 class OutputText:
     """An output in which quotes are searched.
 
-    As it is and, if that fails, without the numbers of its lines.
+    If a quote is not found, it is searched without the numbers of lines.
     """
 
     def __init__(self, output: str) -> None:
@@ -82,8 +82,8 @@ class OutputText:
     def holds(self, form: str, *, anywhere: bool = False) -> bool:
         """Return whether the output contains a form of a quote.
 
-        Whole or, if it has ellipses, its parts in order. With `anywhere`, a short form
-        need not be a whole line.
+        If the form has ellipses, its parts in order are enough. With `anywhere`, a
+        short form need not be a whole line.
         """
         rows = _LINE_OF_DOTS.split(plain_lines(LEFT_OUT.sub("...", form)))
         # A quote may contain dots of the output, or leave parts or whole lines out.
@@ -102,8 +102,8 @@ class OutputText:
 def forms_of(quote: str) -> list[str]:
     """Return the forms of a quote.
 
-    As it is, and without the quotes around it, escapes and the prefix of inert lines.
-    Forms without words are left out.
+    One is the quote itself; others lack the quotes around it, escapes, or the prefix of
+    inert lines. Forms without words are left out.
     """
     texts = [readable(quote)]
     # Quotes may be outside and inside of escapes.
@@ -131,7 +131,7 @@ def _unwrapped(text: str) -> str:
 def _parts_of(form: str) -> list[str]:
     """Return the parts of a quote between ellipses or marks of an omission.
 
-    Without those of mere punctuation.
+    Parts of mere punctuation are left out.
     """
     parts = map(str.strip, _ELLIPSIS.split(folded(LEFT_OUT.sub("...", form))))
     return [part for part in parts if part.strip(string.punctuation)]
@@ -173,10 +173,7 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
 
 
 def _places(text: str, words: str, position: int) -> Iterator[tuple[int, int]]:
-    """Yield the indexes of the first and the last character of each occurrence.
-
-    From `position` on.
-    """
+    """Yield the first and the last index of each occurrence from `position` on."""
     while (position := text.find(words, position)) >= 0:
         yield position, position + len(words) - 1
         position += 1

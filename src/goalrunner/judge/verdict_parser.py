@@ -79,10 +79,7 @@ class JudgeOutcome(BaseModel):
 
     @property
     def passed(self) -> bool:
-        """Whether the goal is complete.
-
-        With at least one criterion, all of them satisfied, and not blocked.
-        """
+        """Whether the goal is complete and not blocked, with all criteria satisfied."""
         return self.complete and self.all_satisfied and not self.blocked.strip()
 
     @property

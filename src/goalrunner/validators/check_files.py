@@ -126,9 +126,9 @@ def is_named_like_check(path: str) -> bool:
 
 
 class FollowedLines:
-    """The lines that a validator runs, directly or through scripts.
+    """The lines that a validator runs, with the programs and files that they name.
 
-    With their programs, and the files that they lead to.
+    It runs them directly or through scripts.
     """
 
     def __init__(self, spec: ValidatorSpec, workspace: Path) -> None:

@@ -181,9 +181,9 @@ def _refused_option(result: ValidatorResult, *, at_start: bool) -> str:
 
 
 def _pytest_cannot_start(feedback: str, place: CheckPlace) -> str:
-    """Return that a plugin of pytest is missing, or that plugins do not work together.
+    """Return that a plugin of pytest is missing, or plugins do not work together.
 
-    Else empty.
+    Empty if pytest started, or if the work may be the reason.
     """
     missing = _NO_PLUGIN.search(feedback)
     if missing and _is_installable(missing["plugin"], missing["module"], place):

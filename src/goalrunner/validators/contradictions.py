@@ -105,7 +105,8 @@ def _failures_of_calls(
 ) -> Iterator[Summary]:
     """Yield summaries with failures of the runners that the line itself calls.
 
-    With a report of pytest, its summary does not count: the report is more exact.
+    If there is a report of pytest, its summary does not count: the report is more
+    exact.
     """
     for call in calls(line):
         program = call.program

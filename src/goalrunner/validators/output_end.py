@@ -30,8 +30,8 @@ def feedback_of(path: Path) -> str:
 def text_of_end(path: Path, most: int) -> tuple[str, bool]:
     """Return the last `most` bytes of an output, and whether they are all of it.
 
-    Without colour codes and very long lines: the patterns of test runners are slow on a
-    line of megabytes.
+    Colour codes and very long lines are removed: the patterns of test runners are slow
+    on a line of megabytes.
     """
     lines: list[str] = []
     for line in _COLOUR.sub("", tail_of(path, most)).split("\n"):

@@ -215,7 +215,7 @@ async def called(
 ) -> tuple[_Read | None, Literal["crashed", "timeout"], str]:
     """Call `function(response, agent)`; return what `read` makes of its value.
 
-    Or None, and why there is none.
+    If there is no value, return None, and why.
     """
     deadline = asyncio.timeout(timeout)
     try:

@@ -41,7 +41,7 @@ def variables_named(text: str) -> tuple[RunVariable, ...]:
 def passed_variables(spec: ValidatorSpec) -> tuple[RunVariable, ...]:
     """Return the variables of the run that a validator gets.
 
-    Those that its line names, and those of `pass_env`.
+    They are named in its line or in `pass_env`.
     """
     return tuple(dict.fromkeys((*spec.pass_env, *variables_named(spec.run or ""))))
 

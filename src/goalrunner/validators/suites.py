@@ -145,7 +145,7 @@ class SuiteReader:
     def _module_folders(self) -> list[Path]:
         """Return the folders in which modules of unittest may lie.
 
-        That of the command, and those that it names: `unittest discover -s tests`.
+        The command runs in the first one. It may name others: `discover -s tests`.
         """
         folders = [self._folder]
         for call in self._calls:
@@ -161,7 +161,7 @@ class SuiteReader:
 def filters_of(calls: Sequence[Call], texts: str) -> tuple[str, ...]:
     """Return the options that select tests.
 
-    Those of direct calls, and in all texts those whose selection varies.
+    In scripts, only those count whose selection varies.
     """
     options: list[str] = []
     for call in calls:
@@ -221,7 +221,7 @@ def _counts(output: Output, *, reported: bool) -> Iterator[RunnerCount]:
 def script_text(spec: ValidatorSpec, cwd: Path, workspace: Path) -> str:
     """Return what a validator runs, as far as it can be found.
 
-    With the options of pytest in the project's configuration.
+    The options of pytest in the project's configuration belong to it.
     """
     texts = [*lines_followed(spec, workspace)]
     texts += [file_text(cwd / name) for name in _SETTINGS]
