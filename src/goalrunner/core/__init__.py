@@ -1,8 +1,8 @@
 """What a run is, how its state changes, and what follows. Pure: no input or output.
 
-Model: a key of the goal file goes into `goal.py` or a table in `goal_tables.py`; a label
-and its explanation into `labels.py`; an event into `events.py`, with a function in
-`fold/` that changes the state (`run_state.py`) and a line in `fold/dispatch.py`.
+Model: a key of the goal file goes into `goal.py` or a table in `goal_tables.py`; a
+label and its explanation into `labels.py`; an event into `events.py`, with a function
+in `fold/` that changes the state (`run_state.py`) and a line in `fold/dispatch.py`.
 Policy: `decision.py` has the order of the steps; `budgets.py`, `waiting.py` and
 `approval_rules.py` the rules that it asks; `endings.py` how a run ends.
 Protocols: `agent_ports.py` for agents, people and observers; `ports.py` for checks.

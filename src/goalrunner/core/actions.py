@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from goalrunner.core.errors import one_line, some
 from goalrunner.core.observation import Observation
 
+# Each agent names its tools differently; with one name, people can compare the rows.
 _SHORT_NAMES = {
     **dict.fromkeys(
         ("bash", "execute", "command_execution", "run_shell_command", "execute_bash"),
@@ -46,6 +47,7 @@ def shown_command(command: str, workspace: str = "") -> str:
 
     Its paths are relative to the workspace, where it begins.
     """
+    # Some agents start every command through a shell.
     if in_shell := _IN_SHELL.fullmatch(command):
         with contextlib.suppress(ValueError):
             words = shlex.split(in_shell[1])
@@ -75,6 +77,7 @@ def with_actions(counts: Mapping[str, int], added: Mapping[str, int]) -> dict[st
 
     Of very many, the first are kept.
     """
+    # Bounded, because it is part of the state.
     total = dict(counts)
     for action, count in added.items():
         if action in total or len(total) < _KEPT:

@@ -221,6 +221,9 @@ class Conversation(Protocol):
     def restore(self, checkpoint: object) -> None: ...
 
 
+# What follows are abilities that a conversation may have; a run asks with isinstance.
+
+
 @runtime_checkable
 class Resumable(Protocol):
     """A conversation that can continue in another process.

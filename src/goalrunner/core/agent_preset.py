@@ -86,6 +86,7 @@ def _with_name(words: tuple[str, ...]) -> tuple[str, ...]:
 
 def _home_path(path: str) -> str:
     parts = PurePosixPath(path).parts
+    # A path outside of HOME would give a sandbox more than the agent's own files.
     if not parts or path[0] in "/~" or ".." in parts or not path.isprintable():
         raise ValueError(
             f'{quoted(path)} must be a path below HOME, such as ".my-agent/login.json"'

@@ -82,6 +82,7 @@ def _budgets(state: RunState) -> tuple[_Budget, _Budget]:
 def options_to_lift(state: RunState) -> str:
     """Return the options of `goal resume` for budgets that cannot be checked."""
     unknown = [item.budget for item in shortfalls(state) if item.unknown]
+    # Only the budgets that cannot be checked are in the way here.
     nothing_used = dict.fromkeys(LIMIT_OPTIONS, 0)
     allow, lift = ways_on(state.plan.limits, nothing_used, "", unknown)
     return (

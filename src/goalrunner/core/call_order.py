@@ -84,6 +84,7 @@ class CallOrder:
         return reasons
 
     def _changed_after(self, result: _Result) -> list[str]:
+        # Each path once, in the order of the changes.
         later = dict.fromkeys(
             path for call, path in self._changes if call > result.call
         )

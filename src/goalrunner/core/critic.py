@@ -218,6 +218,7 @@ def critique_of(value: object) -> Critique:
     )
 
 
+# A command may print progress before; its last line is the answer.
 def last_line_critique(output: str) -> Critique:
     """Return the critique in the last line of a command's output.
 

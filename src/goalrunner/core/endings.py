@@ -57,6 +57,7 @@ def out_of_budget(state: RunState) -> RunEnded:
     lack = shortfall(state)
     if lack is None:
         return end(StopReason.BUDGET_EXHAUSTED, "the budget is spent")
+    # A budget that is spent has one remedy, which reports name from the figures.
     hint = options_to_lift(state) if lack.unknown else ""
     return end(StopReason.BUDGET_EXHAUSTED, lack.words, hint)
 
@@ -64,6 +65,7 @@ def out_of_budget(state: RunState) -> RunEnded:
 def unreadable(state: RunState) -> RunEnded:
     """Return how a run ends if the judge's answers cannot be parsed."""
     judge = state.models.get("judge") or "its model"
+    # The answer itself, so that a person sees what the judge does wrong.
     last = UnreadAnswer(
         reason=state.audit_problem.partition("\n")[0], text=state.audit_answer
     )

@@ -45,8 +45,11 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
+        # JSON has neither.
         allow_inf_nan=False,
+        # Built at its first use: a command needs few of all models.
         defer_build=True,
+        # The input may contain a secret.
         hide_input_in_errors=True,
     )
 
@@ -273,6 +276,7 @@ def secret_variable(entry: str) -> str | None:
     return match[1] if match else None
 
 
+# The secret itself must not stand in the goal file, which is part of a repository.
 def _secret(entry: str) -> str:
     """Return the entry. A wrong one is not shown: it may be the secret itself."""
     if secret_pattern(entry) is None and secret_variable(entry) is None:
@@ -356,6 +360,7 @@ def _parameters(table: dict[str, Any]) -> dict[str, Any]:
 Parameters = Annotated[dict[str, Any], AfterValidator(_parameters)]
 """A table that is passed on to the model."""
 
+# An integer of TOML has 64 bits.
 LARGEST = 2**63 - 1
 _LONGEST = 1e9
 """Maximum number of seconds (31 years) and of dollars. Larger values are mistakes, and

@@ -60,6 +60,7 @@ def newest(times: ChangeTimes) -> dict[str, int]:
 
     Those that are left out are one time for OTHERS.
     """
+    # The newest changes make the most observations outdated.
     ordered = sorted(times.items(), key=lambda entry: (-entry[1], entry[0]))
     recorded, others = dict(ordered[:MOST_CHANGES]), ordered[MOST_CHANGES:]
     if others:

@@ -32,6 +32,7 @@ agent's versions of the checks. Older runs have "network" for commands that use 
 """
 
 
+# A key of an earlier version is an error that says what to write now.
 def _current_kind(kind: object) -> object:
     if kind == "network":
         raise ValueError(
@@ -275,6 +276,7 @@ class AgentConfig(Frozen):
     ] = BUILTIN
     """"builtin"; "command" or "acp" with a command; a preset; or a list of them, in
     which each takes over from the last."""
+    # No key of the goal file: it is made of a list in `use`.
     fallbacks: SkipJsonSchema[tuple[fields.Line, ...]] = ()
     """The names that follow the first one in `use`."""
     command: Command = ()
@@ -388,6 +390,7 @@ class JudgeConfig(Frozen):
     api_base: fields.Address | None = None
     api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
 
+    # No field: the log cannot hold a model, only its name.
     _instance: Any = PrivateAttr(default=None)
 
     def __init__(

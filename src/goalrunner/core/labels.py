@@ -199,6 +199,7 @@ EXPLANATIONS = {
 """The meaning of each label, and its cure."""
 
 
+# Labels of the validators' results. A review cannot cure others, such as `self-judged`.
 REVIEWABLE = (
     Label.RESTS_ON_FILES,
     Label.RESTS_ON_TESTS,
@@ -215,7 +216,15 @@ REVIEWABLE = (
 )
 """The labels of checks that a goal may have reviewed."""
 
-STRICT_LABELS = ("rests on", *REVIEWABLE[2:7])
+STRICT_LABELS = (
+    # Changed files and changed tests.
+    "rests on",
+    Label.TESTS_REMOVED,
+    Label.CHECKS_DIFFER,
+    Label.SUPPRESSIONS_ADDED,
+    Label.NOTHING_CHANGED,
+    Label.PASSED_BEFORE,
+)
 """The beginnings of the labels that `goal run --strict` has reviewed: the agent's work
 may have caused them."""
 

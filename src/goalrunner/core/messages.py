@@ -170,6 +170,7 @@ def refuse_no_chat(messages: object) -> None:
 def _refuse_no_message(message: object, which: str) -> None:
     if not isinstance(message, Mapping):
         raise UsageError(f"{which} is {kind_of(message)}, not a chat message", _SHAPE)
+    # Before anything walks through the message.
     if _is_deeper(message, DEEPEST):
         raise UsageError(f"{which} is nested more than {DEEPEST} levels deep", _SHAPE)
     role, content = message.get("role"), message.get("content")
@@ -224,6 +225,7 @@ def parsed(arguments: Any) -> Any:
     """Return the arguments of a call, which may be the JSON text of an object."""
     if not isinstance(arguments, str):
         return arguments
+    # A model may have written JSON that is not valid: the text is shown then.
     try:
         value = json.loads(arguments)
     except (ValueError, RecursionError):

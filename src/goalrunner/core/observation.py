@@ -186,6 +186,7 @@ class Observation(Frozen):
         return " ".join([source, *facts, *self.names])
 
 
+# It has no id: nothing can cite it.
 class Claim(Frozen):
     """A text of the agent. Never evidence."""
 

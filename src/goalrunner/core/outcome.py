@@ -48,13 +48,12 @@ class Usage(Frozen):
         """
         if not isinstance(data, dict):
             return data
-        unknown = (
-            data.get("uncounted_calls")
-            and not data.get("input_tokens")
-            and not data.get("output_tokens")
-        )
-        tokens = {"input_tokens": None, "output_tokens": None} if unknown else {}
-        return {"known_cost_usd": data.get("cost_usd") or 0.0, **data, **tokens}
+        fields = {"known_cost_usd": data.get("cost_usd") or 0.0, **data}
+        counts_tokens = data.get("input_tokens") or data.get("output_tokens")
+        # Calls without counted tokens have unknown ones, not none.
+        if data.get("uncounted_calls") and not counts_tokens:
+            fields |= {"input_tokens": None, "output_tokens": None}
+        return fields
 
     @classmethod
     def unknown(cls) -> Usage:
@@ -88,6 +87,7 @@ class Usage(Frozen):
         return self._combined(before, -1)
 
     def _combined(self, other: Usage, sign: int) -> Usage:
+        # One unknown price makes the sum unknown; `known_cost_usd` is its lower bound.
         cost = None
         if self.cost_usd is not None and other.cost_usd is not None:
             cost = max(self.cost_usd + sign * other.cost_usd, 0.0)

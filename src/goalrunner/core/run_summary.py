@@ -259,6 +259,7 @@ def _has_type(value: object, declared: Any) -> bool:
 
     An integer is a float, and True is not a number.
     """
+    # True is an int for Python, and 1e999 is read as infinity.
     if isinstance(value, int | float) and declared in (int, float):
         return type(value) in (int, declared) and abs(value) < _LARGEST
     if type(value) is declared or declared is Any:

@@ -178,6 +178,7 @@ def why_nameless(line: str, *, alone: bool) -> str:
 
 def _only_counts(call: Call) -> bool:
     """Return whether the output of a call has no names of tests."""
+    # Their usual reports have the number of tests, and no names.
     if call.runner in (JEST, VITEST, MOCHA):
         return True
     if call.runner is not UNITTEST or "--verbose" in call.arguments:

@@ -145,6 +145,7 @@ class ValidatorResult(Frozen):
     test_ids: tuple[str, ...] = ()
     """Tests that passed or failed, in records of older runs."""
     suite: SuiteRecord = SuiteRecord()
+    # Thousands of ids in each result would make the log large.
     tests: CollectedTests | None = Field(None, exclude=True)
     """The collected tests; None if no runner gave ids. The log does not contain
     them."""
@@ -416,5 +417,6 @@ def normalised(text: str) -> str:
     """
     for pattern, replacement in _VARYING:
         text = pattern.sub(replacement, text)
+    # Sorted, because runners in parallel print in any order.
     lines = [" ".join(line.split()) for line in text.splitlines()]
     return "\n".join(sorted(filter(None, lines)))

@@ -123,6 +123,7 @@ def _settling_line(event: events.ValidatorsFinished) -> str:
     return f"to allow these changes in the next run, write under [workspace]: {line}"
 
 
+# The checks ran on files that are different now, so they run again.
 def workspace_changed(state: RunState, event: events.WorkspaceChanged) -> RunState:
     return state.replace(
         phase=state.unchecked,

@@ -13,6 +13,7 @@ from goalrunner.core.waiting import seconds_between
 
 def work_failed(state: RunState, event: events.WorkFailed, at: str) -> RunState:
     """Return the state after a failure at a time (ISO 8601); what follows is open."""
+    # Counted by kind, because an overload and a limit have pauses of their own.
     name = f"{event.account} {event.kind}"
     number = state.failures.get(name, 0) + 1
     failure = Failure(**event.model_dump(exclude={"type"}), at=at, number=number)

@@ -43,6 +43,7 @@ def run_started(state: RunState, event: events.RunStarted) -> RunState:
     )
 
 
+# The limit decides now, and not a wait or a failure at hand.
 def limit_reached(state: RunState, event: events.LimitReached) -> RunState:
     """Return the state in which one last check decides how the run ends."""
     return state.replace(
