@@ -1,4 +1,4 @@
-"""The results of validators, critic and judge, and what they mean for the round."""
+"""What the results of validators, critic and judge mean for a round."""
 
 from __future__ import annotations
 

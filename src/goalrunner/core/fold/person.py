@@ -1,4 +1,4 @@
-"""What a person decides, answers and writes, and what waits for a person."""
+"""What a person decides, answers and writes, and what still waits."""
 
 from __future__ import annotations
 
