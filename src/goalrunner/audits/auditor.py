@@ -26,7 +26,7 @@ from goalrunner.system.event_loop import in_thread
 from goalrunner.transcripts import SavedTrail
 
 OnEnd = Callable[[int, int, TranscriptAudit], None]
-"""Called with the number of an audit that has ended, the number of all, and the audit."""
+"""Called at the end of an audit with its number, the number of all, and the audit."""
 
 
 @dataclass

@@ -63,7 +63,7 @@ def set_aside(path: Path) -> Path:
 
 
 def remove_whole(path: Path) -> None:
-    """Rename a folder and remove it, so that it is never seen in part. Raise OSError."""
+    """Rename a folder and remove it, so that no part of it is seen. Raise OSError."""
     remove(set_aside(path))
 
 
