@@ -14,13 +14,10 @@ import pytest
 
 from goalrunner.agents.builtin_agents import preset_of
 from goalrunner.agents.external_agents import BUILT_IN
-from goalrunner.agents.judge_program import (
-    ProgramChoice,
-    ProgramModel,
-    prompt_of,
-    read_answer,
-    watched_files,
-)
+from goalrunner.agents.judge_program import ProgramModel
+from goalrunner.agents.program_answer import read_answer
+from goalrunner.agents.program_call import ProgramChoice, prompt_of
+from goalrunner.agents.program_files import watched_files
 from goalrunner.core.agent_preset import JudgeCommand, Preset
 from goalrunner.core.errors import (
     AuthenticationFailed,
@@ -310,10 +307,10 @@ def test_earlier_answers_are_quoted_in_the_prompt() -> None:
         {"role": "assistant", "content": "maybe"},
         {"role": "user", "content": "Answer in JSON."},
     ]
-    rules, prompt = prompt_of(chat)
-    assert rules == "You audit."
+    parts = prompt_of(chat)
+    assert parts.rules == "You audit."
     assert (
-        prompt
+        parts.prompt
         == "Is it done?\n\nYour answer was:\nmaybe\n\nThe next message to you:\nAnswer in JSON."
     )
 

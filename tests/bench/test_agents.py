@@ -11,7 +11,7 @@ from statistics import median
 
 import pytest
 
-from goalrunner.agents.parser import LONGEST_LINE
+from goalrunner.agents.json_lines import LONGEST_LINE
 from tests.bench.measuring import GOAL, Pairs, hold, remark, run_process
 from tests.bench.test_memory import PEAK
 from tests.conformance.doubles import ACP, COMMAND, DOUBLE, OWN, Double

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.agents.external_agents import parser_class
-from goalrunner.agents.judge_program import ProgramChoice, ProgramModel
+from goalrunner.agents.judge_program import ProgramModel
+from goalrunner.agents.program_call import ProgramChoice
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
 from goalrunner.core.agent_preset import Preset

@@ -218,7 +218,7 @@ class TurnRecorder:
                 item.source,
                 item.command,
                 facts,
-                output,
+                output=output,
                 started=started,
             )
             await self.recorder.tool_result(result)

@@ -9,17 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalrunner.agents.file_tools import unified
-from goalrunner.agents.parser import (
-    at,
-    block_text,
-    changed_lines,
-    exit_code,
-    first,
-    items,
-    text,
-)
+from goalrunner.agents.json_lines import exit_code, first
+from goalrunner.agents.line_events import changed_lines
 from goalrunner.agents.turn import LONGEST_MESSAGE, Arrival
 from goalrunner.core.errors import shortened
+from goalrunner.core.messages import at, block_text, items, text
 
 DONE, FAILED = "completed", "failed"
 """The statuses of a call that has ended."""

@@ -29,10 +29,10 @@ from goalrunner.agents.agent_errors import (
 from goalrunner.agents.chat_history import with_history
 from goalrunner.agents.external_agents import ExternalAgent, invocation
 from goalrunner.agents.external_chat import NEW_SESSION, ExternalConversation
-from goalrunner.agents.parser import at, text
 from goalrunner.agents.silence import LifeSigns, watched
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import AgentNotInstalled, GoalError, RecordError, one_line
+from goalrunner.core.messages import at, text
 from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.system.connection import ProcessConnector
 

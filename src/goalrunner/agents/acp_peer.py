@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.error_kinds import ErrorMeaning, response_meaning
-from goalrunner.agents.parser import Lines, at, object_in, text
+from goalrunner.agents.json_lines import Lines, object_in
 from goalrunner.core.errors import RecordError
+from goalrunner.core.messages import at, text
 from goalrunner.system.connection import ProcessConnection
 
 RECORDED_OUTPUT = 256_000_000

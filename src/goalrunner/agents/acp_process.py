@@ -19,12 +19,12 @@ from goalrunner.agents.agent_errors import (
 )
 from goalrunner.agents.error_kinds import ErrorMeaning
 from goalrunner.agents.external_agents import ExternalAgent, program_of
-from goalrunner.agents.parser import at, items, text
 from goalrunner.agents.silence import written_to
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import AgentError
 from goalrunner.core.events import AgentRan
+from goalrunner.core.messages import at, items, text
 from goalrunner.core.ports import HIDDEN
 from goalrunner.system.child import describe_status
 from goalrunner.system.connection import ProcessConnection

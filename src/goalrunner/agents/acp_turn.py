@@ -9,7 +9,6 @@ from typing import Any, Literal
 from goalrunner.agents.acp_call import DESCRIBING, AcpCall
 from goalrunner.agents.acp_process import CANCELLED, AcpProcess
 from goalrunner.agents.external_agents import ExternalAgent
-from goalrunner.agents.parser import at, items, text
 from goalrunner.agents.turn import (
     LONGEST_CALL_ID,
     LONGEST_COMMAND,
@@ -18,6 +17,7 @@ from goalrunner.agents.turn import (
 )
 from goalrunner.core.agent_ports import Recorder
 from goalrunner.core.errors import ApprovalDenied, shortened
+from goalrunner.core.messages import at, items, text
 from goalrunner.core.observation import UNASKED
 from goalrunner.system.change_clock import change_time
 

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from goalrunner.agents.parser import UsageReported, at, first, items, number
-from goalrunner.agents.turn import usage_delta
+from goalrunner.agents.json_lines import first, number
+from goalrunner.agents.parser import UsageReported
+from goalrunner.agents.reported_usage import usage_delta
 from goalrunner.core.agent_preset import BudgetName, Scope
+from goalrunner.core.messages import at, items
 from goalrunner.core.outcome import Usage
 
 # The extension under which OpenHands reports its usage.

@@ -12,6 +12,15 @@ from typing import Any
 
 from goalrunner.agents.codex_sessions import session_start, turn_details
 from goalrunner.agents.error_kinds import meaning_of
+from goalrunner.agents.json_lines import number
+from goalrunner.agents.line_events import (
+    call,
+    failure,
+    message,
+    result,
+    session,
+    tokens,
+)
 from goalrunner.agents.parser import (
     AgentParser,
     CallFinished,
@@ -22,20 +31,10 @@ from goalrunner.agents.parser import (
     TextDelta,
     TurnEnded,
     UsageReported,
-    at,
-    block_text,
-    call,
-    failure,
-    items,
-    message,
-    number,
-    result,
-    session,
-    text,
-    tokens,
 )
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
+from goalrunner.core.messages import at, block_text, items, text
 from goalrunner.core.outages import RATE_LIMIT, reset_time, time_of_epoch, usage_limit
 
 

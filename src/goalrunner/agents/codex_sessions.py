@@ -8,16 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.error_kinds import codex_meaning
-from goalrunner.agents.parser import (
-    Failed,
-    SessionStarted,
-    StreamEvent,
-    UsageReported,
-    at,
-    block_text,
-    number,
-    object_in,
-)
+from goalrunner.agents.json_lines import number, object_in
+from goalrunner.agents.parser import Failed, SessionStarted, StreamEvent, UsageReported
+from goalrunner.core.messages import at, block_text
 
 _TAIL = 1_000_000
 """Bytes that are read of an end of a file."""

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from goalrunner.agents.parser import Obstacle, at, number, text
+from goalrunner.agents.json_lines import number
+from goalrunner.agents.parser import Obstacle
 from goalrunner.core.errors import Outage
+from goalrunner.core.messages import at, text
 from goalrunner.core.outages import outage_of, time_of_epoch, usage_limit
 
 # By HTTP status, or by the name that Claude Code or Codex gives to an error.

@@ -11,19 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.external_agents import parser_class
+from goalrunner.agents.json_lines import Lines, object_in
 from goalrunner.agents.parser import (
     LONGEST_NOISE,
     Failed,
-    Lines,
     SessionStarted,
     StreamEvent,
     TextDelta,
-    clean,
-    object_in,
 )
 from goalrunner.agents.turn import Arrival
 from goalrunner.core.agent_preset import TEXT
 from goalrunner.core.errors import AgentError, UsageError
+from goalrunner.core.messages import clean
 from goalrunner.system.change_clock import change_time
 
 # Bytes of one read: a fast program may write many megabytes between two reads.

@@ -19,6 +19,7 @@ from goalrunner.agents.parser import (
     TurnEnded,
     UsageReported,
 )
+from goalrunner.agents.reported_usage import missing_usage, usage_delta
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.observation import source_of
@@ -28,7 +29,9 @@ LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
 LONGEST_CALL_ID, LONGEST_COMMAND = 200, 4_000
 """Characters of a call's id and of its command that are recorded."""
+# Characters of output that was not understood; its end names the cause of a failure.
 _LONGEST_NOISE = 4_000
+# Characters of the name of a model or of a version.
 _LONGEST_NAME = 80
 
 
@@ -41,7 +44,11 @@ class Arrival:
     batch: int = 0
     """The number of its batch: what was read without a pause."""
     whole: bool = True
-    """Whether the batch is whole lines of a program that runs; it cannot be the content of a buffer."""
+    """Whether the batch is whole lines of a running program.
+
+    Otherwise it may be a buffer, which the program writes out when it is full or when
+    it ends.
+    """
 
 
 def reported_result(
@@ -50,6 +57,7 @@ def reported_result(
     tool: str,
     command: str,
     facts: tuple[str, ...],
+    *,
     output: str = "",
     duration: float = 0.0,
     started: int | None = None,
@@ -57,9 +65,13 @@ def reported_result(
 ) -> ToolResult:
     """Return the result of a call that an agent reports.
 
-    `started` is a time before its tool started, if one is known; `change` is what an edit added and removed.
+    `duration` is in seconds. `started` is a time before its tool started, if one is
+    known; `change` is what an edit added and removed.
     """
     is_done = set(facts) <= {"completed"}
+    summary = ", ".join(facts)
+    if change and is_done:
+        summary = change
     return ToolResult(
         tool_call_id=call_id,
         tool=tool,
@@ -67,7 +79,7 @@ def reported_result(
         facts=facts,
         output=output.encode("utf-8", "replace"),
         duration=duration,
-        summary=change if change and is_done else ", ".join(facts),
+        summary=summary,
         writes=False,
         reported_by=agent,
         started=started,
@@ -81,12 +93,16 @@ class _Open:
     tool: str
     command: str
     began: float
+    """By the clock of `time.monotonic`."""
     arrival: Arrival | None
     change: str = ""
 
 
 class Turn:
-    """Records the messages and tool calls of one turn, and adds its messages to `messages`."""
+    """Records the messages and tool calls of one turn.
+
+    Its messages are added to the list `messages`.
+    """
 
     def __init__(
         self, agent: str, recorder: Recorder, messages: list[dict[str, Any]]
@@ -96,7 +112,7 @@ class Turn:
         self.calls = 0
         self.recorder = recorder
         self.arrival: Arrival | None = None
-        """Of what is being recorded; None: not known."""
+        """Of what is recorded now; None: not known."""
         self._agent = agent
         self._messages = messages
         self._streamed = ""
@@ -110,6 +126,7 @@ class Turn:
         """Show a piece of a message."""
         self.recorder.text(piece)
         self._streamed += piece
+        # Twice, so that a long message is not truncated for each of its pieces.
         if len(self._streamed) > 2 * LONGEST_MESSAGE:
             self._streamed = shortened(self._streamed, LONGEST_MESSAGE)
 
@@ -120,20 +137,25 @@ class Turn:
 
     def add_message(self, text: str) -> None:
         """Add a message, unless it is empty."""
-        if text.strip():
-            text = shortened(text, LONGEST_MESSAGE)
-            message = {"role": "assistant", "content": text}
-            self._messages.append(message)
-            self.recorder.message(message)
-            self.text = text
+        if not text.strip():
+            return
+        text = shortened(text, LONGEST_MESSAGE)
+        message = {"role": "assistant", "content": text}
+        self._messages.append(message)
+        self.recorder.message(message)
+        self.text = text
 
     async def start(self, name: str, tool: str, command: str, change: str = "") -> None:
         """Record the beginning of a call. `change` is what an edit adds and removes."""
         self.calls += 1
-        shown = shortened(command, LONGEST_COMMAND)
-        call = self._open[name] = _Open(
-            source_of(tool), shown, time.monotonic(), self.arrival, change
+        call = _Open(
+            source_of(tool),
+            shortened(command, LONGEST_COMMAND),
+            time.monotonic(),
+            self.arrival,
+            change,
         )
+        self._open[name] = call
         self.recorder.tool_called(name, call.tool, one_line(call.command))
 
     async def finish(
@@ -146,89 +168,46 @@ class Turn:
         command: str = "",
         change: str = "",
     ) -> None:
-        """Record the end of a call. `tool`, `command` and `change` replace those of its beginning."""
+        """Record the end of a call; ignore an unknown one.
+
+        `tool`, `command` and `change` replace those of its beginning.
+        """
         call = self._open.pop(name, None)
-        if call is not None:
-            duration = time.monotonic() - call.began
-            tool, command = (
-                source_of(tool) if tool else call.tool,
-                command or call.command,
-            )
-            started = self._started(call)
-            change = change or call.change
-            result = reported_result(
-                self._agent,
-                name,
-                tool,
-                command,
-                facts,
-                output,
-                duration,
-                started,
-                change,
-            )
-            await self.recorder.tool_result(result)
+        if call is None:
+            return
+        result = reported_result(
+            self._agent,
+            name,
+            source_of(tool) if tool else call.tool,
+            command or call.command,
+            facts,
+            output=output,
+            duration=time.monotonic() - call.began,
+            started=self._started(call),
+            change=change or call.change,
+        )
+        await self.recorder.tool_result(result)
 
     def _started(self, call: _Open) -> int | None:
-        """Return a time before the tool of a call started; None if its start may have been reported after its end."""
-        began, now = call.arrival, self.arrival
-        if began is None or (
-            now is not None and now.batch == began.batch and not now.whole
-        ):
+        """Return a time before the tool of a call started, or None.
+
+        None if its start may have been reported after its end.
+        """
+        start, end = call.arrival, self.arrival
+        if start is None:
             return None
-        return began.before
+        # Both reports may have waited in one buffer until the tool had ended.
+        if end is not None and end.batch == start.batch and not end.whole:
+            return None
+        return start.before
 
 
+# An id that cannot be read as an option of a command line.
 _SESSION_ID = re.compile(r"[A-Za-z0-9][\w.:@/+=-]{0,199}", re.ASCII)
-"""An id that cannot be read as an option of a command line."""
-
-
-def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
-    """Return the new usage in a report, and the session's total after it; `total` is the one before.
-
-    A total that has decreased belongs to another session, and all of it is new.
-    """
-    given, made, cost, calls = (
-        report.input,
-        report.output,
-        report.cost,
-        int(report.tokens),
-    )
-    if not report.cumulative:
-        # If tokens cost nothing, the agent does not know the price of its model.
-        unpriced = report.tokens and report.dollars and not cost and given + made > 0
-        return _usage(given, made, None if unpriced else cost, calls), total
-    fewer = report.tokens and (
-        given < (total.input_tokens or 0) or made < (total.output_tokens or 0)
-    )
-    if fewer or (
-        report.dollars and cost is not None and cost < (total.cost_usd or 0.0)
-    ):
-        total = Usage()
-    changes: dict[str, float | None] = {"calls": total.calls + 1}
-    if report.tokens:
-        changes |= {"input_tokens": given, "output_tokens": made}
-    if report.dollars:
-        changes |= {"cost_usd": cost, "known_cost_usd": cost or 0.0}
-    after = total.model_copy(update=changes)
-    new = after.since(total)
-    return _usage(
-        new.input_tokens or 0, new.output_tokens or 0, new.cost_usd, calls
-    ), after
-
-
-def _usage(given: int, made: int, cost: float | None, calls: int) -> Usage:
-    return Usage(
-        input_tokens=given,
-        output_tokens=made,
-        cost_usd=cost,
-        calls=calls,
-        uncounted_calls=0,
-    )
 
 
 class CommandTurn(Turn):
-    """Records the events of one turn of a command agent, with its usage and the ids of its session."""
+    """Records the events of one turn of a command agent, with its usage and session."""
 
     def __init__(
         self,
@@ -256,12 +235,11 @@ class CommandTurn(Turn):
 
     @property
     def answer(self) -> str:
-        """The last message; empty if it is the failure, which some agents print as a message too."""
-        is_failure = (
-            self.failure is not None
-            and self.failure.message.strip() == self.text.strip()
-        )
-        return "" if is_failure else self.text
+        """The last message; empty if it is the text of the failure."""
+        # Some agents print their failure as a message too.
+        if self.failure is None or self.failure.message.strip() != self.text.strip():
+            return self.text
+        return ""
 
     @property
     def worked(self) -> bool:
@@ -270,44 +248,35 @@ class CommandTurn(Turn):
 
     @property
     def is_undescribed(self) -> bool:
-        """Whether the agent has reported a session, but neither its model nor its version."""
-        about = self.session
-        return about is not None and not (about.model or about.version)
+        """Whether a session is reported, but neither its model nor its version."""
+        session = self.session
+        return session is not None and not (session.model or session.version)
 
     def describe(self, model: str, version: str) -> None:
         """Record the model and the version of the session, if one of them is known."""
-        if self.session is not None and (model or version):
-            update = {
-                "model": one_line(model, _LONGEST_NAME),
-                "version": one_line(version, _LONGEST_NAME),
-            }
-            self.session = self.session.model_copy(update=update)
-            self._write_usage()
+        if self.session is None or not (model or version):
+            return
+        update = {
+            "model": one_line(model, _LONGEST_NAME),
+            "version": one_line(version, _LONGEST_NAME),
+        }
+        self.session = self.session.model_copy(update=update)
+        self._write_usage()
 
-    async def add(self, event: StreamEvent) -> None:  # noqa: C901  one arm per event
+    async def add(self, event: StreamEvent) -> None:
         """Record one event."""
         if isinstance(event, CallStarted | CallFinished | Failed):
             self.flush()
         match event:
-            case SessionStarted(id=name, model=model, version=version):
-                # Recorded at once, so that a killed run can resume the session.
-                if _SESSION_ID.fullmatch(name) and not (
-                    self.session and name == self.session.id
-                ):
-                    self.session = AgentSession(
-                        agent=self._agent,
-                        id=name,
-                        total=self._total,
-                        model=one_line(model, _LONGEST_NAME),
-                        version=one_line(version, _LONGEST_NAME),
-                    )
-                    self._write_usage()
+            case SessionStarted():
+                self._open_session(event)
             case TextDelta(text=text):
                 self.say(text)
             case Text(text=text):
                 if not self._streamed:
                     self.recorder.text(text)
-                self._streamed = ""  # the pieces belong to this message
+                # The pieces belong to this message.
+                self._streamed = ""
                 self.add_message(text)
             case CallStarted():
                 await self._start(event)
@@ -315,14 +284,28 @@ class CommandTurn(Turn):
                 await self._finish(event)
             case UsageReported():
                 self._count(event)
-            case Failed(message=message):
-                self.failure = replace(
-                    event, message=shortened(message, _LONGEST_NOISE)
-                )
+            case Failed():
+                message = shortened(event.message, _LONGEST_NOISE)
+                self.failure = replace(event, message=message)
             case TurnEnded():
                 self.has_ended = True
             case Noise(text=text):
                 self.noise = f"{self.noise}{text}\n"[-_LONGEST_NOISE:]
+
+    def _open_session(self, event: SessionStarted) -> None:
+        if not _SESSION_ID.fullmatch(event.id):
+            return
+        if self.session and event.id == self.session.id:
+            return
+        self.session = AgentSession(
+            agent=self._agent,
+            id=event.id,
+            total=self._total,
+            model=one_line(event.model, _LONGEST_NAME),
+            version=one_line(event.version, _LONGEST_NAME),
+        )
+        # Recorded at once, so that a killed run can resume the session.
+        self._write_usage()
 
     async def end(self) -> None:
         """Record the last message and the usage; record open calls as interrupted."""
@@ -332,29 +315,17 @@ class CommandTurn(Turn):
             await self.finish(name, ("interrupted",))
 
     def settle(self) -> None:
-        """Record the usage of a turn that ended. Usage that was not reported is unknown.
+        """Record the usage of a turn that ended; what was not reported is unknown.
 
-        The usage of a turn that the runner interrupted is estimated when the run is resumed.
+        Not called for a turn that the runner interrupted: its usage is estimated when
+        the run is resumed.
         """
-        has_price = any(
-            report.dollars and report.cost is not None for report in self.reports
+        missing = missing_usage(
+            self.reports,
+            tokens=self.tokens,
+            calls=self.calls,
+            has_text=bool(self.text),
         )
-        missing = Usage()
-        counts_tokens = any(report.tokens for report in self.reports)
-        if (
-            counts_tokens and self.calls and not self.tokens
-        ):  # a model asked for the calls, so the report is not true
-            is_paid = any(report.dollars and report.cost for report in self.reports)
-            missing = Usage(cost_usd=0.0 if is_paid else None, uncounted_calls=1)
-        elif counts_tokens:
-            awaits_price = any(not report.dollars for report in self.reports)
-            missing = (
-                Usage(cost_usd=None) if awaits_price and not has_price else missing
-            )
-        elif self.text or self.calls or self.reports:
-            missing = Usage(
-                cost_usd=0.0 if has_price else None, calls=1, uncounted_calls=1
-            )
         if self._pending or missing != Usage():
             self._pending = (self._pending or Usage()) + missing
         self._write_usage()
@@ -377,18 +348,20 @@ class CommandTurn(Turn):
 
     def add_message(self, text: str) -> None:
         if text.strip():
+            # Work that follows shows that the agent recovered from the failure.
             self.failure = None
         super().add_message(text)
 
     async def _start(self, event: CallStarted) -> None:
         name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
-        known = self._open.get(name)
-        if known is None:
+        call = self._open.get(name)
+        if call is None:
             self._write_usage()
             await self.start(name, event.tool, event.command, event.change)
-        else:
-            known.command = known.command or shortened(event.command, LONGEST_COMMAND)
-            known.change = known.change or event.change
+            return
+        # Some agents report the command of a call later than its beginning.
+        call.command = call.command or shortened(event.command, LONGEST_COMMAND)
+        call.change = call.change or event.change
 
     async def _finish(self, event: CallFinished) -> None:
         # Without an id, it is the result of the newest call.
@@ -396,15 +369,17 @@ class CommandTurn(Turn):
         self._write_usage()
         if name not in self._open:
             if not (event.tool or event.command):
-                return  # a second result, or one of a call that was not reported
+                # A second result, or one of a call that was not reported.
+                return
             name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
             await self.start(name, event.tool, event.command, event.change)
+            # It had ended when its beginning became known.
             self._open[name].arrival = None
-        facts: tuple[str, ...] = (
-            () if event.exit_code is None else (f"exit {event.exit_code}",)
-        )
+        facts: tuple[str, ...] = ()
         if event.failed and not event.exit_code:
             facts = ("error",)
+        elif event.exit_code is not None:
+            facts = (f"exit {event.exit_code}",)
         await self.finish(
             name,
             facts,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.facts import find_program, versions, ways_of
-from goalrunner.agents.judge_program import program_path
+from goalrunner.agents.program_files import program_path
 from goalrunner.app.external_agent import Finding, ResolvedAgent
 from goalrunner.app.readiness import PROGRAM, WARNING, described, readiness
 from goalrunner.app.resolve import RunConfig, resolve, resolve_new

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from goalrunner.agents.judge_program import ProgramChoice, ProgramModel
+from goalrunner.agents.judge_program import ProgramModel
+from goalrunner.agents.program_call import ProgramChoice
 from goalrunner.app.external_agent import ResolvedAgent, resolve_agents
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import workspace_of

@@ -350,7 +350,7 @@ def _unable(
     named: NamedProgram, preset: Preset, goal: Goal, environ: Mapping[str, str]
 ) -> str:
     """Return why an agent's program cannot be the judge or critic, after the name of the key; empty if it can."""
-    from goalrunner.agents.judge_program import program_path
+    from goalrunner.agents.program_files import program_path
 
     who = (
         f'"agent" is {quoted(named.name)}, which'

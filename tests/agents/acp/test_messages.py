@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.parser import Lines, object_in
+from goalrunner.agents.json_lines import Lines, object_in
 
 OBJECTS = st.dictionaries(
     st.text(), st.integers() | st.text() | st.none() | st.lists(st.booleans())

@@ -18,7 +18,8 @@ from goalrunner.agents.parser import (
     TextDelta,
     UsageReported,
 )
-from goalrunner.agents.turn import LONGEST_MESSAGE, Arrival, CommandTurn, usage_delta
+from goalrunner.agents.reported_usage import usage_delta
+from goalrunner.agents.turn import LONGEST_MESSAGE, Arrival, CommandTurn
 from goalrunner.core.outcome import AgentSession, Usage
 from tests.support.agents import MemoryRecorder
 

@@ -16,7 +16,8 @@ from goalrunner.agents.parser import (
     Text,
     UsageReported,
 )
-from goalrunner.agents.turn import CommandTurn, usage_delta
+from goalrunner.agents.reported_usage import usage_delta
+from goalrunner.agents.turn import CommandTurn
 from goalrunner.core.outcome import Usage
 from tests.support.agents import MemoryRecorder
 
