@@ -26,7 +26,7 @@ from goalrunner.cli.main import main
 from goalrunner.core.events import BaselineTaken, ValidatorsFinished
 from goalrunner.core.observation import Snapshot
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
-from goalrunner.engine.snapshot_tracker import Results
+from goalrunner.engine.validator_results import Results
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_summaries import run_summaries
 from tests.support.workspaces import git, make_repository

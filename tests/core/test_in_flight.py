@@ -8,7 +8,7 @@ from goalrunner.core import events
 from goalrunner.core.observation import Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.recorder import cut_calls
+from goalrunner.engine.resumption import cut_calls
 from tests.support.folding import state_after
 
 PLAN = events.RunRules(validators=("tests",))

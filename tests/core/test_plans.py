@@ -6,7 +6,7 @@ import pytest
 
 from goalrunner.core.events import PlanProposed
 from goalrunner.core.observation import Observation
-from goalrunner.engine.prompts import settle_plan
+from goalrunner.engine.plans import settle_plan
 
 KNOWN = {
     "o1": Observation(id="o1", source="shell", facts=("exit 0",), round=1),

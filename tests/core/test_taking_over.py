@@ -14,7 +14,7 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.waiting import SwitchAgent, Wait
-from goalrunner.engine.recorder import cut_calls
+from goalrunner.engine.resumption import cut_calls
 from tests.support.folding import state_after
 
 DAY = 24 * 3600.0  # every event here happens at the beginning of 2026

@@ -15,7 +15,7 @@ from goalrunner.core.decision import decide
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.recorder import Resumption, cut_calls
+from goalrunner.engine.resumption import Resumption, cut_calls
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor

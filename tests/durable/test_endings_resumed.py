@@ -10,7 +10,7 @@ import pytest
 
 from goalrunner import arun_goal, chat_conversation
 from goalrunner.core.verdict import ValidationOutcome
-from goalrunner.engine.recorder import Resumption
+from goalrunner.engine.resumption import Resumption
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor

@@ -25,9 +25,10 @@ from goalrunner.core.outcome import GoalOutcome, StopReason
 from goalrunner.core.ports import Judge
 from goalrunner.core.run_state import Phase
 from goalrunner.core.verdict import HIDDEN, ValidatorResult
-from goalrunner.engine.journal import Parts, RunJournal
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import Prompts
-from goalrunner.engine.recorder import Resumption
+from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.run import Run
 from goalrunner.testing import (
     ScriptedApprover,
@@ -80,7 +81,7 @@ class Bench:
             clock=ManualClock(),
             workspace=tmp_path,
             scratch=lambda suffix: tmp_path / f"scratch-{next(numbers)}{suffix}",
-            watch=self.folder,
+            snapshots=self.folder,
             checker=self.checker,
             approver=approver,
             redact=lambda text: text.replace("secret", "***"),

@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.events import Colour, Content
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.snapshot_tracker import Flakiness
+from goalrunner.engine.flakiness import Flakiness
 
 
 def result(*, passed: bool, **more: Any) -> ValidatorResult:

@@ -7,7 +7,7 @@ import pytest
 from goalrunner.core import events
 from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.snapshot_history import SnapshotHistory
-from goalrunner.engine.snapshot_tracker import why_stale
+from goalrunner.engine.staleness import why_stale
 
 ONE, TWO, THREE = (Snapshot(id=digit * 64, tree=digit * 40) for digit in "123")
 

@@ -15,7 +15,7 @@ from goalrunner.core.observation import ArtifactRef
 from goalrunner.core.outcome import StopReason
 from goalrunner.core.ports import ValidationContext
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.journal import OutputStore
+from goalrunner.engine.output_store import OutputStore
 from goalrunner.testing import (
     ScriptedConversation,
     ScriptedRound,

@@ -21,7 +21,8 @@ from goalrunner.core.agent_ports import (
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals
 from goalrunner.core.outcome import GoalOutcome, StopReason
-from goalrunner.engine.journal import Parts, RunJournal
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.records.decision_files import (
@@ -80,7 +81,7 @@ class Bench:
             workspace=folder,
             scratch=lambda suffix: folder.parent / f"scratch-{next(numbers)}{suffix}",
             approver=approver,
-            given=DecisionFiles(folder.parent / "decisions"),
+            decision_files=DecisionFiles(folder.parent / "decisions"),
         )
         self.given = DecisionFiles(folder.parent / "decisions")
         journal = RunJournal(parts.log, parts.transcript, parts.artifacts)

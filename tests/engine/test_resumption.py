@@ -10,7 +10,7 @@ from goalrunner.core.observation import Observation, Snapshot
 from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict
 from goalrunner.engine.journal import RunJournal
-from goalrunner.engine.recorder import Resumption
+from goalrunner.engine.resumption import Resumption
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from tests.support import told_run
 from tests.support.checker import ONE, THREE, TWO, Folder

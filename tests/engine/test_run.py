@@ -16,7 +16,8 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.ports import Judge, Validator
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.journal import Parts, RunJournal
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.run import Run
 from goalrunner.records.event_log import SystemClock

@@ -44,7 +44,7 @@ from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
 from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
-from goalrunner.engine.turns import ReportedChat
+from goalrunner.engine.reported_chat import ReportedChat
 from goalrunner.llm.outside import goal_error_of
 
 try:

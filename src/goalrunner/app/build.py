@@ -35,11 +35,11 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.checks import is_hidden
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.prompts import Prompts
-from goalrunner.engine.recorder import Resumption, cut_calls
+from goalrunner.engine.resumption import Resumption, cut_calls
 from goalrunner.engine.run import Run
+from goalrunner.engine.validator_runs import is_hidden
 from goalrunner.goalfile.loading import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.event_log import EventLog, SystemClock, read_records

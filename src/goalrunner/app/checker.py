@@ -56,9 +56,9 @@ from goalrunner.core.labels import Label
 from goalrunner.core.observation import ArtifactRef, Snapshot
 from goalrunner.core.ports import CheckRun, Launcher, ValidationContext, Validator
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.checks import is_hidden, run_validators
-from goalrunner.engine.journal import Answer, check_run
-from goalrunner.engine.snapshot_tracker import Flakiness, Results, flaky_red
+from goalrunner.engine.flakiness import Flakiness, flaky_red
+from goalrunner.engine.validator_results import Answer, Results, check_run
+from goalrunner.engine.validator_runs import is_hidden, run_validators
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.objects import EntryPair
 from goalrunner.snapshots.paths import printable_path

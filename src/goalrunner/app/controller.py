@@ -30,7 +30,8 @@ from goalrunner.core.observation import Claim, Trail
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.state_outcome import last_verdict
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.turns import NoAgent, ReportedChat
+from goalrunner.engine.conversations import NoAgent
+from goalrunner.engine.reported_chat import ReportedChat
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.transcript_file import read_message

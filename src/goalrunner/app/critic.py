@@ -32,7 +32,7 @@ from goalrunner.core.goal_tables import (
     ValidatorSpec,
 )
 from goalrunner.core.ports import AuditRequest, Launcher, Reviewer, ValidationContext
-from goalrunner.engine.checks import InterruptedByValidatorError
+from goalrunner.engine.validator_runs import InterruptedByValidatorError
 from goalrunner.judge.answer_schemas import object_schema
 from goalrunner.judge.excerpt import fenced
 from goalrunner.judge.json_reader import UnreadableReplyError, only_object

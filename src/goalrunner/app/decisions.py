@@ -20,8 +20,8 @@ from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.user_messages import LONGEST_USER_TEXT
-from goalrunner.engine.approvals import answer_in, decision_on, record_given
 from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.person_decisions import answer_in, decision_on, record_given
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.decision_files import (
     DecisionFiles,

@@ -25,7 +25,7 @@ from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.core.outcome import GoalStatus, Usage
-from goalrunner.engine.turns import ONLY_CHECKS, NoAgent
+from goalrunner.engine.conversations import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import goal_home
 from goalrunner.system.bubblewrap import choose
 

@@ -32,7 +32,7 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.observation import ArtifactRef, Snapshot
 from goalrunner.core.shell_programs import programs
 from goalrunner.core.verdict import ValidatorResult
-from goalrunner.engine.snapshot_tracker import Results
+from goalrunner.engine.validator_results import Results
 from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.files import open_regular, write_whole
 from goalrunner.records.run_folder import RUNS, RunFolder

@@ -50,7 +50,8 @@ from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict
-from goalrunner.engine.turns import WANTED, accepts, refuse_driven
+from goalrunner.engine.conversations import refuse_driven
+from goalrunner.engine.turns import SEND_SIGNATURE, accepts
 from goalrunner.judge.audit import judge_goal_async
 from goalrunner.judge.prompt_builder import Events
 from goalrunner.llm import LLM, is_custom
@@ -521,7 +522,7 @@ def refuse_no_conversation(value: Any) -> None:
         raise UsageError(
             f"{type(value).__name__}.send cannot be called with a prompt and a "
             "recorder",
-            WANTED,
+            SEND_SIGNATURE,
         )
     if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
         raise UsageError(

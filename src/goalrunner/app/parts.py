@@ -31,7 +31,7 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.goal_tables import NotifyConfig
 from goalrunner.core.ports import Launcher, Validator
-from goalrunner.engine.journal import Parts
+from goalrunner.engine.parts import Parts
 from goalrunner.judge.audit import LLMJudge
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.decision_files import DecisionFiles
@@ -73,14 +73,14 @@ def make_parts(
         clock=SystemClock(),
         workspace=config.workspace,
         scratch=folder.scratch_file,
-        watch=store,
+        snapshots=store,
         checker=checker,
         redact=config.redactor.text,
         replaced=config.redactor.take_counts,
-        kept=partial(kept_files, folder),
+        start_files=partial(kept_files, folder),
         in_thread=in_thread,
         approver=config.options.approver,
-        given=DecisionFiles(folder.decisions),
+        decision_files=DecisionFiles(folder.decisions),
     )
 
 

@@ -28,7 +28,7 @@ from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
-from goalrunner.engine.recorder import Resumption
+from goalrunner.engine.resumption import Resumption
 from goalrunner.goalfile.loading import dump_goal, load_goal, resolve_goal
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED

@@ -25,7 +25,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.checks import request_of_state
-from goalrunner.engine.snapshot_tracker import why_stale
+from goalrunner.engine.staleness import why_stale
 from goalrunner.judge.verdict_check import check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from goalrunner.records.artifacts import ArtifactStore

@@ -21,8 +21,8 @@ from goalrunner.core.verdict import (
     ValidatorResult,
     verdict_of,
 )
-from goalrunner.engine.journal import result_facts
-from goalrunner.engine.turns import NoAgent
+from goalrunner.engine.conversations import NoAgent
+from goalrunner.engine.validator_results import result_facts
 from goalrunner.records.run_folder import CHECKS, RunFolder
 from goalrunner.records.run_search import new_run_id
 from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
@@ -109,7 +109,7 @@ async def check_revision(
 
 async def _run_validators(prepared: PreparedRun, revision: str) -> RevisionChecks:
     parts = prepared.run.parts
-    store, checker = parts.watch, parts.checker
+    store, checker = parts.snapshots, parts.checker
     assert isinstance(store, SnapshotStore), "the deliverable is a workspace"
     assert checker is not None, "there is a check environment"
     now = await store.snapshot()

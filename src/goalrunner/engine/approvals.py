@@ -1,11 +1,10 @@
-"""Asking a person for approvals and answers, and recording them."""
+"""Asking a person for approvals and answers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
-from datetime import datetime
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from goalrunner.core import events
@@ -14,32 +13,43 @@ from goalrunner.core.approval_rules import expires_at, is_late
 from goalrunner.core.endings import end_by_denial
 from goalrunner.core.errors import ApprovalDenied, ApprovalPending, WorkspaceError
 from goalrunner.core.goal_tables import ApprovalKind
-from goalrunner.core.observation import OWNER, Observation
-from goalrunner.core.run_state import Approval, RunState
-from goalrunner.engine.journal import Parts, RunJournal
+from goalrunner.core.observation import ArtifactRef
+from goalrunner.core.run_state import Approval
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.parts import Parts
+from goalrunner.engine.person_decisions import (
+    answer_in,
+    decision_on,
+    is_settled,
+    record_answer,
+    record_given,
+)
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 
 if TYPE_CHECKING:
-    from goalrunner.records.decision_files import (
-        DecisionFiles,
-        GivenApproval,
-        GivenDecision,
-    )
+    from goalrunner.records.decision_files import GivenDecision
 
 T = TypeVar("T")
 
-_LOOK = 0.25
+_POLL_INTERVAL = 0.25
 """Seconds between two looks for a decision from another terminal."""
-_PREVIEW = 200_000  # bytes of a patch that is shown to a person
+_PREVIEW = 200_000
+"""Bytes of a patch that a person sees."""
 
-DENIAL = "The owner of this run denied it{reason}. Do not try it again in another way; go on without it, or say why you cannot."
+DENIAL = (
+    "The owner of this run denied it{reason}. Do not try it again in another way;"
+    " go on without it, or say why you cannot."
+)
 
 
 ActionKind = Literal["shell", "write"]
 
 
 class ApprovalGate:
-    """Asks the approver. Each request and each decision is in the log before anything is done."""
+    """Asks the approver.
+
+    Each request and each decision is in the log before anything is done.
+    """
 
     def __init__(
         self, parts: Parts, journal: RunJournal, tracker: SnapshotTracker
@@ -51,31 +61,31 @@ class ApprovalGate:
     async def permit(
         self, rule: str, tool_call_id: str, kind: ActionKind, text: str, preview: str
     ) -> str | None:
-        """Return None if the action is allowed, or why it is denied. Raise ApprovalPending and ApprovalDenied."""
+        """Return None if the action is allowed, or why it is denied.
+
+        Raise ApprovalPending and ApprovalDenied.
+        """
+        redacted_preview = self._parts.redact(preview)
+        preview_ref: ArtifactRef | None = None
+        if redacted_preview:
+            data = redacted_preview.encode(errors="replace")
+            preview_ref = self._journal.artifacts.put(data)
         state = self._journal.state
-        shown = self._parts.redact(preview)
-        kept = (
-            self._journal.artifacts.put(shown.encode(errors="replace"))
-            if shown
-            else None
-        )
         approval = state.newest_approval(
             lambda item: item.tool_call_id == tool_call_id and not item.used
         )
-        asked = (
-            (approval.kind, approval.action, approval.preview)
-            if approval is not None
-            else None
-        )
-        if approval is None or asked != (
-            kind,
-            self._parts.redact(text),
-            kept,
-        ):  # it was not requested before a crash
+        # A call that was requested before a crash is not requested again; but the
+        # agent may have sent another action under the same id.
+        action = (kind, self._parts.redact(text), preview_ref)
+        if approval is None or action != (
+            approval.kind,
+            approval.action,
+            approval.preview,
+        ):
             approval = self._request(
-                kind, text, rule, tool_call_id=tool_call_id, preview=kept
+                kind, text, rule, tool_call_id=tool_call_id, preview=preview_ref
             )
-        decided = await self._decided(ApprovalRequest(approval, shown))
+        decided = await self._decided(ApprovalRequest(approval, redacted_preview))
         if not decided.refused:
             return None
         message = DENIAL.format(reason=f": {decided.reason}" if decided.reason else "")
@@ -92,7 +102,8 @@ class ApprovalGate:
         request = ApprovalRequest(approval)
         if self._parts.approver is not None and approval.decision is None:
             patch = ""
-            with contextlib.suppress(WorkspaceError):  # the paths are still shown
+            # The person still sees the changed paths.
+            with contextlib.suppress(WorkspaceError):
                 patch = await self._tracker.patch(state.base, state.snapshot)
             changed = await self._tracker.changed(state.base, state.snapshot)
             request = ApprovalRequest(
@@ -101,84 +112,106 @@ class ApprovalGate:
         await self._decided(request)
 
     async def checks(self, action: str, rule: str) -> None:
-        """Let a person decide whether the agent's versions of the checks count. Raise ApprovalPending."""
+        """Let a person decide whether the agent's versions of the checks count.
+
+        Raise ApprovalPending.
+        """
         state = self._journal.state
         changed = state.changed_checks
-        assert changed is not None  # that is why a person is asked
-        known = (
-            item
-            for item in reversed(state.waiting)
-            if item.kind == "checks" and item.snapshot == changed.key
+        assert changed is not None, "only changed checks are reviewed"
+        approval = next(
+            (
+                item
+                for item in reversed(state.waiting)
+                if item.kind == "checks" and item.snapshot == changed.key
+            ),
+            None,
         )
-        approval = next(known, None) or self._request(
-            "checks", action, rule, snapshot=changed.key, preview=changed.diff
-        )
-        head = (
-            self._journal.artifacts.ends(changed.diff, _PREVIEW)[0]
-            if changed.diff
-            else b""
-        )
+        if approval is None:
+            approval = self._request(
+                "checks", action, rule, snapshot=changed.key, preview=changed.diff
+            )
+        head = b""
+        if changed.diff:
+            head, _ = self._journal.artifacts.ends(changed.diff, _PREVIEW)
         preview = head.decode(errors="replace")
         await self._decided(
             ApprovalRequest(approval, preview, changed=changed.paths, checks=changed)
         )
 
     async def answer(self, question: str) -> QuestionReply | None:
-        """Return a person's answer to a question; None if no person is available, and the question stays open."""
-        shown = self._parts.redact(question)
-        if (
-            given := self._given_answer(question, shown)
-        ) is not None or self._parts.approver is None:
-            return given
+        """Return a person's answer to a question.
+
+        Return None if no person is available; the question then stays open.
+        """
+        redacted = self._parts.redact(question)
+
+        def answer_elsewhere() -> QuestionReply | None:
+            # The other terminal shows the text of the log.
+            return self._answer_elsewhere((question, redacted))
+
+        answer = answer_elsewhere()
+        approver = self._parts.approver
+        if answer is not None or approver is None:
+            return answer
         self._journal.save()
         with self._journal.suspended():
-            return await self._first(
-                self._parts.approver.answer(shown),
-                lambda: self._given_answer(question, shown),
-            )
+            return await self._first(approver.answer(redacted), answer_elsewhere)
 
     def take_over(self) -> None:
-        """Record answers and notes from other terminals. An approval is taken over where it is needed."""
-        if self._parts.given is not None:
-            record_given(self._journal, self._parts.given)
+        """Record answers and notes from other terminals.
+
+        A decision on an approval is recorded where the run needs it.
+        """
+        if self._parts.decision_files is not None:
+            record_given(self._journal, self._parts.decision_files)
 
     def settle(self) -> None:
         """Remove the files of decisions that are recorded."""
-        files = self._parts.given
+        files = self._parts.decision_files
         if files is None:
             return
-        for path, given in files.pending():
-            if is_settled(given, self._journal.state):
+        for path, decision in files.pending():
+            if is_settled(decision, self._journal.state):
                 files.remove(path)
 
-    def _given_answer(self, *questions: str) -> QuestionReply | None:
-        """Return the answer from another terminal to a question in one of these forms; None if there is none."""
-        for _, given in (
-            self._parts.given.pending() if self._parts.given is not None else ()
-        ):
-            if given.kind == "answer" and given.question in questions:
-                return QuestionReply(given.text, given.by)
+    def _decisions_elsewhere(self) -> Iterator[GivenDecision]:
+        """Yield the decisions from other terminals, the oldest first."""
+        if self._parts.decision_files is not None:
+            for _, decision in self._parts.decision_files.pending():
+                yield decision
+
+    def _answer_elsewhere(self, questions: tuple[str, ...]) -> QuestionReply | None:
+        """Return the answer from another terminal to one of these questions."""
+        for decision in self._decisions_elsewhere():
+            if decision.kind == "answer" and decision.question in questions:
+                return QuestionReply(decision.text, decision.by)
         return None
 
-    def _given_approval(self, approval: Approval) -> ApprovalAnswer | None:
-        """Return the decision on an approval from another terminal; None if there is none."""
-        for _, given in (
-            self._parts.given.pending() if self._parts.given is not None else ()
-        ):
-            if given.kind == "approval" and given.approval_id == approval.id:
-                return answer_in(given)
+    def _approval_elsewhere(self, approval: Approval) -> ApprovalAnswer | None:
+        """Return the decision on an approval from another terminal, if there is one."""
+        for decision in self._decisions_elsewhere():
+            if decision.kind == "approval" and decision.approval_id == approval.id:
+                return answer_in(decision)
         return None
 
     async def _first(
-        self, asking: Coroutine[Any, Any, T | None], given: Callable[[], T | None]
+        self, asking: Coroutine[Any, Any, T | None], elsewhere: Callable[[], T | None]
     ) -> T | None:
-        """Return the answer at the run's own terminal, or the one that is `given` at another terminal before."""
+        """Return the first answer, from the run's own terminal or another one.
+
+        `asking` asks at the run's own terminal; `elsewhere` returns an answer from
+        another terminal, or None as long as there is none.
+        """
         task = asyncio.ensure_future(asking)
         try:
-            while not (await asyncio.wait((task,), timeout=_LOOK))[0]:
-                if (answer := given()) is not None:
+            while True:
+                done, _ = await asyncio.wait((task,), timeout=_POLL_INTERVAL)
+                if done:
+                    return task.result()
+                answer = elsewhere()
+                if answer is not None:
                     return answer
-            return task.result()
         finally:
             if not task.done():
                 task.cancel()
@@ -195,145 +228,74 @@ class ApprovalGate:
         return True
 
     def _request(
-        self, kind: ApprovalKind, action: str, rule: str, **about: Any
+        self, kind: ApprovalKind, action: str, rule: str, **fields: Any
     ) -> Approval:
-        """Record a request; `about` are other fields of the event."""
+        """Record a request; `fields` are other fields of the event."""
         state = self._journal.state
-        cited = [row.observation for row in self._journal.evidence()]  # by the verdict
-        if kind != "complete":
-            cited = list(state.memory.evidence_refs[-10:])
+        if kind == "complete":
+            # The evidence that the verdict cites.
+            refs = [row.observation for row in self._journal.evidence()]
+        else:
+            refs = list(state.memory.evidence_refs[-10:])
         self._journal.append(
             events.ApprovalRequested(
                 approval_id=f"a{state.requested + 1}",
                 kind=kind,
                 action=action,
                 rule=rule,
-                **about,
-                evidence_refs=tuple(dict.fromkeys(filter(None, cited))),
+                **fields,
+                evidence_refs=tuple(dict.fromkeys(filter(None, refs))),
                 expires_at=expires_at(state.plan.approvals, self._parts.clock.now()),
             )
         )
         return self._journal.state.approvals[-1]
 
     async def _decided(self, request: ApprovalRequest) -> Approval:
-        """Return the approval with its decision. Raise ApprovalPending if no person is available."""
-        approval, approver = request.approval, self._parts.approver
+        """Return the approval with its decision.
+
+        Raise ApprovalPending if no person is available.
+        """
+        approval = request.approval
         if approval.decision is None:
-            answer = self._given_approval(approval)
-            if (
-                answer is None
-                and approver is not None
-                and not is_late(approval.expires_at, self._parts.clock.now())
-            ):
-                self._journal.save()
-                with self._journal.suspended():
-                    answer = await self._first(
-                        approver.approve(request),
-                        lambda: self._given_approval(approval),
-                    )
+            answer = await self._ask(request)
             now = self._parts.clock.now()
             if answer is None and not is_late(approval.expires_at, now):
                 raise ApprovalPending(
                     f"{approval.id} waits for a person: {approval.action}"
                 )
-            decided = decision_on(approval, answer, now, self._journal.state)
-            self._journal.append(
-                decided.model_copy(update=await self._changes_since(approval, decided))
-            )
+            decision = decision_on(approval, answer, now, self._journal.state)
+            update = await self._changes_since(approval, decision)
+            self._journal.append(decision.model_copy(update=update))
             self.settle()
             self._journal.save()
-        return next(
-            item
-            for item in reversed(self._journal.state.approvals)
-            if item.id == approval.id
-        )
+        approvals = reversed(self._journal.state.approvals)
+        return next(item for item in approvals if item.id == approval.id)
+
+    async def _ask(self, request: ApprovalRequest) -> ApprovalAnswer | None:
+        """Return a person's decision; None without one, or if the time is over."""
+        approval, approver = request.approval, self._parts.approver
+        answer = self._approval_elsewhere(approval)
+        if answer is not None or approver is None:
+            return answer
+        if is_late(approval.expires_at, self._parts.clock.now()):
+            return None
+        self._journal.save()
+        with self._journal.suspended():
+            return await self._first(
+                approver.approve(request), lambda: self._approval_elsewhere(approval)
+            )
 
     async def _changes_since(
-        self, approval: Approval, decided: events.ApprovalRecorded
+        self, approval: Approval, decision: events.ApprovalRecorded
     ) -> dict[str, Any]:
-        """Return the changes in the workspace since the request to accept a result, as fields of the decision."""
+        """Return what changed in the workspace since the request to accept a result.
+
+        The changes are fields of the decision.
+        """
         proven = self._journal.state.snapshot
-        if (
-            approval.kind != "complete"
-            or decided.decision != "approved"
-            or proven is None
-        ):
+        is_acceptance = approval.kind == "complete" and decision.decision == "approved"
+        if not is_acceptance or proven is None:
             return {}
         now = await self._tracker.take("approval")
         changed = await self._tracker.changed(proven, now)
         return {"changed": changed, "snapshot": now} if changed else {}
-
-
-def decision_on(
-    approval: Approval, answer: ApprovalAnswer | None, now: datetime, state: RunState
-) -> events.ApprovalRecorded:
-    """Return the event of a person's decision, which is "expired" if there is no answer or it is too late."""
-    if answer is None or is_late(approval.expires_at, now):
-        return events.ApprovalRecorded(approval_id=approval.id, decision="expired")
-    return events.ApprovalRecorded(
-        approval_id=approval.id,
-        decision=answer.decision,
-        by=answer.by,
-        reason=answer.reason,
-        guarded=not answer.typed or state.sandbox != "none",
-        evidence_refs=approval.evidence_refs,
-    )
-
-
-def answer_in(given: GivenApproval) -> ApprovalAnswer:
-    """Return a decision that a person gave with a command."""
-    return ApprovalAnswer(given.decision, given.by, given.reason, typed=True)
-
-
-def record_given(journal: RunJournal, files: DecisionFiles) -> None:
-    """Record answers and notes, each once, and remove their files, and those of approvals that wait no more."""
-    for path, given in files.pending():
-        if not is_settled(given, journal.state):
-            if given.kind == "answer":
-                record_answer(
-                    journal, given.question, QuestionReply(given.text, given.by)
-                )
-            elif given.kind == "note":
-                journal.append(
-                    events.NoteGiven(
-                        note_id=given.note_id, text=given.text, by=given.by
-                    )
-                )
-            else:
-                continue
-        files.remove(path)
-
-
-def is_settled(given: GivenDecision, state: RunState) -> bool:
-    """Return whether a decision is recorded, or came too late."""
-    if given.kind == "answer":
-        return given.question not in state.memory.open_questions
-    if given.kind == "note":
-        return given.note_id == state.note_id
-    return all(item.id != given.approval_id for item in state.waiting)
-
-
-def record_answer(journal: RunJournal, question: str, reply: QuestionReply) -> None:
-    """Record a person's answer as an observation for agent and judge, and close the question."""
-    observation = Observation(
-        id=journal.next_observation(),
-        source=OWNER,
-        facts=answered_by(reply),
-        command=question,
-        round=journal.state.round,
-        output=journal.artifacts.put(reply.text.encode(errors="replace")),
-    )
-    journal.append(
-        events.QuestionAnswered(
-            question=question,
-            answer=reply.text,
-            evidence_ref=observation.id,
-            observation=observation,
-            by=reply.by,
-        )
-    )
-
-
-def answered_by(reply: QuestionReply) -> tuple[str, ...]:
-    """Return the fact that a person answered."""
-    return (f"answered by {reply.by}",) if reply.by else ("answered",)

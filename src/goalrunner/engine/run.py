@@ -37,12 +37,17 @@ from goalrunner.core.run_state import Phase, RunState
 from goalrunner.core.user_messages import LONGEST_USER_TEXT
 from goalrunner.core.waiting import resume_at
 from goalrunner.engine.approvals import ApprovalGate
-from goalrunner.engine.checks import Checks, InterruptedByValidatorError
-from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
+from goalrunner.engine.checks import Checks
+from goalrunner.engine.conversations import exclusive
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.output_store import store_traceback
+from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import interruption_text
-from goalrunner.engine.recorder import Resumption, RunRecorder, cut_calls
+from goalrunner.engine.recorder import RunRecorder
+from goalrunner.engine.resumption import Resumption, cut_calls
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
-from goalrunner.engine.turns import Turns, exclusive
+from goalrunner.engine.turns import Turns
+from goalrunner.engine.validator_runs import InterruptedByValidatorError
 
 T = TypeVar("T")
 
@@ -50,9 +55,13 @@ _CLOCK_CHECK = 20.0
 """Seconds between two looks at the clock during a wait."""
 
 CutUsage = Callable[[RunState, Sequence[Message], bool], dict[events.Account, Usage]]
-"""Returns what a call that was cut may have used, by account, from the chat and whether the agent has a session."""
+"""Returns what a call that was cut may have used, by account.
 
-CountUsage = Callable[[events.Account, Usage], None]  # records what an account has used
+It gets the state, the chat, and whether the agent has a session.
+"""
+
+CountUsage = Callable[[events.Account, Usage], None]
+"""Records what an account has used."""
 
 
 class Run:
@@ -70,25 +79,28 @@ class Run:
         longest_turn: float | None = None,
         cut_usage: CutUsage = lambda state, chat, _: cut_calls(state, chat),
     ) -> None:
-        """`render` returns the text of a prompt; `fresh_rounds` restores the conversation before each retry.
+        """Prepare a run; `render` returns the text of a prompt.
 
-        `longest_turn` is the time limit of a turn in seconds.
-        `preflight(count)` is awaited once before anything else (in a run resumed after its baseline, before the next
-        round), and returns warnings; it calls `count` with what its calls used. Its GoalError ends the run.
+        `fresh_rounds` restores the conversation before each retry. `longest_turn` is
+        the time limit of a turn in seconds.
+        `preflight(count)` is awaited once before anything else (in a run resumed after
+        its baseline, before the next round), and returns warnings; it calls `count`
+        with what its calls used. Its GoalError ends the run.
         """
         self.parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._preflight = preflight
-        # Taken before a chat is loaded.
+        # The checkpoint is one without the chat of an earlier process.
         self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
         self.resumption = resumption or Resumption()
         self._reply = RoundReply(text=self.resumption.response)
-        self._prompt = ""  # the last one of this process
+        self._prompt = ""
+        """The last prompt of this process."""
         self._signal: int | None = None
         self._cancelled: str | None = None
-        self.tracker = SnapshotTracker(parts.watch, journal)
+        self.tracker = SnapshotTracker(parts.snapshots, journal)
         self._approvals = ApprovalGate(parts, journal, self.tracker)
         self.recorder = RunRecorder(
             journal, self.tracker, self._approvals, parts.scratch
@@ -115,9 +127,10 @@ class Run:
         chat: Sequence[Message] = (),
         asked: str = "",
     ) -> None:
-        """Write the first events, with the chat of another run among them: a run that is killed there has not started.
+        """Write the first events, with the chat of another run among them.
 
-        `asked` is what a person wrote to the agent, if that is not the objective.
+        A run whose process is killed between them has not started. `asked` is what a
+        person wrote to the agent, if that is not the objective.
         """
         self._journal.append(created)
         if chat and isinstance(self.conversation, Resumable):
@@ -129,17 +142,21 @@ class Run:
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:
-        """Continue the run that the journal has replayed: record `begun` with the changes in the workspace since."""
-        live = (
-            getattr(self.conversation, "live", False)
-            and self.state.phase is Phase.WORKING
-        )
-        seen = (
-            None if live else self.tracker.last
-        )  # changes by a live agent are the work of its round
-        now = await self.tracker.take("resumed") if seen is not None else None
-        update = {"snapshot": now, "cut": tuple(self.resumption.unfinished.cut)}
-        update["changed"] = await self.tracker.changed(seen, now)
+        """Continue the run that the journal has replayed.
+
+        Record `begun` with the changes in the workspace since.
+        """
+        is_live = getattr(self.conversation, "live", False)
+        before = self.tracker.last
+        # Changes by a live agent are the work of its round.
+        if is_live and self.state.phase is Phase.WORKING:
+            before = None
+        now = await self.tracker.take("resumed") if before is not None else None
+        update = {
+            "snapshot": now,
+            "cut": tuple(self.resumption.unfinished.cut),
+            "changed": await self.tracker.changed(before, now),
+        }
         self._journal.append(begun.model_copy(update=update))
         self._journal.save()
 
@@ -148,11 +165,18 @@ class Run:
         self._signal = number
 
     def cancel(self, message: str) -> None:
-        """Let the following cancellation end the run permanently; `message` names who cancelled it, and why."""
+        """Let the following cancellation end the run permanently.
+
+        `message` names who cancelled it, and why.
+        """
         self._cancelled = message
 
     async def drive(self) -> GoalOutcome:
-        """Drive the run to its end. Raise CancelledError if neither `interrupt` nor `cancel` was called; the log is complete."""
+        """Drive the run to its end.
+
+        Raise CancelledError if neither `interrupt` nor `cancel` was called; the log is
+        complete then as well.
+        """
         conversation = self.parts.conversation
         with exclusive(conversation):
             try:
@@ -163,18 +187,19 @@ class Run:
         return self.end(finish)
 
     async def guarded(self, work: Callable[[], Awaitable[T]]) -> T | events.RunEnded:
-        """Await `work()` under the deadline; return how the run ends if it was stopped."""
-        timeout, deadline = self.state.plan.timeout, None
-        left = None if timeout is None else max(0.0, timeout - self.state.elapsed)
+        """Await `work()` under the deadline of the run.
+
+        Return how the run ends if the work was stopped.
+        """
+        deadline: asyncio.Timeout | None = None
         try:
-            async with self._journal.deadline(left) as deadline:
+            async with self._journal.deadline(self._remaining_time()) as deadline:
                 return await work()
         except TimeoutError:
-            return (
-                endings.timed_out(self.state)
-                if deadline is not None and deadline.expired()
-                else self._crashed()
-            )
+            # An adapter may raise the same error by itself.
+            if deadline is not None and deadline.expired():
+                return endings.timed_out(self.state)
+            return self._crashed()
         except asyncio.CancelledError:
             finish = self._cut_off()
             if self._signal is not None or self._cancelled is not None:
@@ -184,6 +209,7 @@ class Run:
         except InterruptedByValidatorError:
             return endings.interrupted(signal.SIGINT)
         except RecordError:
+            # The end of the run could not be recorded either.
             raise
         except GoalError as error:
             return endings.end_by_error(self.state, error)
@@ -202,7 +228,10 @@ class Run:
         return self._journal.outcome()
 
     def abandon(self, error: BaseException) -> None:
-        """End a run after `error`. If the last event cannot be written, only the state changes."""
+        """End a run after `error`.
+
+        If the last event cannot be written, only the state changes.
+        """
         if self.state.status is not GoalStatus.RUNNING:
             return
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
@@ -227,7 +256,9 @@ class Run:
             stop_reason=StopReason.CANCELLED, message=self._cancelled
         )
 
-    async def advance(self) -> decision.RunRound | events.RunEnded:  # noqa: C901  one arm per step
+    async def advance(  # noqa: C901  one arm per step
+        self,
+    ) -> decision.RunRound | events.RunEnded:
         """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
             await self._check()
@@ -255,7 +286,7 @@ class Run:
                 case decision.TakeBaseline():
                     await self._checks.baseline()
                 case decision.ScoreRound(problem=""):
-                    await self._asked(
+                    await self._judged(
                         "critic", self._checks.score(step.round, self._reply.text)
                     )
                 case decision.ScoreRound():
@@ -265,11 +296,11 @@ class Run:
                 case decision.Validate():
                     await self._checks.validate(step.round, self._reply.text)
                 case decision.ReviewChecks():
-                    await self._asked("judge", self._checks.review(step.round))
+                    await self._judged("judge", self._checks.review(step.round))
                 case decision.AskJudge():
-                    await self._asked("judge", self._checks.audit(step.round))
+                    await self._judged("judge", self._checks.audit(step.round))
                 case decision.Confirm():
-                    await self._asked("judge", self._checks.confirm(step.claim))
+                    await self._judged("judge", self._checks.confirm(step.claim))
                 case decision.AskApproval(kind="checks"):
                     await self._approvals.checks(step.action, step.rule)
                 case decision.AskApproval():
@@ -286,6 +317,7 @@ class Run:
     async def _wait(self, step: decision.Wait) -> None:
         """Wait until the time of the step. A wait for a limit is no active time."""
         conversation, journal = self.parts.conversation, self._journal
+        # An idle program of an agent may hold locks and memory for hours.
         if isinstance(conversation, Closing):
             await conversation.close()
         if not step.begun:
@@ -303,19 +335,23 @@ class Run:
         journal.append(events.WaitEnded(deadline_at=self._deadline_at()))
 
     async def _sleep_until(self, until: datetime) -> None:
-        """Sleep until a time, but not longer than it seems at first: the clock of the system may be set back."""
+        """Sleep until a time, but not longer than it takes by the clock now.
+
+        The clock of the system may be set back meanwhile.
+        """
         loop = asyncio.get_running_loop()
 
-        def left() -> float:
+        def remaining() -> float:
             return (until - self.parts.clock.now()).total_seconds()
 
-        longest = loop.time() + left()
-        # The clock may be set forward, or go on while the machine sleeps, so one long sleep is not enough.
-        while (pause := min(left(), longest - loop.time())) > 0:  # noqa: ASYNC110
+        latest = loop.time() + remaining()
+        # The clock may be set forward, or go on while the machine sleeps, so one long
+        # sleep is not enough.
+        while (pause := min(remaining(), latest - loop.time())) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(pause, _CLOCK_CHECK))
 
     async def _switch(self, step: decision.SwitchAgent) -> None:
-        """Let another agent take the round over; it is recorded first, so that a resumed run goes on with that agent."""
+        """Let another agent take over the round."""
         event = events.AgentSwitched(
             round=self.state.round,
             index=step.index,
@@ -323,22 +359,33 @@ class Run:
             before=step.before,
             reason=step.reason,
         )
+        # It is recorded first, so that a resumed run goes on with that agent.
         self._journal.append(event)
         self._journal.save()
         self.recorder.has_session = False
         assert isinstance(self.conversation, Switching), "the goal has several agents"
         await self.conversation.switch(step.index)
 
-    def _deadline_at(self) -> str | None:
-        """Return when the time limit is reached from now on (ISO 8601); None without one."""
+    def _remaining_time(self) -> float | None:
+        """Return the seconds of active time until the time limit; None without one."""
         timeout = self.state.plan.timeout
-        if timeout is None:
-            return None
-        left = timedelta(seconds=max(0.0, timeout - self.state.elapsed))
-        return (self.parts.clock.now() + left).isoformat()
+        return None if timeout is None else max(0.0, timeout - self.state.elapsed)
 
-    async def _asked(self, account: events.Account, work: Awaitable[None]) -> None:
-        """Await the work of a judge or a critic, which is done again if its failure passes."""
+    def _deadline_at(self) -> str | None:
+        """Return when the time limit is reached from now on, in ISO 8601.
+
+        Return None without a time limit.
+        """
+        seconds = self._remaining_time()
+        if seconds is None:
+            return None
+        return (self.parts.clock.now() + timedelta(seconds=seconds)).isoformat()
+
+    async def _judged(self, account: events.Account, work: Awaitable[None]) -> None:
+        """Await the work of a judge or a critic, and record its failure.
+
+        `decide` repeats the work if the failure passes by itself.
+        """
         try:
             await work
         except (AgentError, ModelError) as error:
@@ -347,25 +394,24 @@ class Run:
     def _failed(
         self, account: events.Account, error: GoalError, *, has_work: bool = False
     ) -> None:
-        """Record that an account could not go on. Raise `error` if neither time nor another agent can help.
+        """Record that an account could not go on.
 
-        `has_work`: the agent has changed files, which are checked before the run ends.
+        Raise `error` if neither time nor another agent can help. `has_work`: the agent
+        has changed files, which are checked before the run ends.
         """
         outage = error.outage
-        is_one_of_several = account == "agent" and bool(self.state.plan.agents)
-        is_kept = (is_one_of_several or has_work) and isinstance(
-            error, AgentError | ModelError
-        )
-        if outage is None and not is_kept:
+        has_fallback = account == "agent" and bool(self.state.plan.agents)
+        is_failure_of_work = isinstance(error, AgentError | ModelError)
+        goes_on = (has_fallback or has_work) and is_failure_of_work
+        if outage is None and not goes_on:
             raise error
+        resets_at = outage.resets_at if outage is not None else None
         end = endings.end_by_error(self.state, error)
         failed = events.WorkFailed(
             account=account,
             kind=outage.kind if outage is not None else "permanent",
             reason=outage.reason if outage is not None else one_line(error.message),
-            resets_at=outage.resets_at.isoformat()
-            if outage is not None and outage.resets_at is not None
-            else "",
+            resets_at=resets_at.isoformat() if resets_at is not None else "",
             was_retried=outage is not None and outage.was_retried,
             stop_reason=end.stop_reason,
             message=end.message,
@@ -373,7 +419,10 @@ class Run:
         self._journal.append(failed)
 
     async def _check(self) -> None:
-        """Check once in each process that agent, judge and validators can work, before anything is spent."""
+        """Check once in each process that agent, judge and validators can work.
+
+        This happens before anything is spent.
+        """
         preflight, self._preflight = self._preflight, None
         if preflight is not None:
             for note in await preflight(self.recorder.usage):
@@ -382,113 +431,122 @@ class Run:
     async def _loop(self) -> events.RunEnded:
         while True:
             step = await self.advance()
-            end = (
-                await self._round(step)
-                if isinstance(step, decision.RunRound)
-                else await self._checked_end(step)
-            )
+            if isinstance(step, decision.RunRound):
+                end = await self._round(step)
+            else:
+                end = await self._checked_end(step)
             if end is not None:
                 return end
 
     async def _checked_end(self, end: events.RunEnded) -> events.RunEnded | None:
-        """Return the end of the run; None if what an agent has changed that cannot go on has to be checked before."""
+        """Return the end of the run, or None if changes have to be checked before.
+
+        They are those of an agent that cannot go on.
+        """
         failure = self.state.failure
         if failure is None or failure.account != "agent" or not await self._has_work():
             return end
         resets_at = resume_at(self.state)
         await self.recorder.interrupt_calls()
-        if (
-            not self.state.external
-        ):  # the turn of an external agent is counted when it ends
+        # The turn of an external agent is counted when it ends.
+        if not self.state.external:
             self._turns.count_unreported()
-        await self.finish_round(
-            self.state.round, RoundReply("", "interrupted", ending=failure.reason)
-        )
+        reply = RoundReply("", "interrupted", ending=failure.reason)
+        await self.finish_round(self.state.round, reply)
         self._journal.append(events.LimitReached(end=end, resets_at=resets_at))
         return None
 
     async def _has_work(self) -> bool:
-        """Return whether a turn that was cut has changed files, and its agent does not work any more."""
-        in_turn = self.state.phase is Phase.WORKING and not self._turns.in_thread
-        return in_turn and await self.tracker.has_changed()
+        """Return whether a turn that was cut has changed files.
+
+        Return False if its agent may still be working.
+        """
+        is_cut = self.state.phase is Phase.WORKING and not self._turns.in_thread
+        return is_cut and await self.tracker.has_changed()
 
     async def _round(self, brief: decision.RunRound) -> events.RunEnded | None:
-        """Let the agent work; continue a turn that was interrupted if its prompt was sent.
+        """Let the agent work; continue a turn that was interrupted after its prompt.
 
         Return how the run ends if a limit cut a turn that changed nothing.
         """
-        conversation, working = (
-            self.parts.conversation,
-            self.state.phase is Phase.WORKING,
-        )
-        if self._fresh_rounds and not working and brief.kind not in ("first", "refine"):
-            conversation.restore(self._checkpoint)
-        # What an earlier process left is reported to the agent once.
-        unfinished = self.resumption.unfinished
-        self.resumption.unfinished = Unfinished()
+        is_working = self.state.phase is Phase.WORKING
+        is_retry = not is_working and brief.kind not in ("first", "refine")
+        if self._fresh_rounds and is_retry:
+            self.parts.conversation.restore(self._checkpoint)
         try:
-            if working and self.state.prompted and isinstance(conversation, Resumable):
-                reply = await self._turns.resume(self._render(brief), unfinished)
-            else:
-                self._prompt = (
-                    self._same_prompt(brief)
-                    if working and self._prompt
-                    else self.begin_round(brief)
-                )
-                reply = await self._turns.send(self._prompt)
+            reply = await self._turn(brief)
             await self.finish_round(brief.round, reply)
         except (AgentError, ModelError) as error:
-            self._failed(
-                "agent", error, has_work=self.state.external and await self._has_work()
-            )
+            has_work = self.state.external and await self._has_work()
+            self._failed("agent", error, has_work=has_work)
         except BudgetExhausted:
-            return await self._cut(
-                brief.round, "its budget is spent", endings.out_of_budget(self.state)
-            )
-        except DeadlineReached as cut:
-            return await self._cut(brief.round, str(cut), endings.timed_out(self.state))
+            end = endings.out_of_budget(self.state)
+            return await self._cut(brief.round, "its budget is spent", end)
+        except DeadlineReached as reached:
+            end = endings.timed_out(self.state)
+            return await self._cut(brief.round, str(reached), end)
         except TurnCut as cut:
             return await self._cut(brief.round, str(cut))
         return None
 
+    async def _turn(self, brief: decision.RunRound) -> RoundReply:
+        """Return the answer of the agent, whose turn may have begun earlier."""
+        conversation = self.parts.conversation
+        is_working = self.state.phase is Phase.WORKING
+        # The turn of an earlier process is reported to the agent once.
+        unfinished = self.resumption.unfinished
+        self.resumption.unfinished = Unfinished()
+        if is_working and self.state.prompted and isinstance(conversation, Resumable):
+            return await self._turns.resume(self._render(brief), unfinished)
+        if is_working and self._prompt:
+            self._prompt = self._same_prompt(brief)
+        else:
+            self._prompt = self.begin_round(brief)
+        return await self._turns.send(self._prompt)
+
     def _same_prompt(self, brief: decision.RunRound) -> str:
-        """Return the prompt that is sent again after a failure in this process, with what people said meanwhile."""
+        """Return the prompt that is sent again after a failure in this process.
+
+        It begins with what people said meanwhile.
+        """
         news = interruption_text(brief.interruption)
         return self._prompt if news in self._prompt else f"{news}\n\n{self._prompt}"
 
     async def _cut(
         self, number: int, ending: str, end: events.RunEnded | None = None
     ) -> events.RunEnded | None:
-        """Record the end of a turn that was cut. `end` is that of the run, if a limit of the run cut the turn.
+        """Record the end of a turn that was cut.
 
-        Such a run ends after a last check of what is there. Return `end` if there is nothing to check.
+        `end` is that of the run, if a limit of the run cut the turn. Such a run ends
+        after a last check of the changes; return `end` if there are none.
         """
         if end is not None and not await self._has_work():
             return end
-        used: Mapping[
-            events.Account, Usage
-        ] = {}  # a spent budget ends a turn between two calls
+        usage: Mapping[events.Account, Usage] = {}
+        # A spent budget ends a turn between two calls, so no call was cut.
         if end is None or end.stop_reason is not StopReason.BUDGET_EXHAUSTED:
-            used = self._cut_usage(
+            usage = self._cut_usage(
                 self.state, self.conversation.messages, self.recorder.has_session
             )
-        await self.finish_round(number, await self._turns.interrupted(ending, used))
+        await self.finish_round(number, await self._turns.interrupted(ending, usage))
         if end is not None:
             self._journal.lift_deadlines()
             self._journal.append(events.LimitReached(end=end))
         return None
 
     def begin_round(self, brief: decision.RunRound) -> str:
-        """Record the start of a round, or of a refinement in it; return its user message."""
-        if self.state.phase is Phase.WORKING:  # an earlier process began it
-            return self._render(brief) or self._render(
-                decision.RunRound("neutral", brief.round)
-            )
+        """Record the start of a round, or of a refinement in it.
+
+        Return its user message.
+        """
+        if self.state.phase is Phase.WORKING:
+            # An earlier process has recorded the start.
+            neutral = decision.RunRound("neutral", brief.round)
+            return self._render(brief) or self._render(neutral)
         if brief.kind == "refine":
+            refinement = self.state.refinements + 1
             self._journal.append(
-                events.RefinementStarted(
-                    round=brief.round, number=self.state.refinements + 1
-                )
+                events.RefinementStarted(round=brief.round, number=refinement)
             )
         else:
             self._journal.append(
@@ -497,24 +555,26 @@ class Run:
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
-        """Record the end of the agent's turn. Raise the error of a turn without a message that changed no file."""
+        """Record the end of the agent's turn.
+
+        Raise the error of a turn without a message that changed no file.
+        """
         self._reply = reply
         ended = await self.tracker.end_round()
         has_changed = ended["snapshot"] is not None and not ended["idle"]
-        if reply.failure is not None and not (has_changed or reply.text):
-            raise reply.failure
         if reply.failure is not None:
+            if not has_changed and not reply.text:
+                raise reply.failure
             self._turns.count_unreported()
-        plan, data, response = (
-            self.state.plan,
-            reply.text.encode("utf-8", errors="replace"),
-            None,
-        )
+        plan, data = self.state.plan, reply.text.encode("utf-8", errors="replace")
+        response: Observation | None = None
         if plan.deliverable == "response":
-            facts, ref = (f"round {number}",), self._journal.artifacts.put(data)
-            identifier = self._journal.next_observation()
             response = Observation(
-                id=identifier, source=RESPONSE, facts=facts, round=number, output=ref
+                id=self._journal.next_observation(),
+                source=RESPONSE,
+                facts=(f"round {number}",),
+                round=number,
+                output=self._journal.artifacts.put(data),
             )
         self._journal.append(
             events.RoundFinished(
@@ -531,6 +591,9 @@ class Run:
         self._journal.count(self.parts.replaced())
 
     def _crashed(self) -> events.RunEnded:
-        """Return how the run ends after a defect of the runner or an adapter, which is the current exception."""
-        message = kept_traceback(self.parts.scratch, self.parts.redact)
+        """Return how the run ends after a defect of the runner or an adapter.
+
+        The defect is the current exception.
+        """
+        message = store_traceback(self.parts.scratch, self.parts.redact)
         return events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)

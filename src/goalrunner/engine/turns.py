@@ -1,4 +1,4 @@
-"""One turn of a conversation: its answer, and a record of its messages if it keeps none; exclusive use of a conversation."""
+"""One turn of a conversation: its limits, its answer, and a record if it keeps none."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from goalrunner.core.agent_ports import (
-    Conversation,
     Message,
     Recorder,
     Resumable,
     RoundReply,
-    ToolResult,
     Unfinished,
 )
 from goalrunner.core.chat_trail import trail_of
 from goalrunner.core.errors import (
     AgentError,
-    ConversationBusy,
     DeadlineReached,
     GoalError,
     TurnCut,
@@ -31,93 +28,27 @@ from goalrunner.core.errors import (
 )
 from goalrunner.core.events import Account
 from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
-from goalrunner.core.observation import Observation, Trail, UserText, source_of
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.core.user_messages import persons_text
-from goalrunner.engine.journal import Parts, RunJournal, kept_traceback
+from goalrunner.engine.journal import RunJournal
+from goalrunner.engine.output_store import store_traceback
+from goalrunner.engine.parts import Parts
 from goalrunner.engine.recorder import RunRecorder
+from goalrunner.engine.reported_chat import ReportedChat
 
-WANTED = "write: async def send(self, prompt, recorder), which returns a RoundReply, or the text of the answer"
-
-
-class ReportedChat:
-    """The chat of an agent that does not record what it does. If it does not begin with the previous chat, all of it is new."""
-
-    def __init__(self, reporter: str, redact: Callable[[str], str] = str) -> None:
-        """Start without a known chat. `reporter` reports the tool results; `redact` replaces secrets as in the records."""
-        self._reporter = reporter
-        self._redact = redact
-        self._known: list[tuple[str, str, str, str]] = []
-        self._prompts: list[str] = []
-        self._heard: set[str] = set()
-
-    def sent(self, *prompts: str) -> None:
-        """Note prompts of the runner, which are not what a person wrote."""
-        self._prompts += map(self._redact, prompts)
-
-    def hear(self, said: Sequence[UserText], recorder: Recorder) -> None:
-        """Record what a person wrote, once."""
-        for text in (
-            persons_text(self._redact(one.text), self._prompts) for one in said
-        ):
-            if text and text not in self._heard:
-                recorder.user_said(text)
-                self._heard.add(text)
-
-    def recall(self, trail: Trail) -> None:
-        """Take a chat, or what an earlier process recorded of it, as known."""
-        self._heard.update(self._redact(one.text) for one in trail.said)
-        self._known = []
-        for item in trail.items:
-            source, command = (
-                (item.source, item.command)
-                if isinstance(item, Observation)
-                else ("", "")
-            )
-            known = (
-                item.kind,
-                source_of(source),
-                self._redact(command),
-                self._redact(trail.read(item)),
-            )
-            self._known.append(known)
-
-    async def record(self, messages: Sequence[Message], recorder: Recorder) -> str:
-        """Record what is new: tool results as reported observations, texts as claims, and what a person wrote.
-
-        Return the last new text of the agent.
-        """
-        trail, known, response = trail_of(messages), self._known, ""
-        self.hear(trail.said, recorder)
-        self.recall(trail)
-        for item in trail.items[
-            len(known) if self._known[: len(known)] == known else 0 :
-        ]:
-            text = trail.read(item)
-            if isinstance(item, Observation):
-                result = ToolResult(
-                    tool_call_id=item.id,
-                    tool=item.source,
-                    command=item.command,
-                    facts=item.facts,
-                    output=text.encode("utf-8", errors="replace"),
-                    reported_by=self._reporter,
-                    started=item.started,
-                    ended=item.started,
-                )
-                await recorder.tool_result(result)
-            else:
-                recorder.message({"role": "assistant", "content": text})
-                response = text
-        return response
+SEND_SIGNATURE = (
+    "write: async def send(self, prompt, recorder), which returns a RoundReply,"
+    " or the text of the answer"
+)
+"""What to write for a conversation whose `send` does not fit."""
 
 
 def accepts(function: Callable[..., Any], count: int) -> bool:
     """Return whether a function can be called with `count` positional arguments."""
     try:
         inspect.signature(function).bind(*[None] * count)
-    except ValueError:  # a builtin
+    except ValueError:
+        # A function in C may have no signature.
         return True
     except TypeError:
         return False
@@ -125,18 +56,22 @@ def accepts(function: Callable[..., Any], count: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Before:
-    """What was known before a turn. `prompt` is empty, and `chat` None, if an earlier process had begun the turn."""
+class _TurnStart:
+    """What was recorded before a turn.
+
+    `prompt` is empty, and `chat` None, if an earlier process had begun the turn.
+    """
 
     prompt: str = ""
-    chat: list[Mapping[str, Any]] | None = None
+    chat: Sequence[Message] | None = None
     observations: int = 0
-    spent: Usage | None = None
+    usage: Usage | None = None
 
 
 class Turns:
-    """The turns of one conversation. A `send` that is not async runs in a thread, so that limits can interrupt it.
+    """The turns of one conversation.
 
+    A `send` that is not async runs in a thread, so that limits can interrupt it.
     `longest` is the time limit of each turn in seconds; None: no limit.
     """
 
@@ -152,28 +87,27 @@ class Turns:
         self._recorder = recorder
         self._journal = journal
         self._longest = longest
-        self._before = _Before()
+        self._start = _TurnStart()
         self._name = type(parts.conversation).__name__
-        self._chat = ReportedChat(
-            str(getattr(parts.conversation, "name", None) or self._name)
-        )
-        self.hears_history = True  # whether the chat before the first turn may contain what a person wrote
+        reporter = getattr(parts.conversation, "name", None) or self._name
+        self._chat = ReportedChat(str(reporter))
+        self.hears_history = True
+        """Whether the chat before the first turn may contain what a person wrote."""
 
     async def send(self, prompt: str) -> RoundReply:
         """Let the agent work on a user message.
 
-        Raise GoalError; AgentError for another error and an unusable answer; TurnCut if the turn is ended before it is
-        over. Call `interrupted` then.
+        Raise GoalError; AgentError for another error and an unusable answer; TurnCut if
+        the turn is ended before it is over. Call `interrupted` then.
         """
-        chat, recorder = self._messages(), self._recorder
-        before = list(chat) if chat is not None else None
+        # The conversation may add to its list of messages itself.
+        messages = self._messages()
+        chat = list(messages) if messages is not None else None
         self._chat.sent(prompt)
-        if before and self.hears_history and self._state.round == 1:
-            self._chat.hear(trail_of(before).said, recorder)
+        if chat and self.hears_history and self._state.round == 1:
+            self._chat.hear(trail_of(chat).said, self._recorder)
         self.hears_history = False
-        self._before = _Before(
-            prompt, before, self._state.observations, self._state.usage.get("agent")
-        )
+        self._start = self._turn_start(prompt, chat)
         async with self._limits():
             value = await self._sent(prompt)
         reply = _reply_of(value, self._name)
@@ -183,10 +117,19 @@ class Turns:
             self.count_unreported()
         return reply
 
+    def _turn_start(
+        self, prompt: str = "", chat: Sequence[Message] | None = None
+    ) -> _TurnStart:
+        usage = self._state.usage.get("agent")
+        return _TurnStart(prompt, chat, self._state.observations, usage)
+
     async def interrupted(
         self, ending: str, used: Mapping[Account, Usage]
     ) -> RoundReply:
-        """Record what a turn that was cut has left open. `used` is what its last call may have used, by account."""
+        """Record the open calls of a turn that was cut.
+
+        `used` is what its last call may have used, by account.
+        """
         await self._recorder.interrupt_calls()
         reply = RoundReply(self._last_text(), "interrupted", ending=ending)
         await self._record_unrecorded(reply)
@@ -196,42 +139,39 @@ class Turns:
         return reply
 
     def count_unreported(self) -> None:
-        """Record that the usage of the last turn is unknown if none was reported: a budget must not count it as 0."""
-        if self._state.usage.get("agent") == self._before.spent:
+        """Record that the usage of the last turn is unknown if none was reported.
+
+        A budget must not count it as 0.
+        """
+        if self._state.usage.get("agent") == self._start.usage:
             self._recorder.usage("agent", Usage.unknown())
 
     async def _record_unrecorded(self, reply: RoundReply) -> None:
-        """Record the prompt and what followed, if the conversation recorded no message."""
-        prompt, before, recorder = (
-            self._before.prompt,
-            self._before.chat,
-            self._recorder,
-        )
-        if self._state.prompted or not prompt:
+        """Record the prompt and what followed, if the conversation recorded nothing."""
+        start, recorder = self._start, self._recorder
+        if self._state.prompted or not start.prompt:
             return
-        recorder.message({"role": "user", "content": prompt})
-        # Tool results that the conversation recorded itself may be in its messages as well.
-        messages = (
-            self._messages()
-            if self._state.observations == self._before.observations
-            else None
-        )
-        if before is not None:
-            self._chat.recall(trail_of(before))
-        last = (
-            await self._chat.record(messages, recorder) if messages is not None else ""
-        )
-        if reply.text and reply.text != last:
+        recorder.message({"role": "user", "content": start.prompt})
+        if start.chat is not None:
+            self._chat.recall(trail_of(start.chat))
+        last_text = ""
+        # Tool results that the conversation recorded itself may be in its messages as
+        # well, and would count twice.
+        if self._state.observations == start.observations:
+            messages = self._messages()
+            if messages is not None:
+                last_text = await self._chat.record(messages, recorder)
+        if reply.text and reply.text != last_text:
             recorder.message({"role": "assistant", "content": reply.text})
 
     def _last_text(self) -> str:
-        """Return the last text of the agent since the newest prompt; empty if there is none."""
+        """Return the last text of the agent since the newest prompt, if any."""
         for message in reversed(self._messages() or ()):
-            if message.get("role") == "user":
+            role = message.get("role")
+            if role == "user":
                 break
-            if message.get("role") == "assistant" and (
-                text := text_of(message.get("content"))
-            ):
+            text = text_of(message.get("content")) if role == "assistant" else ""
+            if text:
                 return text
         return ""
 
@@ -246,7 +186,10 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def _limits(self) -> AsyncIterator[None]:
-        """Return a context for a turn. Raise DeadlineReached at the time limit of the run, TurnCut at that of the turn."""
+        """Return a context for a turn.
+
+        Raise DeadlineReached at the time limit of the run, TurnCut at that of the turn.
+        """
         run = turn = None
         try:
             async with (
@@ -254,47 +197,52 @@ class Turns:
                 self._journal.deadline(self._longest) as turn,
             ):
                 yield
-        except (
-            TimeoutError,
-            AgentError,
-        ) as error:  # a conversation may report its cancellation as its own failure
+        # A conversation may report its cancellation as its own failure.
+        except (TimeoutError, AgentError) as error:
             if run is not None and run.expired():
-                raise DeadlineReached(
-                    f"the time limit of {span(self._state.plan.timeout or 0.0)}"
-                ) from error
+                limit = span(self._state.plan.timeout or 0.0)
+                raise DeadlineReached(f"the time limit of {limit}") from error
             if turn is not None and turn.expired():
-                raise TurnCut(
-                    f"the turn's time limit of {span(self._longest or 0.0)}"
-                ) from error
+                limit = span(self._longest or 0.0)
+                raise TurnCut(f"the turn's time limit of {limit}") from error
             raise
 
     async def resume(self, notice: str, unfinished: Unfinished) -> RoundReply:
-        """Continue an interrupted turn of a Resumable conversation. Raise as `send` does."""
-        self._before = _Before(
-            observations=self._state.observations, spent=self._state.usage.get("agent")
-        )
+        """Continue an interrupted turn of a Resumable conversation.
+
+        Raise as `send` does.
+        """
+        self._start = self._turn_start()
+        conversation = cast(Resumable, self._conversation)
         async with self._limits():
             with self._errors("resume_turn"):
-                return await cast(Resumable, self._conversation).resume_turn(
+                return await conversation.resume_turn(
                     notice, unfinished, self._recorder
                 )
 
     async def _sent(self, prompt: str) -> Any:
+        """Return the answer of `send`, which may take the prompt alone."""
         send: Any = self._conversation.send
-        count = 2 if accepts(send, 2) else 1
+        takes_recorder = accepts(send, 2)
         with self._errors("send"):
             if inspect.iscoroutinefunction(send):
-                return await send(*(prompt, self._recorder)[:count])
+                if takes_recorder:
+                    return await send(prompt, self._recorder)
+                return await send(prompt)
             bridge = _Bridge(self._recorder)
+            arguments = (prompt, bridge) if takes_recorder else (prompt,)
             try:
-                value = await self._parts.in_thread(send, *(prompt, bridge)[:count])
+                value = await self._parts.in_thread(send, *arguments)
                 return await value if inspect.isawaitable(value) else value
             finally:
-                bridge.over = True
+                bridge.is_over = True
 
     @contextlib.contextmanager
     def _errors(self, method: str) -> Iterator[None]:
-        """Raise an error of a conversation of the caller's own as AgentError, which ends the run as failed."""
+        """Raise an error of a caller's own conversation as AgentError.
+
+        It ends the run as failed. An error of our own conversations is a defect.
+        """
         try:
             yield
         except GoalError:
@@ -302,10 +250,10 @@ class Turns:
         except Exception as error:
             if type(self._conversation).__module__.startswith("goalrunner."):
                 raise
-            where = kept_traceback(self._recorder.scratch, self._parts.redact)
-            raise AgentError(f"{self._name}.{method} raised {where}") from error
+            place = store_traceback(self._recorder.scratch, self._parts.redact)
+            raise AgentError(f"{self._name}.{method} raised {place}") from error
 
-    def _messages(self) -> Sequence[Mapping[str, Any]] | None:
+    def _messages(self) -> Sequence[Message] | None:
         """Return the chat of the conversation; None if it cannot be read."""
         messages = self._conversation.messages
         try:
@@ -316,7 +264,10 @@ class Turns:
 
 
 def _reply_of(value: object, name: str) -> RoundReply:
-    """Return the answer of `send`: a RoundReply, a text, a list of content blocks, or a message. Raise AgentError."""
+    """Return the answer of `send` as a reply. Raise AgentError for an unusable one.
+
+    The answer is a RoundReply, a text, a list of content blocks, or a message.
+    """
     if isinstance(value, RoundReply):
         return value
     content = value.get("content") if isinstance(value, Mapping) else value
@@ -326,17 +277,21 @@ def _reply_of(value: object, name: str) -> RoundReply:
     if blocks and all(block.kind != "unknown" for block in blocks):
         return RoundReply(text_of(content))
     raise AgentError(
-        f"{name}.send returned {kind_of(value)}, not the answer of the agent", WANTED
+        f"{name}.send returned {kind_of(value)}, not the answer of the agent",
+        SEND_SIGNATURE,
     )
 
 
 class _Bridge:
-    """The recorder for a `send` in a thread: each call waits for the event loop. It is refused once the turn is `over`."""
+    """The recorder for a `send` in a thread: each call waits for the event loop.
+
+    A call is refused once `is_over`: a thread goes on after its turn was ended.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._loop = asyncio.get_running_loop()
-        self.over = False
+        self.is_over = False
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._recorder, name)
@@ -344,7 +299,7 @@ class _Bridge:
             return value
 
         async def work(*arguments: Any, **named: Any) -> Any:
-            if self.over:
+            if self.is_over:
                 raise AgentError("the turn is over; nothing more is recorded")
             result = value(*arguments, **named)
             return await result if inspect.isawaitable(result) else result
@@ -356,53 +311,7 @@ class _Bridge:
                 return asyncio.run_coroutine_threadsafe(
                     work(*arguments, **named), self._loop
                 ).result()
-            return value(
-                *arguments, **named
-            )  # a coroutine that `send` returned runs in the loop
+            # A coroutine that `send` returned runs in the loop.
+            return value(*arguments, **named)
 
         return call
-
-
-_driven: set[int] = set()
-
-
-def refuse_driven(conversation: Conversation) -> None:
-    """Raise ConversationBusy if another run uses this conversation."""
-    if id(conversation) in _driven:
-        raise ConversationBusy(
-            "this conversation is already used by another run",
-            "wait for the other run to end, or give this run its own conversation",
-        )
-
-
-@contextlib.contextmanager
-def exclusive(conversation: Conversation) -> Iterator[None]:
-    """Use a conversation exclusively. Raise ConversationBusy if another run uses it."""
-    refuse_driven(conversation)
-    _driven.add(id(conversation))
-    try:
-        yield
-    finally:
-        _driven.discard(id(conversation))
-
-
-ONLY_CHECKS = (
-    "only the checks were wanted"  # the error of a run that would let the agent work
-)
-
-
-class NoAgent:
-    """A conversation whose agent never gets a prompt: only its checks run, or the calling program drives it."""
-
-    def __init__(self, name: str = "none", *, live: bool = False) -> None:
-        self.name, self.live = name, live
-        self.messages: Sequence[Message] = ()
-
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        raise GoalError(ONLY_CHECKS)
-
-    def checkpoint(self) -> object:
-        """Return nothing."""
-
-    def restore(self, checkpoint: object) -> None:
-        """Do nothing."""

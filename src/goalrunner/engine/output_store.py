@@ -1,0 +1,94 @@
+"""Outputs in a run's folder: files of validators and agents, and tracebacks."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goalrunner.core.agent_ports import Recorded
+from goalrunner.core.observation import ArtifactRef, Observation
+
+if TYPE_CHECKING:
+    from goalrunner.records.artifacts import ArtifactStore
+
+
+SHOWN_BYTES = 100_000
+"""Bytes of each end of an output that can be read back. No model is shown more."""
+
+
+class OutputStore:
+    """Stores output files.
+
+    After a cancellation, which `settle` raises, only both ends of the remaining files
+    are stored.
+    """
+
+    def __init__(self, artifacts: ArtifactStore) -> None:
+        self._artifacts = artifacts
+        self._hurried = threading.Event()
+        self._cancellation: asyncio.CancelledError | None = None
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            self._hurried.set()
+
+    async def adopt(self, path: Path) -> ArtifactRef | None:
+        """Store a file and remove it; return None if it is empty or missing.
+
+        Raise RecordError.
+        """
+        if path.exists() and path.stat().st_size:
+            return await self.take(path)
+        path.unlink(missing_ok=True)
+        return None
+
+    async def take(self, path: Path) -> ArtifactRef:
+        """Store a file and remove it. Raise RecordError, also if it is missing."""
+        storing = asyncio.ensure_future(
+            asyncio.to_thread(self._artifacts.adopt, path, self._hurried.is_set)
+        )
+        # A thread cannot be cancelled, and an output that is stored by half would be
+        # missing from the evidence.
+        while not storing.done():
+            try:
+                await asyncio.wait((storing,))
+            except asyncio.CancelledError as error:
+                self._cancellation = error
+                self._hurried.set()
+        return storing.result()
+
+    def settle(self) -> None:
+        """Raise the CancelledError that was deferred, if there is one."""
+        if self._cancellation is not None:
+            raise self._cancellation
+
+
+def recorded(observation: Observation, artifacts: ArtifactStore) -> Recorded:
+    """Return an observation with both ends of its output."""
+    ref = observation.output
+    if ref is None:
+        return Recorded(observation, b"", b"", omitted=0)
+    head, tail = artifacts.ends(ref, SHOWN_BYTES)
+    return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
+
+
+def store_traceback(
+    scratch: Callable[[str], Path], redact: Callable[[str], str]
+) -> str:
+    """Write the traceback of the current exception into the run's folder.
+
+    Return its last line, and the path.
+    """
+    text = redact(traceback.format_exc())
+    last_line = text.strip().splitlines()[-1]
+    path = scratch(".traceback.txt")
+    try:
+        path.touch(mode=0o600)
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except OSError as error:
+        # A full disk must not hide the error itself.
+        return f"{last_line}\nits traceback could not be written: {error.strerror}"
+    return f"{last_line}\nthe traceback is in {path}"

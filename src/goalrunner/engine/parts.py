@@ -1,0 +1,50 @@
+"""The adapters of a run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from goalrunner.core.agent_ports import Approver, Conversation
+from goalrunner.core.ports import Checker, Judge, Reviewer, Validator
+
+if TYPE_CHECKING:
+    from goalrunner.records.artifacts import ArtifactStore
+    from goalrunner.records.decision_files import DecisionFiles
+    from goalrunner.records.event_log import EventLog, SystemClock
+    from goalrunner.records.transcript_file import TranscriptFile
+    from goalrunner.snapshots.store import SnapshotStore
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The adapters of one run."""
+
+    conversation: Conversation
+    validators: tuple[Validator, ...]
+    judge: Judge | None
+    log: EventLog
+    transcript: TranscriptFile
+    artifacts: ArtifactStore
+    clock: SystemClock
+    workspace: Path
+    scratch: Callable[[str], Path]
+    snapshots: SnapshotStore | None = None
+    """None if the workspace is not the deliverable."""
+    checker: Checker | None = None
+    """None if validators run in the workspace as it is."""
+    redact: Callable[[str], str] = lambda text: text
+    replaced: Callable[[], dict[str, int]] = dict
+    """Returns how many secrets were replaced since the last call, by kind."""
+    start_files: Callable[[], dict[str, str]] = dict
+    """Returns the files about the start in the run's folder, with their SHA-256."""
+    reviewer: Reviewer | None = None
+    in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
+    """Calls a plain function in a thread, so that the event loop goes on."""
+    approver: Approver | None = None
+    """None if no person is available."""
+    decision_files: DecisionFiles | None = None
+    """The decisions of people at other terminals."""
