@@ -540,7 +540,7 @@ class Content(Frozen):
 
 
 class ChangedTest(Frozen):
-    """A test whose result depends on whose checks run.
+    """A test that ends otherwise with the agent's checks than with the original ones.
 
     An ending is "absent" where the test does not exist.
     """
