@@ -39,7 +39,9 @@ from goalrunner.core.outcome import AgentSession, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
-from goalrunner.reports import review
+from goalrunner.reports import questions
+from goalrunner.reports.closing import closing_lines
+from goalrunner.reports.evidence import evidence_facts, observation_text
 from goalrunner.reports.layout import (
     Quoted,
     ReportLine,
@@ -47,11 +49,16 @@ from goalrunner.reports.layout import (
     laid_out,
     output_lines,
 )
-from goalrunner.reports.narrative import Narrative, resolved_lines, waits_for
+from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.progress import Progress
+from goalrunner.reports.run_header import (
+    resolved_lines,
+    waits_for,
+)
+from goalrunner.reports.run_table import listing_text
 from goalrunner.reports.show import show_text, state_lines
-from goalrunner.reports.status import closing_lines, next_steps, status_lines
-from goalrunner.reports.tables import listing_text
+from goalrunner.reports.status import status_lines
 from tests.support import told_run
 from tests.support.told_run import (
     MISSING,
@@ -875,18 +882,14 @@ def evidence() -> Sections:
         update={"command": "set -e\nmake\n", "reported_by": "claude", "round": 0}
     )
     return {
-        "a pipe": laid_out(
-            review.evidence_facts("k3f9-make-parse", NOT_COMPLETE, ROWS)
-        ),
+        "a pipe": laid_out(evidence_facts("k3f9-make-parse", NOT_COMPLETE, ROWS)),
         "32 columns": laid_out(
-            review.evidence_facts("k3f9-make-parse", NOT_COMPLETE, ROWS), 32
+            evidence_facts("k3f9-make-parse", NOT_COMPLETE, ROWS), 32
         ),
-        "no verdict": laid_out(review.evidence_facts("k3f9", None, ())),
-        "no readable verdict": laid_out(review.evidence_facts("k3f9", unreadable, ())),
-        "an observation": review.observation_text(
-            observation, "1 failed\n", "a.py changed"
-        ),
-        "a script": review.observation_text(script, "\x1b[31mdone\n", columns=60),
+        "no verdict": laid_out(evidence_facts("k3f9", None, ())),
+        "no readable verdict": laid_out(evidence_facts("k3f9", unreadable, ())),
+        "an observation": observation_text(observation, "1 failed\n", "a.py changed"),
+        "a script": observation_text(script, "\x1b[31mdone\n", columns=60),
     }
 
 
@@ -962,16 +965,16 @@ def approvals() -> Sections:
         "a label": replace(about_label, changed=("data.json",), checks=labelled),
     }
     texts = {
-        title: review.approval_text(request, columns=60)
+        title: questions.approval_text(request, columns=60)
         for title, request in requests.items()
     }
     prompts = {
-        title: review.prompt_text(request) for title, request in requests.items()
+        title: questions.prompt_text(request) for title, request in requests.items()
     }
     return {
         **{title: f"{text}{prompts[title]}\n" for title, text in texts.items()},
-        "the choices": review.choices_text(50),
-        "a question": review.question_text("Which port?\nThe README names two."),
+        "the choices": questions.choices_text(50),
+        "a question": questions.question_text("Which port?\nThe README names two."),
     }
 
 

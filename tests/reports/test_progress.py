@@ -269,7 +269,7 @@ def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(
         read.append(run_id)
         return "I look at it.\n  Then I change it.\n"
 
-    progress = Progress(stream, said=said, verbose=verbose)
+    progress = Progress(stream, read_message=said, verbose=verbose)
     external = told_run.started().model_copy(update={"agent_command": "claude -p"})
     feed(
         progress,
@@ -284,7 +284,7 @@ def test_a_message_of_an_external_agent_is_a_row_or_shown_whole(
 
 def test_the_messages_of_the_built_in_agent_have_no_rows() -> None:
     stream = io.StringIO()
-    progress = Progress(stream, said=lambda run_id, message: "I look at it.")
+    progress = Progress(stream, read_message=lambda run_id, message: "I look at it.")
     first = events.RoundStarted(round=1, prompt="first")
     feed(progress, told_run.created(), told_run.started(), first, told_run.message())
     assert "I look" not in stream.getvalue()

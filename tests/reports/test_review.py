@@ -8,7 +8,8 @@ import pytest
 
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change
-from goalrunner.reports import review
+from goalrunner.reports import questions
+from goalrunner.reports.evidence import evidence_value
 from goalrunner.reports.patches import files_of, patch_text, patch_value, stat_text
 from tests.reports import pages
 from tests.reports.pages import approval_request
@@ -31,19 +32,19 @@ from tests.support.workspaces import git, make_repository, write
     ],
 )
 def test_only_a_plain_yes_is_a_yes(line: str, typed: tuple[str, str]) -> None:
-    assert review.read_typed(line) == typed
+    assert questions.read_typed(line) == typed
 
 
 def test_what_is_left_out_is_said_and_can_be_seen() -> None:
     long = approval_request("cat <<E\n" + "x\n" * 100 + "rm -rf /\nE")
-    assert "… 43 more lines" in review.approval_text(long)
-    assert "[a]ll: show every line" in review.prompt_text(long)
-    assert "rm -rf /" in review.approval_text(long, most=1000)
-    assert "[a]ll: show every line" not in review.prompt_text(approval_request())
+    assert "… 43 more lines" in questions.approval_text(long)
+    assert "[a]ll: show every line" in questions.prompt_text(long)
+    assert "rm -rf /" in questions.approval_text(long, most=1000)
+    assert "[a]ll: show every line" not in questions.prompt_text(approval_request())
 
 
 def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
-    value = review.evidence_value("k3f9", pages.NOT_COMPLETE, pages.ROWS)
+    value = evidence_value("k3f9", pages.NOT_COMPLETE, pages.ROWS)
     assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
     assert [row["fresh"] for row in value["evidence"]] == [
         True,
@@ -64,7 +65,7 @@ def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
         "fresh": True,
         "seen_by": "runner",
     }
-    assert review.evidence_value("k3f9", None, ()) == {
+    assert evidence_value("k3f9", None, ()) == {
         "run_id": "k3f9",
         "verdict": None,
         "evidence": [],

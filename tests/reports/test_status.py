@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports.layout import laid_out
-from goalrunner.reports.status import message_lines, status_lines
-from goalrunner.reports.tables import listing_text
+from goalrunner.reports.next_steps import message_lines
+from goalrunner.reports.run_table import listing_text
+from goalrunner.reports.status import status_lines
 from goalrunner.reports.terminal_text import width
 from tests.reports.pages import COMMANDS, NOW, commands_after, summaries
 from tests.support.told_run import summary

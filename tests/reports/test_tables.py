@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from goalrunner.agents.facts import CHAT_FACTS
-from goalrunner.reports.tables import agents_text
+from goalrunner.reports.agent_tables import agents_text
 
 
 def test_a_narrow_terminal_cuts_the_table_and_not_what_is_to_be_typed() -> None:

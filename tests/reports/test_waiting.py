@@ -13,12 +13,14 @@ from goalrunner.core import events
 from goalrunner.core.outcome import GoalStatus, StopReason
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.reports import figures
+from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.current import Current
 from goalrunner.reports.layout import laid_out
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.progress import Progress
-from goalrunner.reports.status import closing_lines, next_steps, status_lines
-from goalrunner.reports.tables import listing_text
+from goalrunner.reports.run_table import listing_text
+from goalrunner.reports.status import status_lines
 from tests.reports.test_current import Clock, following, shown
 from tests.support import told_run
 from tests.support.told_run import feed, numbered, outcome, state_of, summary

@@ -12,12 +12,12 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.exports.junit import Case, CaseKind, public_remark, suite_text
 from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
+from goalrunner.reports.evidence import result_text
 from goalrunner.reports.layout import (
     Fact,
     facts,
     laid_out,
 )
-from goalrunner.reports.review import result_text
 from goalrunner.reports.short_forms import model_name
 from goalrunner.reports.terminal_text import (
     lines_text,

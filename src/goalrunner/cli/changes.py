@@ -92,7 +92,10 @@ def restore(
     from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
     from goalrunner.core.run_summary import RunSummary
     from goalrunner.reports.figures import count
-    from goalrunner.reports.patches import done_lines, plan_lines
+    from goalrunner.reports.restore_lines import (
+        done_lines,
+        plan_lines,
+    )
     from goalrunner.reports.short_forms import home_path
     from goalrunner.reports.status import naming_lines
 
@@ -170,7 +173,7 @@ def prune(
     from goalrunner.app import run_snapshots
     from goalrunner.reports.figures import count
     from goalrunner.reports.layout import Quoted, laid_out
-    from goalrunner.reports.tables import old_run_line
+    from goalrunner.reports.run_table import old_run_line
 
     def whole(lines: Iterable[str], columns: int | None) -> str:
         return laid_out((Quoted(line, "", whole=True) for line in lines), columns)

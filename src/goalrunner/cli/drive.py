@@ -16,7 +16,7 @@ from goalrunner.cli.background import DetachedApprover, announcer
 from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
 from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RUNS, RunFolder
-from goalrunner.reports import review
+from goalrunner.reports import questions
 from goalrunner.reports.ci_log import (
     is_github,
     json_text,
@@ -106,7 +106,9 @@ def open_progress(
             LiveProgress,
         )  # not at the top: a pipe does not need Rich
 
-        return LiveProgress(stream, place, environ=environ, said=_said, verbose=verbose)
+        return LiveProgress(
+            stream, place, environ=environ, read_message=_said, verbose=verbose
+        )
     colours = (
         not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
     )
@@ -116,7 +118,7 @@ def open_progress(
         quiet=quiet,
         colours=colours,
         github=is_github(environ),
-        said=_said,
+        read_message=_said,
         verbose=verbose,
     )
 
@@ -179,17 +181,19 @@ class TerminalApprover:
 
         columns = output.columns(self._stream)
         with self._suspended():
-            self._say(review.approval_text(request, columns=columns))
-            while (line := await self._ask(review.prompt_text(request))) is not None:
-                decision, reason = review.read_typed(line)
+            self._say(questions.approval_text(request, columns=columns))
+            while (line := await self._ask(questions.prompt_text(request))) is not None:
+                decision, reason = questions.read_typed(line)
                 if decision in ("approved", "denied"):
                     return ApprovalAnswer(decision, person(), reason, typed=True)
                 if decision == "all":
                     self._say(
-                        review.approval_text(request, most=sys.maxsize, columns=columns)
+                        questions.approval_text(
+                            request, most=sys.maxsize, columns=columns
+                        )
                     )
                 elif line.strip():
-                    self._say(review.choices_text(columns))
+                    self._say(questions.choices_text(columns))
         return None
 
     async def answer(self, question: str) -> QuestionReply | None:
@@ -197,8 +201,8 @@ class TerminalApprover:
         from goalrunner.app.sandbox import person
 
         with self._suspended():
-            self._say(review.question_text(question, output.columns(self._stream)))
-            while (line := await self._ask(review.ANSWER)) is not None:
+            self._say(questions.question_text(question, output.columns(self._stream)))
+            while (line := await self._ask(questions.ANSWER)) is not None:
                 if line.strip():
                     return QuestionReply(line.strip(), person())
         return None

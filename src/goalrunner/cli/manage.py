@@ -57,7 +57,7 @@ def _list_agents(goal: Path | None, *, json: bool) -> int:
     from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
     from goalrunner.agents.facts import CHAT_FACTS, Origin, survey
     from goalrunner.goalfile.agents import Known
-    from goalrunner.reports.tables import agents_text
+    from goalrunner.reports.agent_tables import agents_text
 
     files = user_files(os.environ)
     own = goals.resolved(goal, {}).agents if goal is not None else {}
@@ -95,7 +95,10 @@ def doctor(
 ) -> int:
     """Check whether an agent can be used on this machine."""
     from goalrunner.app.doctor import examine
-    from goalrunner.reports.tables import diagnosis_lines, diagnosis_value
+    from goalrunner.reports.agent_tables import (
+        diagnosis_lines,
+        diagnosis_value,
+    )
 
     target = goals.resolved(
         goal, {"objective": None if goal else "doctor", "agent.use": agent}
@@ -115,7 +118,7 @@ def memory(
 ) -> int:
     """List the facts that are kept for later runs."""
     from goalrunner.app.memory import list_items
-    from goalrunner.reports.tables import memory_text
+    from goalrunner.reports.memory_table import memory_text
 
     items, damages = list_items(runs.home(), owner)
     for damage in damages:
@@ -179,7 +182,7 @@ def promote(
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
     from goalrunner.records.event_log import SystemClock
-    from goalrunner.reports.tables import memory_text
+    from goalrunner.reports.memory_table import memory_text
 
     folder = runs.find(run)
     kept = promotion.promote_fact(
@@ -208,7 +211,7 @@ def forget(
     The items that it corrected are removed with it.
     """
     from goalrunner.app import memory as promotion
-    from goalrunner.reports.tables import forgotten_text
+    from goalrunner.reports.memory_table import forgotten_text
 
     output.say(forgotten_text(promotion.forget_fact(runs.home(), item)))
     return 0

@@ -209,7 +209,7 @@ def with_strict_labels(goal: Goal) -> Goal:
 
 def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
     from goalrunner.app.doctor import dry_run
-    from goalrunner.reports.narrative import resolved_lines
+    from goalrunner.reports.run_header import resolved_lines
 
     named, checked = dry_run(goal, run_options)
     lines = resolved_lines(goal, named, workspace_state(goal.workspace.path), checked)

@@ -62,8 +62,8 @@ def to_resume() -> RunFolder:
 
     Raise RunNotFound if there is none, or if it ended before it began; the error names the newest other run that can go on.
     """
+    from goalrunner.reports.next_steps import never_began
     from goalrunner.reports.short_forms import home_path
-    from goalrunner.reports.status import never_began
 
     here = current_folder()
     summaries = run_summaries.run_summaries(home())
@@ -154,7 +154,7 @@ def list_runs(
     limit: int | None = None,
 ) -> int:
     """Print the runs of this workspace, or those of all workspaces, newest first; return 0."""
-    from goalrunner.reports.tables import listing_text
+    from goalrunner.reports.run_table import listing_text
 
     every = run_summaries.run_summaries(home())
     here = every if everywhere else run_search.runs_of(every, current_folder())

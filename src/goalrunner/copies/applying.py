@@ -33,7 +33,7 @@ from goalrunner.records.run_folder import (
 )
 from goalrunner.records.run_search import new_run_id
 from goalrunner.reports.layout import Fact
-from goalrunner.reports.patches import plan_lines
+from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.repositories import enclosing

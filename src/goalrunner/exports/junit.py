@@ -11,9 +11,10 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
+from goalrunner.reports.closing import summary_of
+from goalrunner.reports.evidence import criterion_facts
 from goalrunner.reports.layout import laid_out
-from goalrunner.reports.review import criterion_facts
-from goalrunner.reports.status import protected_lines, summary_of
+from goalrunner.reports.result_notes import protected_lines
 
 CaseKind = Literal["", "failure", "error", "skipped"]
 

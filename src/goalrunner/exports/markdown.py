@@ -12,12 +12,14 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.exports.templates import rendered
-from goalrunner.reports.status import (
+from goalrunner.reports.closing import (
     figures_text,
-    label_lines,
-    next_steps,
-    protected_lines,
     summary_of,
+)
+from goalrunner.reports.next_steps import next_steps
+from goalrunner.reports.result_notes import (
+    label_lines,
+    protected_lines,
 )
 from goalrunner.reports.terminal_text import (
     cut,

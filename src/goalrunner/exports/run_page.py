@@ -26,6 +26,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
+from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.layout import (
     Fact,
     ReportLine,
@@ -33,7 +34,6 @@ from goalrunner.reports.layout import (
 )
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.patches import FileDiff, files_of
-from goalrunner.reports.status import closing_lines
 from goalrunner.reports.steps import LONGEST_WORDS
 from goalrunner.reports.terminal_text import printable
 

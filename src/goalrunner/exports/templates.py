@@ -12,8 +12,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from goalrunner.core import VERSION
 from goalrunner.reports import figures
+from goalrunner.reports.result_notes import label_lines
 from goalrunner.reports.short_forms import model_name
-from goalrunner.reports.status import label_lines
 from goalrunner.reports.terminal_text import (
     cut,
     printable,

@@ -1,8 +1,7 @@
-"""The current activity of a run: its running steps with the end of their output, and its totals and limits."""
+"""The current activity of a run: its running steps, and what is used of its limits."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import threading
@@ -28,13 +27,13 @@ from goalrunner.core.run_state import Phase, RunState, Waiting
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ReportLine, StepLine
+from goalrunner.reports.limit_use import used_text
 from goalrunner.reports.narrative import BegunStep, Narrative
 from goalrunner.reports.steps import (
     ASKING,
     WORKING,
     is_continuing,
     person_step,
-    used_text,
     wait_step,
 )
 
@@ -45,31 +44,43 @@ STARTED_AFTER = 3.0
 HEARTBEAT = 30.0
 """Seconds between two lines of a step that is still running."""
 
+# Characters of streamed text that are kept.
 _TEXT_KEPT = 4_000
-"""Characters of streamed text that are kept."""
+# Bytes at the end of an output that are read.
 _TAIL = 16_000
-"""Bytes at the end of an output that are read."""
+# Names of the files that commands of tools and validators write.
 _OUTPUT = "?" * 16 + ".out"
-"""Names of the files that commands of tools and validators write."""
 _MODELS = get_args(Account)
+# pytest and others print their progress like this: "[ 45%]".
 _PERCENT = re.compile(r"\[ *(\d{1,3})%\]\s*$", re.MULTILINE)
 
 
 def output_tail(output: Path) -> list[str]:
-    """Return the last lines of an output file, each in the last state of a progress bar."""
+    """Return the last lines of an output file that are not empty."""
     try:
         with output.open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - _TAIL, 0))
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _TAIL, 0))
             lines = file.read().decode(errors="replace").split("\n")
     except OSError:
         return []
-    shown = (line.rstrip("\r").rpartition("\r")[2] for line in lines)
-    return [line for line in shown if line.strip()]
+    # A progress bar writes over itself after each carriage return.
+    last_states = [line.rstrip("\r").rpartition("\r")[2] for line in lines]
+    return [line for line in last_states if line.strip()]
+
+
+def _newest_output(scratch: Path) -> Path | None:
+    """Return the newest output in a folder. Raise OSError if one is removed now."""
+    outputs = scratch.glob(_OUTPUT)
+    return max(outputs, key=lambda path: path.stat().st_mtime, default=None)
 
 
 @dataclass
 class Running:
-    """One running step. `lines` are the last lines of its output, or of the agent's text."""
+    """One running step.
+
+    `lines` are the last lines of its output, or of the agent's text.
+    """
 
     step: StepLine
     seconds: float
@@ -77,7 +88,10 @@ class Running:
 
 
 class Current:
-    """The current activity of a run, from its records and activities. Drawing may happen in another thread."""
+    """The current activity of a run, from its records and activities.
+
+    It may be drawn by another thread than the one that processes them.
+    """
 
     def __init__(
         self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic
@@ -86,20 +100,22 @@ class Current:
         self._narrative, self._monotonic = narrative, monotonic
         self._lock = threading.Lock()
         self._step: BegunStep | None = None
-        self._since = self._at = 0.0
+        self._step_began = self._last_record_at = 0.0
         self._text = ""
-        self._calls = 0
+        self._messages = 0
         self._commands: dict[CommandStarted, float] = {}
-        self._retry: tuple[RetryScheduled, float] | None = None
+        self._retry: RetryScheduled | None = None
+        self._retry_at = 0.0
         self._silence: AgentSilent | None = None
         self._durations: dict[str, float] = {}
         self._has_caught_up = False
+        # By name and subject of a running step: the seconds after its beginning at
+        # which its next line is due.
         self._due: dict[tuple[str, str], float] = {}
-        """By name and subject of a running step: seconds after its start at which its next line is due."""
 
     def restore(self, state: RunState) -> None:
-        """Start with the state that an earlier process left."""
-        self._at = self._monotonic()
+        """Start with the state of a run that is resumed."""
+        self._last_record_at = self._monotonic()
         self._remember(state.validators)
 
     def follow(self, record: Record) -> None:
@@ -108,21 +124,22 @@ class Current:
         with self._lock:
             step = self._narrative.step
             if step is not self._step:
-                self._step, self._since, self._retry = step, now, None
-            self._at, self._silence = now, None
+                self._step, self._step_began, self._retry = step, now, None
+            self._last_record_at, self._silence = now, None
             match event:
                 case events.RoundStarted():
-                    self._calls = 0
+                    self._messages = 0
                 case events.MessageRecorded():
                     self._text, self._retry = "", None
-                    self._calls += event.role == "assistant"
+                    self._messages += event.role == "assistant"
                 case events.UsageRecorded() | events.AuditFailed():
                     self._retry = None
                 case events.BaselineTaken() | events.ValidatorsFinished():
                     self._remember(event.results)
 
     def _remember(self, results: tuple[ValidatorResult, ...]) -> None:
-        self._durations.update({result.name: result.duration for result in results})
+        for result in results:
+            self._durations[result.name] = result.duration
 
     def on_activity(self, activity: Activity) -> None:
         """Process an activity."""
@@ -133,53 +150,58 @@ class Current:
                     self._commands[activity] = now
                 case CommandEnded():
                     self._commands.pop(activity.started, None)
-                    self._since = now
+                    self._step_began = now
                 case AgentSilent():
                     self._silence = activity if activity.seconds else None
                 case RetryScheduled():
-                    self._retry, self._text = (activity, now + activity.seconds), ""
+                    self._retry, self._retry_at = activity, now + activity.seconds
+                    self._text = ""
 
     def catch_up(self) -> None:
-        """Date the running step back: the records so far were written by another process, some time ago."""
+        """Date the running step back: another process recorded it some time ago."""
         state = self._narrative.state
         with self._lock:
             if self._has_caught_up or state is None:
                 return
             self._has_caught_up = True
-            last = datetime.fromisoformat(state.goal.updated_at).timestamp()
-            self._at = self._monotonic() - max(time.time() - last, 0.0)
+            last_record = datetime.fromisoformat(state.goal.updated_at).timestamp()
+            age = max(time.time() - last_record, 0.0)
+            self._last_record_at = self._monotonic() - age
             began = self._step.elapsed if self._step else state.elapsed
-            self._since = self._at - max(state.elapsed - began, 0.0)
+            seconds_until_record = max(state.elapsed - began, 0.0)
+            self._step_began = self._last_record_at - seconds_until_record
 
     def follow_files(self, scratch: Path) -> None:
-        """Follow a run of another process: the output of its command in the folder `scratch`."""
+        """Follow the command of a run of another process by its output.
+
+        `scratch` is the folder of outputs.
+        """
         self.catch_up()
-        with (
-            contextlib.suppress(OSError),
-            self._lock,
-        ):  # a file may be removed meanwhile
-            newest = max(
-                scratch.glob(_OUTPUT),
-                key=lambda path: path.stat().st_mtime,
-                default=None,
-            )
-            if newest not in [started.output for started in self._commands]:
-                self._commands.clear()
-                if newest and self._step:
-                    line = self._step.line
-                    started = CommandStarted(line.name, line.subject, newest)
-                    self._commands[started] = self._since
+        try:
+            output = _newest_output(scratch)
+        # The next look finds the state after the removal.
+        except OSError:
+            return
+        with self._lock:
+            if output in [started.output for started in self._commands]:
+                return
+            self._commands.clear()
+            if output and self._step:
+                line = self._step.line
+                started = CommandStarted(line.name, line.subject, output)
+                self._commands[started] = self._step_began
 
     def on_text(self, delta: str) -> None:
         """Add a piece of the agent's text."""
         with self._lock:
-            self._text, self._retry = (self._text + delta)[-_TEXT_KEPT:], None
+            self._text = (self._text + delta)[-_TEXT_KEPT:]
+            self._retry = None
 
     def shift(self, seconds: float) -> None:
         """Do not count these seconds, in which a person was asked."""
         with self._lock:
-            self._since += seconds
-            self._at += seconds
+            self._step_began += seconds
+            self._last_record_at += seconds
             self._text = ""
 
     def clear(self) -> None:
@@ -189,87 +211,95 @@ class Current:
             self._commands.clear()
 
     def running(self) -> list[Running]:
-        """Return the running steps: the commands of validators and tools, else the step of the run."""
+        """Return the running steps.
+
+        They are the commands of validators and tools, else the step of the run.
+        """
         with self._lock:
             now = self._monotonic()
-            if (wait := self._wait()) is not None:
+            wait = self._wait()
+            if wait is not None:
                 return [Running(wait_step(wait, datetime.now(UTC)), 0.0, [])]
-            if (step := self._person()) is not None:
-                return [
-                    Running(
-                        replace(step, time=figures.elapsed(now - self._at)), 0.0, []
-                    )
-                ]
+            person = self._person()
+            if person is not None:
+                waited = figures.elapsed(now - self._last_record_at)
+                return [Running(replace(person, time=waited), 0.0, [])]
             if self._commands:
                 return [
-                    self._command(started, now - since)
-                    for started, since in self._commands.items()
+                    self._command(started, now - began)
+                    for started, began in self._commands.items()
                 ]
             if self._step is None:
                 return []
-            subject, remark = self._model_state(self._step.line, now)
-            seconds = now - self._since
-            step = replace(
-                self._step.line,
-                subject=subject,
-                remark=remark,
-                time=figures.elapsed(seconds),
-            )
+            seconds = now - self._step_began
+            step = self._model_step(self._step.line, now)
+            step = replace(step, time=figures.elapsed(seconds))
             return [Running(step, seconds, self._text.splitlines())]
 
     def _wait(self) -> Waiting | None:
-        """Return the wait at hand; None if the run does not wait."""
+        """Return the wait of the run; None if it does not wait."""
         state = self._narrative.state
-        return (
-            state.wait if state is not None and state.phase is not Phase.ENDED else None
-        )
+        if state is None or state.phase is Phase.ENDED:
+            return None
+        return state.wait
 
     def _person(self) -> StepLine | None:
-        """Return what the run waits for a person with; None if it does not wait."""
+        """Return what the run asks a person; None if it does not wait for one."""
         state = self._narrative.state
         return person_step(state) if state is not None else None
 
     def _command(self, started: CommandStarted, seconds: float) -> Running:
         lines = output_tail(started.output)
-        remarks = [f"{number} %" for number in _PERCENT.findall("\n".join(lines))[-1:]]
-        last = self._durations.get(started.name, 0.0)
-        if last >= WORTH_AN_ESTIMATE:
-            remarks.append(f"last run {figures.elapsed(last)}")
+        remarks = []
+        percents = _PERCENT.findall("\n".join(lines))
+        if percents:
+            remarks.append(f"{percents[-1]} %")
+        last_duration = self._durations.get(started.name, 0.0)
+        if last_duration >= WORTH_AN_ESTIMATE:
+            remarks.append(f"last run {figures.elapsed(last_duration)}")
         step = StepLine(
             short_name(started.name),
-            "·",
-            started.command,
-            figures.elapsed(seconds),
-            ", ".join(remarks),
+            subject=started.command,
+            time=figures.elapsed(seconds),
+            remark=", ".join(remarks),
         )
         return Running(step, seconds, lines)
 
-    def _model_state(self, step: StepLine, now: float) -> tuple[str, str]:
-        """Return subject and remark of a step, of a model with what it does or why it waits."""
+    def _model_step(self, step: StepLine, now: float) -> StepLine:
+        """Return a step; that of a model with what it does, or why it waits."""
         if self._retry is not None and step.name in _MODELS:
-            retry, until = self._retry
-            left = ceil(until - now)
-            again = f"next try in {left} s" if left > 0 else "trying again"
-            return retry.reason, f"{again} ({retry.retry}/{retry.retries})"
-        if step.name != "agent":
-            return step.subject, step.remark
+            seconds_left = ceil(self._retry_at - now)
+            next_try = "trying again"
+            if seconds_left > 0:
+                next_try = f"next try in {seconds_left} s"
+            count = f"{self._retry.retry}/{self._retry.retries}"
+            reason = self._retry.reason
+            return replace(step, subject=reason, remark=f"{next_try} ({count})")
+        return self._agent_step(step) if step.name == "agent" else step
+
+    def _agent_step(self, step: StepLine) -> StepLine:
         state = self._narrative.state
-        tokens = state.total.since(self._narrative.usage_before).tokens if state else 0
-        remarks = [figures.count(tokens, "token")] if tokens else []
         is_external = state is not None and state.external
         if is_continuing(step) and not self._text:
-            return step.subject, "" if is_external else ASKING
+            return replace(step, remark="" if is_external else ASKING)
         if self._silence is not None:
-            limit = figures.span(self._silence.limit)
-            return (
-                f"no output for {figures.elapsed(self._silence.seconds)}",
-                f"the turn ends after {limit}",
-            )
-        if is_external:
-            messages = [figures.count(self._calls, "message")] if self._calls else []
-            return WORKING, ", ".join(messages + remarks)
-        subject = "answering" if self._text else ASKING
-        return subject, ", ".join([f"step {self._calls + 1}", *remarks])
+            subject = f"no output for {figures.elapsed(self._silence.seconds)}"
+            remark = f"the turn ends after {figures.span(self._silence.limit)}"
+            return replace(step, subject=subject, remark=remark)
+        remarks = []
+        # The model calls of an external agent are not seen, only its messages.
+        if not is_external:
+            subject = "answering" if self._text else ASKING
+            remarks.append(f"step {self._messages + 1}")
+        else:
+            subject = WORKING
+            if self._messages:
+                remarks.append(figures.count(self._messages, "message"))
+        if state is not None:
+            tokens = state.total.since(self._narrative.usage_before).tokens
+            if tokens:
+                remarks.append(figures.count(tokens, "token"))
+        return replace(step, subject=subject, remark=", ".join(remarks))
 
     def totals(self) -> str:
         """Return what is used of each limit, up to this moment."""
@@ -278,42 +308,48 @@ class Current:
             return ""
         wait = self._wait()
         is_limit = wait is not None and wait.kind == "limit"
-        # Waiting is no active time, and neither is that after the end of a run that is about to be resumed.
+        # Waiting is no active time, and neither is the time after the end of a run that
+        # is about to be resumed.
         if is_limit or self._person() is not None or state.phase is Phase.ENDED:
             return used_text(state, state.elapsed)
-        return used_text(state, state.elapsed + max(self._monotonic() - self._at, 0.0))
+        since_last_record = max(self._monotonic() - self._last_record_at, 0.0)
+        return used_text(state, state.elapsed + since_last_record)
 
     def beats(self) -> Iterator[ReportLine]:
-        """Yield a line for each running step soon after its start, and every 30 seconds."""
-        if (
-            self._wait() is not None or self._person() is not None
-        ):  # its beginning and its end have lines of their own
+        """Yield the running steps soon after their start, and every 30 seconds."""
+        # The beginning and the end of a wait have lines of their own.
+        if self._wait() is not None or self._person() is not None:
             return
-        running = {
-            (one.step.name, "" if one.step.name in _MODELS else one.step.subject): one
-            for one in self.running()
-        }
-        self._due = {key: at for key, at in self._due.items() if key in running}
-        for key, one in running.items():
-            if one.seconds >= self._due.get(key, STARTED_AFTER):
-                said = "still running" if key in self._due else "running"
-                self._due[key] = HEARTBEAT * (one.seconds // HEARTBEAT + 1)
-                yield replace(
-                    one.step, remark=", ".join(filter(None, (said, one.step.remark)))
-                )
+        running: dict[tuple[str, str], Running] = {}
+        for item in self.running():
+            # The subject of a model's step changes while it runs.
+            subject = "" if item.step.name in _MODELS else item.step.subject
+            running[item.step.name, subject] = item
+        self._due = {key: due for key, due in self._due.items() if key in running}
+        for key, item in running.items():
+            if item.seconds < self._due.get(key, STARTED_AFTER):
+                continue
+            words = "still running" if key in self._due else "running"
+            self._due[key] = HEARTBEAT * (item.seconds // HEARTBEAT + 1)
+            remark = ", ".join(filter(None, (words, item.step.remark)))
+            yield replace(item.step, remark=remark)
 
 
 def activity_text(records: Iterable[Record], scratch: Path) -> str:
-    """Return what a run of another process does: "round-1 · agent waiting for the model · step 2 · 28.9 s"."""
+    """Return what a run of another process does.
+
+    For example "round-1 · agent waiting for the model · step 2 · 28.9 s".
+    """
     narrative = Narrative()
     current = Current(narrative)
     for record in records:
         narrative.lines_of(record)
         current.follow(record)
     current.follow_files(scratch)
-    state = narrative.state
-    parts = [state.memory.current_step or ""] if state is not None else []
-    for one in current.running():
-        step = one.step
+    parts = []
+    if narrative.state is not None:
+        parts.append(narrative.state.memory.current_step or "")
+    for item in current.running():
+        step = item.step
         parts += [f"{step.name} {step.subject}", step.remark, step.time]
     return " · ".join(filter(None, parts))

@@ -31,16 +31,20 @@ from goalrunner.reports.terminal_text import (
     printable,
 )
 
+# Rows for the output of the running step, or for the agent's text.
 _TAIL_ROWS = 6
-"""Rows for the output of the running step, or for the agent's text."""
-_WIDE = 1_000
-"""Rows that one line of output may be wrapped to; the last ones are drawn."""
+# Rows that one line of output may be wrapped to; the last ones are drawn.
+_MOST_ROWS = 1_000
+# The environment variable that switches the bell and the title off.
 _NO_BELL = "GOAL_NO_BELL"
-"""The environment variable that switches the bell and the title off."""
 
 
 class LiveProgress(Progress):
-    """Prints lines, and draws below them the running steps, the end of their output, and the totals and limits."""
+    """Prints lines, and draws the current activity below them.
+
+    The activity is the running steps with the end of their output, then the totals and
+    limits.
+    """
 
     def __init__(
         self,
@@ -48,21 +52,27 @@ class LiveProgress(Progress):
         place: Callable[[str], str] | None = None,
         *,
         environ: Mapping[str, str] = os.environ,
-        said: MessageReader | None = None,
+        read_message: MessageReader | None = None,
         verbose: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(stream, place, said=said, verbose=verbose, monotonic=monotonic)
+        super().__init__(
+            stream,
+            place,
+            read_message=read_message,
+            verbose=verbose,
+            monotonic=monotonic,
+        )
         lasting = cast("TextIO", self._stream)
         self._console = Console(
             file=lasting, highlight=False, markup=False, emoji=False, _environ=environ
         )
         self._monotonic = monotonic
-        self._redact = Redactor(environ).text  # output is drawn before it is recorded
-        self._signals = not environ.get(_NO_BELL)
-        self._spinner = Spinner(
-            "dots" if self._console.encoding.startswith("utf") else "line"
-        )
+        # Output is drawn before it is recorded, which is where secrets are replaced.
+        self._redact = Redactor(environ).text
+        self._rings = not environ.get(_NO_BELL)
+        can_show_dots = self._console.encoding.startswith("utf")
+        self._spinner = Spinner("dots" if can_show_dots else "line")
         # Rich would redirect the outcome's JSON on stdout to this console.
         self._live = Live(
             console=self._console,
@@ -76,9 +86,8 @@ class LiveProgress(Progress):
     def __enter__(self) -> Self:
         self._over.clear()
         self._live.start()
-        self._console.show_cursor(
-            True
-        )  # Rich hides it, and a process that is killed cannot show it again
+        # Rich hides the cursor, and a process that is killed cannot show it again.
+        self._console.show_cursor(True)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,8 +95,10 @@ class LiveProgress(Progress):
         self._wipe()
 
     def _wipe(self) -> None:
-        """Stop drawing. The region is empty by now, so that a later start erases no line above it."""
+        """Stop drawing, and leave nothing of the live region."""
         if self._live.is_started:
+            # The region is empty by now. Without this refresh, a later start would
+            # erase lines above it.
             self._live.refresh()
             self._live.stop()
 
@@ -98,12 +109,13 @@ class LiveProgress(Progress):
     def on_activity(self, activity: Activity) -> None:
         """Process an activity; ring the bell if a person is needed."""
         super().on_activity(activity)
-        if isinstance(activity, PersonNeeded) and activity.bell and self._signals:
+        if isinstance(activity, PersonNeeded) and activity.bell and self._rings:
+            # OSC 0 sets the title of the terminal; the second BEL rings.
             self._write(f"\x1b]0;{printable(activity.text)}\x07\x07")
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Wipe the live region and draw nothing while a person is asked; that time does not count for the step."""
+        """Draw nothing while a person is asked; that time does not count."""
         began = self._monotonic()
         with super().suspended():
             self._wipe()
@@ -120,14 +132,14 @@ class LiveProgress(Progress):
         super().close(lines)
 
     def _text(self, lines: Iterable[ReportLine]) -> Text:
-        return Text.from_ansi(
-            laid_out(lines, self._console.width, colours=True).rstrip("\n")
-        )
+        text = laid_out(lines, self._console.width, colours=True)
+        return Text.from_ansi(text.rstrip("\n"))
 
     def _print(self, lines: Iterable[ReportLine]) -> None:
         text = self._text(lines)
         if text:
-            # A soft wrap leaves rows that are longer than the terminal whole, so that a path can be copied.
+            # A soft wrap leaves rows that are longer than the terminal whole, so that a
+            # path can be copied.
             self._console.print(text, soft_wrap=True)
             if self._live.is_started:
                 self._live.refresh()
@@ -137,10 +149,14 @@ class LiveProgress(Progress):
             return Text("")
         running = self.current.running()
         tail = max(_TAIL_ROWS // max(len(running), 1), 1)
+        label = self.narrative.label
         rows: list[Text] = []
-        for number, item in enumerate(running):
-            rows += self._drawn(item, tail, self.narrative.label if number == 0 else "")
-        if totals := self.current.totals():
+        for item in running:
+            rows += self._drawn(item, tail, label)
+            # The label of a round is shown once.
+            label = ""
+        totals = self.current.totals()
+        if totals:
             rows += self._text([Fact("total", totals, "dim")]).split()
         for row in rows:
             row.truncate(self._console.width)
@@ -149,24 +165,27 @@ class LiveProgress(Progress):
     def _drawn(self, item: Running, tail: int, label: str) -> list[Text]:
         """Return a running step with the last rows of its output."""
         subject = self._redact(item.step.subject)
-        first, *rows = self._text(
-            [replace(item.step, subject=subject, label=label, mark=" ")]
-        ).split()
-        frame = self._spinner.render(self._monotonic())
-        first.plain = (
-            first.plain[:LABEL_COLUMNS] + str(frame) + first.plain[LABEL_COLUMNS + 1 :]
-        )
-        room = max(self._console.width - INDENT, 10)
-        whole = (
-            printable(self._redact("\n".join(item.lines[-tail:])))
-            .expandtabs(4)
-            .splitlines()
-        )
-        below = [
-            row for line in whole if line.strip() for row in hanging(line, room, _WIDE)
-        ]
+        step = replace(item.step, subject=subject, label=label, mark=" ")
+        first, *others = self._text([step]).split()
+        # The spinner is drawn in the column of the mark.
+        frame = str(self._spinner.render(self._monotonic()))
+        before, after = first.plain[:LABEL_COLUMNS], first.plain[LABEL_COLUMNS + 1 :]
+        first.plain = before + frame + after
+        output_rows = self._output_rows(item.lines[-tail:])[-tail:]
+        indent = " " * INDENT
         return [
             first,
-            *rows,
-            *(Text(" " * INDENT + row, style="dim") for row in below[-tail:]),
+            *others,
+            *(Text(indent + row, style="dim") for row in output_rows),
         ]
+
+    def _output_rows(self, lines: list[str]) -> list[str]:
+        """Return lines of output without secrets, wrapped to the terminal."""
+        room = max(self._console.width - INDENT, 10)
+        # A secret may have several lines, so it is looked for before they are split.
+        text = printable(self._redact("\n".join(lines))).expandtabs(4)
+        rows = []
+        for line in text.splitlines():
+            if line.strip():
+                rows += hanging(line, room, _MOST_ROWS)
+        return rows

@@ -1,50 +1,49 @@
-"""Patches of a run: for terminals, as JSON, with figures, and as files with lines; and what `goal restore` does."""
+"""Patches of a run: coloured for terminals, as JSON, and by file with figures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from goalrunner.app.run_snapshots import RoundPatch
-from goalrunner.core.observation import Change, Snapshot
+from goalrunner.core.observation import Change
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact
-from goalrunner.reports.short_forms import (
-    SHORT_ID,
-    home_path,
-)
-from goalrunner.reports.terminal_text import (
-    ELLIPSIS,
-    lines_text,
-    printable,
-    table,
-)
+from goalrunner.reports.terminal_text import ELLIPSIS, lines_text, printable, table
 from goalrunner.snapshots.paths import printable_path
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _HEADER = "diff --git "
+# The colours that git itself uses.
 _COLOURS = {"diff": "\x1b[1m", "@": "\x1b[36m", "+": "\x1b[32m", "-": "\x1b[31m"}
+_RESET = "\x1b[m"
+# Characters of a line that a page shows.
 _LONGEST = 300
-"""Characters of a line that a page shows."""
-_MOST = 40
-"""Paths that `goal restore` lists."""
 
 
 def patch_lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each line with its kind: "+", "-" or " " in a hunk, "@" for its header, "diff" for a file's header, else empty."""
-    old = new = 0
+    """Yield each line of a patch with its kind.
+
+    The kind is "+", "-" or " " in a hunk, "@" for its header, "diff" for a line of a
+    file's header, and empty for a note.
+    """
+    # Lines of the hunk that are still to come, on each side.
+    old_lines = new_lines = 0
     for line in text.split("\n")[:-1]:
         kind = line[:1]
-        if kind == "\\":  # "\ No newline at end of file"
+        # "\\ No newline at end of file" is no line of either side.
+        if kind == "\\":
             yield "", line
-        elif old > 0 or new > 0:  # inside a hunk a line may look like anything
-            old -= kind != "+"
-            new -= kind != "-"
+        # Inside a hunk a line may look like a header.
+        elif old_lines > 0 or new_lines > 0:
+            old_lines -= kind != "+"
+            new_lines -= kind != "-"
             yield kind, line
         elif hunk := _HUNK.match(line):
-            old, new = (1 if count is None else int(count) for count in hunk.groups())
+            old_count, new_count = hunk.groups()
+            # git leaves out a count of one.
+            old_lines, new_lines = int(old_count or 1), int(new_count or 1)
             yield "@", line
         else:
             yield "diff", line
@@ -52,7 +51,10 @@ def patch_lines(text: str) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class FileDiff:
-    """One file of a patch. A line is its kind ("+", "-", " ", "@" for a hunk, empty for a note) and its text."""
+    """One file of a patch.
+
+    A line is its kind ("+", "-", " ", "@" for a hunk, empty for a note) and its text.
+    """
 
     path: str = ""
     added: int = 0
@@ -67,83 +69,98 @@ class FileDiff:
 
 
 def files_of(text: str, most: int | None = None) -> tuple[list[FileDiff], int]:
-    """Return the files of a patch with its first `most` lines, and the number of lines that are left out."""
-    found: list[FileDiff] = []
+    """Return the files of a patch, and the number of lines that are left out.
+
+    The files have the first `most` lines of the patch; their figures count all lines.
+    """
+    files: list[FileDiff] = []
     number = 0
     for kind, line in patch_lines(text):
         if kind == "diff":
             if line.startswith(_HEADER):
-                found.append(FileDiff(_path_of(line.removeprefix(_HEADER))))
-            elif line.startswith("Binary files ") and found:
-                found[-1].binary = True
+                files.append(FileDiff(_path_of(line.removeprefix(_HEADER))))
+            elif line.startswith("Binary files ") and files:
+                files[-1].binary = True
             continue
-        found = found or [FileDiff()]
-        found[-1].added += kind == "+"
-        found[-1].removed += kind == "-"
+        # A patch may begin with a hunk.
+        if not files:
+            files.append(FileDiff())
+        file = files[-1]
+        file.added += kind == "+"
+        file.removed += kind == "-"
         number += 1
         if most is None or number <= most:
-            code = printable(
-                (line if kind in ("@", "") else line[1:]).rstrip("\r").expandtabs(4)
-            )
-            found[-1].lines.append(
-                (kind, code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS)
-            )
-    return found, max(number - most, 0) if most is not None else 0
+            file.lines.append((kind, _shown_code(kind, line)))
+    left_out = 0 if most is None else max(number - most, 0)
+    return files, left_out
+
+
+def _shown_code(kind: str, line: str) -> str:
+    """Return the text of a line without the sign of its kind, cut if it is long."""
+    code = line if kind in ("@", "") else line[1:]
+    code = printable(code.rstrip("\r").expandtabs(4))
+    return code if len(code) <= _LONGEST else code[:_LONGEST] + ELLIPSIS
 
 
 def _path_of(pair: str) -> str:
-    """Return the path of a header's `a/x b/x`: there are no renames, so both halves are the same path."""
+    """Return the path of a header's `a/x b/x`."""
+    # There are no renames, so both halves are the same path.
     name = pair[: (len(pair) - 1) // 2]
     raw = name.encode(errors="surrogateescape")
     if name.startswith('"'):
-        raw = (
-            raw[1:-1].decode("unicode_escape").encode("latin-1")
-        )  # bytes without an escape stay as they are
+        # git quotes special characters; bytes without an escape stay as they are.
+        raw = raw[1:-1].decode("unicode_escape").encode("latin-1")
     return printable_path(raw.removeprefix(b"a/"))
 
 
 def patch_text(patch: RoundPatch, *, colours: bool = False) -> str:
-    """Return the patch for a terminal, without the escape sequences that files contain."""
+    """Return the patch for a terminal, without escape sequences of its files."""
     lines = []
     for kind, line in patch_lines(patch.text):
-        text, colour = (
-            printable(line.expandtabs()),
-            _COLOURS.get(kind, "") if colours else "",
-        )
-        lines.append(f"{colour}{text}\x1b[m\n" if colour else f"{text}\n")
-    return "".join(lines)
+        text = printable(line.expandtabs())
+        colour = _COLOURS.get(kind, "")
+        if colours and colour:
+            text = f"{colour}{text}{_RESET}"
+        lines.append(text)
+    return lines_text(lines)
 
 
 def patch_value(run_id: str, patch: RoundPatch) -> dict[str, Any]:
-    """Return run, round (None: the whole run), changes with their figures, and the patch as a JSON value."""
-    counted = {file.path: file for file in files_of(patch.text)[0]}
+    """Return a patch and its changes with their figures as a JSON value.
+
+    The round is None for the patch of the whole run.
+    """
+    files = _files_by_path(patch)
     changes = []
     for change in patch.changes:
-        file = counted.get(change.path, FileDiff())
+        file = files.get(change.path, FileDiff())
         sizes = {"added": file.added, "removed": file.removed, "binary": file.binary}
         changes.append({**change.model_dump(mode="json"), **sizes})
+    # Bytes that are not UTF-8 cannot be written as JSON.
     text = patch.text.encode(errors="surrogateescape").decode(errors="replace")
     return {"run_id": run_id, "round": patch.round, "changes": changes, "patch": text}
 
 
 def stat_text(patch: RoundPatch) -> str:
-    """Return a line for each path, and one for all."""
+    """Return a line for each changed path, and one for all."""
     if not patch.changes:
         return ""
-    counted = {file.path: file for file in files_of(patch.text)[0]}
-    rows = [
-        (change.path, _size(change, counted.get(change.path)))
-        for change in patch.changes
-    ]
-    total = FileDiff(
-        "",
-        sum(one.added for one in counted.values()),
-        sum(one.removed for one in counted.values()),
-    )
+    files = _files_by_path(patch)
+    rows = []
+    total = FileDiff()
+    for change in patch.changes:
+        rows.append((change.path, _size(change, files.get(change.path))))
+    for file in files.values():
+        total.added += file.added
+        total.removed += file.removed
     part = "the run" if patch.round is None else f"round {patch.round}"
-    return lines_text(
-        [*table(rows), f"{figures.count(len(rows), 'path')} in {part}, {total.size}"]
-    )
+    last_line = f"{figures.count(len(rows), 'path')} in {part}, {total.size}"
+    return lines_text([*table(rows), last_line])
+
+
+def _files_by_path(patch: RoundPatch) -> dict[str, FileDiff]:
+    files, _ = files_of(patch.text)
+    return {file.path: file for file in files}
 
 
 def _size(change: Change, file: FileDiff | None) -> str:
@@ -152,32 +169,3 @@ def _size(change: Change, file: FileDiff | None) -> str:
     if file is None:
         return f"{change.kind}, not kept"
     return file.size if change.kind == "modified" else f"{file.size}  {change.kind}"
-
-
-def plan_lines(
-    label: str, workspace: str, moment: str, changes: Sequence[Change]
-) -> Iterator[Fact]:
-    """Yield the changes of `goal restore`."""
-    yield Fact(label, f"{home_path(workspace)} {moment}", whole=True)
-    yield from (
-        Fact(change.kind, change.path, whole=True) for change in changes[:_MOST]
-    )
-    if len(changes) > _MOST:
-        yield Fact("", f"and {len(changes) - _MOST:,} more")
-
-
-def done_lines(
-    run_id: str,
-    workspace: str,
-    moment: str,
-    changes: Sequence[Change],
-    before: Snapshot,
-) -> Iterator[Fact]:
-    """Yield the changes that were made, and the command that undoes them."""
-    yield from plan_lines("restored", workspace, moment, changes)
-    yield Fact(
-        "before", f"kept as snapshot {before.id[:SHORT_ID]}; to undo the restore:"
-    )
-    yield Fact(
-        "", f"goal restore {run_id} --snapshot {before.id[:SHORT_ID]}", whole=True
-    )

@@ -13,17 +13,24 @@ from goalrunner.core.events import Record, RoundStarted, RunEnded
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.reports.ci_log import neutral
+from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.current import Current
 from goalrunner.reports.layout import Fact, ReportLine, laid_out
-from goalrunner.reports.narrative import UNLIMITED, MessageReader, Narrative
-from goalrunner.reports.status import closing_lines
+from goalrunner.reports.narrative import (
+    MessageReader,
+    Narrative,
+)
+from goalrunner.reports.run_header import UNLIMITED
 
+# Seconds between two looks at the running steps.
 _LOOK = 0.5
-"""Seconds between two looks at the running steps."""
 
 
 class LastingStream:
-    """A text stream whose writes may fail without an error: the reader is gone, or the disk is full."""
+    """A text stream whose failed writes raise no error.
+
+    A run goes on if the reader of its output is gone, or the disk is full.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -44,9 +51,10 @@ class LastingStream:
 
 
 class Progress:
-    """An observer that prints whole lines, for pipes, logs and files; a context manager around a run.
+    """An observer that prints whole lines; a context manager around a run.
 
-    Inside of the context a step that takes long gets a line soon after its start, and one every 30 seconds.
+    Inside of the context a step that takes long gets a line soon after its start, and
+    one every 30 seconds.
     """
 
     def __init__(
@@ -57,20 +65,22 @@ class Progress:
         colours: bool = False,
         github: bool = False,
         quiet: bool = False,
-        said: MessageReader | None = None,
+        read_message: MessageReader | None = None,
         verbose: bool = False,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`place` returns more about a workspace, given its path: "git, clean".
+        """Print to a stream.
 
-        `github`: the stream is the log of a step of GitHub Actions, which shows each round as a group. `quiet`: only the
-        last lines are printed, and a warning if there are no limits. `said` reads the messages of an external agent, which
-        are shown whole if `verbose`.
+        `place` returns more about a workspace, by its path: "git, clean". `github`: the
+        stream is the log of a step of GitHub Actions, which shows each round as a
+        group. `quiet`: only the last lines are printed, and a warning if there are no
+        limits. `read_message` reads the messages of an external agent, which are shown
+        whole if `verbose`.
         """
         self._github, self._quiet, self._colours = github, quiet, colours
         self._in_group = self._asking = False
         self._stream = LastingStream(stream)
-        self.narrative = Narrative(place, said=said, verbose=verbose)
+        self.narrative = Narrative(place, read_message=read_message, verbose=verbose)
         self.current = Current(self.narrative, monotonic)
         self._turn = threading.RLock()
         self._over = threading.Event()
@@ -79,9 +89,10 @@ class Progress:
     def __enter__(self) -> Self:
         self._over.clear()
         if not self._quiet:
-            threading.Thread(
+            heartbeat = threading.Thread(
                 target=self._beat, name="goal-heartbeat", daemon=True
-            ).start()
+            )
+            heartbeat.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -94,15 +105,17 @@ class Progress:
     def beat(self) -> None:
         """Print the lines of steps that take long, if they are due."""
         with self._turn:
+            # A line would be printed into the answer that a person types.
             if not self._asking and not self._over.is_set():
                 self._print(map(self.narrative.labelled, self.current.beats()))
 
     def on_state(self, state: RunState) -> None:
-        """Print the state that an earlier process left."""
+        """Print the state of a run that is resumed."""
         with self._turn:
             lines = self.narrative.restore(state)
             self.current.restore(state)
-            self._print([] if self._quiet else lines)
+            if not self._quiet:
+                self._print(lines)
 
     def on_record(self, record: Record) -> None:
         """Print the lines of an event."""
@@ -110,6 +123,7 @@ class Progress:
             lines = self.narrative.lines_of(record)
             if self._quiet:
                 self._print(line for line in lines if line == UNLIMITED)
+                # The line of the verdict was not printed, so the last lines repeat it.
                 self.narrative.missing = ""
                 return
             self.current.follow(record)
@@ -133,7 +147,7 @@ class Progress:
             self._print_notes()
 
     def _print_notes(self) -> None:
-        """Print the notes that wait, unless a person is asked."""
+        """Print the notes that came in meanwhile, unless a person is asked."""
         with self._turn:
             if not self._asking:
                 notes, self._notes = self._notes, []
@@ -152,16 +166,14 @@ class Progress:
     def leave(self) -> None:
         """Print the running steps, because the view ends before the run does."""
         with self._turn:
-            lines = [
-                self.narrative.labelled(one.step) for one in self.current.running()
-            ]
+            steps = [running.step for running in self.current.running()]
+            lines = [self.narrative.labelled(step) for step in steps]
         self.close(lines)
 
     def finish(self, outcome: GoalOutcome, copy: str = "") -> None:
         """Print the last lines. `copy` is the path of a copy of the outcome."""
-        self.close(
-            closing_lines(outcome, self.narrative.state, copy, self.narrative.missing)
-        )
+        narrative = self.narrative
+        self.close(closing_lines(outcome, narrative.state, copy, narrative.missing))
 
     def close(self, lines: Iterable[ReportLine]) -> None:
         """Print the last lines, after which nothing runs."""

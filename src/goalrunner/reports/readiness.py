@@ -1,19 +1,15 @@
-"""The output of `goal check`: whether a run could start, and the results of the validators before any work."""
+"""The output of `goal check`: whether a run could start."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.reports.agent_tables import check_lines
+from goalrunner.reports.event_lines import event_lines
 from goalrunner.reports.figures import count
-from goalrunner.reports.layout import (
-    Fact,
-    ReportLine,
-    output_lines,
-)
+from goalrunner.reports.layout import Fact, ReportLine, output_lines
 from goalrunner.reports.short_forms import home_path
-from goalrunner.reports.steps import event_lines
-from goalrunner.reports.tables import check_lines
 
 if TYPE_CHECKING:
     from goalrunner.app.doctor import BaselineResult, Readiness
@@ -25,6 +21,7 @@ _STANDINGS = {
     "differs": "not valid: the check environment gives another result",
     "cannot_run": "not valid: a validator cannot run",
 }
+# Fields of a validator's result; the others are for the run itself.
 _RESULT = {
     "name",
     "passed",
@@ -39,28 +36,33 @@ _RESULT = {
 
 def readiness_value(goal: Goal, readiness: Readiness) -> dict[str, Any]:
     """Return the result of `goal check` as a JSON value."""
-    baseline = None
-    if readiness.baseline and readiness.baseline.event:
-        event = readiness.baseline.event
-        results = [
-            result.model_dump(mode="json", include=_RESULT) for result in event.results
-        ]
-        about = {
-            "standing": event.standing,
-            "reason": event.reason,
-            "notes": list(event.notes),
-            "age": event.age,
-        }
-        baseline = {**about, "results": results}
+    baseline = readiness.baseline
+    environment = []
+    for label, text in readiness.lines:
+        environment.append({"label": label, "text": text})
     return {
         "ready": not readiness.problems,
         "problems": list(readiness.problems),
         "goal": goal.model_dump(mode="json"),
         "checks": [finding.value() for finding in readiness.findings],
-        "environment": [
-            {"label": label, "text": text} for label, text in readiness.lines
-        ],
-        "baseline": baseline,
+        "environment": environment,
+        "baseline": _baseline_value(baseline) if baseline else None,
+    }
+
+
+def _baseline_value(baseline: BaselineResult) -> dict[str, Any] | None:
+    event = baseline.event
+    if event is None:
+        return None
+    results = []
+    for result in event.results:
+        results.append(result.model_dump(mode="json", include=_RESULT))
+    return {
+        "standing": event.standing,
+        "reason": event.reason,
+        "notes": list(event.notes),
+        "age": event.age,
+        "results": results,
     }
 
 
@@ -71,53 +73,61 @@ def readiness_lines(
     yield Fact("goal", goal.objective)
     yield Fact("workspace", home_path(goal.workspace.path))
     yield from check_lines(readiness.findings)
-    yield from (
-        Fact(label, text, tone="warn" if label == "warning" else "plain")
-        for label, text in readiness.lines
-    )
+    for label, text in readiness.lines:
+        yield Fact(label, text, tone="warn" if label == "warning" else "plain")
     if readiness.baseline is None:
-        why = (
-            ""
-            if readiness.problems
-            else ": hidden validators and those in Python run only after a round"
-        )
-        yield Fact(
-            "baseline",
-            f"not run{why}" if goal.validators else "none: the goal has no validator",
-        )
+        yield Fact("baseline", _why_no_baseline(goal, readiness))
     else:
         yield from baseline_lines(readiness.baseline)
     if readiness.problems:
-        yield Fact(
-            "result",
-            f"a run cannot start: {count(len(readiness.problems), 'problem')} found",
-            tone="bad",
-        )
+        problems = count(len(readiness.problems), "problem")
+        yield Fact("result", f"a run cannot start: {problems} found", tone="bad")
         return
-    if (
-        readiness.baseline
-        and readiness.baseline.is_green
-        and not goal.has_judge
-        and goal.baseline != "red"
-    ):
-        if goal.baseline == "complete":
-            note = 'a run would be complete at once: the validators pass, and the goal has baseline = "complete"'
-        else:
-            note = "the validators pass before any work, and there is no judge: they cannot show that the work was done"
+    note = _note_on_green(goal, readiness)
+    if note:
         yield Fact("note", note, tone="warn")
     yield Fact("result", f"ready: {command}", tone="good", whole=True)
 
 
+def _why_no_baseline(goal: Goal, readiness: Readiness) -> str:
+    if not goal.validators:
+        return "none: the goal has no validator"
+    # A problem above explains it.
+    if readiness.problems:
+        return "not run"
+    return "not run: hidden validators and those in Python run only after a round"
+
+
+def _note_on_green(goal: Goal, readiness: Readiness) -> str:
+    """Return what a green baseline of a goal without a judge means; else empty."""
+    is_green = readiness.baseline is not None and readiness.baseline.is_green
+    # With a judge, or with baseline = "red", such a run is not complete at once.
+    if not is_green or goal.has_judge or goal.baseline == "red":
+        return ""
+    if goal.baseline == "complete":
+        return (
+            "a run would be complete at once: the validators pass, and the goal has "
+            'baseline = "complete"'
+        )
+    return (
+        "the validators pass before any work, and there is no judge: "
+        "they cannot show that the work was done"
+    )
+
+
 def baseline_lines(baseline: BaselineResult) -> Iterator[ReportLine]:
-    """Yield a line for each validator, the end of the output of red ones, and why a run would end there."""
-    if baseline.event is not None:
-        yield Fact(
-            "baseline", _STANDINGS.get(baseline.event.standing, baseline.event.standing)
-        )
+    """Yield a line for each validator, and why a run would end at the baseline.
+
+    Of red validators, the end of their output is shown.
+    """
+    event = baseline.event
+    if event is not None:
+        yield Fact("baseline", _STANDINGS.get(event.standing, event.standing))
+        # Without the lines about the baseline itself: the line above has them.
         yield from event_lines(
-            baseline.event.model_copy(update={"reason": "", "standing": "red"})
+            event.model_copy(update={"reason": "", "standing": "red"})
         )
-        for result in baseline.event.results:
+        for result in event.results:
             if not result.passed and result.feedback.strip():
                 yield from output_lines("output", result.feedback, tone="bad")
     if baseline.problem:

@@ -1,4 +1,4 @@
-"""A run shown again from its log: its rounds, events, state and verification."""
+"""A run shown again from its log, as `goal show` does."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from goalrunner.core.run_state import Approval, RunState
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.reports import figures
+from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.layout import (
     Fact,
     Quoted,
@@ -36,10 +37,9 @@ from goalrunner.reports.layout import (
     nonempty_facts,
 )
 from goalrunner.reports.narrative import Narrative
+from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.status import (
-    closing_lines,
-    next_steps,
     progress_lines,
     status_text,
 )
@@ -52,9 +52,11 @@ from goalrunner.reports.terminal_text import (
 if TYPE_CHECKING:
     from goalrunner.reports.progress import Progress
 
+# References, steps and approvals that are shown: the newest ones.
 _NEWEST = 8
-"""References, steps and approvals that are shown, the newest."""
+# Characters of an event in a pipe, which has no width.
 _LONGEST_EVENT = 200
+# What comes next in a run, by the step that is decided on.
 _NEXT: dict[type, str] = {
     TakeBaseline: "the validators run once before round 1",
     RunRound: "the goal is not met yet: the agent works on it",
@@ -65,7 +67,6 @@ _NEXT: dict[type, str] = {
     AskApproval: "a person decides next",
     SwitchAgent: "the agent cannot go on: another one takes the round over",
 }
-"""What comes next in a run, by the step that is decided on."""
 
 
 def show_text(
@@ -78,24 +79,29 @@ def show_text(
 ) -> Iterator[str]:
     """Yield the text of each record, in memory that does not grow with the log.
 
-    `lost`, which is called after the last record, returns whether the process of a run that has not ended is gone. `words`
-    reads a message of the transcript; the last one of each round is shown, that of the whole run with all of its lines.
+    `lost`, which is called after the last record, returns whether the process of a run
+    that has not ended is gone. `words` reads a message of the transcript; the last one
+    of each round is shown, that of the whole run with all of its lines.
     """
     narrative, answer = Narrative(words=words), ""
     for record in records:
         yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
-    if (
-        "\n" in answer.strip("\n") or len(answer) > LONGEST_WORDS
-    ):  # else its step has shown it whole
-        first, *more = answer.strip("\n").splitlines()
-        # Code, or a list within a list, keeps its indentation.
-        others = (
-            Quoted(line) if line[:1].isspace() else Fact("", line) for line in more
-        )
-        yield laid_out([Fact("answer", first), *others], columns)
+    yield laid_out(_answer_lines(answer), columns)
     yield laid_out(_end(narrative, folder, lost), columns)
+
+
+def _answer_lines(answer: str) -> Iterator[ReportLine]:
+    """Yield the agent's last message, unless its step has shown all of it."""
+    has_lines = "\n" in answer.strip("\n")
+    if not has_lines and len(answer) <= LONGEST_WORDS:
+        return
+    first, *others = answer.strip("\n").splitlines()
+    yield Fact("answer", first)
+    for line in others:
+        # Code, or a list within a list, keeps its indentation.
+        yield Quoted(line) if line[:1].isspace() else Fact("", line)
 
 
 def show_live(
@@ -120,7 +126,8 @@ def _end(
         return
     yield Fact("folder", home_path(folder), whole=True)
     if state.status is not GoalStatus.RUNNING or not lost():
-        yield from closing_lines(outcome_of(state), state, shown=narrative.missing)
+        outcome = outcome_of(state)
+        yield from closing_lines(outcome, state, shown_missing=narrative.missing)
         return
     summary = RunSummary.of(state, lost=True)
     yield Fact("status", status_text(summary, datetime.now(UTC)), "warn")
@@ -130,9 +137,13 @@ def _end(
 
 
 def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
-    """Yield the parent of a run and the tree of its sub-goals, oldest first."""
+    """Yield the parent of a run and the tree of its sub-goals, oldest first.
+
+    `summaries` are those of all runs, newest first.
+    """
     runs = {str(values["run_id"]): RunSummary.read(values) for values in summaries}
-    if run_id in runs and (parent := runs[run_id].parent):
+    parent = runs[run_id].parent if run_id in runs else ""
+    if parent:
         yield Fact("parent", _relative(parent, runs), whole=True)
     tree = []
     for depth, values in sub_goals(run_id, list(reversed(summaries))):
@@ -142,11 +153,10 @@ def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterato
 
 def _relative(run_id: str, runs: Mapping[str, RunSummary]) -> str:
     summary = runs.get(run_id)
-    return (
-        f"{run_id} · {summary.status} · {summary.objective}"
-        if summary
-        else f"{run_id} · not found"
-    )
+    # The folder of a parent may have been removed.
+    if summary is None:
+        return f"{run_id} · not found"
+    return f"{run_id} · {summary.status} · {summary.objective}"
 
 
 def events_text(records: Iterable[Record], columns: int | None = None) -> Iterator[str]:
@@ -154,53 +164,51 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
     for record in records:
         values = []
         for name, value in record.event:
-            if (
-                name != "type"
-                and isinstance(value, str | int | float)
-                and value not in ("", 0)
-            ):
+            is_simple = isinstance(value, str | int | float)
+            if name != "type" and is_simple and value not in ("", 0):
                 values.append(f"{name} {value}")
-        head = f"{record.seq:>6}  {figures.elapsed(record.elapsed):>8}  {record.event.type:<21}"
-        line = cut(
-            f"{head}  {printable_line(' · '.join(values))}", columns or _LONGEST_EVENT
-        )
-        yield f"{line.rstrip()}\n"
+        time = figures.elapsed(record.elapsed)
+        head = f"{record.seq:>6}  {time:>8}  {record.event.type:<21}"
+        text = f"{head}  {printable_line(' · '.join(values))}"
+        yield f"{cut(text, columns or _LONGEST_EVENT).rstrip()}\n"
 
 
 def state_lines(state: RunState) -> Iterator[ReportLine]:
     """Yield the state of a run."""
-    memory, evidence = state.memory, state.memory.step_evidence
     summary = RunSummary.of(state)
-    yield from nonempty_facts(
-        {
-            "run": state.goal.run_id,
-            "goal": state.goal.description,
-            "status": status_text(summary, datetime.now(UTC)),
-        }
-    )
-    yield Fact(
-        "event",
-        f"{memory.version} of its log, {figures.elapsed(state.elapsed)} of active time",
-    )
+    rows = {
+        "run": state.goal.run_id,
+        "goal": state.goal.description,
+        "status": status_text(summary, datetime.now(UTC)),
+    }
+    yield from nonempty_facts(rows)
+    time = figures.elapsed(state.elapsed)
+    yield Fact("event", f"{state.memory.version} of its log, {time} of active time")
     yield from progress_lines(summary)
-    done = [
-        f"{step} ({evidence[step]})" if evidence.get(step) else step
-        for step in memory.completed_steps
-    ]
-    lists: dict[str, Sequence[str]] = {
+    for label, items in _lists(state).items():
+        if items:
+            older = len(items) - _NEWEST
+            newest = ", ".join(items[-_NEWEST:])
+            yield Fact(label, f"{older} before · {newest}" if older > 0 else newest)
+    yield from facts("approvals", map(_approval, state.approvals[-_NEWEST:]))
+    yield Fact("spent", " · ".join(figures.spent(state.spent())))
+    yield Fact("why", why(state))
+
+
+def _lists(state: RunState) -> dict[str, Sequence[str]]:
+    """Return steps, files and evidence of a state by label."""
+    memory = state.memory
+    done = []
+    for step in memory.completed_steps:
+        observation = memory.step_evidence.get(step)
+        done.append(f"{step} ({observation})" if observation else step)
+    return {
         "done": done,
         "pending": memory.pending_steps,
         "protected": state.protected_changes,
         "evidence": memory.evidence_refs,
         "names": [f"{name} ({ref})" for name, ref in memory.evidence_names.items()],
     }
-    for label, items in lists.items():
-        if items:
-            more = f"{len(items) - _NEWEST} before · " if len(items) > _NEWEST else ""
-            yield Fact(label, more + ", ".join(items[-_NEWEST:]))
-    yield from facts("approvals", map(_approval, state.approvals[-_NEWEST:]))
-    yield Fact("spent", " · ".join(figures.spent(state.spent())))
-    yield Fact("why", why(state))
 
 
 def _approval(item: Approval) -> str:
@@ -214,32 +222,31 @@ def _approval(item: Approval) -> str:
 
 
 def why(state: RunState) -> str:
-    """Return the next step for this state in words: why the run continues, or why it stopped."""
+    """Return why the run continues, or why it stopped."""
     step = decide(state)
-    if isinstance(step, RunEnded):
-        return f"the run ends as {step.status} ({step.stop_reason}): {step.message}".rstrip(
-            ": "
-        )
-    return _NEXT[type(step)]
+    if not isinstance(step, RunEnded):
+        return _NEXT[type(step)]
+    text = f"the run ends as {step.status} ({step.stop_reason}): {step.message}"
+    # The message may be empty.
+    return text.rstrip(": ")
 
 
 def verification_text(done: Verification) -> str:
     """Return what was checked, or the first damage; then what could not be checked."""
     notes = "".join(f"note: {printable_line(note)}\n" for note in done.notes)
     if done.broken is not None:
-        place = (
-            done.broken.file
-            if done.broken.byte is None
-            else f"{done.broken.file}, byte {done.broken.byte}"
-        )
-        return f"not intact: {printable_line(place)}: {printable_line(done.broken.what)}\n{notes}"
-    counted = {
-        "event": done.events,
-        "message": done.messages,
-        "artifact": done.artifacts,
-        "citation": done.citations,
-    }
-    return f"verified: {', '.join(figures.count(number, noun) for noun, number in counted.items())}\n{notes}"
+        place = done.broken.file
+        if done.broken.byte is not None:
+            place = f"{place}, byte {done.broken.byte}"
+        damage = printable_line(done.broken.what)
+        return f"not intact: {printable_line(place)}: {damage}\n{notes}"
+    counts = (
+        figures.count(done.events, "event"),
+        figures.count(done.messages, "message"),
+        figures.count(done.artifacts, "artifact"),
+        figures.count(done.citations, "citation"),
+    )
+    return f"verified: {', '.join(counts)}\n{notes}"
 
 
 def verification_value(done: Verification) -> dict[str, Any]:
