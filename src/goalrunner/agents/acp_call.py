@@ -8,9 +8,9 @@ import shlex
 from pathlib import Path
 from typing import Any, Literal
 
-from goalrunner.agents.file_tools import unified
 from goalrunner.agents.json_lines import exit_code, first
 from goalrunner.agents.line_events import changed_lines
+from goalrunner.agents.text_diff import unified
 from goalrunner.agents.turn import LONGEST_MESSAGE, Arrival
 from goalrunner.core.errors import shortened
 from goalrunner.core.messages import at, block_text, items, text

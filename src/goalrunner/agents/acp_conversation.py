@@ -27,8 +27,9 @@ from goalrunner.agents.agent_errors import (
     not_signed_in,
 )
 from goalrunner.agents.chat_history import with_history
-from goalrunner.agents.external_agents import ExternalAgent, invocation
+from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.external_chat import NEW_SESSION, ExternalConversation
+from goalrunner.agents.invocation import invocation
 from goalrunner.agents.silence import LifeSigns, watched
 from goalrunner.core.agent_ports import Recorder, RoundReply
 from goalrunner.core.errors import AgentNotInstalled, GoalError, RecordError, one_line

@@ -18,7 +18,8 @@ from goalrunner.agents.agent_errors import (
     not_signed_in,
 )
 from goalrunner.agents.error_kinds import ErrorMeaning
-from goalrunner.agents.external_agents import ExternalAgent, program_of
+from goalrunner.agents.external_agents import ExternalAgent
+from goalrunner.agents.invocation import program_of
 from goalrunner.agents.silence import written_to
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Recorder

@@ -1,4 +1,7 @@
-"""Several external agents as one conversation: one of them works, and the next one can take over."""
+"""Several external agents as one conversation.
+
+One of them works, and the next one can take over.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,8 @@ from goalrunner.core.agent_ports import (
 class AgentChain:
     """The agents of a goal, in the order in which they take over.
 
-    Implements the ports `Conversation`, `Resumable`, `Switching`, `Pausing` and `Closing` with the agent at work.
+    Implements the ports `Conversation`, `Resumable`, `Switching`, `Pausing` and
+    `Closing` with the agent at work.
     """
 
     def __init__(
@@ -28,6 +32,7 @@ class AgentChain:
     ) -> None:
         self._conversations = tuple(conversations)
         self._current = self._conversations[at_work]
+        # A resumed run may begin with a later agent, whose chat an earlier one began.
         self._current.follows_another = at_work > 0
 
     @property
@@ -39,27 +44,28 @@ class AgentChain:
         return await self._current.send(prompt, recorder)
 
     async def resume_turn(
-        self, notice: str, left: Unfinished, recorder: Recorder
+        self, notice: str, unfinished: Unfinished, recorder: Recorder
     ) -> RoundReply:
         """Continue an interrupted turn of the agent at work."""
-        return await self._current.resume_turn(notice, left, recorder)
+        return await self._current.resume_turn(notice, unfinished, recorder)
 
     def load(
-        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+        self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
-        """Continue the recorded chat, and the session of the agent at work if it had one."""
-        self._current.load(messages, left, recorder)
+        """Continue the recorded chat, and the session of the agent at work if any."""
+        self._current.load(messages, unfinished, recorder)
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Begin with the chat of another run."""
         self._current.adopt_history(messages, recorder)
 
     async def switch(self, index: int) -> None:
-        """Let the agent at that place go on with the chat, in a session of its own."""
-        before = self._current
+        """Let the agent with that index continue the chat, in a new session."""
+        earlier = self._current
+        # Two agents must never work in one workspace at the same time.
         await self.close()
         self._current = self._conversations[index]
-        self._current.take_over(before.messages)
+        self._current.take_over(earlier.messages)
 
     def checkpoint(self) -> tuple[dict[str, Any], ...]:
         """Return the chat so far, without the agent's own session."""
@@ -71,11 +77,9 @@ class AgentChain:
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the processes of the agent at work while the context is open."""
-        return (
-            self._current.paused()
-            if isinstance(self._current, Pausing)
-            else nullcontext()
-        )
+        if isinstance(self._current, Pausing):
+            return self._current.paused()
+        return nullcontext()
 
     async def close(self) -> None:
         """End the processes of the agent at work."""

@@ -1,11 +1,14 @@
-"""The parsers of the built-in agents. Their presets are the files in `presets`, in the format of a user's own preset."""
+"""The parsers of the built-in agents.
+
+Their presets are the files in `presets`, in the format of a user's own preset.
+"""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,12 +47,45 @@ def preset_of(name: str) -> Preset:
     return Preset.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
 
 
+# The limits of a subscription, and how they are shown.
 _WINDOWS = {"five_hour": "five hours", "seven_day": "seven days"}
-"""The limits of a subscription, and how they are shown."""
 
+# From this version on, `modelUsage` and `total_cost_usd` are totals of the session;
+# before, of the process. Later versions report the usage since the last result as well.
 _SESSION_TOTALS = (2, 1, 277)
-"""From this version on, `modelUsage` and `total_cost_usd` are totals of the session; before, of the process. Later versions
-report the usage since the last result as well."""
+
+# Claude Code may try a wrong key ten times in three minutes. It renews an expired login
+# after the first refusal, so the third refusal ends the round.
+_LAST_REFUSAL = (401, 3)
+
+
+@dataclass(frozen=True)
+class _ModelTotals:
+    """The usage of all models of an agent."""
+
+    input: int = 0
+    """Tokens, including what was cached."""
+    output: int = 0
+    cost: float = 0.0
+    """US dollars."""
+
+    def report(self, *, cumulative: bool = False) -> UsageReported:
+        return UsageReported(self.input, self.output, self.cost, cumulative)
+
+    def since(self, earlier: _ModelTotals) -> _ModelTotals:
+        """Return the difference to earlier totals.
+
+        Totals that have decreased belong to another process, and all of them is new.
+        """
+        if self.input < earlier.input or self.output < earlier.output:
+            return self
+        if self.cost < earlier.cost:
+            return self
+        return _ModelTotals(
+            self.input - earlier.input,
+            self.output - earlier.output,
+            self.cost - earlier.cost,
+        )
 
 
 class Claude(AgentParser):
@@ -62,40 +98,39 @@ class Claude(AgentParser):
         self._limit: Outage | None = None
         self._error = ""
         self._counts_sessions = False
-        self._counted = (0, 0, 0.0)
+        self._counted = _ModelTotals()
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         match line.get("type"), line.get("subtype"):
             case "system", "init":
-                self._counts_sessions = (
-                    _version(line.get("claude_code_version")) >= _SESSION_TOTALS
-                )
+                version = _version(line.get("claude_code_version"))
+                self._counts_sessions = version >= _SESSION_TOTALS
                 yield from session(line, "session_id", "model", "claude_code_version")
-            case "system", "api_retry" if (
-                line.get("error_status"),
-                line.get("attempt"),
-            ) == (401, 3):
-                # Claude Code may try a wrong key ten times in three minutes. It renews an expired login after the first
-                # refusal, so the third refusal ends the round.
-                yield failure(line, "error", ends=True, obstacle="sign_in")
+            case "system", "api_retry":
+                refusal = (line.get("error_status"), line.get("attempt"))
+                if refusal == _LAST_REFUSAL:
+                    yield failure(line, "error", ends=True, obstacle="sign_in")
             case "rate_limit_event", _:
                 self._limit = _used_up(line.get("rate_limit_info")) or self._limit
             case "assistant", _ if line.get("is_api_error_message") is True:
-                self._error = text(line.get("error"))  # the result repeats the message
+                # The result repeats the message, but not the name of the error.
+                self._error = text(line.get("error"))
             case "assistant", _:
-                self._error = ""  # an earlier error, such as one of a subagent, did not end the turn
-                yield from self._said(line)
+                # An earlier error, such as one of a subagent, did not end the turn.
+                self._error = ""
+                yield from self._contents(line)
             case "user", _:
                 for block in items(at(line, "message", "content")):
                     if at(block, "type") == "tool_result":
                         yield result(block, "tool_use_id", "content", failed="is_error")
             case "result", _:
                 yield from self.usage(line)
-                yield (
-                    self._failed(line) if line.get("is_error") is True else TurnEnded()
-                )
+                if line.get("is_error") is True:
+                    yield self._failed(line)
+                else:
+                    yield TurnEnded()
 
-    def _said(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+    def _contents(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         """Yield the texts and calls of a message."""
         for block in items(at(line, "message", "content")):
             if at(block, "type") == "text":
@@ -112,6 +147,7 @@ class Claude(AgentParser):
         if line.get("api_error") == "usage_limit_reached" and meaning.obstacle is None:
             outage = usage_limit("", None)
         if outage is not None and outage.kind == "limit":
+            # The event about the limit names the time of its reset.
             outage = self._limit or outage
         kind = text(line.get("subtype"))
         return failure(
@@ -123,35 +159,25 @@ class Claude(AgentParser):
         )
 
     def usage(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
-        """Yield the tokens and dollars of a result. On error ends, `usage` lacks the last request."""
-        since, totals = (
-            line.get("model_usage_since_last_result"),
-            line.get("modelUsage"),
-        )
-        if isinstance(since, dict):
-            yield UsageReported(*_sum_of(since))
+        """Yield the tokens and dollars of a result."""
+        recent = line.get("model_usage_since_last_result")
+        totals = line.get("modelUsage")
+        if isinstance(recent, dict):
+            yield _sum_of(recent).report()
         elif isinstance(totals, dict) and self._counts_sessions:
-            yield UsageReported(*_sum_of(totals), cumulative=True)
+            yield _sum_of(totals).report(cumulative=True)
         elif isinstance(totals, dict):
-            given, made, cost = _sum_of(totals)
-            counted, self._counted = self._counted, (given, made, cost)
-            if given >= counted[0] and made >= counted[1] and cost >= counted[2]:
-                given, made, cost = (
-                    given - counted[0],
-                    made - counted[1],
-                    cost - counted[2],
-                )
-            yield UsageReported(given, made, cost)
+            earlier, self._counted = self._counted, _sum_of(totals)
+            yield self._counted.since(earlier).report()
         else:
-            cached = (
-                "usage.cache_read_input_tokens",
-                "usage.cache_creation_input_tokens",
-            )
+            # Of a turn that ended with an error, `usage` lacks the last request, so it
+            # is the last resort.
             yield from tokens(
                 line,
                 "usage.input_tokens",
                 "usage.output_tokens",
-                *cached,
+                "usage.cache_read_input_tokens",
+                "usage.cache_creation_input_tokens",
                 cost="total_cost_usd",
             )
 
@@ -161,10 +187,8 @@ def _used_up(limit: Any) -> Outage | None:
     if at(limit, "status") != "rejected":
         return None
     window = text(at(limit, "rateLimitType"))
-    return usage_limit(
-        _WINDOWS.get(window, window.replace("_", " ")),
-        time_of_epoch(at(limit, "resetsAt")),
-    )
+    name = _WINDOWS.get(window, window.replace("_", " "))
+    return usage_limit(name, time_of_epoch(at(limit, "resetsAt")))
 
 
 def _version(value: Any) -> tuple[int, ...]:
@@ -173,15 +197,16 @@ def _version(value: Any) -> tuple[int, ...]:
     return tuple(map(int, match[0].split("."))) if match else ()
 
 
-def _sum_of(models: dict[str, Any]) -> tuple[int, int, float]:
-    """Return the input and output tokens and the dollars of all models. Input includes what was cached."""
-    given = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-    rows = models.values()
-    return (
-        sum(int(number(at(row, name)) or 0) for row in rows for name in given),
-        sum(int(number(at(row, "outputTokens")) or 0) for row in rows),
-        sum(number(at(row, "costUSD")) or 0.0 for row in rows),
-    )
+def _sum_of(models: dict[str, Any]) -> _ModelTotals:
+    """Return the usage of all models."""
+    input_tokens = output_tokens = 0
+    cost = 0.0
+    for row in models.values():
+        for name in ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"):
+            input_tokens += int(number(at(row, name)) or 0)
+        output_tokens += int(number(at(row, "outputTokens")) or 0)
+        cost += number(at(row, "costUSD")) or 0.0
+    return _ModelTotals(input_tokens, output_tokens, cost)
 
 
 class Qwen(Claude):
@@ -208,7 +233,8 @@ class Gemini(AgentParser):
             case "message" if (
                 line.get("role") == "assistant" and line.get("delta") is True
             ):
-                if piece := block_text(line.get("content")):
+                piece = block_text(line.get("content"))
+                if piece:
                     yield TextDelta(piece)
             case "tool_use":
                 yield call(
@@ -225,8 +251,10 @@ class Gemini(AgentParser):
                 )
             case "result":
                 yield from tokens(line, "stats.input_tokens", "stats.output_tokens")
-                failed = line.get("status") == "error"
-                yield failure(line, "error.message", "error") if failed else TurnEnded()
+                if line.get("status") == "error":
+                    yield failure(line, "error.message", "error")
+                else:
+                    yield TurnEnded()
             case "error" if line.get("severity") == "error":
                 yield failure(line, "message")
 
@@ -246,36 +274,42 @@ class Codex(AgentParser):
             case ("item.started" | "item.completed") as kind, (
                 "command_execution" | "mcp_tool_call" | "file_change" | "web_search"
             ):
-                found = result(
-                    line,
-                    "item.id",
-                    *("item.aggregated_output", "item.result", "item.error"),
-                    tool=("item.tool", "item.type"),
-                    command=(
-                        "item.command",
-                        "item.arguments",
-                        "item.changes",
-                        "item.query",
-                    ),
-                    code="item.exit_code",
-                    failed="item.status",
-                )
-                found = _named(found, at(line, "item"))
-                yield (
-                    CallStarted(found.id, found.tool, found.command)
-                    if kind == "item.started"
-                    else found
-                )
+                finished = self._call(line)
+                if kind == "item.completed":
+                    yield finished
+                else:
+                    yield CallStarted(finished.id, finished.tool, finished.command)
             case "turn.completed", _:
                 yield from tokens(
                     line, "usage.input_tokens", "usage.output_tokens", cumulative=True
                 )
                 yield TurnEnded()
-            case (
-                ("error" | "turn.failed"),
-                _,
-            ):  # also "Reconnecting..."; later work clears the failure
+            case (("error" | "turn.failed"), _):
+                # Also "Reconnecting..."; later work clears the failure.
                 yield failure(line, "error.message", "message")
+
+    def _call(self, line: dict[str, Any]) -> CallFinished:
+        """Return the call of an item, with the server of its tool or its paths."""
+        finished = result(
+            line,
+            "item.id",
+            *("item.aggregated_output", "item.result", "item.error"),
+            tool=("item.tool", "item.type"),
+            command=("item.command", "item.arguments", "item.changes", "item.query"),
+            code="item.exit_code",
+            failed="item.status",
+        )
+        server = text(at(line, "item", "server"))
+        if server:
+            return replace(finished, tool=f"mcp__{server}__{finished.tool}")
+        paths = []
+        for change in items(at(line, "item", "changes")):
+            path = text(at(change, "path"))
+            if path:
+                paths.append(path)
+        if paths:
+            return replace(finished, command=", ".join(paths))
+        return finished
 
     def details(
         self, failure: Failed, session: str, env: Mapping[str, str]
@@ -284,19 +318,6 @@ class Codex(AgentParser):
 
     def model_and_version(self, session: str, env: Mapping[str, str]) -> SessionStarted:
         return session_start(session, env)
-
-
-def _named(call: CallFinished, item: Any) -> CallFinished:
-    """Return a call of Codex with the server of its tool, or the paths of its changes."""
-    if server := text(at(item, "server")):
-        return replace(call, tool=f"mcp__{server}__{call.tool}")
-    if paths := [
-        path
-        for change in items(at(item, "changes"))
-        if (path := text(at(change, "path")))
-    ]:
-        return replace(call, command=", ".join(paths))
-    return call
 
 
 class OpenCode(AgentParser):
@@ -309,7 +330,8 @@ class OpenCode(AgentParser):
         match line.get("type"):
             case "text":
                 yield from message(line, "part.text")
-            case "tool_use":  # printed when the call has ended
+            case "tool_use":
+                # Printed when the call has ended.
                 yield result(
                     line,
                     "part.callID",
@@ -324,12 +346,12 @@ class OpenCode(AgentParser):
                     failed="part.state.status",
                 )
             case "step_finish":
-                cached = "part.tokens.cache.read", "part.tokens.cache.write"
                 yield from tokens(
                     line,
                     "part.tokens.input",
                     "part.tokens.output",
-                    *cached,
+                    "part.tokens.cache.read",
+                    "part.tokens.cache.write",
                     cost="part.cost",
                 )
             case "error":
@@ -337,23 +359,27 @@ class OpenCode(AgentParser):
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a request, or another one."""
-        status, headers = (
-            at(line, "error", "data", "statusCode"),
-            at(line, "error", "data", "responseHeaders"),
-        )
-        values = (
-            {name: value for name, value in headers.items() if isinstance(value, str)}
-            if isinstance(headers, dict)
-            else {}
-        )
-        resets_at = reset_time(values, datetime.now(UTC), limited=status == RATE_LIMIT)
+        data = at(line, "error", "data")
+        status = at(data, "statusCode")
+        pairs = _mapping(at(data, "responseHeaders")).items()
+        headers = {name: value for name, value in pairs if isinstance(value, str)}
+        is_limited = status == RATE_LIMIT
+        resets_at = reset_time(headers, datetime.now(UTC), limited=is_limited)
         meaning = meaning_of(status, resets_at=resets_at)
-        paths = ("error.data.message", "error.message", "error.name", "error")
-        return failure(line, *paths, outage=meaning.outage, obstacle=meaning.obstacle)
+        return failure(
+            line,
+            *("error.data.message", "error.message", "error.name", "error"),
+            outage=meaning.outage,
+            obstacle=meaning.obstacle,
+        )
 
 
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+# The text before the session id, which is printed after the last line of JSON.
 _SESSION = "Conversation ID:"
-"""The text before the session id, which is printed after the last line of JSON."""
 
 
 class OpenHands(AgentParser):
@@ -392,5 +418,8 @@ class OpenHands(AgentParser):
                 yield failure(line, "detail", "code")
 
     def other(self, line: str) -> StreamEvent:
-        name = line.removeprefix(_SESSION).split() if line.startswith(_SESSION) else []
-        return SessionStarted(name[0]) if name else super().other(line)
+        if line.startswith(_SESSION):
+            words = line.removeprefix(_SESSION).split()
+            if words:
+                return SessionStarted(words[0])
+        return super().other(line)

@@ -14,13 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.toolbox import (
-    Described,
-    Toolbox,
-    refused,
-    tool_message,
-    tool_message_text,
-)
+from goalrunner.agents.tool_messages import tool_message, tool_message_text
+from goalrunner.agents.toolbox import Described, Toolbox, refused
 from goalrunner.core.agent_ports import (
     Message,
     Recorder,

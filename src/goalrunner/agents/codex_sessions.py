@@ -1,4 +1,8 @@
-"""What Codex writes into the file of a session: model and version, how a turn failed, limits of the account, usage."""
+"""The files in which Codex records its sessions.
+
+They contain what its output omits: model and version, how a turn failed, the limits of
+the account, and the usage of a failed turn.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +16,51 @@ from goalrunner.agents.json_lines import number, object_in
 from goalrunner.agents.parser import Failed, SessionStarted, StreamEvent, UsageReported
 from goalrunner.core.messages import at, block_text
 
-_TAIL = 1_000_000
-"""Bytes that are read of an end of a file."""
+# Bytes that are read of an end of a file: a long session has many megabytes.
+_END = 1_000_000
+# The id becomes a part of a glob pattern, and comes from the agent's output.
 _SESSION = re.compile(r"[0-9A-Za-z-]{8,64}", re.ASCII)
 
 
 def turn_details(
     failure: Failed, session: str, env: Mapping[str, str]
 ) -> Iterator[StreamEvent]:
-    """Yield the usage of a session and how its last turn failed; nothing if the file cannot be read.
+    """Yield the usage of a session and how its last turn failed.
 
-    `failure` is what the output says about it; the end of an earlier turn has another message.
+    Yield nothing if the file cannot be read. `failure` is what the output says about
+    the turn.
     """
     entries = _last_entries(session, env)
-    counted = _newest(entries, "info", "total_token_usage")
-    if counted is not None:
-        given, made = (
-            int(number(at(counted, name)) or 0)
-            for name in ("input_tokens", "output_tokens")
+    used = _newest(entries, "info", "total_token_usage")
+    if used is not None:
+        yield UsageReported(
+            int(number(at(used, "input_tokens")) or 0),
+            int(number(at(used, "output_tokens")) or 0),
+            cumulative=True,
         )
-        yield UsageReported(given, made, cumulative=True)
-    marks = (
-        entry
-        for entry in reversed(entries)
-        if at(entry, "type") in ("task_started", "task_complete")
-    )
-    error = at(next(marks, None), "error")
-    if isinstance(error, dict) and block_text(error.get("message")) == failure.message:
+    error = at(_last_mark(entries), "error")
+    if not isinstance(error, dict):
+        return
+    # The end of an earlier turn has another message.
+    if block_text(error.get("message")) == failure.message:
         limits = _newest(entries, "rate_limits") or {}
         meaning = codex_meaning(error.get("codex_error_info"), limits)
         yield Failed(failure.message, outage=meaning.outage, obstacle=meaning.obstacle)
 
 
+def _last_mark(entries: list[Any]) -> Any:
+    """Return the newest entry about the beginning or the end of a turn."""
+    for entry in reversed(entries):
+        if at(entry, "type") in ("task_started", "task_complete"):
+            return entry
+    return None
+
+
 def session_start(session: str, env: Mapping[str, str]) -> SessionStarted:
-    """Return the model of a session's first turn and the version of the program; empty if the file cannot be read."""
+    """Return the model of a session's first turn and the version of the program.
+
+    Both are empty if the file cannot be read.
+    """
     model = version = ""
     for entry in _entries(session, env, from_end=False):
         match at(entry, "type"):
@@ -59,15 +74,18 @@ def session_start(session: str, env: Mapping[str, str]) -> SessionStarted:
 
 def _last_entries(session: str, env: Mapping[str, str]) -> list[Any]:
     """Return the events in the end of the session's file, oldest first."""
-    return [
-        at(entry, "payload")
-        for entry in _entries(session, env, from_end=True)
-        if at(entry, "type") == "event_msg"
-    ]
+    events = []
+    for entry in _entries(session, env, from_end=True):
+        if at(entry, "type") == "event_msg":
+            events.append(at(entry, "payload"))
+    return events
 
 
 def _entries(session: str, env: Mapping[str, str], *, from_end: bool) -> Iterator[Any]:
-    """Yield the entries in one end of the session's file, oldest first; none if it cannot be read."""
+    """Yield the entries in one end of the session's file, oldest first.
+
+    Yield nothing if it cannot be read. A line that was cut is yielded as None.
+    """
     home = Path(env.get("CODEX_HOME") or Path(env.get("HOME", ""), ".codex"))
     if not _SESSION.fullmatch(session):
         return
@@ -76,14 +94,18 @@ def _entries(session: str, env: Mapping[str, str], *, from_end: bool) -> Iterato
         for path in (home / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl"):
             with path.open("rb") as file:
                 if from_end:
-                    file.seek(max(0, path.stat().st_size - _TAIL))
-                lines = file.read(_TAIL).split(b"\n")
+                    file.seek(max(0, path.stat().st_size - _END))
+                lines = file.read(_END).split(b"\n")
     except OSError:
         return
-    yield from (object_in(line.decode("utf-8", "replace")) for line in lines)
+    for line in lines:
+        yield object_in(line.decode("utf-8", "replace"))
 
 
 def _newest(entries: list[Any], *path: str) -> dict[str, Any] | None:
     """Return the newest object at a path."""
-    values = (at(entry, *path) for entry in reversed(entries))
-    return next((value for value in values if isinstance(value, dict)), None)
+    for entry in reversed(entries):
+        value = at(entry, *path)
+        if isinstance(value, dict):
+            return value
+    return None

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from goalrunner.agents.agent_errors import ends_run
 from goalrunner.agents.chat_history import with_history
-from goalrunner.agents.external_agents import ExternalAgent, Invocation, invocation
+from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.external_chat import NEW_SESSION, ExternalConversation
+from goalrunner.agents.invocation import Invocation, invocation
 from goalrunner.agents.output_reader import Reader, growing_file
 from goalrunner.agents.parser import CallStarted, Failed, StreamEvent, Text
 from goalrunner.agents.process_end import ProcessEnd, failure_of, interruption_of

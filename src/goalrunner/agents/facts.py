@@ -1,4 +1,4 @@
-"""The agents that a goal may name: the ways to drive them, their abilities, and their versions."""
+"""Facts about the agents that a goal may name, for people who choose one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.agents.external_agents import program_of
+from goalrunner.agents.invocation import program_of
 from goalrunner.core import VERSION
 from goalrunner.core.agent_preset import Preset, Protocol
 from goalrunner.core.errors import GoalError
@@ -20,68 +20,96 @@ from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.system.child_environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
 
-_TIMEOUT = 15.0  # seconds that an agent may take to print its version; agents in Python need up to ten
+# Seconds that an agent may take to print its version; agents in Python need up to ten.
+_TIMEOUT = 15.0
+# Bytes that are read of its output.
+_LONGEST_READ = 65_536
+# Characters of a version.
+_LONGEST_VERSION = 40
 _NUMBER = re.compile(r"\d{1,9}\.\d{1,9}[\w.+-]*")
 
 
 def find_program(
     words: Sequence[str], environ: Mapping[str, str], workspace: Path | None = None
 ) -> tuple[str, str]:
-    """Return the program that a command starts (`sh` for a shell line), and its path, which is empty if it is not found."""
+    """Return the program that a command starts (`sh` for a shell line), and its path.
+
+    The path is empty if the program is not found.
+    """
     program = program_of(words) or "sh"
-    if "/" in program:
-        path = Path(workspace or Path.cwd(), program).expanduser()
-        return program, str(path) if path.is_file() and os.access(path, os.X_OK) else ""
-    return program, shutil.which(program, path=environ.get("PATH", os.defpath)) or ""
+    if "/" not in program:
+        path_variable = environ.get("PATH", os.defpath)
+        return program, shutil.which(program, path=path_variable) or ""
+    path = Path(workspace or Path.cwd(), program).expanduser()
+    is_executable = path.is_file() and os.access(path, os.X_OK)
+    return program, str(path) if is_executable else ""
 
 
 async def versions(
     presets: Mapping[str, Preset], environ: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the version of each agent by name, empty if unknown. The programs run at the same time."""
+    """Return the version of each agent by name, empty if unknown.
+
+    The programs run at the same time.
+    """
     launcher = ProcessLauncher()
-
-    async def version(preset: Preset, folder: Path) -> str:
-        if not preset.version:
-            return ""
-        folder.mkdir()
-        env = {**child_environment(environ, withhold=preset.keys), **preset.env}
-        printed = folder / "output", folder / "errors"
-        try:
-            done = await launcher.launch(
-                preset.version,
-                cwd=folder,
-                env=env,
-                output=printed[0],
-                errors=printed[1],
-                timeout=_TIMEOUT,
-            )
-            # Warnings are full of numbers, so stderr counts only if stdout is empty.
-            found = (
-                number_in(path.read_bytes()[:65_536].decode(errors="replace"))
-                for path in printed
-            )
-            return next(filter(None, found), "") if done.exit_code == 0 else ""
-        except (GoalError, OSError):
-            return ""
-
     try:
-        with tempfile.TemporaryDirectory(prefix="goal-versions-") as made:
-            asked = [
-                version(preset, Path(made, str(at)))
-                for at, preset in enumerate(presets.values())
-            ]
-            return dict(zip(presets, await asyncio.gather(*asked), strict=True))
+        with tempfile.TemporaryDirectory(prefix="goal-versions-") as root:
+            runs = []
+            for index, preset in enumerate(presets.values()):
+                folder = Path(root, str(index))
+                runs.append(_version(launcher, preset, environ, folder))
+            return dict(zip(presets, await asyncio.gather(*runs), strict=True))
     finally:
         launcher.close()
 
 
+async def _version(
+    launcher: ProcessLauncher, preset: Preset, environ: Mapping[str, str], folder: Path
+) -> str:
+    """Return the version that an agent prints, empty if unknown.
+
+    Its program runs in the new `folder`.
+    """
+    if not preset.version:
+        return ""
+    # Of its own, so that an agent that writes files disturbs no other.
+    folder.mkdir()
+    env = child_environment(environ, withhold=preset.keys)
+    output, errors = folder / "output", folder / "errors"
+    try:
+        completion = await launcher.launch(
+            preset.version,
+            cwd=folder,
+            env={**env, **preset.env},
+            output=output,
+            errors=errors,
+            timeout=_TIMEOUT,
+        )
+        if completion.exit_code != 0:
+            return ""
+        # Warnings are full of numbers, so stderr counts only if stdout is empty.
+        for path in (output, errors):
+            printed = path.read_bytes()[:_LONGEST_READ]
+            version = number_in(printed.decode(errors="replace"))
+            if version:
+                return version
+    except (GoalError, OSError):
+        # Without a version, the agent is still listed.
+        return ""
+    return ""
+
+
 def number_in(text: str) -> str:
-    """Return the first version number in a text, else its first line; at most 40 characters."""
-    found = _NUMBER.search(text)
-    return (
-        found[0].rstrip(".") if found else text.strip().partition("\n")[0].rstrip()
-    )[:40]
+    """Return the first version number in a text, else its first line.
+
+    At most 40 characters are returned.
+    """
+    match = _NUMBER.search(text)
+    if match:
+        return match[0].rstrip(".")[:_LONGEST_VERSION]
+    first_line = text.strip().partition("\n")[0]
+    return first_line.rstrip()[:_LONGEST_VERSION]
 
 
 Origin = Literal["built in", "installed", "user", "goal file"]
@@ -91,21 +119,32 @@ Origin = Literal["built in", "installed", "user", "goal file"]
 class Abilities:
     """The abilities of an agent when it is driven in one way."""
 
-    resume: bool  # its session continues in a later round or another process; else the history is sent again
-    usage: bool  # it reports its tokens, so that a budget of tokens can be enforced
-    cost: bool  # it reports its dollars
-    cancel: bool  # it can be stopped in the middle of a round
-    permission: bool  # it asks before it acts, so that a person can decide
-    sandbox: bool  # it finds its login in a sandbox
+    resume: bool
+    """Whether its session continues in a later round or in another process.
+
+    Otherwise the history is sent again.
+    """
+    usage: bool
+    """Whether it reports its tokens, so that a budget of tokens can be enforced."""
+    cost: bool
+    """Whether it reports its dollars."""
+    cancel: bool
+    """Whether it can be stopped in the middle of a round."""
+    permission: bool
+    """Whether it asks before it acts, so that a person can decide."""
+    sandbox: bool
+    """Whether it finds its login in a sandbox."""
 
 
 @dataclass(frozen=True)
 class Way:
-    """One way to drive an agent: the program that is started (empty for the built-in agent), and its path if found."""
+    """One way to drive an agent."""
 
     by: Literal["itself", "command", "acp"]
     program: str
+    """The program that is started; empty for the built-in agent."""
     path: str
+    """The path of the program; empty if it is not installed."""
     can: Abilities
 
     @property
@@ -115,13 +154,15 @@ class Way:
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """One agent. `ways` are the ways to drive it, the usual one first; `install` says how to install it."""
+    """One agent that a goal may name."""
 
     name: str
     origin: Origin
     ways: tuple[Way, ...]
+    """The ways to drive it, the usual one first."""
     version: str = ""
     install: str = ""
+    """How to install it."""
 
     @property
     def installed(self) -> bool:
@@ -132,9 +173,8 @@ class AgentFacts:
 _ALL = Abilities(
     resume=True, usage=True, cost=True, cancel=True, permission=True, sandbox=True
 )
-CHAT_FACTS = AgentFacts(
-    BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION
-)  # the built-in agent
+CHAT_FACTS = AgentFacts(BUILTIN, "built in", (Way("itself", "", "", _ALL),), VERSION)
+"""The facts of the built-in agent."""
 
 
 def survey(
@@ -144,16 +184,16 @@ def survey(
 ) -> tuple[AgentFacts, ...]:
     """Return the facts of each agent, in the order of `presets`."""
     ways = {name: ways_of(preset, environ) for name, preset in presets.items()}
-    installed = {
-        name: presets[name]
-        for name in presets
-        if any(way.is_installed for way in ways[name])
-    }
-    known = asyncio.run(versions(installed, environ))
-    return tuple(
-        AgentFacts(name, origins[name], ways[name], known.get(name, ""), preset.install)
-        for name, preset in presets.items()
-    )
+    # Only what is installed can print its version.
+    installed = [name for name in presets if any(w.is_installed for w in ways[name])]
+    programs = {name: presets[name] for name in installed}
+    versions_by_name = asyncio.run(versions(programs, environ))
+    facts = []
+    for name, preset in presets.items():
+        version = versions_by_name.get(name, "")
+        agent = AgentFacts(name, origins[name], ways[name], version, preset.install)
+        facts.append(agent)
+    return tuple(facts)
 
 
 def ways_of(
@@ -161,11 +201,13 @@ def ways_of(
 ) -> tuple[Way, ...]:
     """Return the ways to drive an agent here; its command line comes before ACP."""
     ways: list[Way] = []
-    known: tuple[tuple[Protocol, tuple[str, ...]], ...] = (
+    commands: tuple[tuple[Protocol, tuple[str, ...]], ...] = (
         ("command", preset.argv),
         ("acp", preset.acp),
     )
-    for by, words in known:
+    for by, words in commands:
+        if not words:
+            continue
         can = Abilities(
             resume=by == "acp" or bool(preset.resume),
             usage="tokens" in preset.reports_by(by),
@@ -174,6 +216,6 @@ def ways_of(
             permission=by == "acp",
             sandbox=bool(preset.home) or not preset.login,
         )
-        if words:
-            ways.append(Way(by, *find_program(words, environ, workspace), can))
+        program, path = find_program(words, environ, workspace)
+        ways.append(Way(by, program, path, can))
     return tuple(ways)

@@ -1,105 +1,44 @@
-"""The base class of tools, the tools `read_file`, `write_file` and `edit_file`, and diffs."""
+"""The tools `read_file`, `write_file` and `edit_file` of the built-in agent."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from operator import eq
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from goalrunner.core.events import PlanProposed
-from goalrunner.core.ports import Launcher
+from goalrunner.agents.text_diff import Diff, unified
+from goalrunner.agents.tool import FilePlace, Scratch, Tool, ToolError, ToolOutput
 
-Scratch = Callable[[str], Path]
-"""Returns a new path in the run's folder; the argument is a suffix."""
-
-
-class ToolError(Exception):
-    """A call that cannot be done. The model gets the whole text; its summary ends at the first semicolon."""
-
-
-@dataclass(frozen=True)
-class ToolOutput:
-    """The result of a tool: facts, the whole output, a summary of a few words, and seconds."""
-
-    facts: tuple[str, ...]
-    output: bytes | Path
-    summary: str
-    duration: float = 0.0
-    plan: PlanProposed | None = None
-
-
-@dataclass(frozen=True)
-class FilePlace:
-    """Where tools work. `env` is the whole environment of commands; `secret` is a file that is never opened."""
-
-    workspace: Path
-    launcher: Launcher
-    env: Mapping[str, str]
-    secret: Path | None = None
-
-
-class Tool(BaseModel):
-    """One call of a tool: the fields are its arguments. Nothing is coerced, and unknown arguments are an error."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False
-    )
-
-    name: ClassVar[str]
-    description: ClassVar[str]
-    writes: ClassVar[bool] = True
-    """Whether a call may change the workspace."""
-    notice: ClassVar[Literal["blocked", "question"] | None] = None
-    """The kind of notice that a call gives to the run: the agent cannot go on, or asks a person."""
-    kind: ClassVar[Literal["shell", "write"] | None] = None
-    """The kind of action that a person may have to approve; None if a call has no effect."""
-
-    def shown(self) -> str:
-        """Return the text under which the call is recorded: its first argument."""
-        return str(next(value for _, value in self))
-
-    def file(self, place: FilePlace) -> str | None:
-        """Return the only path of the workspace that the call depends on; None if it may depend on any."""
-        return None
-
-    def preview(self, place: FilePlace) -> str:
-        """Return what the call would write, as a diff; empty if it writes no file itself."""
-        return ""
-
-    async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
-        """Do the work. Raise ToolError or OSError if that fails."""
-        raise NotImplementedError
-
-
+# Bytes of a file that the tools read.
 _LARGEST = 10_000_000
-"""Bytes of a file that the tools read."""
-_MOST_COMPARED = 4_000
-"""Lines from the first to the last change, old and new, that are compared at most: a diff may take quadratic time."""
-_MOST_LINES, _PROBE = 2_000, 8_000
+# Lines that one call reads.
+_MOST_LINES = 2_000
+# Bytes that are searched for a NUL, which no text contains.
+_PROBE = 8_000
 
 
 def inside(root: Path, text: str, *, exists: bool = False) -> Path:
-    """Return the real path of `text`, a path relative to the workspace `root` or an absolute path inside it.
+    """Return the real path of `text`.
 
-    Raise ToolError if the real path is outside of the workspace, or if it must exist and does not.
+    `text` is relative to the workspace `root`, or an absolute path inside it. Raise
+    ToolError if the real path is outside of the workspace, or if it must exist and does
+    not.
     """
     if not text.strip() or "\0" in text:
         raise ToolError(
-            "the path is empty or contains a NUL character; give one relative to the workspace"
+            "the path is empty or contains a NUL character; "
+            "give one relative to the workspace"
         )
     real = Path(os.path.realpath(root / text))
     if not real.is_relative_to(root):
         raise ToolError(
-            f"{text} is outside the workspace {root}; the file tools work only inside it"
+            f"{text} is outside the workspace {root}; "
+            "the file tools work only inside it"
         )
     if exists and not real.exists():
         raise ToolError(f"{text} does not exist in the workspace")
@@ -107,21 +46,29 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
 
 
 def read_regular(path: Path) -> bytes:
-    """Return the content of a file. Raise ToolError if it is too large or not a regular file, and OSError."""
+    """Return the content of a file.
+
+    Raise ToolError if it is too large or not a regular file, and OSError.
+    """
+    # A named pipe would block without O_NONBLOCK.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise ToolError(f"{path.name} is not a regular file")
-        if found.st_size > _LARGEST:
+        if status.st_size > _LARGEST:
             raise ToolError(
-                f"{path.name} is too large for this tool (at most {_LARGEST:,} bytes); use shell"
+                f"{path.name} is too large for this tool "
+                f"(at most {_LARGEST:,} bytes); use shell"
             )
         return file.read()
 
 
 def file_mode(path: Path) -> int | None:
-    """Return the permission bits of a file, or None if there is none. Raise ToolError if it cannot be written."""
+    """Return the permission bits of a file, or None if there is none.
+
+    Raise ToolError if it cannot be written.
+    """
     if not path.exists():
         return None
     if not path.is_file():
@@ -132,12 +79,14 @@ def file_mode(path: Path) -> int | None:
 
 
 def replace(path: Path, data: bytes, mode: int | None) -> None:
-    """Write `data` to `path` as a whole or not at all, with parents and the given mode (None: that of the umask)."""
+    """Write `data` to `path` as a whole or not at all, with its parents.
+
+    `mode` None is that of the umask.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".goal-{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666
-    )
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(temporary, flags, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -147,43 +96,6 @@ def replace(path: Path, data: bytes, mode: int | None) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-class Diff(NamedTuple):
-    """A unified diff, and how many lines it adds and removes: `+4 −1`."""
-
-    text: str
-    summary: str
-
-
-def unified(old: str, new: str, path: str, *, created: bool = False) -> Diff:
-    """Return the change from `old` to `new`, with three lines of context. Only \\n ends a line."""
-    before, after = (re.findall(r"[^\n]*\n|[^\n]+", text) for text in (old, new))
-    head = _in_common(before, after)
-    tail = _in_common(before[head:][::-1], after[head:][::-1])
-    if len(before) + len(after) - 2 * (head + tail) > _MOST_COMPARED:
-        return Diff(
-            f"{path}: {len(before):,} lines became {len(after):,} lines\n",
-            f"+{len(after)} −{len(before)}",
-        )
-    rows = list(
-        difflib.unified_diff(before, after, "/dev/null" if created else path, path)
-    )[2:]
-    signs = [row[0] for row in rows]
-    body = (
-        row if row.endswith("\n") else f"{row}\n\\ No newline at end of file\n"
-        for row in rows
-    )
-    heading = f"--- {'/dev/null' if created else path}\n+++ {path}\n"
-    return Diff(heading + "".join(body), f"+{signs.count('+')} −{signs.count('-')}")
-
-
-def _in_common(one: list[str], other: list[str]) -> int:
-    """Return how many lines at the beginning are the same."""
-    return next(
-        (at for at, same in enumerate(map(eq, one, other)) if not same),
-        min(len(one), len(other)),
-    )
 
 
 class FileTool(Tool):
@@ -206,23 +118,17 @@ class ReadFile(FileTool):
 
     name = "read_file"
     writes = False
-    description = "Read lines of a text file in the workspace, as they stand. For a directory: its entries."
+    description = (
+        "Read lines of a text file in the workspace, as they stand. "
+        "For a directory: its entries."
+    )
     offset: int = Field(default=1, ge=1, description="First line, from 1.")
     limit: int = Field(default=_MOST_LINES, ge=1, description="Number of lines.")
 
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         path = inside(place.workspace, self.path, exists=True)
         if path.is_dir():
-            names = sorted(
-                f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n"
-                for entry in path.iterdir()
-            )
-            count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
-            return ToolOutput(
-                ("directory", count),
-                "".join(names).encode(errors="surrogateescape"),
-                count,
-            )
+            return _listing(path)
         data = read_regular(path)
         if b"\0" in data[:_PROBE]:
             return ToolOutput(
@@ -241,8 +147,23 @@ class ReadFile(FileTool):
         return ToolOutput((fact,), b"".join(lines[offset - 1 : last]), fact)
 
 
+def _listing(folder: Path) -> ToolOutput:
+    """Return the entries of a folder, one in a line."""
+    names = []
+    for entry in folder.iterdir():
+        names.append(f"{entry.name}/\n" if entry.is_dir() else f"{entry.name}\n")
+    names.sort()
+    count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
+    # File names may be no valid UTF-8.
+    text = "".join(names).encode(errors="surrogateescape")
+    return ToolOutput(("directory", count), text, count)
+
+
 class FileEdit(NamedTuple):
-    """The new content of a file, with the facts and the diff to report. `mode` is None for a new file."""
+    """The new content of a file, with the facts and the diff to report.
+
+    `mode` is None for a new file.
+    """
 
     path: Path
     mode: int | None
@@ -257,7 +178,10 @@ class ChangingTool(FileTool):
     kind = "write"
 
     def change(self, root: Path) -> FileEdit:
-        """Return what would be written. Raise ToolError or OSError if that is not possible."""
+        """Return what would be written.
+
+        Raise ToolError or OSError if that is not possible.
+        """
         raise NotImplementedError
 
     def preview(self, place: FilePlace) -> str:
@@ -273,10 +197,16 @@ class ChangingTool(FileTool):
 
 
 class WriteFile(ChangingTool):
-    """Writes a whole file and its folders. The mode and the CRLF line ends of an old file are kept."""
+    """Writes a whole file and its folders.
+
+    The mode and the CRLF line ends of an old file stay.
+    """
 
     name = "write_file"
-    description = "Create a text file in the workspace or replace it whole. Missing folders are made."
+    description = (
+        "Create a text file in the workspace or replace it whole. "
+        "Missing folders are made."
+    )
     content: str = Field(description="The whole new content.")
 
     def change(self, root: Path) -> FileEdit:
@@ -286,24 +216,31 @@ class WriteFile(ChangingTool):
         done = "created" if mode is None else "overwritten"
         try:
             old = b"" if mode is None else read_regular(path)
+            # A file with CRLF at every line end is one of Windows.
             if 0 < old.count(b"\n") == old.count(b"\r\n"):
                 content = _crlf(content)
-            diff = unified(
-                old.decode(), content, str(path.relative_to(root)), created=mode is None
-            )
-        except (ToolError, UnicodeDecodeError):  # too large to compare, or not text
+            name = str(path.relative_to(root))
+            diff = unified(old.decode(), content, name, created=mode is None)
+        except (ToolError, UnicodeDecodeError):
+            # The old content is too large to compare, or not text.
             diff = Diff(f"{done} {self.path}\n", done)
         data = content.encode()
         return FileEdit(path, mode, data, (done, f"{len(data):,} bytes"), diff)
 
 
 class EditFile(ChangingTool):
-    """Replaces an exact passage; the file's mode and line ends are kept."""
+    """Replaces an exact passage; the file's mode and line ends stay."""
 
     name = "edit_file"
-    description = "Replace a passage of a text file in the workspace. The passage must match exactly and occur once."
+    description = (
+        "Replace a passage of a text file in the workspace. "
+        "The passage must match exactly and occur once."
+    )
     old: str = Field(
-        description="The passage to replace, word for word with its indentation. It must occur once."
+        description=(
+            "The passage to replace, word for word with its indentation. "
+            "It must occur once."
+        )
     )
     new: str = Field(description="What stands there afterwards.")
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
@@ -314,21 +251,25 @@ class EditFile(ChangingTool):
             before = read_regular(path).decode()
         except UnicodeDecodeError as error:
             raise ToolError(
-                f"{self.path} is not UTF-8 text (byte {error.start}); use shell to change it"
+                f"{self.path} is not UTF-8 text (byte {error.start}); "
+                "use shell to change it"
             ) from error
         old, new = self.old, self.new
         if not old:
             raise ToolError('"old" is empty; to write a whole file use write_file')
         if old == new:
             raise ToolError('"old" and "new" are the same; nothing would change')
+        # Models write line ends as \n, whatever the file has.
         if old not in before and _crlf(old) in before:
             old, new = _crlf(old), _crlf(new)
         count = before.count(old)
         if not count:
             raise ToolError(f'"old" does not occur in {self.path}; nothing was changed')
         if count > 1 and not self.replace_all:
-            said = f'"old" occurs {count} times in {self.path}; give more of its surroundings, or set replace_all'
-            raise ToolError(f"{said}; nothing was changed")
+            raise ToolError(
+                f'"old" occurs {count} times in {self.path}; give more of its '
+                "surroundings, or set replace_all; nothing was changed"
+            )
         after = before.replace(old, new)
         diff = unified(before, after, str(path.relative_to(root)))
         return FileEdit(path, file_mode(path), after.encode(), (diff.summary,), diff)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from goalrunner.agents.external_agents import LONGEST_WORD
+from goalrunner.agents.invocation import LONGEST_WORD
 from goalrunner.agents.program_answer import (
     UNREPORTED,
     ProgramFailure,

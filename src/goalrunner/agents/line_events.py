@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from goalrunner.agents.file_tools import unified
 from goalrunner.agents.json_lines import exit_code, first, number
 from goalrunner.agents.parser import (
     LONGEST_NOISE,
@@ -22,6 +21,7 @@ from goalrunner.agents.parser import (
     Text,
     UsageReported,
 )
+from goalrunner.agents.text_diff import unified
 from goalrunner.core.errors import Outage
 from goalrunner.core.messages import at, block_text, items, json_of, text
 

@@ -45,7 +45,10 @@ class TextDelta:
 
 @dataclass(frozen=True)
 class CallStarted:
-    """The beginning of a tool call. A second event with the same id adds a missing command."""
+    """The beginning of a tool call.
+
+    A second event with the same id adds a missing command.
+    """
 
     id: str
     tool: str = ""
@@ -95,8 +98,8 @@ refused."""
 class Failed:
     """The agent reports a failure.
 
-    `outage` and `obstacle` come from typed fields only: a text of the model or of a tool
-    may contain the words of any error.
+    `outage` and `obstacle` come from typed fields only: a text of the model or of a
+    tool may contain the words of any error.
     """
 
     message: str
@@ -140,8 +143,9 @@ StreamEvent = (
 
 
 class AgentParser(ABC):
-    """Reads the output of one agent, one JSON object per line. There is one instance per round.
+    """Reads the output of one agent, one JSON object per line.
 
+    There is one instance per round.
     `preset` is the agent that comes with the parser.
     """
 

@@ -1,4 +1,7 @@
-"""The end of a turn in which an external agent is silent: it prints nothing, runs no tool, and its processes are idle."""
+"""The end of a turn in which an external agent is silent.
+
+It is silent if it prints nothing, runs no tool, and its processes are idle.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,17 @@ from pathlib import Path
 from goalrunner.core.activity import AgentSilent, report_activity
 from goalrunner.core.errors import TurnCut, span
 
+# There are this many looks at an agent within its limit, with at most so many seconds
+# between them.
 _LOOKS = 10
 _LONGEST_PAUSE = 5.0
-"""There are this many looks at an agent within its limit, with at most so many seconds between them."""
+# The share of a processor that a working process uses; an event loop that waits uses
+# less.
 _BUSY = 0.03
-"""The share of a processor that a working process uses; an event loop that waits uses less."""
+# Seconds of processor time that two looks can tell apart: Linux counts in hundredths.
 _LEAST = 0.02
-"""Seconds of processor time that two looks can tell apart."""
-_SHOWN = 0.25
-"""The share of the limit after which the silence is shown."""
+# The share of the limit after which people see the silence.
+_REPORTED = 0.25
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class LifeSigns:
     processor_time: Callable[[], float]
     """Seconds that its processes have used so far, with those that have ended."""
     is_waiting: Callable[[], bool]
-    """Whether a tool call is open, or a person is asked. The agent may be silent then."""
+    """Whether a tool call is open, or a person is asked. Then silence is normal."""
 
 
 def written_to(*files: Path) -> int:
@@ -45,7 +50,10 @@ def written_to(*files: Path) -> int:
 
 @asynccontextmanager
 async def watched(limit: float | None, signs: LifeSigns) -> AsyncIterator[None]:
-    """Return a context for a turn. Raise TurnCut in it if there is no sign of life for `limit` seconds; None: no limit."""
+    """Return a context for a turn.
+
+    Raise TurnCut in it if there is no sign of life for `limit` seconds; None: no limit.
+    """
     if limit is None:
         yield
         return
@@ -65,25 +73,44 @@ async def watched(limit: float | None, signs: LifeSigns) -> AsyncIterator[None]:
         raise
 
 
+@dataclass(frozen=True)
+class _Look:
+    """What one look at an agent showed."""
+
+    at: float
+    """By the clock of the event loop."""
+    written: int
+    processor_time: float
+
+    @classmethod
+    def now(cls, signs: LifeSigns) -> _Look:
+        time = asyncio.get_running_loop().time()
+        return cls(time, signs.written(), signs.processor_time())
+
+    def shows_work(self, earlier: _Look) -> bool:
+        """Return whether the agent has worked since an earlier look."""
+        used = self.processor_time - earlier.processor_time
+        is_busy = used >= max(_LEAST, _BUSY * (self.at - earlier.at))
+        return is_busy or self.written != earlier.written
+
+
 async def _watch(limit: float, signs: LifeSigns, timeout: asyncio.Timeout) -> None:
-    """Look at the agent again and again, and end the turn when it has been silent for too long."""
-    loop, pause = asyncio.get_running_loop(), min(limit / _LOOKS, _LONGEST_PAUSE)
-    silent, shown = 0.0, False
-    at, written, used = loop.time(), signs.written(), signs.processor_time()
+    """Look at the agent repeatedly; end the turn when it has been silent too long."""
+    pause = min(limit / _LOOKS, _LONGEST_PAUSE)
+    silent = 0.0
+    is_reported = False
+    last = _Look.now(signs)
     while silent < limit:
         await asyncio.sleep(pause)
-        now, written_now, used_now = (
-            loop.time(),
-            signs.written(),
-            signs.processor_time(),
-        )
-        passed, works = now - at, used_now - used >= max(_LEAST, _BUSY * (now - at))
-        if signs.is_waiting() or works or written_now != written:
+        look = _Look.now(signs)
+        if signs.is_waiting() or look.shows_work(last):
             silent = 0.0
         else:
-            silent += min(passed, 2 * pause)  # the runner itself may have been stopped
-        if shown or silent >= _SHOWN * limit:
-            shown = silent > 0
+            # The runner itself may have been stopped for much longer than the pause.
+            silent += min(look.at - last.at, 2 * pause)
+        # After the first report, the end of the silence is reported too.
+        if is_reported or silent >= _REPORTED * limit:
+            is_reported = silent > 0
             report_activity(AgentSilent(silent, limit))
-        at, written, used = now, written_now, used_now
-    timeout.reschedule(loop.time())
+        last = look
+    timeout.reschedule(asyncio.get_running_loop().time())

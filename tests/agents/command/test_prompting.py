@@ -13,12 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalrunner.agents.chat_history import LONGEST_HISTORY, with_history
-from goalrunner.agents.external_agents import (
-    ExternalAgent,
-    Invocation,
-    invocation,
-    program_of,
-)
+from goalrunner.agents.external_agents import ExternalAgent
+from goalrunner.agents.invocation import Invocation, invocation, program_of
 from goalrunner.core.agent_preset import Preset
 
 HOSTILE = 'it\'s "$(touch broken)" `id` ; {session} \\ \n*'

@@ -8,7 +8,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.agents.file_tools import unified
+from goalrunner.agents.text_diff import unified
 
 TEXT = st.lists(
     st.sampled_from(["a\n", "b\n", "c\n", "\n", "\u2028\n", "x\r\n"]), max_size=25
