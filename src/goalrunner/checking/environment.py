@@ -181,10 +181,7 @@ def copy_into(
     if target.is_dir() and not target.is_symlink():
         return False
     try:
-        target.parent.mkdir(
-            parents=True,
-            exist_ok=True,
-        )
+        target.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         # A file is in the place of a folder.
         return False

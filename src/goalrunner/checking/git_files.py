@@ -93,11 +93,7 @@ class GitSettings:
             (str(path), file.mode, base64.b64encode(file.data).decode())
             for path, file in self._start.items()
         ]
-        self._record.parent.mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._record, json.dumps(rows).encode())
 
     def _read_record(self) -> None:

@@ -146,11 +146,7 @@ class IgnoredContent:
             "check the disk of GOAL_HOME",
             WorkspaceError,
         ):
-            self._record.parent.mkdir(
-                mode=0o700,
-                parents=True,
-                exist_ok=True,
-            )
+            self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._contents:
                 start.contents = _write_pack(self._workspace, start.files, self._pack)
             self._write(start)

@@ -110,11 +110,7 @@ class InPlace:
         inputs = await setup.inputs(layers[0] if layers else Layer(workspace))
         if record.exists() and record.read_text() == inputs.key:
             return
-        record.parent.mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Even if it fails, ignored files may exist from now on.
         write_whole(record, b"")
         async with self._opened(layers, installs=True) as check:

@@ -119,11 +119,7 @@ class MadeFiles:
             "folders": sorted(self._folders),
             "ignored": self._ignored,
         }
-        self._record.parent.mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        self._record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._record, json.dumps(values).encode())
 
 

@@ -427,11 +427,7 @@ def make_scratch(scratch: Path) -> None:
 
     Raise EnvironmentFailed if other users can write it.
     """
-    scratch.mkdir(
-        mode=0o700,
-        parents=True,
-        exist_ok=True,
-    )
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = scratch.lstat()
     if info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise EnvironmentFailed(

@@ -113,11 +113,7 @@ class Start:
 
         Raise OSError.
         """
-        self.folder.mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.rules, b"".join(line + b"\n" for line in lines), lasting=False)
         write_whole(self.folder / "commit", f"{commit}\n".encode(), lasting=False)
 

@@ -62,18 +62,10 @@ def store_name(workspace: Path) -> str:
 def make_store(folder: Path) -> None:
     """Create the store, or what is missing of it. Raise OSError."""
     # `mkdir` sets the mode of the last folder only.
-    folder.mkdir(
-        mode=0o700,
-        parents=True,
-        exist_ok=True,
-    )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info")
     for name in names:
-        (folder / name).mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     texts = {
         "config": _CONFIG,
         "info/attributes": _ATTRIBUTES,
