@@ -145,6 +145,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
     """
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
+    # A check that is undone by half would leave a damaged workspace.
     while not task.done():
         try:
             await asyncio.wait((task,))

@@ -33,6 +33,7 @@ _SETTINGS = (
     "info/grafts",
     "info/sparse-checkout",
 )
+# Bytes; a larger file is no setting.
 _LARGEST_SETTING = 1_000_000
 _MOST_FILES = 2_000
 """Files of a folder of checks outside of the workspace."""
@@ -108,8 +109,8 @@ class GitSettings:
             ) from error
 
     def state(self) -> str:
-        """Return a hash over them as they were at the start."""
-        rows = [(str(path), one.mode, one.data) for path, one in self._start.items()]
+        """Return a hash over the files as they were at the start."""
+        rows = [(str(path), file.mode, file.data) for path, file in self._start.items()]
         return hashlib.sha256(repr(sorted(rows)).encode()).hexdigest()
 
     def layers(self, workspace: Layer) -> tuple[Layer, ...]:

@@ -222,8 +222,8 @@ class Classifier:
                 except FileNotFoundError:
                     continue
                 self._classify_file(path, entry.name, info, mark)
-            # Data of a repository is no content.
             elif entry.name != ".git":
+                # The data of a repository inside is left out.
                 if mark:
                     is_listed = self._patterns.match(f"{path}/x")
                     self._marks[path] = _LISTED if is_listed else mark

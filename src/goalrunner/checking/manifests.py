@@ -166,6 +166,7 @@ def _table(part: object) -> Mapping[str, object]:
     return part if isinstance(part, Mapping) else {"": part}
 
 
+# The rest excludes variables: `name := value`.
 _TARGET = re.compile(r"([\w./-]+)[ ]*:(?![:=])")
 
 

@@ -124,6 +124,7 @@ class Namespace:
         self._tools = tools
         self.env_prefix = os.fsencode(f"{tools['env']}: ")
         """Prefix of the messages of `env` itself."""
+        # A user may mount only in a user namespace of its own.
         self._needs_users = not is_privileged()
         """Whether a user namespace is needed."""
         self._holder: subprocess.Popen[bytes] | None = None

@@ -250,6 +250,7 @@ class Overlay:
                         opened.files,
                         inputs.paths,
                     )
+            # From now on nothing changes it.
             products.share()
             yield products.files
         finally:
@@ -429,6 +430,7 @@ def make_scratch(scratch: Path) -> None:
     """
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = scratch.lstat()
+    # Another user could change what validators see.
     if info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise EnvironmentFailed(
             f"{scratch} can be written by other users",

@@ -71,6 +71,7 @@ class Plan:
             if original is not None:
                 originals[item.path] = original
         blobs = {entry.blob: path for path, entry in originals.items()}
+        # One git process reads all of them.
         contents = await self.store.contents(blobs) if blobs else {}
         put = {
             on_disk(path): _original(entry, contents)

@@ -230,6 +230,7 @@ class Protection:
 
     def protected(self) -> frozenset[str]:
         """Return the protected paths of the start, without those of `allow`."""
+        # Computed once: every check asks for it.
         if self._protected is None:
             paths = self._protected_paths()
             if self.allow:
@@ -511,6 +512,7 @@ class Protection:
         part_of = partial(
             check_part,
             item.path,
+            # Without tests, settings of test runners decide nothing.
             only_linters=item.rule == NEW_LINTING or not self._observed.runs_tests,
             tools=self._observed.tools,
         )
@@ -543,6 +545,7 @@ def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
     """
     needed: dict[str, str] = {}
     for path, entries in changes.items():
+        # Other contents are compared by their ids.
         if not is_read_in_parts(path):
             continue
         for entry in entries:
@@ -582,6 +585,7 @@ def classify_changes(
     for path, (old, new) in changes.items():
         change = _change(old, new)
         modes = [entry.mode for entry in (old, new) if entry is not None]
+        # The last mode is that of the new file, if there is one.
         item = rules.describe(path, change, modes[-1], delivered)
         # Snapshots contain no files below a link, so it stands for what it leads to.
         if LINK in modes and not item.protected:

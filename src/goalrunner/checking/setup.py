@@ -240,6 +240,7 @@ class Products:
 
         Raise OSError.
         """
+        # Other processes may still use what is replaced.
         fcntl.flock(self._handle, fcntl.LOCK_EX)
         # Without a state, an interrupted installation is not complete.
         (self._folder / "state").unlink(missing_ok=True)

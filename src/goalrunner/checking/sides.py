@@ -88,6 +88,7 @@ class CheckedChanges:
     def is_by_agent(self, path: str) -> bool:
         """Return whether a file is the agent's on a side with original checks."""
         parts = path.split("/")
+        # A new folder is one changed path.
         for length in range(1, len(parts) + 1):
             if "/".join(parts[:length]) in self._by_agent:
                 return True
@@ -177,6 +178,7 @@ def _by_name(results: Sequence[ValidatorResult]) -> Results:
 
 
 def _is_test_file(item: ChangedPath) -> bool:
+    # conftest.py decides which tests run, so it is no file of tests alone.
     return item.kind == "test" and item.change != "deleted" and not _is_conftest(item)
 
 
@@ -189,6 +191,7 @@ def _lost(
     results: Sequence[ValidatorResult],
 ) -> tuple[ChangedTest, ...]:
     """Return the tests of the start that are missing or skipped in these results."""
+    # A check that may change may have other tests.
     freed = any(item.allowed and item.rule for item in case.changes)
     lost: dict[str, ChangedTest] = {}
     for now in results:
@@ -220,6 +223,7 @@ def _refused(
     """Return the decision if no side with the original checks proves the result."""
     side = case.sides[-1]
     refusal = ""
+    # Lost tests tell the agent more than a red side does.
     for green_side in case.sides:
         if lost[green_side]:
             side, refusal = green_side, lost_message(lost[green_side])
@@ -238,6 +242,7 @@ def _refused(
         ended_before_tests(case.start.get(now.name), now, case.is_by_agent)
         for now in results
     )
+    # A reviewer could allow nothing in these cases.
     if case.strict or is_hidden_alone or is_cut_off:
         return Decision("red", side, refusal=refusal)
     why = "the validators pass only with the agent's versions of these files"

@@ -72,6 +72,7 @@ def count_suppressions(diff: str) -> int:
                 added[suppression] += 1
             else:
                 before.remove(earlier)
+        # It may have been moved to another hunk.
         removed.update(before)
     return (added - removed).total()
 

@@ -78,6 +78,7 @@ class ChangedSince:
                 self.older_content.add(path)
         for folder in folders:
             info = self._changed(folder)
+            # A file may be in the place of a folder now.
             if info is None or not stat.S_ISDIR(info.st_mode):
                 continue
             self.in_future |= info.st_ctime_ns > latest

@@ -60,6 +60,7 @@ class Sorter:
                 info = os.lstat(os.path.join(self._root, path))
                 entry = self._unstored(path, info)
             except FileNotFoundError:
+                # It was removed since git listed it.
                 result.gone.append(path)
                 continue
             if not (stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode)):

@@ -152,6 +152,7 @@ class Git:
         started, GitFailed if it takes too long.
         """
         argv = [self._program, *_OPTIONS, f"--git-dir={repository or self.store}"]
+        # Without a work tree, the call cannot touch the workspace.
         if tree:
             argv.append(f"--work-tree={tree}")
         environ = dict(self._environ)

@@ -162,6 +162,7 @@ async def ignore_rules(
         # Git does not read one that is a link.
         if b".gitignore" in names and not (place / ".gitignore").is_symlink():
             lines += below(content(place / ".gitignore"), folder)
+    # GOAL_HOME is no part of the workspace.
     if home.is_relative_to(workspace):
         lines.append(b"/" + literal(os.fsencode(home.relative_to(workspace))) + b"/")
     return lines, repositories

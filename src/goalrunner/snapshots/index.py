@@ -190,6 +190,7 @@ class Index:
             "--no-renames",
             tree=self._git.workspace,
         )
+        # Both look at the whole workspace, so they run side by side.
         comparison, listing = await both(comparing, self._others())
         if comparison.code != 0:
             errors = comparison.errors.decode("utf-8", "replace")
@@ -257,6 +258,7 @@ class Index:
             ]
             await self._change(placeholders)
             listed: set[bytes] = set()
+            # The length of a command line is limited.
             for first in range(0, len(folders), _MANY):
                 listing = await self._others(*folders[first : first + _MANY])
                 listed.update(_split(listing.output))
@@ -293,6 +295,7 @@ class Index:
     async def _store(self, paths: list[bytes], *options: str) -> None:
         if not paths:
             return
+        # Without `--replace`, a file cannot take the place of a folder.
         command = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
         await self._ask(*options, *command, stdin=_joined(paths))
 

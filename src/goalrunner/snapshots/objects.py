@@ -121,6 +121,7 @@ async def find_snapshot(git: Git, beginning: str) -> Snapshot:
 
     Raise UsageError for none or several, or WorkspaceError.
     """
+    # Every id begins with an empty text.
     matching = [
         name for name in await kept_ids(git) if beginning and name.startswith(beginning)
     ]

@@ -301,6 +301,7 @@ async def tracked_paths(git: Git, repositories: list[Repository]) -> set[bytes]:
     workspace = os.fsencode(git.workspace) + b"/"
     paths: set[bytes] = set()
     for repository in repositories:
+        # A new repository has no index.
         if not repository.index.exists():
             continue
         listed = await _tracked(git, repository)

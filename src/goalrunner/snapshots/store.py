@@ -151,6 +151,7 @@ class SnapshotStore(SnapshotReader):
         """
         async with self._turn:
             index = await self._ready()
+            # The look has listed them, so git need not be asked.
             if self._last_look:
                 files = set(self._last_look.files)
             else:
@@ -208,9 +209,9 @@ class SnapshotStore(SnapshotReader):
     async def committed(self) -> Mapping[str, str] | None:
         """Return the content of the commit of the start of the run, by path.
 
-        It is in the form of `differences`. Return None without a
-        repository: all content can be lost then. If the commit cannot be read any more,
-        the result is empty.
+        It is in the form of `differences`. Return None without a repository: all
+        content can be lost then. If the commit cannot be read any more, the result is
+        empty.
         """
         async with self._turn:
             await self._ready()
@@ -441,6 +442,7 @@ class SnapshotStore(SnapshotReader):
                 blobs[printable_path(path)] = object_id("blob", os.readlink(place))
             else:
                 files.append(path)
+        # Snapshots have the bytes of files, without filters.
         output = await self.git.ask(
             "hash-object",
             "--no-filters",
@@ -537,6 +539,7 @@ class SnapshotStore(SnapshotReader):
         if states:
             data = json.dumps(states, sort_keys=True).encode()
             state = objects.write_blob(self.folder, data)
+        # Nothing is written for rounds without a change.
         last = self._last
         if last is None or (last.tree, last.repository) != (tree, state):
             self._last = last = objects.keep_snapshot(self.folder, tree, state)
