@@ -250,6 +250,7 @@ class GitSettings:
         for folder in git_folders(self._workspace):
             yield from (folder / name for name in _SETTINGS)
             for hook in folder.glob("hooks/*"):
+                # Git makes these in each repository and never starts them.
                 if hook.suffix != ".sample":
                     yield hook
         repository = enclosing(self._workspace)

@@ -169,6 +169,7 @@ class IgnoredContent:
     @staticmethod
     def same(one: Classifier, other: Classifier) -> bool:
         """Return whether two looks saw the same other files; logs are left out."""
+        # Without logs the comparison takes longer, and mostly nothing differs.
         return one.others == other.others or _without_logs(one) == _without_logs(other)
 
     def adopt(self, before: Classifier, after: Classifier) -> None:

@@ -248,6 +248,7 @@ class InPlaceCheck(OpenEnvironment):
             # No other process knows the folder.
             assert handle is not None
             self._handle = handle
+            # Durable before the first change.
             journal.write()
         except BaseException:
             # Nothing was changed yet.
@@ -354,6 +355,7 @@ def _affected(
 ) -> _Affected | None:
     """Return the uppermost path that changes; None if nothing does."""
     parts = path.split("/")
+    # Such a path could lead out of the root.
     if not {"", ".", ".."}.isdisjoint(parts):
         raise EnvironmentFailed(
             f"{path!r} cannot be replaced for a check: it is not a path below {root}"
@@ -417,6 +419,7 @@ def _set_aside(moves: Sequence[Move]) -> None:
             mode=0o700,
             exist_ok=True,
         )
+        # The path does not exist, so only the folder is needed.
         if not move.inode:
             continue
         try:

@@ -52,6 +52,7 @@ def lost_tests(
     if start is None or freed:
         return tuple(lost)
     ran = _tests_that_ran(start)
+    # Nothing shows that they ran: there are neither names nor numbers.
     if ran and now.tests is None and not (now.suite.counts or start.suite.quiet):
         about = f"no test is reported, and {len(ran)} ran at the start"
         lost.append(

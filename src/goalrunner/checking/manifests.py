@@ -32,6 +32,7 @@ _PACKAGING = "|".join(
 _RUN_BY_PACKAGING = (
     r"hatch\.envs|pdm\.scripts|pixi\.tasks|rye\.scripts|poetry\.plugins\.pytest11"
 )
+# Entry points named pytest11 are plugins of pytest.
 _PYPROJECT = (
     r"project(?!\.entry-points\.pytest11)|build-system|dependency-groups"
     rf"|tool\.(?!{_RUN_BY_PACKAGING})(?:{_PACKAGING})"

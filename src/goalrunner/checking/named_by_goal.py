@@ -72,6 +72,7 @@ class NamedByGoal:
     def names(self, path: str) -> bool:
         """Return whether a path, or the name of its file, is asked to be changed."""
         name = posixpath.basename(path)
+        # A goal writes a path in one of these ways.
         is_named = not self.paths.isdisjoint((path, name, f"./{path}"))
         return is_named and not self._is_in_unchanged(name)
 

@@ -98,6 +98,7 @@ class UpperLayer:
 
     def prepare(self) -> None:
         """Make the folders of the mount, and fill the layer of the plan."""
+        # `OverlayMount` says what they are for.
         for name in ("u", "w", "p", "l", "s"):
             (self.folder / name).mkdir(
                 mode=0o700,
@@ -273,6 +274,7 @@ class OpenOverlay(OpenEnvironment):
         self._scratch = self.room = Path(os.path.realpath(scratch))
         self._environ = environ
         self._products = products
+        # Links in it stay: paths in the output of checks are those that the user knows.
         self.path = layers[0].root.absolute()
         """The workspace's own path."""
         self._layers = [
@@ -353,6 +355,7 @@ class OpenOverlay(OpenEnvironment):
 
         Raise EnvironmentFailed if that is not possible.
         """
+        # A program in the workspace may be of the agent.
         tools = find_tools(self._environ, [layer.root for layer in self._layers])
         for layer in self._layers:
             self._check_root(layer.root)

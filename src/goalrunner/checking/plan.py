@@ -279,6 +279,7 @@ def _original(entry: Entry, contents: Mapping[str, bytes]) -> File:
     data = contents[entry.blob]
     if entry.mode == rules.LINK:
         return File(stat.S_IFLNK | 0o777, data)
+    # A snapshot has the executable bit alone.
     permissions = 0o755 if entry.mode == "100755" else 0o644
     return File(stat.S_IFREG | permissions, data)
 

@@ -70,6 +70,7 @@ COMPARED = "compared by validator"
 
 NAMED_BY_GOAL = "named by the objective"
 _COMPARED_IN_PARTS = frozenset({CONFIGURATION, NEW_CONFIGURATION, NEW_LINTING, ""})
+"""Rules of configuration of which only a part configures checks."""
 
 Mode = Literal["default", "protect", "editable"]
 PathChange = Literal["new", "changed", "deleted"]
@@ -226,6 +227,7 @@ class Protection:
             "configuration",
             "script",
         )
+        # A manifest changes with the dependencies of the work.
         return item.protected and is_code and not _IS_MANIFEST(path)
 
     def protected(self) -> frozenset[str]:
@@ -294,6 +296,7 @@ class Protection:
         """
         role = self._role(one_spelling(path))
         held = ChangedPath(path, change, "configuration", role, protected=True)
+        # A new file before a program or module of a check would be used in its place.
         if role == GOAL_FILE or (role.startswith(BEFORE) and change == "new"):
             return held
         if change != "new":
@@ -358,6 +361,7 @@ class Protection:
         item = ChangedPath(path, "new", "configuration")
         configures = self._configuration.of(path, self._start)
         folder = folder_configured(path)
+        # A conftest.py in a folder without tests configures none.
         concerns_tests = is_python_itself(path) or folder in self._tests.folders_above
         if configures in ("tests", "both") and concerns_tests:
             return replace(
@@ -449,6 +453,7 @@ class Protection:
                 rule=f'protect = "{pattern}"',
                 protected=True,
             )
+        # With `protect`, the goal itself says which tests are protected.
         is_test = item.rule == EXISTING_TEST and item.kind != "configuration"
         if is_test and self._leaves_tests:
             return replace(

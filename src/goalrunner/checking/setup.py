@@ -166,6 +166,7 @@ class Setup:
 
         It must cover none of the files of the project, `paths`.
         """
+        # The first state counts: a check may have changed the folder since.
         expected = self._states.setdefault(products.key, products.state)
         if not expected or state_of(str(products.files)) != expected:
             return False
@@ -280,6 +281,7 @@ def activated(
     `files` is the folder that has what was installed into the workspace.
     """
     programs = [str(workspace / name) for name in _PROGRAMS if (files / name).is_dir()]
+    # A VIRTUAL_ENV of the user is another environment.
     activated_env = {
         name: value for name, value in env.items() if name != "VIRTUAL_ENV"
     }

@@ -321,6 +321,7 @@ def folders_of(paths: Iterable[str]) -> frozenset[str]:
     folders: set[str] = set()
     for path in paths:
         folder = posixpath.dirname(path)
+        # The folders above one of the set are in the set as well.
         while folder not in folders:
             folders.add(folder)
             folder = posixpath.dirname(folder)

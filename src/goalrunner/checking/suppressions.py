@@ -116,6 +116,7 @@ def _hunks(diff: str) -> Iterator[list[tuple[str, str]]]:
     lines: list[tuple[str, str]] = []
     # Not `splitlines`: a line may contain a form feed.
     for line in diff.split("\n"):
+        # In a hunk, "--- a" is a removed line, and no heading.
         if old > 0 or new > 0:
             sign = line[:1]
             old -= sign in ("-", " ", "")
@@ -133,6 +134,7 @@ def _hunks(diff: str) -> Iterator[list[tuple[str, str]]]:
         elif line.startswith("--- "):
             yield lines
             lines = []
+        # Git quotes a path with special characters.
         if language_of(path.strip('"')) is None:
             lines = []
     yield lines

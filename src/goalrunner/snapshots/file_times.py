@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+)
 from pathlib import Path
 
 from goalrunner.core.freshness import MAKING, UNCERTAIN
@@ -108,7 +112,8 @@ class ChangedSince:
                     if changed - UNCERTAIN <= made <= changed + MAKING:
                         return True
         except OSError:
-            pass
+            # It vanished or is closed, so nothing explains its change.
+            return False
         return False
 
     def _is_watched(self, folder: bytes, entry: os.DirEntry[bytes]) -> bool:

@@ -6,7 +6,11 @@ import asyncio
 import contextlib
 import os
 import subprocess
-from collections.abc import Awaitable, Coroutine, Mapping
+from collections.abc import (
+    Awaitable,
+    Coroutine,
+    Mapping,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL, SIGTERM

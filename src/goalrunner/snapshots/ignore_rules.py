@@ -14,7 +14,11 @@ from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.paths import printable_path
-from goalrunner.snapshots.repositories import Repository, content, repository_at
+from goalrunner.snapshots.repositories import (
+    Repository,
+    content,
+    repository_at,
+)
 
 
 def _rules(text: bytes) -> Iterator[tuple[bytes, bytes, bool]]:

@@ -13,7 +13,12 @@ from functools import partial
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.records.files import write_whole
 from goalrunner.snapshots.files import Sorter
-from goalrunner.snapshots.git import Answer, Git, GitFailed, both
+from goalrunner.snapshots.git import (
+    Answer,
+    Git,
+    GitFailed,
+    both,
+)
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.look import MOST_TO_LOOK_AT
 from goalrunner.snapshots.objects import Entry
@@ -131,6 +136,7 @@ class Index:
         # Git compares the times of a racy file, so it would not read it again.
         await self._forget(self._racy | (modified - storable))
         await self._add(by_kind.storable)
+        # Some file systems keep times in whole seconds.
         racy = await asyncio.to_thread(self._sorter.changed_since, storable, began - 1)
         self._write_racy(frozenset(racy))
         not_storable = self._tracked.intersection([*by_kind.gone, *by_kind.unstored])

@@ -5,16 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import (
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.core.observation import Change, DiffStat, Snapshot
+from goalrunner.core.observation import (
+    Change,
+    DiffStat,
+    Snapshot,
+)
 from goalrunner.snapshots.files import read_manifest
 from goalrunner.snapshots.git import Git, GitFailed
-from goalrunner.snapshots.objects import Entry, EntryPair, object_id
+from goalrunner.snapshots.objects import (
+    Entry,
+    EntryPair,
+    object_id,
+)
 from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.patterns import Patterns
 
@@ -141,6 +153,7 @@ class SnapshotReader:
 
     async def listing(self, snapshot: Snapshot) -> tuple[list[str], dict[str, str]]:
         """Return all paths of a snapshot, and the targets of the stored links."""
+        # Ten times faster than `entries`, which makes an object for each path.
         rows = await self._rows_of(snapshot)
         links = {
             printable_path(name): blob.decode()
@@ -235,6 +248,7 @@ class SnapshotReader:
         contents = self.left_by_checks.get(path)
         if not contents:
             return False
+        # A side is empty if the file did not exist.
         return all(not side or side in contents for side in sides)
 
     async def left_in(self, snapshot: Snapshot) -> set[str]:

@@ -41,6 +41,7 @@ class Repository:
         Return 0 if that was before `time`.
         """
         latest = 0
+        # `git add`, `git commit` and `git reset` write these.
         for path in (self.git_dir / "HEAD", self.git_dir / "logs" / "HEAD", self.index):
             with contextlib.suppress(OSError):
                 latest = max(latest, path.lstat().st_ctime_ns)
@@ -251,6 +252,7 @@ async def committed_paths(git: Git, commit: str) -> Mapping[str, str] | None:
     """
     repository = repository_at(git.workspace) or await parent_of(git)
     if repository is None:
+        # With a commit, the repository was removed during the run.
         return {} if commit else None
     if not commit:
         return {}

@@ -14,17 +14,34 @@ import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from goalrunner.core.errors import UsageError, WorkspaceError, some
+from goalrunner.core.errors import (
+    UsageError,
+    WorkspaceError,
+    some,
+)
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.snapshots import objects, user_index
 from goalrunner.snapshots.file_times import ChangedSince, is_overlay
-from goalrunner.snapshots.files import LARGE, Sorter, manifest
-from goalrunner.snapshots.git import Git, GitFailed, both
+from goalrunner.snapshots.files import (
+    LARGE,
+    Sorter,
+    manifest,
+)
+from goalrunner.snapshots.git import (
+    Git,
+    GitFailed,
+    both,
+)
 from goalrunner.snapshots.ignore_rules import Start, ignore_rules
 from goalrunner.snapshots.index import Index, packs_well
 from goalrunner.snapshots.look import Look, look_at
@@ -42,7 +59,11 @@ from goalrunner.snapshots.repositories import (
     repository_at,
     tracked_paths,
 )
-from goalrunner.snapshots.store_folder import PathClaim, make_store, store_name
+from goalrunner.snapshots.store_folder import (
+    PathClaim,
+    make_store,
+    store_name,
+)
 from goalrunner.system.change_clock import ChangeClock
 
 

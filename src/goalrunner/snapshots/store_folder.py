@@ -9,10 +9,19 @@ import hashlib
 import os
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterator,
+    Mapping,
+)
 from pathlib import Path
 
-from goalrunner.core.errors import WorkspaceBusy, WorkspaceError, os_errors
+from goalrunner.core.errors import (
+    WorkspaceBusy,
+    WorkspaceError,
+    os_errors,
+)
 from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove_whole
 from goalrunner.snapshots.git import Git

@@ -21,7 +21,11 @@ import os
 import re
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import (
+    Iterable,
+    Iterator,
+    Mapping,
+)
 from pathlib import Path
 from typing import NamedTuple
 
