@@ -111,10 +111,10 @@ class ChangedSince:
                 for made in _times(entry):
                     if changed - UNCERTAIN <= made <= changed + MAKING:
                         return True
+            return False
         except OSError:
             # It vanished or is closed, so nothing explains its change.
             return False
-        return False
 
     def _is_watched(self, folder: bytes, entry: os.DirEntry[bytes]) -> bool:
         path = os.path.join(folder, entry.name)
