@@ -25,7 +25,8 @@ from goalrunner.core import events
 from goalrunner.core.critic import CriticConfig, UnusableCritiqueError
 from goalrunner.core.errors import GoalError, UsageError, ValidatorMissing
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
-from goalrunner.goalfile.loading import dump_goal, load_goal
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal
 from goalrunner.records.event_log import read_records
 from goalrunner.reports.progress import Progress
 from goalrunner.reports.show import show_text

@@ -11,7 +11,8 @@ import pytest
 from goalrunner.app.goal_models import goal_redactor
 from goalrunner.app.previous_run import secret_notes, with_secrets
 from goalrunner.core.errors import UsageError
-from goalrunner.goalfile.loading import dump_goal, load_goal
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal
 from tests.support.tokens import some
 
 TOKEN = "ghp_" + some(36)

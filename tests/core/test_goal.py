@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, JudgeConfig, ValidatorSpec
-from goalrunner.goalfile.loading import dump_goal, load_goal_text
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal_text
 
 
 def test_the_short_forms_of_a_goal_file_work_in_python() -> None:

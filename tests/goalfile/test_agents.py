@@ -21,12 +21,8 @@ from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
 from goalrunner.goalfile.agents import all_presets, preset_named, preset_of_text
-from goalrunner.goalfile.loading import (
-    dump_goal,
-    load_goal,
-    load_goal_text,
-    resolve_goal,
-)
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal, load_goal_text, resolve_goal
 
 HEAD = "objective = 'x'\nvalidator = 'y'\n"
 MINE = """

@@ -21,7 +21,8 @@ from goalrunner.core.goal_tables import (
     ValidatorSpec,
     WorkspaceConfig,
 )
-from goalrunner.goalfile.loading import dump_goal, load_goal_text
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal_text
 
 
 def test_every_value_is_spelled_out() -> None:
@@ -80,6 +81,7 @@ cost_usd = 0.5
 [workspace]
 path = "/"
 sandbox = "none"
+isolate = false
 network = true
 
 [approvals]

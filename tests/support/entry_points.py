@@ -19,7 +19,7 @@ from goalrunner import (
     run_goal,
 )
 from goalrunner.cli.main import main
-from goalrunner.goalfile.loading import dump_goal
+from goalrunner.goalfile.dumping import dump_goal
 from tests.support.recordings import agent, judge, recording, shell
 
 Evidence = Sequence[Mapping[str, str]]

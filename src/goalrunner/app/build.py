@@ -40,7 +40,7 @@ from goalrunner.engine.prompts import Prompts
 from goalrunner.engine.resumption import Resumption, cut_calls
 from goalrunner.engine.run import Run
 from goalrunner.engine.validator_runs import is_hidden
-from goalrunner.goalfile.loading import dump_goal
+from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
 from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder

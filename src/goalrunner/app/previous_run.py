@@ -29,7 +29,8 @@ from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.resumption import Resumption
-from goalrunner.goalfile.loading import dump_goal, load_goal, resolve_goal
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED
 from goalrunner.records.markers import is_redacted

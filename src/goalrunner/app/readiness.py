@@ -43,7 +43,7 @@ from goalrunner.core.errors import (
 from goalrunner.core.events import Account
 from goalrunner.core.labels import label_in
 from goalrunner.core.outcome import Usage
-from goalrunner.goalfile.loading import dump_goal
+from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM
 from goalrunner.snapshots.git import git_program

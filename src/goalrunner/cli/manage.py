@@ -56,12 +56,12 @@ def _list_agents(goal: Path | None, *, json: bool) -> int:
     """Print the agents, and which files of the user are invalid."""
     from goalrunner.agents.external_agents import BUILT_IN, registered_names, user_files
     from goalrunner.agents.facts import CHAT_FACTS, Origin, survey
-    from goalrunner.goalfile.agents import Known
+    from goalrunner.goalfile.agents import AgentCatalog
     from goalrunner.reports.agent_tables import agents_text
 
     files = user_files(os.environ)
     own = goals.resolved(goal, {}).agents if goal is not None else {}
-    known = Known(own, files)
+    known = AgentCatalog(own, files)
     origins: dict[str, Origin] = {
         **dict.fromkeys(BUILT_IN, "built in"),
         **dict.fromkeys(registered_names(), "installed"),

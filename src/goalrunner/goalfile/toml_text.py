@@ -1,6 +1,7 @@
-"""Reading TOML files: their tables, the positions of keys and values, and errors with line and column.
+"""Reading TOML files, with the line and column of keys, values and errors.
 
-The standard library's parser reports no positions, so they are found by a search for the statements of the text.
+The standard library's parser reports no positions, so they come from a search for the
+statements of the text.
 """
 
 from __future__ import annotations
@@ -33,26 +34,29 @@ class Positions:
     text: str
 
     def key(self, path: Key) -> Place:
-        """Return the place of the key of `path`, or of the nearest table around it."""
+        """Return the place of the key of `path`, or of the nearest table above."""
         return self._nearest(path, 0)
 
     def value(self, path: Key) -> Place:
-        """Return the place of the value of `path`, or of the nearest table around it."""
+        """Return the place of the value of `path`, or of the nearest table above."""
         return self._nearest(path, 1)
 
     def below(self, table: Key) -> Positions:
         """Return the positions in a table, relative to it."""
+        depth = len(table)
         inner = {
-            key[len(table) :]: at
-            for key, at in self.offsets.items()
-            if key[: len(table)] == table
+            key[depth:]: offsets
+            for key, offsets in self.offsets.items()
+            if key[:depth] == table
         }
         return Positions(inner, self.text)
 
     def _nearest(self, path: Key, which: int) -> Place:
+        # Inline tables have no positions of their own.
         for length in range(len(path), 0, -1):
-            if path[:length] in self.offsets:
-                return place_of(self.text, self.offsets[path[:length]][which])
+            offsets = self.offsets.get(path[:length])
+            if offsets is not None:
+                return place_of(self.text, offsets[which])
         return NOWHERE
 
 
@@ -60,12 +64,16 @@ NO_POSITIONS = Positions({}, "")
 
 
 def place_of(text: str, offset: int) -> Place:
-    """Return line and column (in characters, from 1) of an offset; only the newline character ends a line, as in TOML."""
+    """Return line and column of an offset, in characters from 1.
+
+    Only the newline character ends a line, as in TOML.
+    """
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 _STRING = r"""
-      \"{3} (?: \\. | [^\\] )*? \"{3} \"{0,2}    # several lines; up to two quotes may stand before the closing ones
+      # A text of several lines may have two quotes before the closing ones.
+      \"{3} (?: \\. | [^\\] )*? \"{3} \"{0,2}
     | '{3} .*? '{3} '{0,2}
     | " (?: \\. | [^"\\] )* "
     | ' [^']* '
@@ -73,7 +81,10 @@ _STRING = r"""
 _PART = re.compile(rf"{_STRING} | [A-Za-z0-9_-]+", re.DOTALL | re.VERBOSE)
 _KEY = rf"(?:{_PART.pattern}) (?: [ \t]*\.[ \t]* (?:{_PART.pattern}) )*"
 _STATEMENT = re.compile(
-    rf"[ \t]* (?: (?P<opening>\[\[?) [ \t]* (?P<table>{_KEY}) [ \t]* \]\]? | (?P<key>{_KEY}) [ \t]*=[ \t]* )",
+    rf"""[ \t]* (?:
+        (?P<opening>\[\[?) [ \t]* (?P<table>{_KEY}) [ \t]* \]\]?
+      | (?P<key>{_KEY}) [ \t]*=[ \t]*
+    )""",
     re.DOTALL | re.VERBOSE,
 )
 _TOKEN = re.compile(
@@ -83,83 +94,121 @@ _TOKEN = re.compile(
 
 
 def locate(text: str) -> Positions:
-    """Return the positions in a valid TOML text: of tables, keys, and the elements of lists; not of keys in inline tables."""
-    found = Positions({}, text)
-    counts: dict[Key, int] = {}  # the index of the last table of each array of tables
+    """Return the positions in a valid TOML text.
+
+    They are those of tables, keys, and the elements of lists, but not of keys in inline
+    tables.
+    """
+    positions = Positions({}, text)
+    # The index of the last table of each array of tables.
+    last_indices: dict[Key, int] = {}
     table: Key = ()
-    at = 0
-    while at < len(text):
-        statement = _STATEMENT.match(text, at)
-        if statement is None:  # an empty line or a comment
-            at = _end_of_value(found, (), at)
-            continue
-        opening, group = (
-            statement["opening"],
-            "table" if statement["opening"] else "key",
-        )
-        path: Key = () if opening else table
-        parts = list(_PART.finditer(statement[group]))
-        for number, part in enumerate(parts, 1):
-            path = (*path, _unquoted(part[0]))
-            begin = statement.start(group) + part.start()
-            found.offsets.setdefault(
-                path, (begin, begin if opening else statement.end())
-            )
-            if opening == "[[" and number == len(parts):
-                counts[path] = counts.get(path, -1) + 1
-            if opening and path in counts:
-                path = (*path, counts[path])
-                found.offsets.setdefault(path, (begin, begin))
-        table = path if opening else table
-        at = _end_of_value(found, path, statement.end())
-    return found
+    offset = 0
+    while offset < len(text):
+        statement = _STATEMENT.match(text, offset)
+        if statement is None:
+            # The line is empty, or a comment.
+            offset = _end_of_value(positions, (), offset)
+        elif statement["opening"]:
+            table = _add_table(positions, statement, last_indices)
+            offset = _end_of_value(positions, table, statement.end())
+        else:
+            key = _add_key(positions, statement, table)
+            offset = _end_of_value(positions, key, statement.end())
+    return positions
 
 
-def _end_of_value(found: Positions, path: Key, at: int) -> int:
-    """Return the end of a value's last line, and note the positions of a list's elements."""
+def _add_table(
+    positions: Positions, statement: re.Match[str], last_indices: dict[Key, int]
+) -> Key:
+    """Note the positions of the header of a table; return the table."""
+    path: Key = ()
+    parts = list(_PART.finditer(statement["table"]))
+    for number, part in enumerate(parts, 1):
+        path = (*path, _unquoted(part[0]))
+        begin = statement.start("table") + part.start()
+        positions.offsets.setdefault(path, (begin, begin))
+        if statement["opening"] == "[[" and number == len(parts):
+            last_indices[path] = last_indices.get(path, -1) + 1
+        # A header such as [validators.expect] is about the last one.
+        if path in last_indices:
+            path = (*path, last_indices[path])
+            positions.offsets.setdefault(path, (begin, begin))
+    return path
+
+
+def _add_key(positions: Positions, statement: re.Match[str], table: Key) -> Key:
+    """Note the positions of a key in `table`, which may be dotted; return its path."""
+    path = table
+    for part in _PART.finditer(statement["key"]):
+        path = (*path, _unquoted(part[0]))
+        begin = statement.start("key") + part.start()
+        positions.offsets.setdefault(path, (begin, statement.end()))
+    return path
+
+
+def _end_of_value(positions: Positions, path: Key, offset: int) -> int:
+    """Return the end of a value's last line.
+
+    Note the positions of the elements, if the value is a list.
+    """
+    text = positions.text
     depth = index = 0
-    is_list = found.text.startswith("[", at)
-    for token in _TOKEN.finditer(found.text, at):
+    is_list = text.startswith("[", offset)
+    for token in _TOKEN.finditer(text, offset):
         sign = token[0]
         if sign == "\n" and depth == 0:
             return token.end()
-        if is_list and depth == 1 and not sign.isspace() and sign[0] not in "],#":
-            found.offsets.setdefault((*path, index), (token.start(), token.start()))
+        begins_element = not sign.isspace() and sign[0] not in "],#"
+        if is_list and depth == 1 and begins_element:
+            position = (token.start(), token.start())
+            positions.offsets.setdefault((*path, index), position)
         if depth == 1 and sign == ",":
             index += 1
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(sign, 0)
-    return len(found.text)
+    return len(text)
 
 
 def _unquoted(raw: str) -> str:
+    # The parser decodes the escape sequences of a quoted key.
     if raw.startswith('"') and "\\" in raw:
         return str(tomllib.loads(f"key = {raw}")["key"])
     return raw[1:-1] if raw[:1] in ('"', "'") else raw
 
 
 def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
-    """Return the table of a TOML text and the positions of its keys. Raise GoalFileError, with the file's `name`."""
+    """Return the table of a TOML text and the positions of its keys.
+
+    Raise GoalFileError, with the file's `name`.
+    """
     text = text.replace("\r\n", "\n")
     try:
         return tomllib.loads(text), locate(text)
     except tomllib.TOMLDecodeError as error:
         raise _bad_toml(error, text, name) from error
     except (ValueError, RecursionError) as error:
-        why = (
-            "nested too deep"
-            if isinstance(error, RecursionError)
-            else "a number has too many digits"
-        )
-        raise file_refusal(name, f"is not valid TOML: {why}") from error
+        reason = "a number has too many digits"
+        if isinstance(error, RecursionError):
+            reason = "nested too deep"
+        raise file_refusal(name, f"is not valid TOML: {reason}") from error
 
 
 def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileError:
-    reason, _, where = str(error).partition(" (at ")
-    numbers = [int(number) for number in re.findall(r"\d+", where)]
-    place = (numbers[0], numbers[1]) if numbers else place_of(text, len(text.rstrip()))
-    message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}{'' if numbers else ', at the end of the file'}"
+    """Return the error for a text that is not TOML, with its place."""
+    reason, _, position = str(error).partition(" (at ")
+    message = f"not valid TOML: {reason[:1].lower()}{reason[1:]}"
+    numbers = [int(number) for number in re.findall(r"\d+", position)]
+    if numbers:
+        place = (numbers[0], numbers[1])
+    else:
+        # The parser says only "at end of document".
+        place = place_of(text, len(text.rstrip()))
+        message += ", at the end of the file"
     if reason == "Cannot overwrite a value":
-        message += "; a key is given twice, or in its short form beside its table: remove it, or write it in the table"
+        message += (
+            "; a key is given twice, or in its short form beside its table: remove it,"
+            " or write it in the table"
+        )
     elif reason == "Invalid value":
         message += '; write text in quotes: key = "text"'
     return file_refusal(name, message, place)
@@ -182,12 +231,19 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
     except FileNotFoundError as error:
         raise file_refusal(name, f"no such file{missing()}") from error
     except UnicodeDecodeError as error:
-        good = data[: error.start].decode("utf-8").removeprefix("\ufeff")
-        why = f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8; save the file as UTF-8"
-        raise file_refusal(name, why, place_of(good, len(good))) from error
+        text_before = data[: error.start].decode("utf-8").removeprefix("\ufeff")
+        message = (
+            f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8;"
+            " save the file as UTF-8"
+        )
+        place = place_of(text_before, len(text_before))
+        raise file_refusal(name, message, place) from error
+    # A path with a null character is a ValueError.
     except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise file_refusal(name, f"cannot be read: {why.lower()}") from error
+        reason = str(error)
+        if isinstance(error, OSError) and error.strerror:
+            reason = error.strerror
+        raise file_refusal(name, f"cannot be read: {reason.lower()}") from error
 
 
 def file_refusal(name: str, message: str, place: Place = NOWHERE) -> GoalFileError:
