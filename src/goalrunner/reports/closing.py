@@ -150,6 +150,7 @@ def _uses_of_the_change(outcome: GoalOutcome, state: RunState | None) -> Iterato
     if not (outcome.passed and outcome.changes and outcome.changes.files):
         return
     run_id = outcome.run_id
+    # The workspace is unchanged until the copy is applied.
     if state is not None and state.isolated:
         yield Fact("apply", f"goal apply {run_id}", whole=True)
     yield Fact("changes", f"goal diff {run_id}", whole=True)

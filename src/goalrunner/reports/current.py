@@ -185,6 +185,7 @@ class Current:
         with self._lock:
             if output in [started.output for started in self._commands]:
                 return
+            # A command of another process is known only by its output.
             self._commands.clear()
             if output and self._step:
                 line = self._step.line
@@ -296,6 +297,7 @@ class Current:
             if self._messages:
                 remarks.append(figures.count(self._messages, "message"))
         if state is not None:
+            # Those of this round; the totals below show those of the run.
             tokens = state.total.since(self._narrative.usage_before).tokens
             if tokens:
                 remarks.append(figures.count(tokens, "token"))

@@ -14,6 +14,7 @@ from goalrunner.reports.layout import ASKED, Fact, ReportLine, StepLine, Tone
 from goalrunner.reports.steps import call_step, failed_step, passed_step, warning_step
 from goalrunner.reports.terminal_text import cut, printable_line
 
+# The name of a process may be a long command line.
 _LONGEST_NAME = 40
 # Paths and processes that are named.
 _NAMED = 5
@@ -67,6 +68,7 @@ def _result_step(event: events.ToolResultRecorded, workspace: str) -> StepLine:
     """Return the row of a tool call that has ended."""
     observation = event.observation
     is_own_command = observation.source == "shell" and not observation.reported_by
+    # The summary of a test runner says more than an exit code.
     remarks = [event.summary or ", ".join(observation.facts)]
     if observation.reported_by:
         remarks.append("reported")
@@ -141,11 +143,13 @@ def _remarks_on_checks(event: events.ValidatorsFinished) -> Iterator[ReportLine]
     if event.refusal:
         parts = filter(None, (event.refusal, event.hint))
         yield failed_step("checks", "; ".join(parts))
+    # A process that writes during a check can change its result.
     if event.leaked:
         paths = some(event.leaked, _NAMED)
         yield failed_step(
             "checks", f"the workspace changed while it was checked: {paths}"
         )
+    # In place, files that validators make are not removed.
     if event.left:
         paths = some(event.left, _NAMED)
         yield warning_step("files", f"validators made {paths} in the workspace")
@@ -181,6 +185,7 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
         case events.AuditFailed():
             parts = filter(None, (_AUDIT_FAILURES[event.kind], event.detail))
             remark = ": ".join(parts)
+            # The answer shows whether the model or its format is to blame.
             if event.answer:
                 remark += f" It said: {quoted(one_line(event.answer))}"
             yield warning_step("judge", remark)
@@ -273,6 +278,7 @@ def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
         yield f"note: {event.note}", "plain"
     if event.changed:
         yield f"changed between sessions: {some(event.changed, _NAMED)}", "warn"
+    # A provider may charge for a call whose answer was never recorded.
     for account, usage in event.in_flight.items():
         if usage.uncounted_calls:
             yield f"{account}: the usage of the interrupted turn is unknown", "warn"

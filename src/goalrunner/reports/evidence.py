@@ -136,6 +136,7 @@ def observation_text(
     parts = [laid_out(nonempty_facts(rows, whole=True), columns)]
     for text in (command if is_below else "", output):
         if text:
+            # A pipe gets the output unchanged, so that quotes can be looked up in it.
             visible = text if columns is None else printable(text.expandtabs())
             parts.append(visible if visible.endswith("\n") else f"{visible}\n")
     return "\n".join(parts)

@@ -36,6 +36,7 @@ _CODES: dict[Tone, str] = {
 
 LABEL_COLUMNS, INDENT = 11, 13
 """Columns of a label, and the indentation of rows below a step."""
+# A validator has the name that its goal file gives it.
 _NAME_COLUMNS, _LONGEST_NAME = 7, 16
 _SUBJECT_COLUMNS, _WIDE_SUBJECT_COLUMNS = 23, 48
 # Columns between the end of the subject's column and the end of a time.
@@ -241,6 +242,7 @@ def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:
     name = pad(f"{fact.label} ", LABEL_COLUMNS)
     if columns is not None and not fact.whole:
         parts = wrap(text, columns - width(name), _MOST_ROWS)
+    # A label in a plain or dim tone would not stand out.
     label_tone = fact.tone if fact.tone in ("good", "bad", "warn") else "bold"
     rows = [[Piece(name, label_tone), Piece(parts[0])]]
     rows += [[Piece(" " * LABEL_COLUMNS + part)] for part in parts[1:]]
@@ -261,22 +263,18 @@ def _row_width(row: Row) -> int:
     return width("".join(piece.text for piece in row))
 
 
-def facts(
-    label: str, texts: Iterable[str], tone: Tone = "plain", *, whole: bool = False
-) -> Iterator[Fact]:
+def facts(label: str, texts: Iterable[str], *, whole: bool = False) -> Iterator[Fact]:
     """Yield a line for each text; the first one has the label."""
     for text in texts:
-        yield Fact(label, text, tone, whole=whole)
+        yield Fact(label, text, whole=whole)
         label = ""
 
 
-def nonempty_facts(
-    texts: Mapping[str, str], tone: Tone = "plain", *, whole: bool = False
-) -> Iterator[Fact]:
+def nonempty_facts(texts: Mapping[str, str], *, whole: bool = False) -> Iterator[Fact]:
     """Yield a line for each text that is not empty, by label."""
     for label, text in texts.items():
         if text:
-            yield Fact(label, text, tone, whole=whole)
+            yield Fact(label, text, whole=whole)
 
 
 def output_lines(

@@ -9,6 +9,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact
 
+# Early enough to prepare a resume with a higher limit.
 NEARLY = 0.8
 """Part of a limit at which one warning is printed."""
 
@@ -33,6 +34,7 @@ def spent_parts(state: RunState, seconds: float) -> list[str]:
     time = figures.elapsed(seconds)
     if plan.timeout:
         time += f" of {figures.span(plan.timeout)}"
+    # "tokens unknown of 50,000" would say nothing.
     if plan.tokens and tokens != figures.UNKNOWN_TOKENS:
         tokens += f" of {plan.tokens:,}"
     if plan.cost_usd and cost != figures.UNKNOWN_COST:

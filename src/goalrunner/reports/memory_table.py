@@ -36,6 +36,7 @@ def memory_text(
             _expiry(item, now),
             item.text,
         )
+        # A text may come from an agent, with escape sequences in it.
         rows.append(tuple(map(printable_line, cells)))
     return lines_text(table(rows, columns, _MIN_TEXT_COLUMNS))
 

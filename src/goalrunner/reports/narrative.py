@@ -78,6 +78,7 @@ class Narrative:
         self._finished: events.RoundFinished | None = None
         self._is_resumed = False
         self._session = ("", "")
+        # Name and value of limits that were warned of.
         self._warned: set[tuple[str, float]] = set()
 
     def restore(self, state: RunState) -> list[ReportLine]:
@@ -97,11 +98,13 @@ class Narrative:
         """Return the lines of a record; most have none."""
         event, before = record.event, self.state
         self.state = state = apply(self.state, record)
+        # Before the step changes: at the end of a run, it is the interrupted one.
         lines = self._round_lines(event, before, state)
         self._follow_step(record, state)
         lines += map(self.labelled, self._session_lines(event))
         lines += map(self.labelled, event_lines(event, state))
         lines += map(self.labelled, _wait_lines(record, before, state))
+        # The last lines show what was spent.
         if not isinstance(event, events.RunEnded):
             lines += self._warnings(state)
         return lines
@@ -140,6 +143,7 @@ class Narrative:
         """Yield the agent's last message, and which files it deleted or reverted."""
         if self._words and self.message:
             yield from map(self.labelled, message_step(self._words(self.message)))
+        # Work of the user that is in no commit exists only in the snapshots of the run.
         paths = event.gone_or_reverted
         if paths:
             remark = gone_text(paths)
@@ -177,6 +181,7 @@ class Narrative:
         if before.wait is not None or person_step(before) is not None:
             return
         step = self.step.line
+        # While no tool runs, the built-in agent waits for its model.
         if step.subject == WORKING and not state.external:
             step = replace(step, subject=ASKING)
         yield replace(

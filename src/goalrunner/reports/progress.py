@@ -89,6 +89,7 @@ class Progress:
     def __enter__(self) -> Self:
         self._over.clear()
         if not self._quiet:
+            # A daemon, so that it cannot keep the process alive after an error.
             heartbeat = threading.Thread(
                 target=self._beat, name="goal-heartbeat", daemon=True
             )
@@ -127,6 +128,7 @@ class Progress:
                 self.narrative.missing = ""
                 return
             self.current.follow(record)
+            # GitHub cannot nest groups.
             if isinstance(record.event, RoundStarted | RunEnded):
                 self._end_group()
             self._print(lines)

@@ -15,6 +15,7 @@ LINES = 60
 """Lines of a command or a diff that are shown at once."""
 # Changed paths that are shown at once.
 _PATHS = 20
+# A bar sets off what the agent wrote, so that it cannot pass for words of the runner.
 _MARGIN = "  │ "
 _COMMAND = "The agent wants to run this command. Allow it?"
 _ASKS = {
@@ -108,6 +109,7 @@ def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]
     if request.evidence:
         yield Fact("", "evidence:")
         yield from _quoted([_evidence(row) for row in request.evidence], most)
+    # For changed checks the rule stands above, as the reason.
     if approval.kind != "checks":
         yield Fact("", f"asked because of: {approval.rule}")
     elif checks is not None and checks.hint:
@@ -121,6 +123,7 @@ def _changed_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
     """Yield the changed files, and why their changes are to be accepted."""
     approval, paths = request.approval, list(request.changed)
     is_shortened = most == LINES
+    # The answer `all` shows every path as well.
     names = some(paths, _PATHS if is_shortened else len(paths))
     if approval.kind == "complete":
         yield Quoted(f"changed since the start: {names or 'nothing'}", whole=True)

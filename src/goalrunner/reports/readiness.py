@@ -128,6 +128,7 @@ def baseline_lines(baseline: BaselineResult) -> Iterator[ReportLine]:
             event.model_copy(update={"reason": "", "standing": "red"})
         )
         for result in event.results:
+            # The row of a validator has only its remark.
             if not result.passed and result.feedback.strip():
                 yield from output_lines("output", result.feedback, tone="bad")
     if baseline.problem:

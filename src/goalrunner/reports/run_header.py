@@ -37,6 +37,7 @@ def start_lines(
     `place` is more about the workspace: "git, clean". `started` is None for a run that
     is resumed.
     """
+    # A Python program may pass its own conversation, which has no name.
     agent = state.agent_command or model_name(state.models.get("agent", ""))
     judge = model_name(state.models.get("judge", ""))
     copy = "in a copy" if state.isolated else ""
@@ -66,6 +67,7 @@ def _rule_lines(state: RunState, started: events.RunStarted) -> Iterator[ReportL
     if started.continues:
         rows["continues"] = f"the conversation of {started.continues}"
     yield from nonempty_facts(rows)
+    # Such a run may cost any amount, so it is said at its start.
     if not any((plan.max_iterations, plan.timeout, plan.tokens, plan.cost_usd)):
         yield UNLIMITED
     for note in started.notes:
@@ -95,6 +97,7 @@ def _with_minimum(name: str, minimum: float) -> str:
 def waits_for(approvals: Approvals, risk: events.RiskClass) -> str:
     """Return which decisions a run leaves to a person; empty if there are none."""
     kinds = list(approvals.require) + [f'"{pattern}"' for pattern in approvals.commands]
+    # A risky goal asks a person about more than its file lists.
     if risk == "critical":
         kinds = ["complete", "every command and write"]
     elif risk == "high" and "complete" not in kinds:
@@ -111,6 +114,7 @@ def _recorded_lines(models: Mapping[str, str]) -> Iterator[ReportLine]:
     """Yield a line if replies are played from a recording."""
     roles = [role for role, model in models.items() if model.startswith(SCRIPTED)]
     if roles:
+        # Such a run shows how the runner works, and nothing about a model.
         yield Fact(
             "recorded",
             f"replies of {' and '.join(roles)} are played from a recording; "
@@ -133,6 +137,7 @@ def resolved_lines(
     yield from facts("criteria", goal.success_criteria, whole=True)
     yield from facts("keeps", goal.constraints, whole=True)
     judge, critic = _judge_name(goal), goal.critic
+    # Tokens and dollars are in the table of the budget.
     limits = {**vars(goal), **vars(goal.budget)}
     rows = {
         "workspace": _workspace(goal.workspace.path, place),
@@ -145,6 +150,7 @@ def resolved_lines(
         rows["judge"] = _with_minimum(judge, goal.judge.minimum_score)
     if critic.command:
         rows["critic"] = _with_minimum(critic.command, critic.threshold)
+    # Printed whole: a dry run is read to check what a goal says.
     yield from nonempty_facts(rows, whole=True)
     yield from facts("checks", map(_validator, goal.validators), whole=True)
     for label, text in checked:

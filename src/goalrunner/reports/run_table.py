@@ -81,6 +81,7 @@ def _run_row(
     if with_workspace:
         row["WORKSPACE"] = home_path(summary.workspace) or "-"
     labels = _label_names(summary)
+    # Labels come first, because the end of a goal is cut on a narrow terminal.
     goal = f"[{labels}] {summary.objective}" if labels else summary.objective
     row["GOAL"] = printable_line(goal)
     return row

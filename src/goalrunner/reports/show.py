@@ -88,6 +88,7 @@ def show_text(
         yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
             answer = words(narrative.message)
+    # The answer may be what the user wants from the run, so it is shown whole.
     yield laid_out(_answer_lines(answer), columns)
     yield laid_out(_end(narrative, folder, lost), columns)
 
@@ -125,6 +126,7 @@ def _end(
         yield Fact("empty", "The log of this run has no events.")
         return
     yield Fact("folder", home_path(folder), whole=True)
+    # A process that was killed could not record the end of its run.
     if state.status is not GoalStatus.RUNNING or not lost():
         outcome = outcome_of(state)
         yield from closing_lines(outcome, state, shown_missing=narrative.missing)
@@ -145,6 +147,7 @@ def family_lines(run_id: str, summaries: Sequence[Mapping[str, Any]]) -> Iterato
     parent = runs[run_id].parent if run_id in runs else ""
     if parent:
         yield Fact("parent", _relative(parent, runs), whole=True)
+    # A tree grows downwards, while lists of runs begin with the newest.
     tree = []
     for depth, values in sub_goals(run_id, list(reversed(summaries))):
         tree.append("└ " * (depth - 1) + _relative(str(values["run_id"]), runs))
@@ -164,6 +167,7 @@ def events_text(records: Iterable[Record], columns: int | None = None) -> Iterat
     for record in records:
         values = []
         for name, value in record.event:
+            # Lists and objects are in the JSON of the event.
             is_simple = isinstance(value, str | int | float)
             if name != "type" and is_simple and value not in ("", 0):
                 values.append(f"{name} {value}")

@@ -32,6 +32,7 @@ _LONGEST_ACTION = 120
 
 def naming_lines(summary: RunSummary) -> Iterator[ReportLine]:
     """Yield id, goal and workspace of a run, for a question about it."""
+    # An objective may have several lines, and this is a part of a question.
     goal = printable_line(summary.objective)
     yield from nonempty_facts({"run": summary.run_id, "goal": goal})
     yield from nonempty_facts({"workspace": home_path(summary.workspace)}, whole=True)
@@ -53,6 +54,7 @@ def status_lines(
     yield from protected_lines(summary)
     if summary.status != "complete":
         yield from message_lines(summary.message)
+    # Of a damaged log only the id and the damage are known.
     is_readable = summary.status != UNREADABLE
     if is_readable:
         yield from progress_lines(summary)
@@ -75,6 +77,7 @@ def status_text(summary: RunSummary, now: datetime, doing: str = "") -> str:
     if summary.waits_for:
         until = figures.time_ahead(summary.resume_at, now)
         return f"waiting: {summary.waits_for}, until {until}"
+    # The lines below name the question and the command that answers it.
     if summary.status == RUNNING and (summary.waiting or summary.asks):
         return "waiting for you"
     if summary.status == RUNNING:
@@ -98,6 +101,7 @@ def progress_lines(summary: RunSummary) -> Iterator[ReportLine]:
         yield from output_lines("missing", summary.missing, _MISSING_LINES)
     checks = []
     for check in summary.validators:
+        # A summary of another version may lack a field.
         mark = "✓" if check.get("passed") is True else "✗"
         checks.append(f"{mark} {check.get('name', '?')}  {check.get('summary', '')}")
     yield from facts("checks", checks)

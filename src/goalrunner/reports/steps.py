@@ -27,6 +27,7 @@ CONTINUING = "continuing"
 """The first word of the step of an agent that goes on with a turn after a resume."""
 WORKING, ASKING = "working", "waiting for the model"
 """What an agent does: an external one, and the built-in one."""
+# One object: `Narrative` compares identities to see whether a step goes on.
 _AGENT = StepLine("agent", subject=WORKING)
 # Events after which nothing runs until the next one.
 _ENDS_OF_STEPS = (
@@ -97,6 +98,7 @@ def wait_step(wait: Waiting, now: datetime) -> StepLine:
         until = figures.time_ahead(wait.until, now)
         return StepLine("waiting", WARNED, f"{wait.reason}, until {until}", tone="warn")
     pause = (datetime.fromisoformat(wait.until) - now).total_seconds()
+    # A resumed run may show a pause that is over.
     length = figures.span(max(round(pause), 1))
     return warning_step(
         wait.account, f"retry {wait.number} after {length} ({wait.reason})"
@@ -109,6 +111,7 @@ def person_step(state: RunState) -> StepLine | None:
     if state.status is not GoalStatus.RUNNING or not is_waiting:
         return None
     run_id = state.goal.run_id
+    # `goal status` lists the others.
     if state.waiting:
         command = f"goal approve {run_id} {state.waiting[-1].id}"
     else:

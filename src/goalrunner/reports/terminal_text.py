@@ -21,6 +21,7 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c|$)"
     r"|\x1b[ -/]*[0-~]"
 )
+# Most texts are plain ASCII; no character of them needs to be looked at.
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")
 _SPACES = "\t\x0b\x0c\x85\u2028\u2029"
 # Needed to write Persian and Indic scripts and emoji, although they are invisible.
@@ -89,6 +90,7 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
         wrapped.append(unplaced[:end].rstrip())
         unplaced = unplaced[end:].lstrip()
     last = cut(unplaced, columns)
+    # Half of a word could be read as another word.
     if last != unplaced and " " in last:
         last = last.rpartition(" ")[0] + ELLIPSIS
     return [*wrapped, last]
