@@ -18,10 +18,7 @@ from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import Approval
 from goalrunner.reports.live import LiveProgress
 from goalrunner.reports.progress import Progress
-from goalrunner.reports.questions import (
-    approval_text,
-    prompt_text,
-)
+from goalrunner.reports.questions import approval_text, prompt_text
 from tests.support import told_run
 from tests.support.told_run import feed, numbered, tool_result
 

@@ -19,10 +19,7 @@ from goalrunner.exports.annotations import (
     gitlab_text,
     problems_of,
 )
-from goalrunner.reports.ci_log import (
-    json_text,
-    neutral,
-)
+from goalrunner.reports.ci_log import json_text, neutral
 from goalrunner.reports.progress import Progress
 from tests.support import told_run
 from tests.support.told_run import numbered

@@ -52,10 +52,7 @@ from goalrunner.reports.layout import (
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.progress import Progress
-from goalrunner.reports.run_header import (
-    resolved_lines,
-    waits_for,
-)
+from goalrunner.reports.run_header import resolved_lines, waits_for
 from goalrunner.reports.run_table import listing_text
 from goalrunner.reports.show import show_text, state_lines
 from goalrunner.reports.status import status_lines

@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core import events
 from goalrunner.reports.event_lines import event_lines
-from goalrunner.reports.layout import (
-    Fact,
-    ReportLine,
-    StepLine,
-    laid_out,
-)
+from goalrunner.reports.layout import Fact, ReportLine, StepLine, laid_out
 from goalrunner.reports.steps import call_step
 from goalrunner.reports.terminal_text import (
     cut,

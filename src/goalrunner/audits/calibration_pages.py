@@ -15,16 +15,9 @@ from goalrunner.audits.judge_statistics import (
 )
 from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
-from goalrunner.reports.layout import (
-    Fact,
-    laid_out,
-)
+from goalrunner.reports.layout import Fact, laid_out
 from goalrunner.reports.short_forms import model_name
-from goalrunner.reports.terminal_text import (
-    lines_text,
-    printable_line,
-    table,
-)
+from goalrunner.reports.terminal_text import lines_text, printable_line, table
 
 _NO_VALUE = "-"
 # Faults that the text lists; a dataset may have thousands of samples.

@@ -29,11 +29,7 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.figures import count, spent
-from goalrunner.reports.terminal_text import (
-    lines_text,
-    printable_line,
-    table,
-)
+from goalrunner.reports.terminal_text import lines_text, printable_line, table
 
 # By the result of an audit.
 _EXIT_CODES = {

@@ -13,17 +13,9 @@ from goalrunner.exports.junit import Case, CaseKind, public_remark, suite_text
 from goalrunner.exports.templates import rendered
 from goalrunner.reports import figures
 from goalrunner.reports.evidence import result_text
-from goalrunner.reports.layout import (
-    Fact,
-    facts,
-    laid_out,
-)
+from goalrunner.reports.layout import Fact, facts, laid_out
 from goalrunner.reports.short_forms import model_name
-from goalrunner.reports.terminal_text import (
-    lines_text,
-    printable_line,
-    table,
-)
+from goalrunner.reports.terminal_text import lines_text, printable_line, table
 
 if TYPE_CHECKING:
     from goalrunner.audits.kept_verdicts import TranscriptAudit

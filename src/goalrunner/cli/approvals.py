@@ -26,17 +26,10 @@ from goalrunner.records.run_summaries import read_summary, run_summaries
 from goalrunner.records.writer_lock import is_written
 from goalrunner.reports import layout
 from goalrunner.reports.next_steps import resuming
-from goalrunner.reports.questions import (
-    ANSWER,
-    approval_text,
-    question_text,
-)
+from goalrunner.reports.questions import ANSWER, approval_text, question_text
 from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.status import naming_lines
-from goalrunner.reports.terminal_text import (
-    printable,
-    printable_line,
-)
+from goalrunner.reports.terminal_text import printable, printable_line
 
 ApprovalId = Annotated[
     Text, argument("ID", "Which approval, such as a1; default: the only one.")

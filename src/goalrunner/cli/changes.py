@@ -92,10 +92,7 @@ def restore(
     from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
     from goalrunner.core.run_summary import RunSummary
     from goalrunner.reports.figures import count
-    from goalrunner.reports.restore_lines import (
-        done_lines,
-        plan_lines,
-    )
+    from goalrunner.reports.restore_lines import done_lines, plan_lines
     from goalrunner.reports.short_forms import home_path
     from goalrunner.reports.status import naming_lines
 

@@ -17,10 +17,7 @@ from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, Questio
 from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.reports import questions
-from goalrunner.reports.ci_log import (
-    is_github,
-    json_text,
-)
+from goalrunner.reports.ci_log import is_github, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -103,8 +100,8 @@ def open_progress(
 
     if can_redraw(stream, environ) and not quiet:
         from goalrunner.reports.live import (
-            LiveProgress,
-        )  # not at the top: a pipe does not need Rich
+            LiveProgress,  # not at the top: a pipe does not need Rich
+        )
 
         return LiveProgress(
             stream, place, environ=environ, read_message=_said, verbose=verbose

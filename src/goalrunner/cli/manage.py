@@ -95,10 +95,7 @@ def doctor(
 ) -> int:
     """Check whether an agent can be used on this machine."""
     from goalrunner.app.doctor import examine
-    from goalrunner.reports.agent_tables import (
-        diagnosis_lines,
-        diagnosis_value,
-    )
+    from goalrunner.reports.agent_tables import diagnosis_lines, diagnosis_value
 
     target = goals.resolved(
         goal, {"objective": None if goal else "doctor", "agent.use": agent}

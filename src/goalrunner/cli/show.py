@@ -80,10 +80,7 @@ def show(
             output.say(line)
     elif evidence:
         from goalrunner.app.previous_run import load_run
-        from goalrunner.reports.evidence import (
-            evidence_facts,
-            evidence_value,
-        )
+        from goalrunner.reports.evidence import evidence_facts, evidence_value
         from goalrunner.reports.result_notes import label_lines
 
         loaded = load_run(folder)
@@ -137,10 +134,7 @@ def _show_observation(
     from goalrunner.core.evidence_index import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
-    from goalrunner.reports.evidence import (
-        observation_text,
-        observation_value,
-    )
+    from goalrunner.reports.evidence import observation_text, observation_value
 
     index = EvidenceIndex()
     for record in runs.records(folder):

@@ -105,10 +105,7 @@ def status(
 
 
 def _print_formats(*, json: bool) -> int:
-    from goalrunner.reports.terminal_text import (
-        lines_text,
-        table,
-    )
+    from goalrunner.reports.terminal_text import lines_text, table
     from goalrunner.transcripts import formats
 
     known_formats = formats()

@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.exports.junit import public_remark
-from goalrunner.reports.terminal_text import (
-    cut,
-    printable_line,
-)
+from goalrunner.reports.terminal_text import cut, printable_line
 
 _LONGEST = 500
 # Places of one run. GitHub shows ten annotations of a step; the first one is about the

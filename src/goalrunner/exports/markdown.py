@@ -12,20 +12,10 @@ from goalrunner.core.observation import Change, EvidenceRow
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.exports.templates import rendered
-from goalrunner.reports.closing import (
-    figures_text,
-    summary_of,
-)
+from goalrunner.reports.closing import figures_text, summary_of
 from goalrunner.reports.next_steps import next_steps
-from goalrunner.reports.result_notes import (
-    label_lines,
-    protected_lines,
-)
-from goalrunner.reports.terminal_text import (
-    cut,
-    printable,
-    printable_line,
-)
+from goalrunner.reports.result_notes import label_lines, protected_lines
+from goalrunner.reports.terminal_text import cut, printable, printable_line
 
 # Characters of a line, and of a block of output, in Markdown.
 _LONGEST_LINE, _LONGEST_BLOCK = 300, 4_000

@@ -27,11 +27,7 @@ from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult, verdict_of
 from goalrunner.reports import figures
 from goalrunner.reports.closing import closing_lines
-from goalrunner.reports.layout import (
-    Fact,
-    ReportLine,
-    StepLine,
-)
+from goalrunner.reports.layout import Fact, ReportLine, StepLine
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.patches import FileDiff, files_of
 from goalrunner.reports.steps import LONGEST_WORDS

@@ -14,11 +14,7 @@ from goalrunner.core import VERSION
 from goalrunner.reports import figures
 from goalrunner.reports.result_notes import label_lines
 from goalrunner.reports.short_forms import model_name
-from goalrunner.reports.terminal_text import (
-    cut,
-    printable,
-    printable_line,
-)
+from goalrunner.reports.terminal_text import cut, printable, printable_line
 
 
 def rendered(

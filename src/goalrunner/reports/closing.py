@@ -165,7 +165,7 @@ def _began_at_commit(outcome: GoalOutcome, state: RunState | None) -> bool:
         return False
     if not outcome.run_path:
         return True
-    # The import is slow, and most reports are about runs that are not complete.
+    # A slow import, which only a complete run with changes needs.
     from goalrunner.snapshots.ignore_rules import Start
 
     return Start(Path(outcome.run_path, "start")).commit != ""

@@ -10,7 +10,7 @@ from goalrunner.core.errors import one_line, quoted, some
 from goalrunner.core.run_state import RunState
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
-from goalrunner.reports.layout import ASKED, Fact, ReportLine, StepLine, Tone
+from goalrunner.reports.layout import ASKED, Fact, ReportLine, StepLine
 from goalrunner.reports.steps import call_step, failed_step, passed_step, warning_step
 from goalrunner.reports.terminal_text import cut, printable_line
 
@@ -256,8 +256,7 @@ def _person_lines(event: events.Event) -> Iterator[ReportLine]:
             yield StepLine("note", subject=event.by, remark=event.text)
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
-            for text, tone in _resumed(event):
-                yield Fact("", text, tone)
+            yield from _changes_since_last_session(event)
 
 
 def _decision_step(event: events.ApprovalRecorded) -> StepLine:
@@ -270,21 +269,22 @@ def _decision_step(event: events.ApprovalRecorded) -> StepLine:
     return make_step("approval", remark, event.approval_id)
 
 
-def _resumed(event: events.RunResumed) -> Iterator[tuple[str, Tone]]:
-    """Yield what is different from the last session, each text with its tone."""
+def _changes_since_last_session(event: events.RunResumed) -> Iterator[Fact]:
     for note in event.notes:
-        yield note, "warn"
+        yield Fact("", note, "warn")
     if event.note:
-        yield f"note: {event.note}", "plain"
+        yield Fact("", f"note: {event.note}")
     if event.changed:
-        yield f"changed between sessions: {some(event.changed, _NAMED)}", "warn"
+        paths = some(event.changed, _NAMED)
+        yield Fact("", f"changed between sessions: {paths}", "warn")
     # A provider may charge for a call whose answer was never recorded.
     for account, usage in event.in_flight.items():
         if usage.uncounted_calls:
-            yield f"{account}: the usage of the interrupted turn is unknown", "warn"
+            text = f"{account}: the usage of the interrupted turn is unknown"
+            yield Fact("", text, "warn")
         elif usage.tokens:
             tokens = f"{usage.tokens:,} tokens"
             text = f"{account}: the interrupted call is estimated at {tokens}"
             if usage.cost_usd:
                 text += f" and {figures.dollars(usage.cost_usd)}"
-            yield text, "warn"
+            yield Fact("", text, "warn")

@@ -207,33 +207,43 @@ def _several_step_rows(texts: _StepTexts, columns: int, most_rows: int) -> list[
     """Return rows with a wrapped subject; time and remark follow beside or below it."""
     indent = LABEL_COLUMNS + len("· ") + texts.name_width + 1
     ending = _GAP.join(filter(None, (texts.time, texts.remark)))
-    if not texts.subject:
-        first, *others = wrap(ending, columns - indent, most_rows)
-        rows = [[*texts.head, Piece(first, texts.remark_tone)]]
-        return rows + [
-            [Piece(" " * indent + part, texts.subject_tone)] for part in others
-        ]
-
-    first, *others = wrap(texts.subject, columns - indent, most_rows)
-    rows = [[*texts.head, Piece(first, texts.subject_tone)]]
+    first, *others = wrap(texts.subject or ending, columns - indent, most_rows)
+    first_tone = texts.subject_tone if texts.subject else texts.remark_tone
+    rows = [[*texts.head, Piece(first, first_tone)]]
     rows += [[Piece(" " * indent + part, texts.subject_tone)] for part in others]
-    if not ending:
+    if not (texts.subject and ending):
         return rows
-
-    subject_end = INDENT + _NAME_COLUMNS + 1 + _subject_columns(columns)
-    time_end = subject_end + (_TIME_END if texts.time else 1)
-    has_room = time_end + len(_GAP) + width(texts.remark) <= columns
-    if has_room and width(texts.time) < _TIME_END:
-        if _row_width(rows[-1]) > subject_end:
-            rows.append([Piece("")])
-        gap = time_end - _row_width(rows[-1]) - width(texts.time)
-        rows[-1].append(Piece(" " * gap + texts.time, "dim"))
-        if texts.remark:
-            rows[-1].append(Piece(f"{_GAP}{texts.remark}", texts.remark_tone))
+    if _has_room_beside(texts, columns):
+        _add_beside(rows, texts, columns)
         return rows
     for part in wrap(ending, columns - INDENT, most_rows):
         rows.append([Piece(" " * INDENT + part, texts.remark_tone)])
     return rows
+
+
+def _has_room_beside(texts: _StepTexts, columns: int) -> bool:
+    """Return whether time and remark fit into their columns, whole."""
+    end = _time_end(texts, columns) + len(_GAP) + width(texts.remark)
+    return end <= columns and width(texts.time) < _TIME_END
+
+
+def _time_end(texts: _StepTexts, columns: int) -> int:
+    return _subject_end(columns) + (_TIME_END if texts.time else 1)
+
+
+def _subject_end(columns: int) -> int:
+    return INDENT + _NAME_COLUMNS + 1 + _subject_columns(columns)
+
+
+def _add_beside(rows: list[Row], texts: _StepTexts, columns: int) -> None:
+    """Add time and remark to the last row, or to a new one if it is too long."""
+    if _row_width(rows[-1]) > _subject_end(columns):
+        rows.append([])
+    last = rows[-1]
+    gap = _time_end(texts, columns) - _row_width(last) - width(texts.time)
+    last.append(Piece(" " * gap + texts.time, "dim"))
+    if texts.remark:
+        last.append(Piece(f"{_GAP}{texts.remark}", texts.remark_tone))
 
 
 def _fact_rows(fact: Fact, columns: int | None) -> list[Row]:

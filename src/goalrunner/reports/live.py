@@ -17,19 +17,10 @@ from rich.text import Text
 from goalrunner.core.activity import Activity, PersonNeeded
 from goalrunner.records.redaction import Redactor
 from goalrunner.reports.current import Running
-from goalrunner.reports.layout import (
-    INDENT,
-    LABEL_COLUMNS,
-    Fact,
-    ReportLine,
-    laid_out,
-)
+from goalrunner.reports.layout import INDENT, LABEL_COLUMNS, Fact, ReportLine, laid_out
 from goalrunner.reports.narrative import MessageReader
 from goalrunner.reports.progress import Progress
-from goalrunner.reports.terminal_text import (
-    hanging,
-    printable,
-)
+from goalrunner.reports.terminal_text import hanging, printable
 
 # Rows for the output of the running step, or for the agent's text.
 _TAIL_ROWS = 6

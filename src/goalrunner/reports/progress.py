@@ -16,10 +16,7 @@ from goalrunner.reports.ci_log import neutral
 from goalrunner.reports.closing import closing_lines
 from goalrunner.reports.current import Current
 from goalrunner.reports.layout import Fact, ReportLine, laid_out
-from goalrunner.reports.narrative import (
-    MessageReader,
-    Narrative,
-)
+from goalrunner.reports.narrative import MessageReader, Narrative
 from goalrunner.reports.run_header import UNLIMITED
 
 # Seconds between two looks at the running steps.

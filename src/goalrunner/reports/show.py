@@ -39,15 +39,9 @@ from goalrunner.reports.layout import (
 from goalrunner.reports.narrative import Narrative
 from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.short_forms import home_path
-from goalrunner.reports.status import (
-    progress_lines,
-    status_text,
-)
+from goalrunner.reports.status import progress_lines, status_text
 from goalrunner.reports.steps import LONGEST_WORDS
-from goalrunner.reports.terminal_text import (
-    cut,
-    printable_line,
-)
+from goalrunner.reports.terminal_text import cut, printable_line
 
 if TYPE_CHECKING:
     from goalrunner.reports.progress import Progress
