@@ -54,5 +54,10 @@ BOUNDS = {
     "goal list over 10,000 runs / 1 s": 1.0,
     # Namespaces and some twenty mounts, on top of the start of a shell and the look for whom it left behind.
     "a command in the sandbox / the same one bare": 15.0,
+    # Each file is read and written once, as by git, in an interpreter.
+    "the frozen base of 20,000 files / git worktree add": 2.0,
+    # Every file is looked at once, and git lists what is ignored. On an idle machine `git status` takes 0.05 s.
+    "a copy of 20,000 files on its base / git status": 5.0,
+    "a copy on disk / 1 MB": 1.0,
     "the store after 20 rounds / after the first snapshot": 1.2,
 }

@@ -121,6 +121,6 @@ def test_a_file_that_cannot_be_read_is_named(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied", str(root / "a.py"))
 
-    monkeypatch.setattr("goalrunner.copies.frozen_base.copy_file", refuse)
+    monkeypatch.setattr("goalrunner.copies.frozen_base.FileCopier.copy", refuse)
     with pytest.raises(EnvironmentFailed, match=r"cannot be made.*a\.py"):
         _base(tmp_path / "home", root)

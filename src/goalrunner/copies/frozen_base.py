@@ -23,6 +23,7 @@ OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 _CLONE_CONTENT = 0x40049409
 """The request FICLONE of ioctl(2): both files share their blocks until one of them is written."""
 _TRIES = 5
+_MOST_AT_ONCE = 1 << 30
 _GIT_SECONDS = 120.0
 
 
@@ -162,6 +163,7 @@ class _Update:
         self._tree = tree
         self._objects = objects
         self._environ = environ
+        self._copier = FileCopier()
 
     def perform(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Change what differs between two manifests, each by path. Raise OSError."""
@@ -175,7 +177,7 @@ class _Update:
                 os.makedirs(self._files / path, exist_ok=True)
         for path in sorted(changed):
             if not path.endswith("/"):
-                self._copy(path)
+                self._copy(path, replaces=path in before)
         for path in self._tree.object_folders:
             self._lend_objects(path)
         # The times of folders come last: each file that is made in one changes them.
@@ -193,15 +195,23 @@ class _Update:
         else:
             place.unlink(missing_ok=True)
 
-    def _copy(self, path: str) -> None:
-        """Copy one file. One that changes meanwhile is read again; after several times, it is taken as it is."""
-        source, target = self._tree.root / path, self._files / path
+    def _copy(self, path: str, *, replaces: bool) -> None:
+        """Copy one file.
+
+        One that changes meanwhile is read again; after several times, it is taken as it
+        is.
+        """
+        source = os.path.join(self._tree.root, path)
+        target = os.path.join(self._files, path)
         for _ in range(_TRIES):
-            target.unlink(missing_ok=True)
+            # A file of a base may have other links, so it is replaced, and never written.
+            if replaces:
+                os.unlink(target)
             before = os.lstat(source)
-            copy_file(source, target, before)
+            self._copier.copy(source, target, before)
             if os.lstat(source).st_ctime_ns == before.st_ctime_ns:
                 return
+            replaces = True
 
     def _lend_objects(self, path: str) -> None:
         """Let the repository of the copy read the objects of the live one, and write its own."""
@@ -250,30 +260,44 @@ class _Update:
         )
 
 
-def copy_file(source: Path, target: Path, info: os.stat_result) -> None:
-    """Copy a regular file or a symbolic link with mode and times, as root with its owner. Raise OSError."""
-    if stat.S_ISLNK(info.st_mode):
-        target.symlink_to(os.readlink(source))
-    else:
-        _copy_content(source, target)
-        os.chmod(target, stat.S_IMODE(info.st_mode))
-    if os.geteuid() == 0:
-        os.chown(target, info.st_uid, info.st_gid, follow_symlinks=False)
-    times = (info.st_atime_ns, info.st_mtime_ns)
-    os.utime(target, ns=times, follow_symlinks=False)
+class FileCopier:
+    """Copies files with their modes and times, and as root with their owners."""
 
+    def __init__(self) -> None:
+        self._shares_blocks = True
+        self._is_root = os.geteuid() == 0
 
-def _copy_content(source: Path, target: Path) -> None:
-    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    def copy(self, source: str, target: str, info: os.stat_result) -> None:
+        """Copy a regular file or a symbolic link to a new path. Raise OSError."""
+        times = (info.st_atime_ns, info.st_mtime_ns)
+        if stat.S_ISLNK(info.st_mode):
+            os.symlink(os.readlink(source), target)
+            if self._is_root:
+                os.lchown(target, info.st_uid, info.st_gid)
+            os.utime(target, ns=times, follow_symlinks=False)
+            return
+        reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
+            writing = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                self._copy_content(reading, writing)
+                if self._is_root:
+                    os.fchown(writing, info.st_uid, info.st_gid)
+                os.fchmod(writing, stat.S_IMODE(info.st_mode))
+                os.utime(writing, ns=times)
+            finally:
+                os.close(writing)
+        finally:
+            os.close(reading)
+
+    def _copy_content(self, reading: int, writing: int) -> None:
+        if self._shares_blocks:
             try:
                 fcntl.ioctl(writing, _CLONE_CONTENT, reading)
-            except OSError:  # the file system cannot share blocks
-                while os.copy_file_range(reading, writing, 1 << 30):
-                    pass
-        finally:
-            os.close(writing)
-    finally:
-        os.close(reading)
+            except OSError:
+                # The file system, or two of them, cannot share blocks.
+                self._shares_blocks = False
+            else:
+                return
+        while os.copy_file_range(reading, writing, _MOST_AT_ONCE):
+            pass

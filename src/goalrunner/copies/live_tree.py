@@ -126,7 +126,7 @@ class _Reader:
         place = os.path.join(self._tree.root, folder)
         try:
             with os.scandir(place) as entries:
-                yield from sorted(entries, key=lambda entry: entry.name)
+                yield from entries
         except OSError as error:
             raise EnvironmentFailed(
                 f"a copy of {self._tree.root} is not possible: {place} cannot be read "
