@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.app.goal_models import goal_redactor
-from goalrunner.app.previous_run import secret_notes, with_secrets
+from goalrunner.app.stored_goal import secret_notes, with_secrets
 from goalrunner.core.errors import UsageError
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.loading import load_goal

@@ -480,7 +480,7 @@ def test_a_baseline_written_while_an_agent_worked_does_not_count(
 
 
 def test_a_run_without_an_end_lets_no_baseline_count(tmp_path: Path) -> None:
-    file = BaselineFile(tmp_path, tmp_path, own_run="mine")
+    file = BaselineFile(tmp_path, tmp_path, asking_run="mine")
     for name, is_trusted in (("mine", True), ("lost", False)):
         folder = RunFolder.create(tmp_path, name)
         summary = {

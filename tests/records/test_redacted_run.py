@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.app.previous_run import frozen_goal
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.events import SecretsReplaced
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile.loading import load_goal

@@ -1,1 +1,16 @@
-"""From a goal to a run: resolving, running, resuming, and the functions of the library."""
+"""From a goal to a run: everything between a caller and the loop of the engine.
+
+Resolving: `resolve.py` makes one `RunConfig` of a goal and its options; what must hold
+before a run is a finding in `readiness.py`, with its check in `preflight.py`,
+`sandbox.py`, `goal_models.py` or `external_agent.py`.
+Running: `build.py` opens a run, `parts.py` makes what the engine drives, `resuming.py`
+opens a run again, `session.py` drives one to its end; `checker.py` and
+`environment_runs.py` check a round.
+Calling: the public functions are in `library.py` and `controller.py`; a new keyword of
+them goes into `run_options.py`.
+Finished runs: `previous_run.py` reads one, `run_snapshots.py` has its changes,
+`pruning.py` removes old ones, `verification.py` checks the records of one, and
+`decisions.py` records what a person decides about one.
+New goals: a kind of project goes into `project.py`, a line of the goal file into
+`proposal.py`.
+"""

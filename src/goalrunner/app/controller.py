@@ -18,8 +18,9 @@ from goalrunner.app.library import (
 )
 from goalrunner.app.previous_run import Reference, sent_prompts
 from goalrunner.app.resolve import refuse_unseen_work
+from goalrunner.app.resuming import EarlierRun
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
-from goalrunner.app.session import EarlierRun, HostedRun
+from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError

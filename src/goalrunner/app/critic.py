@@ -46,11 +46,7 @@ from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, tail_of
 from goalrunner.validators.output_end import feedback_of
 from goalrunner.validators.python_validators import PythonValidator, called
-from goalrunner.validators.spec_validator import (
-    Answer,
-    CheckPlace,
-    SpecValidator,
-)
+from goalrunner.validators.spec_validator import Answer, CheckPlace, SpecValidator
 
 
 def critic_rule(config: RunConfig) -> CriticRule | None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 from goalrunner.app.goal_models import goal_redactor
-from goalrunner.app.previous_run import frozen_goal, load_run, load_state, refuse_final
+from goalrunner.app.previous_run import load_run, load_state, refuse_final
 from goalrunner.app.run_snapshots import RunSnapshots, round_patch
 from goalrunner.app.sandbox import person
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.agent_ports import ApprovalRequest
 from goalrunner.core.errors import GoalError, RecordError, UsageError, shortened
 from goalrunner.core.events import QuestionAnswered, RunEnded
@@ -37,20 +38,19 @@ from goalrunner.records.run_summaries import read_summary
 from goalrunner.records.transcript_file import TranscriptFile
 from goalrunner.records.writer_lock import LogInUse, is_written
 
-# Seconds to wait for a living run to end; it does within two, unless its machine is
+# Seconds to wait for an active run to end. It needs two, but its machine may be
 # overloaded.
 _CANCEL_TIMEOUT = 10.0
-_TAKEN_WITHIN = (
-    3.0  # seconds in which a living run that asks a person takes a decision over
-)
+# Seconds in which an active run that asks a person takes a decision over.
+_TAKEN_WITHIN = 3.0
 _LOOK = 0.1  # seconds between two looks whether it did
 _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 
 @contextlib.contextmanager
 def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
-    """Open the journal of a run that no process drives; rewrite summary and outcome at
-    the end.
+    """Open the journal of a run that no process drives; write summary and outcome
+    after.
 
     Raise LogInUse.
     """
@@ -79,24 +79,21 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJour
 
 
 def _take_over(journal: RunJournal, files: DecisionFiles) -> None:
-    """Record the decisions that were left for a process which has ended, unless the run
-    has ended permanently.
+    """Record the decisions that were written for a process which has ended.
+
+    If the run has ended permanently, they have no effect.
     """
-    state = journal.state
-    if state.stop_reason in FINAL:
+    if journal.state.stop_reason in FINAL:
         return
-    for path, given in files.pending():
-        if given.kind != "approval":
+    for path, decision in files.pending():
+        if decision.kind != "approval":
             continue
-        if approval := next(
-            (item for item in journal.state.waiting if item.id == given.approval_id),
-            None,
-        ):
-            journal.append(
-                decision_on(
-                    approval, answer_in(given), SystemClock().now(), journal.state
-                )
-            )
+        for approval in journal.state.waiting:
+            if approval.id == decision.approval_id:
+                now = SystemClock().now()
+                answer = answer_in(decision)
+                journal.append(decision_on(approval, answer, now, journal.state))
+                break
         files.remove(path)
     record_given(journal, files)
 
@@ -107,10 +104,10 @@ def run_redactor(folder: RunFolder, environ: Mapping[str, str]) -> Redactor:
     A secret that its goal file no longer has is not replaced.
     """
     try:
-        return goal_redactor(
-            frozen_goal(folder, environ, load_run(folder).goal_file), environ
-        )
+        goal = frozen_goal(folder, environ, load_run(folder).goal_file)
+        return goal_redactor(goal, environ)
     except (GoalError, OSError):
+        # The values of variables are replaced in any case.
         return Redactor(dict(environ))
 
 
@@ -125,25 +122,19 @@ def record_decision(
 ) -> tuple[Approval, RunState]:
     """Record a decision on an approval; return the approval and the state.
 
-    Raise UsageError if none waits.
-
     The approval that is returned has no decision if the process of the run has not
-    taken it over yet.
+    taken it over yet. Raise UsageError if none waits.
     """
-    wanted = ""
-
-    def given(state: RunState) -> GivenApproval:
-        nonlocal wanted
-        wanted = waiting(state, wanted or approval_id).id
-        return GivenApproval(
-            approval_id=wanted, decision=decision, by=by, reason=reason
-        )
-
-    state = _decide(folder, given, environ)
-    recorded = next(item for item in reversed(state.approvals) if item.id == wanted)
-    is_own = (recorded.decision, recorded.by) == (decision, by)
-    if recorded.decision not in (None, "expired") and not is_own:
-        waiting(state, wanted)  # raises: another person was faster
+    chosen_id = waiting(_open_state(folder), approval_id).id
+    given_approval = GivenApproval(
+        approval_id=chosen_id, decision=decision, by=by, reason=reason
+    )
+    state = _decide(folder, given_approval, environ)
+    recorded = next(item for item in reversed(state.approvals) if item.id == chosen_id)
+    is_ours = (recorded.decision, recorded.by) == (decision, by)
+    if recorded.decision not in (None, "expired") and not is_ours:
+        # Another person was faster. This raises the error about that.
+        waiting(state, chosen_id)
     if recorded.decision == "expired":
         raise UsageError(
             f"{recorded.id} of run {folder.run_id} expired at {recorded.expires_at}; "
@@ -156,27 +147,28 @@ def record_decision(
 async def request_of(
     folder: RunFolder, approval: Approval, home: Path, environ: Mapping[str, str]
 ) -> ApprovalRequest:
-    """Return what a person is shown before the decision: command or diff, changed
-    paths, and evidence.
+    """Return what a person sees before the decision.
+
+    This is the command or the diff, changed paths, and evidence.
     """
     is_result = approval.kind == "complete"
     loaded = load_run(folder)
     preview, changed_paths = "", tuple[str, ...]()
-    with contextlib.suppress(GoalError):  # the artifact or the snapshots are gone
+    # The artifact or the snapshots may be gone.
+    with contextlib.suppress(GoalError):
         if approval.preview is not None:
             store = ArtifactStore(folder.artifacts, Redactor({}))
             preview = store.ends(approval.preview, _PREVIEW)[0].decode(errors="replace")
         elif is_result:
             patch = await round_patch(RunSnapshots.of(loaded), home, environ)
-            preview, changed_paths = (
-                patch.text,
-                tuple(change.path for change in patch.changes),
-            )
-    evidence = loaded.outcome(folder).evidence if is_result else ()
+            preview = patch.text
+            changed_paths = tuple(change.path for change in patch.changes)
     checks = loaded.state.changed_checks
-    if approval.kind != "checks" or checks is None or checks.key != approval.snapshot:
-        return ApprovalRequest(approval, preview, changed_paths, evidence)
-    return ApprovalRequest(approval, preview, checks.paths, checks=checks)
+    # A later round may have changed the checks again.
+    if approval.kind == "checks" and checks and checks.key == approval.snapshot:
+        return ApprovalRequest(approval, preview, checks.paths, checks=checks)
+    evidence = loaded.outcome(folder).evidence if is_result else ()
+    return ApprovalRequest(approval, preview, changed_paths, evidence)
 
 
 def reply(
@@ -187,28 +179,16 @@ def reply(
     by: str,
     environ: Mapping[str, str],
 ) -> tuple[str, str, RunState]:
-    """Answer an open question; return the question, the id of the answer's observation,
-    and the state.
+    """Answer an open question.
 
-    Raise UsageError.
-
-    The id is empty if the process of the run has not taken the answer over yet.
+    Return the question, the id of the answer's observation, and the state. The id is
+    empty if the process of the run has not taken the answer over yet. Raise UsageError.
     """
     if not text.strip():
         raise UsageError("the answer is empty", 'goal answer RUN "..."')
-    question = ""
-
-    def given(state: RunState) -> GivenAnswer:
-        nonlocal question
-        question = question or open_question(state, number)
-        if question not in state.memory.open_questions:
-            raise UsageError(
-                f"the question was answered meanwhile: {question}",
-                f"goal status {folder.run_id}",
-            )
-        return GivenAnswer(question=question, text=text.strip(), by=by)
-
-    state = _decide(folder, given, environ)
+    question = open_question(_open_state(folder), number)
+    answer = GivenAnswer(question=question, text=text.strip(), by=by)
+    state = _decide(folder, answer, environ)
     is_open = question in state.memory.open_questions
     return question, "" if is_open else _answer_of(folder, question), state
 
@@ -222,52 +202,50 @@ def give_note(
     """
     if not text.strip():
         raise UsageError("the note is empty", 'goal note RUN "..."')
+    _open_state(folder)
     note = GivenNote(
         note_id=os.urandom(8).hex(),
         text=shortened(text.strip(), LONGEST_USER_TEXT),
         by=by,
     )
-    return _decide(folder, lambda _: note, environ)
+    return _decide(folder, note, environ)
 
 
 def _answer_of(folder: RunFolder, question: str) -> str:
-    """Return the id of the observation with the last answer to a question; empty while
-    it has none.
+    """Return the id of the observation with the last answer to a question.
+
+    Empty while it has none.
     """
     evidence = ""
     for record in read_records(folder.events):
-        if (
-            isinstance(record.event, QuestionAnswered)
-            and record.event.question == question
-        ):
-            evidence = record.event.evidence_ref
+        event = record.event
+        if isinstance(event, QuestionAnswered) and event.question == question:
+            evidence = event.evidence_ref
     return evidence
 
 
+def _open_state(folder: RunFolder) -> RunState:
+    """Return the state of a run. Raise UsageError if it has ended permanently."""
+    state = load_state(folder)
+    refuse_final(state)
+    return state
+
+
 def _decide(
-    folder: RunFolder,
-    given: Callable[[RunState], GivenDecision],
-    environ: Mapping[str, str],
+    folder: RunFolder, decision: GivenDecision, environ: Mapping[str, str]
 ) -> RunState:
     """Let a decision be recorded; return the state after it.
-
-    `given` raises UsageError if there is nothing to decide.
 
     If a process drives the run, that process takes the decision over, and it may do so
     later.
     """
     files = DecisionFiles(folder.decisions)
-    state = load_state(folder)
-    refuse_final(state)
-    path = files.give(given(state))
+    path = files.give(decision)
     try:
         until = time.monotonic() + _TAKEN_WITHIN
         while path.exists() and time.monotonic() < until:
-            # Takes it over.
-            with (
-                contextlib.suppress(LogInUse),
-                _open_run(folder, environ),
-            ):
+            # If no process drives the run, opening it takes the decision over.
+            with contextlib.suppress(LogInUse), _open_run(folder, environ):
                 pass
             if path.exists():
                 time.sleep(_LOOK)
@@ -275,6 +253,7 @@ def _decide(
         if path.exists():
             refuse_final(state)
     except BaseException:
+        # A decision that the person was not told of must not be taken over later.
         files.remove(path)
         raise
     return state
@@ -294,21 +273,22 @@ def waiting(state: RunState, approval_id: str | None) -> Approval:
             f"run {run} waits for {ids}",
             f"name one of them: goal approve {run} {matching[0].id}",
         )
-    decided = next(
-        (item for item in reversed(state.approvals) if approval_id in (None, item.id)),
-        None,
-    )
-    what = f"has no approval {approval_id or ''}".rstrip()
-    if decided is not None:
-        by = f" by {decided.by} at {decided.decided_at}" if decided.by else ""
-        what = (
-            f"does not wait for {decided.id}, which was already decided: "
-            f"{decided.decision}{by}"
-        )
     raise UsageError(
-        f"run {run} {what}",
+        f"run {run} {_why_not_waiting(state, approval_id)}",
         f"it waits for {ids}" if ids else f"nothing waits now; goal status {run}",
     )
+
+
+def _why_not_waiting(state: RunState, approval_id: str | None) -> str:
+    """Return why an approval, by default the last one, does not wait."""
+    for decided in reversed(state.approvals):
+        if approval_id in (None, decided.id):
+            by = f" by {decided.by} at {decided.decided_at}" if decided.by else ""
+            return (
+                f"does not wait for {decided.id}, which was already decided: "
+                f"{decided.decision}{by}"
+            )
+    return f"has no approval {approval_id or ''}".rstrip()
 
 
 def open_question(state: RunState, number: int | None) -> str:
@@ -319,17 +299,17 @@ def open_question(state: RunState, number: int | None) -> str:
     run, questions = state.goal.run_id, state.memory.open_questions
     if not questions:
         raise UsageError(f"run {run} has no open question", f"goal status {run}")
-    if (number is None and len(questions) > 1) or (
-        number is not None and not 1 <= number <= len(questions)
-    ):
-        listed = "\n".join(
-            f"{at}  {question}" for at, question in enumerate(questions, start=1)
-        )
-        raise UsageError(
-            f"the open questions of run {run} are:\n{listed}",
-            "name one of them: --question N",
-        )
-    return questions[(number or 1) - 1]
+    if number is None and len(questions) == 1:
+        return questions[0]
+    if number is not None and 1 <= number <= len(questions):
+        return questions[number - 1]
+    lines = ""
+    for listed_number, question in enumerate(questions, start=1):
+        lines += f"\n{listed_number}  {question}"
+    raise UsageError(
+        f"the open questions of run {run} are:{lines}",
+        "name one of them: --question N",
+    )
 
 
 def cancel_run(
@@ -339,7 +319,7 @@ def cancel_run(
 
     Raise UsageError if it has ended permanently already.
     """
-    refuse_final(load_state(folder))
+    _open_state(folder)
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
     if is_written(folder.events):
         folder.write_json(folder.cancellation, {"said": message})

@@ -1,6 +1,4 @@
-"""`goal agents AGENT` and `goal check`: whether an agent can be used, whether a run of
-a goal could start, and its baseline.
-"""
+"""Examining an agent and a goal before a run, as `goal agents` and `goal check` do."""
 
 from __future__ import annotations
 
@@ -24,11 +22,12 @@ from goalrunner.core.errors import ExitCode, GoalError, ValidatorMissing
 from goalrunner.core.events import BaselineTaken, Event
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, ValidatorSpec, WorkspaceConfig
-from goalrunner.core.outcome import GoalStatus, Usage
+from goalrunner.core.outcome import GoalOutcome, GoalStatus, Usage
 from goalrunner.engine.conversations import ONLY_CHECKS, NoAgent
 from goalrunner.records.run_folder import goal_home
 from goalrunner.system.bubblewrap import choose
 
+# A line of pytest's summary: "FAILED tests/test_a.py::test_b - AssertionError".
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", re.MULTILINE)
 _FILE, _TEXT = "goal-doctor.txt", "it works"
 _OUTDATED = (
@@ -43,7 +42,7 @@ _IN_SANDBOX = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found about one agent, and what a real round has used."""
+    """The findings about one agent, and what a real round has used."""
 
     agent: str
     checks: tuple[Finding, ...]
@@ -58,7 +57,7 @@ class Diagnosis:
 def examine(
     goal: Goal, environ: Mapping[str, str], *, with_round: bool = False
 ) -> Diagnosis:
-    """Look at the goal's agent, in the sandbox of the goal.
+    """Examine the goal's agent, in the sandbox of the goal.
 
     `with_round`: run a real round if nothing is bad.
     """
@@ -68,13 +67,13 @@ def examine(
     findings += more_findings(config, findings)
     if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
         findings.append(sandbox_finding(config.workspace, config.options.environ))
-    used = None
-    if with_round and all(finding.state != "bad" for finding in findings):
-        tried = [
-            _try_round(goal, agent, dict(environ)) for agent in config.agents or (None,)
-        ]
-        findings += [finding for finding, _ in tried]
-        used = sum((usage for _, usage in tried), Usage())
+    if not with_round or any(finding.state == "bad" for finding in findings):
+        return Diagnosis(goal.agent.use, tuple(findings))
+    used = Usage()
+    for agent in config.agents or (None,):
+        finding, usage = _try_round(goal, agent, dict(environ))
+        findings.append(finding)
+        used += usage
     return Diagnosis(goal.agent.use, tuple(findings), used)
 
 
@@ -96,96 +95,106 @@ def _trial(goal: Goal, workspace: WorkspaceConfig, agent: AgentConfig) -> Goal:
 def _try_round(
     goal: Goal, agent: ResolvedAgent | None, environ: dict[str, str]
 ) -> tuple[Finding, Usage]:
-    """Let the agent create a file in a temporary folder, which is kept if that fails;
-    return the usage as well.
+    """Let the agent create a file in a temporary folder; return its usage as well.
+
+    The folder is kept if that fails.
     """
     folder = Path(tempfile.mkdtemp(prefix="goal-doctor-")).resolve()
     workspace = folder / "workspace"
     workspace.mkdir()
-    place, config = goal.workspace, agent.goal.agent if agent else goal.agent
-    program, path = find_program(
-        config.command, environ, Path(place.path or ".").resolve()
-    )
-    # It lies in the goal's own workspace.
-    if config.command and "/" in program and path:
-        command = (config.command[0].replace(program, path, 1), *config.command[1:])
-        config = config.model_copy(update={"command": command})
     temporary = WorkspaceConfig(
-        path=str(workspace), sandbox=place.sandbox, network=place.network
+        path=str(workspace),
+        sandbox=goal.workspace.sandbox,
+        network=goal.workspace.network,
     )
-    trial = _trial(goal, temporary, config)
+    config = agent.goal.agent if agent else goal.agent
+    trial = _trial(goal, temporary, _with_absolute_program(config, goal, environ))
     try:
         outcome = asyncio.run(
             arun(trial, RunOptions(environ=environ, home=folder / "home"))
         )
     except GoalError as error:
         shutil.rmtree(folder, ignore_errors=True)
-        return Finding(
-            "round", "bad", f"the round could not be tried: {error.message}", error.hint
-        ), Usage()
+        message = f"the round could not be tried: {error.message}"
+        return Finding("round", "bad", message, error.hint), Usage()
     used = sum(outcome.usage.values(), Usage())
     if outcome.status is not GoalStatus.COMPLETE:
-        hints = [
-            line
-            for line in outcome.message.splitlines()
-            if not line.startswith("goal resume")
-        ]
-        hints += [_IN_SANDBOX] if place.sandbox != "none" else []
-        hint = "\n".join([*hints, f"goal show {outcome.run_path}"])
-        return Finding("round", "bad", "the agent did not create the file", hint), used
+        return _failed_round(outcome, sandbox=goal.workspace.sandbox), used
     shutil.rmtree(folder, ignore_errors=True)
-    if (
-        agent
-        and "tokens" in agent.preset.reports_by(agent.protocol)
-        and not used.tokens
-    ):
-        return Finding(
-            "round",
-            "bad",
-            "the file was created, but the agent reported no tokens",
-            _OUTDATED,
-        ), used
-    return Finding(
-        "round", "good", f"the agent created a file in {outcome.duration:.1f} s"
-    ), used
+    reports_tokens = agent and "tokens" in agent.preset.reports_by(agent.protocol)
+    if reports_tokens and not used.tokens:
+        message = "the file was created, but the agent reported no tokens"
+        return Finding("round", "bad", message, _OUTDATED), used
+    message = f"the agent created a file in {outcome.duration:.1f} s"
+    return Finding("round", "good", message), used
+
+
+def _with_absolute_program(
+    config: AgentConfig, goal: Goal, environ: Mapping[str, str]
+) -> AgentConfig:
+    """Return the agent with the whole path of a program in the goal's workspace.
+
+    The trial has another workspace, in which a relative path leads nowhere.
+    """
+    folder = Path(goal.workspace.path or ".").resolve()
+    program, path = find_program(config.command, environ, folder)
+    if not (config.command and "/" in program and path):
+        return config
+    command = (config.command[0].replace(program, path, 1), *config.command[1:])
+    return config.model_copy(update={"command": command})
+
+
+def _failed_round(outcome: GoalOutcome, *, sandbox: str) -> Finding:
+    hints = outcome.message.splitlines()
+    # A trial is not resumed.
+    hints = [line for line in hints if not line.startswith("goal resume")]
+    if sandbox != "none":
+        hints.append(_IN_SANDBOX)
+    hints.append(f"goal show {outcome.run_path}")
+    message = "the agent did not create the file"
+    return Finding("round", "bad", message, "\n".join(hints))
 
 
 def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what is good to know, but not needed: the agent's version, and other ways
-    to drive it.
+    """Yield what is good to know, but not needed.
+
+    This is the version of each agent, and other ways to drive it.
     """
-    installed = [finding.name for finding in findings if finding.state == "good"]
+    good = [finding.name for finding in findings if finding.state == "good"]
     for agent in config.usable_agents:
         environ = agent.environment(config.sandbox.environ)
-        if agent.preset.version and config.finding_name(PROGRAM, agent) in installed:
-            version = asyncio.run(versions({agent.name: agent.preset}, environ))[
-                agent.name
-            ]
-            unknown = f"{' '.join(agent.preset.version)} printed no version"
-            name = config.finding_name("version", agent)
-            yield Finding(name, "good" if version else "note", version or unknown)
+        if agent.preset.version and config.finding_name(PROGRAM, agent) in good:
+            yield _version_finding(config, agent, environ)
         for way in ways_of(agent.preset, environ, config.workspace):
-            if way.by != agent.protocol:
-                usable = f'{way.path}; use it with protocol = "{way.by}"'
-                message = (
-                    usable if way.is_installed else f"{way.program} is not on PATH"
-                )
-                name = config.finding_name(
-                    "ACP" if way.by == "acp" else "command", agent
-                )
-                yield Finding(name, "note", message)
+            if way.by == agent.protocol:
+                continue
+            message = f"{way.program} is not on PATH"
+            if way.is_installed:
+                message = f'{way.path}; use it with protocol = "{way.by}"'
+            protocol = "ACP" if way.by == "acp" else "command"
+            yield Finding(config.finding_name(protocol, agent), "note", message)
         if not config.goal.has_judge and agent.preset.judge.argv:
             yield judge_finding(agent.name, agent.preset, config)
+
+
+def _version_finding(
+    config: RunConfig, agent: ResolvedAgent, environ: Mapping[str, str]
+) -> Finding:
+    name = config.finding_name("version", agent)
+    printed = asyncio.run(versions({agent.name: agent.preset}, environ))[agent.name]
+    if printed:
+        return Finding(name, "good", printed)
+    command = " ".join(agent.preset.version)
+    return Finding(name, "note", f"{command} printed no version")
 
 
 def judge_finding(name: str, preset: Preset, config: RunConfig) -> Finding:
     """Return where the program is with which an agent can be a judge."""
     path = program_path(preset, config.options.environ, [config.workspace])
+    if not path:
+        return Finding("judge", "note", f"{preset.judge.argv[0]} is not on PATH")
     tools = "; it keeps some tools" if preset.judge.tools else ""
-    found = f'{path}; use it with judge = "{name}"{tools}'
-    return Finding(
-        "judge", "note", found if path else f"{preset.judge.argv[0]} is not on PATH"
-    )
+    return Finding("judge", "note", f'{path}; use it with judge = "{name}"{tools}')
 
 
 def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
@@ -219,49 +228,54 @@ class BaselineResult:
     def failing(self) -> tuple[str, ...]:
         """The tests of pytest that fail, as far as the end of its output names them."""
         results = self.event.results if self.event is not None else ()
-        return tuple(
-            name for result in results for name in _FAILED.findall(result.feedback)
-        )
+        names: list[str] = []
+        for result in results:
+            names += _FAILED.findall(result.feedback)
+        return tuple(names)
 
 
 def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
-    """Run the validators once as `goal run` does before round 1, without agent and
-    judge, and keep no run.
+    """Run the validators once as `goal run` does before round 1.
+
+    No agent works, no judge is asked, and no run is kept.
     """
-    seen: list[Event] = []
-    own = replace(
+    baselines: list[BaselineTaken] = []
+
+    def on_event(event: Event) -> None:
+        if isinstance(event, BaselineTaken):
+            baselines.append(event)
+
+    only_baseline = replace(
         options,
-        observers=(*options.observers, Callback(seen.append)),
+        observers=(*options.observers, Callback(on_event)),
         conversation=NoAgent(),
         needs_round=True,
         keeps_run=False,
     )
     try:
-        outcome = asyncio.run(arun(only_checks(goal), own))
+        outcome = asyncio.run(arun(only_checks(goal), only_baseline))
     except GoalError as error:
         return BaselineResult(problem=str(error))
     # No run is kept that could be resumed.
     message = outcome.message.replace(f"goal resume {outcome.run_id}", "goal check")
-    problem = "" if message.startswith(ONLY_CHECKS) else message
-    event = next(
-        (event for event in reversed(seen) if isinstance(event, BaselineTaken)), None
-    )
     return BaselineResult(
-        event,
-        problem,
-        outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0,
+        baselines[-1] if baselines else None,
+        problem="" if message.startswith(ONLY_CHECKS) else message,
+        interrupted=outcome.exit_code if outcome.status is GoalStatus.CANCELLED else 0,
     )
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """What was found about a goal, lines about its checks, the baseline, and the exit
-    code if a run cannot start.
+    """Whether a run of a goal can start: findings, the baseline, and an exit code.
+
+    `lines` are about its checks, a label and a text each.
     """
 
     findings: tuple[Finding, ...]
     lines: tuple[tuple[str, str], ...] = ()
     baseline: BaselineResult | None = None
+    # Used if a run cannot start.
     exit_code: int = int(ExitCode.FAILED)
     # Whether there are commands that run before round 1, and none of them is missing.
     can_check: bool = False
@@ -269,25 +283,19 @@ class Readiness:
     @property
     def problems(self) -> tuple[str, ...]:
         """The problems that keep a run from starting."""
-        failed = self.baseline.problem if self.baseline else ""
-        return tuple(
-            filter(
-                None,
-                (
-                    *(item.message for item in self.findings if item.state == "bad"),
-                    failed,
-                ),
-            )
-        )
+        messages = [item.message for item in self.findings if item.state == "bad"]
+        if self.baseline is not None:
+            messages.append(self.baseline.problem)
+        return tuple(filter(None, messages))
 
     def with_baseline(self, baseline: BaselineResult) -> Readiness:
-        """Return this with a baseline, unless a problem that was found already kept it
-        from running.
+        """Return this with a baseline.
+
+        One that a reported problem kept from running is left out.
         """
-        is_known = baseline.event is None and any(
-            baseline.problem.startswith(text) for text in self.problems
-        )
-        return self if is_known else replace(self, baseline=baseline)
+        if baseline.event is None and baseline.problem.startswith(self.problems):
+            return self
+        return replace(self, baseline=baseline)
 
 
 def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
@@ -298,14 +306,15 @@ def check_readiness(goal: Goal, options: RunOptions) -> Readiness:
     config = resolve_new(goal, options)
     findings = readiness(config)
     errors = [finding.error for finding in findings if finding.error is not None]
-    runs_before = any(spec.run and not spec.hidden for spec in config.goal.validators)
+    # Hidden validators and callables have no baseline.
+    has_baseline = any(spec.run and not spec.hidden for spec in config.goal.validators)
     is_missing = any(isinstance(error, ValidatorMissing) for error in errors)
-    shown = [finding for finding in findings if finding.name != WARNING]
+    not_warnings = [finding for finding in findings if finding.name != WARNING]
     return Readiness(
-        (*shown, *more_findings(config, findings)),
+        (*not_warnings, *more_findings(config, findings)),
         described(config, findings),
         exit_code=int(errors[0].exit_code if errors else ExitCode.FAILED),
-        can_check=config.check is not None and runs_before and not is_missing,
+        can_check=config.check is not None and has_baseline and not is_missing,
     )
 
 

@@ -1,6 +1,4 @@
-"""The conversation with the agent of a goal, built-in or external, and the settings
-that an agent does not support.
-"""
+"""The agent of a goal: its conversation, and what it needs to work."""
 
 from __future__ import annotations
 
@@ -92,8 +90,8 @@ class ResolvedAgent:
     @property
     def keys(self) -> tuple[str, ...]:
         """Variables that hold its keys; only the agent gets them."""
-        own = self.goal.agent.api_key_env
-        return (*self.preset.keys, *([own] if own else []))
+        goal_key = self.goal.agent.api_key_env
+        return (*self.preset.keys, goal_key) if goal_key else self.preset.keys
 
     @property
     def unenforced(self) -> tuple[BudgetName, ...]:
@@ -103,14 +101,13 @@ class ResolvedAgent:
 
     @property
     def totals(self) -> frozenset[BudgetName]:
-        """Budgets whose usage it reports as the total of a session that another process
-        can resume.
+        """Budgets whose usage it reports as the total of a session.
+
+        Another process can resume that session.
         """
-        return (
-            self.preset.totals
-            if self.protocol == "command" and self.preset.resume
-            else frozenset()
-        )
+        if self.protocol == "command" and self.preset.resume:
+            return self.preset.totals
+        return frozenset()
 
     @property
     def guarding_key(self) -> str:
@@ -121,11 +118,14 @@ class ResolvedAgent:
 
     @property
     def words(self) -> str:
-        """Name and command on one line, without placeholders that stand for no word or
-        several.
+        """Name and command on one line.
+
+        Placeholders that stand for no word, or for several, are left out.
         """
         words = [word for word in self.command if word not in ("{model}", "{args}")]
-        line = " ".join((words[0] if len(words) == 1 else shlex.join(words)).split())
+        # A single word may be a whole command line, which must not be quoted.
+        command = words[0] if len(words) == 1 else shlex.join(words)
+        line = " ".join(command.split())
         if len(line) > _LONGEST_COMMAND:
             line = f"{line[:_LONGEST_COMMAND].rstrip()}…"
             if self.unchecked and self.unchecked not in line:
@@ -134,11 +134,12 @@ class ResolvedAgent:
 
     @property
     def unchecked(self) -> str:
-        """The words of its command that turn its own permission checks off; empty if
-        there are none.
+        """The words of its command that turn its own permission checks off.
+
+        Empty if there are none.
         """
         words = self.preset.unchecked
-        return shlex.join(words) if all(word in self.command for word in words) else ""
+        return shlex.join(words) if set(words) <= set(self.command) else ""
 
     def environment(
         self,
@@ -147,18 +148,20 @@ class ResolvedAgent:
         *,
         sandboxed: bool = False,
     ) -> dict[str, str]:
-        """Return the agent's environment: that of any child process, with the agent's
-        keys and settings.
+        """Return the agent's environment.
+
+        It is that of any child process, with the agent's keys and settings.
         """
         preset = self.preset
-        extra = {
-            name: environ[name] for name in self.keys if name in environ
-        } | preset.env
-        extra |= preset.asking if self.guarding_key else {}
-        extra |= preset.sandbox_env if sandboxed else {}
-        return child_environment(
-            environ, extra=extra | self.goal.agent.env, withhold=withhold
-        )
+        extra = {name: environ[name] for name in self.keys if name in environ}
+        extra |= preset.env
+        if self.guarding_key:
+            extra |= preset.asking
+        if sandboxed:
+            extra |= preset.sandbox_env
+        # What the user wrote in the goal comes last, so that it wins.
+        extra |= self.goal.agent.env
+        return child_environment(environ, extra=extra, withhold=withhold)
 
 
 def in_turn(names: Iterable[str]) -> str:
@@ -169,18 +172,17 @@ def in_turn(names: Iterable[str]) -> str:
 
 
 def resolve_agents(goal: Goal, environ: Mapping[str, str]) -> tuple[ResolvedAgent, ...]:
-    """Return the external agents of a goal, in the order in which they take over; empty
-    for the built-in one.
+    """Return the external agents of a goal, in the order in which they take over.
 
-    Raise UsageError for an unknown one.
+    Empty for the built-in one. Raise UsageError for an unknown one.
     """
     if not goal.agent.external:
         return ()
-    each = (
-        goal.model_copy(update={"agent": goal.agent.alone(name)})
-        for name in goal.agent.names
-    )
-    return tuple(_resolved(own, environ) for own in each)
+    agents: list[ResolvedAgent] = []
+    for name in goal.agent.names:
+        with_one_agent = goal.model_copy(update={"agent": goal.agent.alone(name)})
+        agents.append(_resolved(with_one_agent, environ))
+    return tuple(agents)
 
 
 def _resolved(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent:
@@ -188,14 +190,11 @@ def _resolved(goal: Goal, environ: Mapping[str, str]) -> ResolvedAgent:
     preset = preset_named(config.use, goal.agents, environ)
     protocol = protocol_of(config, preset)
     if config.command:
-        preset = preset.model_copy(
-            update={"acp" if protocol == "acp" else "argv": config.command}
-        )
-    return ResolvedAgent(
-        goal,
-        preset.model_copy(update={"install": preset.installing(protocol)}),
-        protocol,
-    )
+        field_name = "acp" if protocol == "acp" else "argv"
+        preset = preset.model_copy(update={field_name: config.command})
+    # The error about a missing program names what installs it for this protocol.
+    preset = preset.model_copy(update={"install": preset.installing(protocol)})
+    return ResolvedAgent(goal, preset, protocol)
 
 
 def external_conversation(
@@ -213,11 +212,9 @@ def external_conversation(
     env = agent.environment(environ, withhold, sandboxed=policy is not None)
     config = agent.goal.agent
     preset = agent.preset
-    model = (
-        tuple(word.replace("{name}", config.model) for word in preset.model)
-        if config.model
-        else ()
-    )
+    model: tuple[str, ...] = ()
+    if config.model:
+        model = tuple(word.replace("{name}", config.model) for word in preset.model)
     external = ExternalAgent(
         agent.name, preset, workspace, env, model, config.args, config.idle_timeout
     )
@@ -247,15 +244,17 @@ def built_in_conversation(
     env: Mapping[str, str],
     secret: Path | None = None,
 ) -> ChatConversation:
-    """Return the built-in agent of a goal; its file tools do not open the file
-    `secret`.
+    """Return the built-in agent of a goal.
+
+    Its file tools do not open the file `secret`.
     """
-    names = goal.agent.tools
+    toolbox, names = None, goal.agent.tools
+    # None stands for all tools.
+    if names != ():
+        toolbox = Toolbox(workspace, launcher, env, secret=secret, names=names)
     return ChatConversation(
         llm,
-        toolbox=None
-        if names == ()
-        else Toolbox(workspace, launcher, env, secret=secret, names=names),
+        toolbox=toolbox,
         system_prompt=goal.agent.system_prompt,
         max_steps=goal.agent.max_steps,
     )
@@ -267,21 +266,24 @@ def check_installed(
     environ: Mapping[str, str],
     policy: SandboxPolicy | None = None,
 ) -> None:
-    """Raise AgentNotInstalled if the agent's program is missing, or not visible in the
-    sandbox; start nothing.
+    """Raise AgentNotInstalled if the agent's program is missing; start nothing.
+
+    In a sandbox, the program must be visible there.
     """
     program, path = find_program(agent.command, agent.environment(environ), workspace)
     if "{" in program:
+        # A placeholder, whose value is known only when the agent is started.
         return
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
     if not path:
-        is_file = "/" in program and (workspace / program).is_file()
-        raise not_installed(
-            external,
-            f"{program}: "
-            f"{f'not executable: chmod +x {program}' if is_file else 'not found'}",
-        )
-    if policy is not None and (hidden := hidden_path((path,), policy, workspace)):
+        why = "not found"
+        if "/" in program and (workspace / program).is_file():
+            why = f"not executable: chmod +x {program}"
+        raise not_installed(external, f"{program}: {why}")
+    if policy is None:
+        return
+    hidden = hidden_path((path,), policy, workspace)
+    if hidden:
         raise not_installed(external, f"{hidden}: {HIDDEN}")
 
 
@@ -290,65 +292,62 @@ def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
 
     `sandboxed`: it runs in a sandbox.
     """
-    notes = [] if sandboxed or not agent.unchecked else [unchecked_note(agent)]
-    if (
-        agent.protocol == "command"
-        and not agent.preset.resume
-        and agent.goal.preserve_context
-    ):
+    notes: list[str] = []
+    if agent.unchecked and not sandboxed:
+        notes.append(unchecked_note(agent))
+    is_stateless = agent.protocol == "command" and not agent.preset.resume
+    if is_stateless and agent.goal.preserve_context:
         notes.append(
             f"{agent.name} is stateless: the history is sent again in each round"
         )
-    unknown = "the budget counts only what is known"
-    notes += [
-        f"{agent.name} does not report its {_UNITS[budget]}: {unknown}"
-        for budget in agent.unenforced
-    ]
+    for budget in agent.unenforced:
+        notes.append(
+            f"{agent.name} does not report its {_UNITS[budget]}: the budget counts "
+            "only what is known"
+        )
     return tuple(notes)
 
 
 def unchecked_note(agent: ResolvedAgent) -> str:
-    """Return a note about an agent that runs without a sandbox and with its own
-    permission checks off.
-    """
-    proposal = (
-        '; [workspace] sandbox = "auto" confines it'
-        if agent.goal.workspace.sandbox == "none"
-        else ""
-    )
+    """Return a note about an agent without a sandbox and without permission checks."""
+    proposal = ""
+    if agent.goal.workspace.sandbox == "none":
+        proposal = '; [workspace] sandbox = "auto" confines it'
     return (
-        f"{agent.name} runs with its own permission checks off ({agent.unchecked}): it "
-        f"can do what you can{proposal}"
+        f"{agent.name} runs with its own permission checks off ({agent.unchecked}): "
+        f"it can do what you can{proposal}"
     )
 
 
 def refuse_unsupported(agent: ResolvedAgent) -> None:
-    """Raise UsageError if the agent does not support a budget or an approval of the
-    goal.
+    """Raise UsageError if the agent does not support a setting of the goal.
+
+    That is a budget whose usage it does not report, or an approval of its actions.
     """
-    goal, name, preset = agent.goal, agent.name, agent.preset
-    other: Protocol = "command" if agent.protocol == "acp" else "acp"
     for budget in agent.unenforced:
-        if budget not in goal.budget.allow_unenforced:
-            how = ", driven by ACP," if agent.protocol == "acp" else ""
-            way = (
-                f', write protocol = "{other}"'
-                if budget in preset.reports_by(other)
-                else ""
-            )
-            raise UsageError(
-                f"{name}{how} does not report its {_UNITS[budget]}, so a budget of "
-                f"{budget} cannot be enforced",
-                f'remove it{way}, or write [budget] allow_unenforced = ["{budget}"] to '
-                "count only what is known",
-            )
+        if budget not in agent.goal.budget.allow_unenforced:
+            raise _unsupported_budget(agent, budget)
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
-            f"{name}, driven by its command line, does not ask before it acts, so "
-            f"{agent.guarding_key} cannot be enforced",
+            f"{agent.name}, driven by its command line, does not ask before it acts, "
+            f"so {agent.guarding_key} cannot be enforced",
             'remove it, or use an agent that asks: [agent] use = "acp", or protocol = '
             '"acp" beside its name',
         )
+
+
+def _unsupported_budget(agent: ResolvedAgent, budget: BudgetName) -> UsageError:
+    other: Protocol = "command" if agent.protocol == "acp" else "acp"
+    how = ", driven by ACP," if agent.protocol == "acp" else ""
+    remedy = "remove it"
+    if budget in agent.preset.reports_by(other):
+        remedy = f'remove it, write protocol = "{other}"'
+    return UsageError(
+        f"{agent.name}{how} does not report its {_UNITS[budget]}, so a budget of "
+        f"{budget} cannot be enforced",
+        f'{remedy}, or write [budget] allow_unenforced = ["{budget}"] to count only '
+        "what is known",
+    )
 
 
 def sign_in_finding(
@@ -359,52 +358,57 @@ def sign_in_finding(
     *,
     configured: bool = False,
 ) -> Finding:
-    """Check that an external agent of this name has a key or a login; only a real round
-    shows whether it is valid.
+    """Check that an external agent of this name has a key or a login.
 
-    In a sandbox, a login must be visible there. `configured`: the goal gives the agent
-    arguments or variables, which may select another provider.
+    Only a real round shows whether it is valid. In a sandbox, a login must be visible
+    there. `configured`: the goal gives the agent arguments or variables, which may
+    select another provider.
     """
-    name, home, keys = SIGN_IN, environ.get("HOME", ""), preset.keys
-    if key := next((key for key in keys if environ.get(key, "").strip()), ""):
-        return Finding(name, "good", f"{key} is set")
+    for key in preset.keys:
+        if environ.get(key, "").strip():
+            return Finding(SIGN_IN, "good", f"{key} is set")
+    home = environ.get("HOME", "")
     for path in preset.login if home else ():
         if Path(home, path).exists():
-            if policy is not None and hidden_path(
-                (str(Path(home, path)),), policy, Path(home)
-            ):
-                hint = f'add it to home = ["{path}"] of the preset'
-                return Finding(
-                    name,
-                    "bad",
-                    f"~/{path} of {agent} exists, but is not visible in the sandbox",
-                    hint,
-                )
-            return Finding(name, "good", f"~/{path} exists")
-    if not (keys or preset.login):
-        return Finding(name, "note", "the preset names neither keys nor login files")
-    parts = (
-        [f"{keys[0]} is not set" if len(keys) == 1 else "no key is set"] if keys else []
-    )
-    parts += (
-        [f"there is no {' or '.join(f'~/{path}' for path in preset.login)}"]
-        if preset.login
-        else []
-    )
-    missing = ", and ".join(parts)
+            return _login_finding(agent, path, home, policy)
+    if not (preset.keys or preset.login):
+        message = "the preset names neither keys nor login files"
+        return Finding(SIGN_IN, "note", message)
+    missing = _missing_sign_in(preset)
     unknown = f"no sign-in of {agent} was found: {missing}"
     if sys.platform == "darwin" and preset.login:
-        return Finding(
-            name, "note", f"{unknown}; the login may be in the keychain", preset.sign_in
-        )
+        message = f"{unknown}; the login may be in the keychain"
+        return Finding(SIGN_IN, "note", message, preset.sign_in)
     if configured:
-        return Finding(
-            name,
-            "note",
-            f"{unknown}; the args or env of [agent] may sign it in",
-            preset.sign_in,
-        )
-    export = f"export {keys[0]}=..." if keys else "sign in with the agent itself"
-    return Finding(
-        name, "bad", f"{agent} is not signed in: {missing}", preset.sign_in or export
-    )
+        message = f"{unknown}; the args or env of [agent] may sign it in"
+        return Finding(SIGN_IN, "note", message, preset.sign_in)
+    hint = "sign in with the agent itself"
+    if preset.keys:
+        hint = f"export {preset.keys[0]}=..."
+    message = f"{agent} is not signed in: {missing}"
+    return Finding(SIGN_IN, "bad", message, preset.sign_in or hint)
+
+
+def _login_finding(
+    agent: str, path: str, home: str, policy: SandboxPolicy | None
+) -> Finding:
+    """Return the finding about a login file, which exists at this path below HOME."""
+    login = str(Path(home, path))
+    if policy is None or not hidden_path((login,), policy, Path(home)):
+        return Finding(SIGN_IN, "good", f"~/{path} exists")
+    message = f"~/{path} of {agent} exists, but is not visible in the sandbox"
+    hint = f'add it to home = ["{path}"] of the preset'
+    return Finding(SIGN_IN, "bad", message, hint)
+
+
+def _missing_sign_in(preset: Preset) -> str:
+    """Return which keys and login files of the preset are missing, in words."""
+    parts: list[str] = []
+    if len(preset.keys) == 1:
+        parts.append(f"{preset.keys[0]} is not set")
+    elif preset.keys:
+        parts.append("no key is set")
+    if preset.login:
+        files = " or ".join(f"~/{path}" for path in preset.login)
+        parts.append(f"there is no {files}")
+    return ", and ".join(parts)

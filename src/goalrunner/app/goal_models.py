@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from goalrunner.agents.judge_program import ProgramModel
@@ -32,26 +32,24 @@ def goal_models(
 ) -> dict[Account, LLM]:
     """Return the models of a run by account.
 
-    An external agent and the caller's own conversation bring their own.
-
-    Raise UsageError if a recording is missing, or if a judge or critic shall be the
-    agent's own model, which is unknown.
+    An external agent and the caller's own conversation bring their own. Raise
+    UsageError if a recording is missing, or if a judge or critic shall be the agent's
+    own model, which is unknown.
     """
-    own, environ = options.conversation, options.environ
-    agent = (
-        goal_model(goal, "agent", tape) if own is None else getattr(own, "llm", None)
-    )
-    critic = (
-        goal_model(goal, "critic", tape, agent, environ)
-        if options.critic is None
-        else options.critic
-    )
-    found: tuple[tuple[Account, object], ...] = (
-        ("agent", agent if own is None else None),
-        ("judge", goal_model(goal, "judge", tape, agent, environ)),
-        ("critic", critic),
-    )
-    return {account: llm for account, llm in found if isinstance(llm, LLM)}
+    conversation, environ = options.conversation, options.environ
+    models: dict[Account, object] = {}
+    agent: object
+    if conversation is None:
+        agent = models["agent"] = goal_model(goal, "agent", tape)
+    else:
+        # It is not a model of the run: the conversation counts its own usage.
+        agent = getattr(conversation, "llm", None)
+    critic: object = options.critic
+    if critic is None:
+        critic = goal_model(goal, "critic", tape, agent, environ)
+    models["judge"] = goal_model(goal, "judge", tape, agent, environ)
+    models["critic"] = critic
+    return {account: llm for account, llm in models.items() if isinstance(llm, LLM)}
 
 
 def goal_model(
@@ -63,15 +61,14 @@ def goal_model(
 ) -> LLM | None:
     """Return a new instance of the goal's model for an account; None if it has none.
 
-    `agent` is the agent's model.
-
-    Judge and critic may be an agent's program. Raise UsageError for a program that
-    cannot be one.
+    `agent` is the agent's model. Judge and critic may be an agent's program. Raise
+    UsageError for a program that cannot be one.
     """
     config = goal.model_tables[account]
     if account == "judge" and goal.judge.instance is not None:
         return as_model(goal.judge.instance)
-    if choice := judging_program(goal, account, environ):
+    choice = judging_program(goal, account, environ)
+    if choice is not None:
         return ProgramModel(
             choice, environ, workspaces=[workspace_of(goal)], account=account, tape=tape
         )
@@ -80,20 +77,16 @@ def goal_model(
     name, base, key = config.model, config.api_base, config.api_key_env
     if account != "agent" and name == AGENT_MODEL:
         if not isinstance(agent, LLM):
-            why = (
-                f'{account} "agent" is the agent\'s own model, and this agent does not '
-                "share its model"
-            )
             raise UsageError(
-                why, f'name a model for the {account}: {account} = "provider/model"'
+                f'{account} "agent" is the agent\'s own model, and this agent does '
+                "not share its model",
+                f'name a model for the {account}: {account} = "provider/model"',
             )
         if not (base or key or config.params):
             return agent.separate(account)
-        name, base, key = (
-            agent.model,
-            base or goal.agent.api_base,
-            key or goal.agent.api_key_env,
-        )
+        name = agent.model
+        base = base or goal.agent.api_base
+        key = key or goal.agent.api_key_env
     return LLM(
         name,
         api_base=base,
@@ -107,10 +100,10 @@ def goal_model(
 def judging_program(
     goal: Goal, account: Account, environ: Mapping[str, str]
 ) -> ProgramChoice | None:
-    """Return the agent's program that is the judge or critic of a goal; None if it is a
-    model, or there is none.
+    """Return the agent's program that is the judge or critic of a goal.
 
-    Raise UsageError for an unknown agent, and for one that cannot judge.
+    None if it is a model, or there is none. Raise UsageError for an unknown agent, and
+    for one that cannot judge.
     """
     named = program_named(goal, account, environ)
     if named is None:
@@ -134,26 +127,23 @@ def programs_in(models: Mapping[Account, LLM]) -> dict[Account, ProgramModel]:
 def withheld(
     goal: Goal, agents: Iterable[ResolvedAgent] = (), llms: Iterable[object] = ()
 ) -> tuple[str, ...]:
-    """Return the names of environment variables that hold the keys of models and
-    agents; no child process gets them.
+    """Return the environment variables that hold the keys of models and agents.
 
-    An agent gets its own keys alone.
+    No child process gets them, but an agent gets its own keys.
     """
+    models = [llm for llm in llms if isinstance(llm, LLM)]
     tables = goal.model_tables.values()
-    keys = (
-        *(table.api_key_env for table in tables),
-        *(llm.api_key_env for llm in llms if isinstance(llm, LLM)),
-    )
-    programs = programs_in(
-        {llm.account: llm for llm in llms if isinstance(llm, LLM)}
-    ).values()
-    own = (name for program in programs for name in program.preset.keys)
-    named = (
-        *(name for name in keys if name),
-        *(key for agent in agents for key in agent.keys),
-        *own,
-    )
-    return (*named, *(name for table in tables for name in credentials_of(table.model)))
+    keys = [table.api_key_env for table in tables]
+    keys += [model.api_key_env for model in models]
+    names = [key for key in keys if key]
+    for agent in agents:
+        names += agent.keys
+    for model in models:
+        if isinstance(model, ProgramModel):
+            names += model.preset.keys
+    for table in tables:
+        names += credentials_of(table.model)
+    return tuple(names)
 
 
 def goal_redactor(
@@ -161,35 +151,37 @@ def goal_redactor(
 ) -> Redactor:
     """Return the redactor of everything that a run of the goal writes.
 
-    Raise UsageError for an invalid [redact].
-
     `names` are variables that hold secrets whatever their names look like, by default
     those of the goal's models and agent; the values in the goal are searched as well.
+    Raise UsageError for an invalid [redact].
     """
     if names is None:
         names = withheld(goal, resolve_agents(goal, environ))
-    given: dict[str, object] = {
-        f"agent.env.{name}": value for name, value in goal.agent.env.items()
-    }
-    for spec in goal.validators:
-        given |= {f"validators.env.{name}": value for name, value in spec.env.items()}
-    for agent, preset in goal.agents.items():
-        given |= {
-            f"agents.{agent}.env.{name}": value
-            for name, value in (preset.env | preset.sandbox_env).items()
-        }
-    for table, config in goal.model_tables.items():
-        given |= {
-            f"{table}.params.{name}": value for name, value in config.params.items()
-        }
-        given[f"{table}.api_base.PASSWORD"] = urlsplit(config.api_base or "").password
-    values = {name: value for name, value in given.items() if isinstance(value, str)}
     return Redactor(
-        {**environ, **values},
+        {**environ, **_values_in(goal)},
         names=tuple(names),
         extra=goal.redact.extra,
         allow=goal.redact.allow,
     )
+
+
+def _values_in(goal: Goal) -> dict[str, str]:
+    """Return the texts of a goal that may be secrets, by their names in the file."""
+    tables: list[tuple[str, Mapping[str, object]]] = [("agent.env", goal.agent.env)]
+    tables += [("validators.env", spec.env) for spec in goal.validators]
+    for agent, preset in goal.agents.items():
+        tables.append((f"agents.{agent}.env", preset.env | preset.sandbox_env))
+    for account, config in goal.model_tables.items():
+        tables.append((f"{account}.params", config.params))
+        # The name says that the value is a secret, as it does for a variable.
+        password = urlsplit(config.api_base or "").password
+        tables.append((f"{account}.api_base", {"PASSWORD": password}))
+    texts: dict[str, str] = {}
+    for table, values in tables:
+        for name, value in values.items():
+            if isinstance(value, str):
+                texts[f"{table}.{name}"] = value
+    return texts
 
 
 def redacted_events(events: Events, redactor: Redactor) -> Events:
@@ -209,13 +201,14 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
         return replace(
             events, items=items, read=lambda item: redactor.text(events.read(item))
         )
-    # A value that is not a chat is rejected where it is read.
-    known = isinstance(events, Sequence) and not isinstance(events, str | bytes)
-    return (
-        [redactor.json(item) if isinstance(item, Mapping) else item for item in events]
-        if known
-        else events
-    )
+    is_chat = isinstance(events, Sequence) and not isinstance(events, str | bytes)
+    if not is_chat:
+        # It is rejected where it is read.
+        return events
+    messages: list[Any] = []
+    for item in events:
+        messages.append(redactor.json(item) if isinstance(item, Mapping) else item)
+    return messages
 
 
 def goal_judge(goal: Goal) -> LLM:
@@ -231,10 +224,8 @@ def judged_by(goal: Goal) -> Goal:
     """Return the goal. Raise UsageError if it has no judge."""
     if not goal.has_judge:
         raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
-    needs_model = goal.judge.model == AGENT_MODEL and not (
-        goal.judge.use or goal.agent.external
-    )
-    if needs_model and not goal.agent.model:
+    is_agents_model = goal.judge.model == AGENT_MODEL and not goal.judge.use
+    if is_agents_model and not (goal.agent.external or goal.agent.model):
         raise UsageError(
             'judge = "agent" needs a model of the agent', "add --judge MODEL"
         )

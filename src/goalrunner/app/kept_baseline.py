@@ -44,15 +44,11 @@ from goalrunner.snapshots.store_folder import store_name
 from goalrunner.validators.environment_faults import is_environmental
 from goalrunner.validators.started_checks import StartedChecks
 
-FOLDER = "baselines"
-"""The folder of the files, in GOAL_HOME."""
-LONGEST_AGE = 600.0
-"""Seconds for which a baseline counts."""
-_LARGEST_OUTPUT = 1 << 20
-"""Bytes of all outputs together; a baseline with more is not kept."""
-_LARGEST_FILE = 8 << 20
-_UNFINISHED = ("running", "lost", "unreadable")
-"""States of a run whose end is not known."""
+FOLDER = "baselines"  # of the files, in GOAL_HOME
+LONGEST_AGE = 600.0  # seconds for which a baseline counts
+_LARGEST_OUTPUT = 1 << 20  # bytes of all outputs; a baseline with more is not kept
+_LARGEST_FILE = 8 << 20  # bytes; JSON is longer than the outputs in it
+_UNFINISHED = ("running", "lost", "unreadable")  # states of a run that may be active
 
 
 class BaselineKey(Frozen):
@@ -133,14 +129,14 @@ def may_end_run(config: RunConfig, ran: Results) -> bool:
 class BaselineFile:
     """The file with the newest baseline of a workspace.
 
-    `own_run` is the run that asks for it.
+    `asking_run` is the run that asks for it.
     """
 
-    def __init__(self, home: Path, workspace: Path, own_run: str = "") -> None:
+    def __init__(self, home: Path, workspace: Path, asking_run: str = "") -> None:
         self.path = home / FOLDER / f"{store_name(workspace)}.json"
         self._home = home
         self._workspace = workspace
-        self._own_run = own_run
+        self._asking_run = asking_run
 
     def read(self) -> KeptBaseline | None:
         """Return the baseline; None if there is none that can be trusted."""
@@ -150,14 +146,14 @@ class BaselineFile:
             ) as file:
                 info = os.fstat(file.fileno())
                 data = file.read(_LARGEST_FILE)
-            is_private = info.st_uid == os.geteuid() and not info.st_mode & (
-                stat.S_IRWXG | stat.S_IRWXO
-            )
+            # Another user could have written a file that is not private.
+            others = stat.S_IRWXG | stat.S_IRWXO
+            is_private = info.st_uid == os.geteuid() and not info.st_mode & others
             if is_private and not self._has_worked_since(info.st_ctime_ns):
                 return KeptBaseline.model_validate_json(data)
         return None
 
-    def write(self, kept: KeptBaseline) -> None:
+    def write(self, baseline: KeptBaseline) -> None:
         """Replace the baseline, and remove those of other workspaces that are too old.
 
         A failure loses only time.
@@ -166,7 +162,7 @@ class BaselineFile:
         with contextlib.suppress(OSError, ValueError):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _remove_old(self.path.parent)
-            write_whole(self.path, kept.model_dump_json().encode(), lasting=False)
+            write_whole(self.path, baseline.model_dump_json().encode(), lasting=False)
 
     def _has_worked_since(self, moment: int) -> bool:
         """Return whether an agent has, or may have, worked here after `moment` (ns).
@@ -174,18 +170,18 @@ class BaselineFile:
         Without a sandbox, an agent can write this file. The ctime of a file cannot be
         set, and a run writes its log until it ends.
         """
-        others = [
-            summary
-            for summary in run_summaries(self._home)
-            if summary["run_id"] != self._own_run
-            and summary.get("workspace", str(self._workspace)) == str(self._workspace)
-        ]
-        if others and others[0].get("status") in _UNFINISHED:
-            return True
-        logs = (
-            RunFolder(self._home / RUNS / summary["run_id"]).events
-            for summary in others
-        )
+        workspace = str(self._workspace)
+        run_ids: list[str] = []
+        for summary in run_summaries(self._home):
+            if summary["run_id"] == self._asking_run:
+                continue
+            # A run without a workspace in its summary may have worked in this one.
+            if summary.get("workspace", workspace) != workspace:
+                continue
+            if not run_ids and summary.get("status") in _UNFINISHED:
+                return True
+            run_ids.append(summary["run_id"])
+        logs = (RunFolder(self._home / RUNS / run_id).events for run_id in run_ids)
         return any(log.exists() and log.stat().st_ctime_ns >= moment for log in logs)
 
 
@@ -216,10 +212,12 @@ class BaselineKeeper:
         self._store = store
         self._scratch: Callable[[str], Path] = folder.scratch_file
         self._specs = started.specs
-        own = goal_file_rule(config.options.goal_file, config.workspace)
-        # A manifest, or a file that a validator names, is more than a goal file.
-        self._free = {path for path in own if path not in started.rules}
-        self._free -= {path for path in own if PurePath(path).name == PYPROJECT}
+        # What the goal file says is in the key. A manifest, or a file that a validator
+        # names, is more than a goal file.
+        self._free: set[str] = set()
+        for path in goal_file_rule(config.options.goal_file, config.workspace):
+            if path not in started.rules and PurePath(path).name != PYPROJECT:
+                self._free.add(path)
         self._file = BaselineFile(config.home, config.workspace, folder.run_id)
         self._is_usable = kind == "overlay" and self._sees_everything()
         self._key: BaselineKey | None = None
@@ -230,21 +228,16 @@ class BaselineKeeper:
         No later result may rest on them, as it does with `known_failures`.
         """
         goal, options = self._config.goal, self._config.options
+        if options.live or options.validators or goal.workspace.outputs:
+            return False
+        for spec in self._specs:
+            if spec.hidden or spec.python is not None or spec.known_failures:
+                return False
         repository = enclosing(self._config.workspace)
-        return not (
-            options.live
-            or options.validators
-            or goal.workspace.outputs
-            or any(
-                spec.hidden or spec.python is not None or spec.known_failures
-                for spec in self._specs
-            )
-            # There is no snapshot of the rest of the repository, which they may read.
-            or (
-                repository is not None
-                and Path(os.path.realpath(repository.root)) != self._config.workspace
-            )
-        )
+        if repository is None:
+            return True
+        # There is no snapshot of the rest of the repository, which they may read.
+        return Path(os.path.realpath(repository.root)) == self._config.workspace
 
     async def find(self, now: Snapshot, content: str) -> tuple[Results, float] | None:
         """Return the results for the snapshot `now`, and their age in seconds.
@@ -253,22 +246,25 @@ class BaselineKeeper:
         has.
         """
         options = self._config.options
-        if not self._is_usable or not (options.reuses_baseline or self._keeps):
+        if not self._is_usable or not (options.reuses_baseline or self._is_check):
             return None
+        # `keep` needs the key as well.
         self._key = self._key_of(content)
-        kept = self._file.read() if options.reuses_baseline else None
-        if kept is None:
+        baseline = self._file.read() if options.reuses_baseline else None
+        if baseline is None:
             return None
-        age = kept.age(self._key, datetime.now(UTC))
-        if age is None or not await self._is_same(kept.snapshot, now):
+        age = baseline.age(self._key, datetime.now(UTC))
+        if age is None or not await self._is_same(baseline.snapshot, now):
             return None
-        ran = self._results(kept)
-        is_needed_anew = not options.needs_round and may_end_run(self._config, ran)
-        return (ran, age) if self._is_repeatable(ran) and not is_needed_anew else None
+        ran = self._results(baseline)
+        ends_run = not options.needs_round and may_end_run(self._config, ran)
+        if ends_run or not self._is_repeatable(ran):
+            return None
+        return ran, age
 
     @property
-    def _keeps(self) -> bool:
-        """Whether this is a check, in which no agent works."""
+    def _is_check(self) -> bool:
+        """Whether no run is kept, because no agent works in it."""
         return not self._config.options.keeps_run
 
     def keep(
@@ -283,30 +279,29 @@ class BaselineKeeper:
         `outputs` are those of the results, by name, without secrets; `read` returns
         their content.
         """
-        if (
-            self._key is None
-            or not self._keeps
-            or not self._is_repeatable(ran)
-            or outputs.keys() != {result.name for result in ran.results}
-            or sum(output.size for output in outputs.values()) > _LARGEST_OUTPUT
-        ):
+        if self._key is None or not self._is_check or not self._is_repeatable(ran):
+            return
+        names = [result.name for result in ran.results]
+        is_large = sum(output.size for output in outputs.values()) > _LARGEST_OUTPUT
+        if is_large or outputs.keys() != set(names):
             return
         redact = self._config.redactor.text
-        kept = KeptBaseline(
+        baseline = KeptBaseline(
             at=datetime.now(UTC),
             key=self._key,
             snapshot=now,
             results=tuple(KeptResult.of(result, redact) for result in ran.results),
-            outputs=tuple(
-                read(outputs[result.name]).decode("latin-1") for result in ran.results
-            ),
+            outputs=tuple(read(outputs[name]).decode("latin-1") for name in names),
             changed=ran.changed,
             written=ran.written,
         )
-        with contextlib.suppress(ValueError):  # a name that is not UTF-8
-            text = kept.model_dump_json()
-            if redact(text) == text:  # no name of a test or a file is a secret
-                self._file.write(kept)
+        # A name that is not UTF-8 has no JSON.
+        with contextlib.suppress(ValueError):
+            text = baseline.model_dump_json()
+            # A name of a test or a file may be a secret, and would not be the same
+            # then.
+            if redact(text) == text:
+                self._file.write(baseline)
 
     def _is_repeatable(self, ran: Results) -> bool:
         settings = self._config.goal.workspace
@@ -320,19 +315,23 @@ class BaselineKeeper:
         """
         if then.id == now.id:
             return True
+        # A snapshot that is gone cannot be compared.
         with contextlib.suppress(WorkspaceError):
             if self._free and await keeps(self._store.git, then):
                 changes = await self._store.all_changes(then, now)
                 return all(change.path in self._free for change in changes)
         return False
 
-    def _results(self, kept: KeptBaseline) -> Results:
+    def _results(self, baseline: KeptBaseline) -> Results:
+        """Return the results of a baseline, with their outputs as files."""
         answers = []
-        for result, output in zip(kept.results, kept.outputs, strict=True):
+        for result, output in zip(baseline.results, baseline.outputs, strict=True):
             path = self._scratch(".out")
             path.write_bytes(output.encode("latin-1"))
             answers.append((ValidatorResult(**dict(result)), path))
-        return Results(tuple(answers), changed=kept.changed, written=kept.written)
+        return Results(
+            tuple(answers), changed=baseline.changed, written=baseline.written
+        )
 
     def _key_of(self, content: str) -> BaselineKey:
         config = self._config
@@ -360,17 +359,19 @@ def _installed(
     the time of the folder that it installs in.
     """
     search = environ.get("PATH", os.defpath)
-    names = {
-        program.name for spec in specs if spec.run for program in programs(spec.run)
-    }
-    found = {shutil.which(name, path=search) or name for name in names if name}
+    paths: set[str] = set()
+    for spec in specs:
+        for program in programs(spec.run) if spec.run else ():
+            if program.name:
+                paths.add(shutil.which(program.name, path=search) or program.name)
     folders = {Path(folder) for folder in search.split(os.pathsep) if folder}
+    # Programs of `pip install --user` and `uv tool` are there, on PATH or not.
     if home := environ.get("HOME"):
         folders.add(Path(home, ".local", "bin"))
     for folder in folders:
         packages = folder.parent.glob("lib*/python3*/*-packages")
-        found |= {str(folder), *map(str, packages)}
-    return [_stamp(path) for path in sorted(found)]
+        paths |= {str(folder), *map(str, packages)}
+    return [_stamp(path) for path in sorted(paths)]
 
 
 def _stamp(path: str) -> tuple[str, int, int]:

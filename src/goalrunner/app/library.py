@@ -1,6 +1,4 @@
-"""`run_goal`, `resume` and `judge_goal` with their asynchronous forms, and
-conversations for callers.
-"""
+"""The functions of the library that run, resume and judge a goal."""
 
 from __future__ import annotations
 
@@ -26,13 +24,8 @@ from goalrunner.app.goal_models import (
     redacted_events,
     withheld,
 )
-from goalrunner.app.previous_run import (
-    LoadedRun,
-    Reference,
-    frozen_goal,
-    load_run,
-    run_folder,
-)
+from goalrunner.app.previous_run import LoadedRun, Reference, load_run, run_folder
+from goalrunner.app.resuming import EarlierRun, Limits
 from goalrunner.app.run_options import (
     JudgeChoice,
     RunKeywords,
@@ -41,12 +34,13 @@ from goalrunner.app.run_options import (
     judge_of,
     options_of,
 )
-from goalrunner.app.session import EarlierRun, Limits, drive_to_end
+from goalrunner.app.session import drive_to_end
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import ValidatorSpec
+from goalrunner.core.goal_tables import JudgeConfig, ValidatorSpec
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.ports import Validator
 from goalrunner.core.verdict import GoalVerdict
@@ -59,6 +53,10 @@ from goalrunner.system.child_environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
 
 T = TypeVar("T")
+
+# Keywords that are limits of a goal, and those that are fields of its budget.
+_LIMITS = ("max_iterations", "timeout", "wait")
+_BUDGETS = ("tokens", "cost_usd")
 
 
 class MinimalConversation(Protocol):
@@ -82,7 +80,7 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     loop = None
     with suppress(RuntimeError):
         loop = asyncio.get_running_loop()
-    # Not in the block: its RuntimeError would be in each traceback of the work.
+    # Not in the block above: its RuntimeError would be in each traceback of the work.
     if loop is None:
         return asyncio.run(work)
     work.close()
@@ -100,10 +98,8 @@ def run_goal(
 ) -> GoalOutcome:
     """Run `arun_goal`, with the same arguments, in an event loop of its own.
 
-    Raise UsageError inside a running event loop.
-
-    Raise KeyboardInterrupt after the run if Ctrl-C, or a KeyboardInterrupt of a
-    validator, ended it.
+    Raise UsageError inside a running event loop. Raise KeyboardInterrupt after the run
+    if Ctrl-C, or a KeyboardInterrupt of a validator, ended it.
     """
     work = arun_goal(conversation, objective, judge_llm, **options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
@@ -133,7 +129,7 @@ async def arun_goal(
     of models end in the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
     """
     refuse_no_conversation(conversation)
-    goal, given = goal_and_options(objective, judge_llm, options, conversation)
+    goal, run_options = goal_and_options(objective, judge_llm, options, conversation)
     key = guarding_key(goal.approvals, goal.risk_class)
     if key and not getattr(conversation, "supports_approvals", False):
         raise UsageError(
@@ -144,7 +140,7 @@ async def arun_goal(
             "or use chat_conversation, or remove the setting",
         )
     return await drive_to_end(
-        prepare_conversation(goal, given, cast(Conversation, conversation))
+        prepare_conversation(goal, run_options, cast(Conversation, conversation))
     )
 
 
@@ -222,18 +218,18 @@ def load_earlier(
             )
     folder = run_folder(run, options.home)
     loaded = load_run(folder)
+    # The caller brings the agent, so the goal needs none.
     goal = frozen_goal(folder, os.environ, loaded.goal_file, runnable=False)
     refuse_no_checkpoint(goal, conversation)
     refuse_endless_turns(goal, conversation)
-    goal = goal.model_copy(
-        update={"judge": judge_of(goal, _one_judge(judge_llm, keywords))}
-    )
+    judge = judge_of(goal, _one_judge(judge_llm, keywords))
+    goal = goal.model_copy(update={"judge": judge})
     if is_custom(goal.judge.model) and goal.judge.instance is None:
-        why = (
+        raise UsageError(
             f"the judge of this run, {goal.judge.model}, was made by the program that "
-            "started it"
+            "started it",
+            "pass it again: judge=...",
         )
-        raise UsageError(why, "pass it again: judge=...")
     _refuse_other_validators(goal, loaded, specs, options.validators)
     options = replace(options, conversation=conversation)
     return EarlierRun(
@@ -242,51 +238,50 @@ def load_earlier(
 
 
 def _new_limits(keywords: RunKeywords) -> Limits:
-    """Return the limits among the keywords by their names in `Plan`.
+    """Return the limits among the keywords by their names in `RunRules`.
 
     Raise UsageError for an invalid one.
     """
+    # A goal has the checks of limits, and their conversion to numbers.
+    plain = Goal(objective="limits")
     try:
         goal = Goal.model_validate(
-            {"objective": "limits", **_goal_fields(Goal(objective="limits"), keywords)}
+            {"objective": plain.objective, **_goal_fields(plain, keywords)}
         )
     except ValidationError as error:
         raise value_refusal(error, "aresume") from None
     limits = {name: getattr(goal, name) for name in _LIMITS if name in keywords}
-    return limits | {
-        name: getattr(goal.budget, name) for name in _BUDGETS if name in keywords
-    }
+    for name in _BUDGETS:
+        if name in keywords:
+            limits[name] = getattr(goal.budget, name)
+    return limits
 
 
 def _refuse_other_validators(
     goal: Goal,
     loaded: LoadedRun,
     specs: Sequence[ValidatorSpec],
-    own: Sequence[Validator],
+    callables: Sequence[Validator],
 ) -> None:
-    """Raise UsageError if the validators of a call are not those that the run began
-    with.
-    """
+    """Raise UsageError if a call has other validators than those the run began with."""
     commands = {spec.run or spec.python for spec in goal.validators}
-    if new := [
-        spec.run or spec.python
-        for spec in specs
-        if (spec.run or spec.python) not in commands
-    ]:
+    for spec in specs:
+        command = spec.run or spec.python
+        if command not in commands:
+            raise UsageError(
+                f"the run has no validator {command}",
+                "a run is resumed with its own validators; omit it",
+            )
+    # Validators that are not in the goal file were callables of the program.
+    in_goal = {spec.name for spec in goal.validators}
+    plan = loaded.state.plan
+    recorded = (*plan.validators, *plan.hidden)
+    needed = sorted(name for name in recorded if name not in in_goal)
+    passed = sorted(validator.name for validator in callables)
+    if needed != passed:
         raise UsageError(
-            f"the run has no validator {new[0]}",
-            "a run is resumed with its own validators; omit it",
-        )
-    named, plan = {spec.name for spec in goal.validators}, loaded.state.plan
-    wanted = sorted(
-        item for item in (*plan.validators, *plan.hidden) if item not in named
-    )
-    found = sorted(validator.name for validator in own)
-    if wanted != found:
-        shown = [", ".join(names) or "none" for names in (wanted, found)]
-        raise UsageError(
-            f"the run has the callable validators {shown[0]}, and these were given: "
-            f"{shown[1]}",
+            f"the run has the callable validators {', '.join(needed) or 'none'}, and "
+            f"these were given: {', '.join(passed) or 'none'}",
             "pass the same callables as at its start: validators=[...]",
         )
 
@@ -297,14 +292,15 @@ def chat_conversation(
     """Return the built-in agent in a folder.
 
     `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
-
     Raise UsageError for a model without a name, a missing folder, and invalid fields.
     """
     llm = model if isinstance(model, LLM) else None
     name = llm.model if llm else model
     if not isinstance(name, str) or not name.strip():
-        hint = 'name it as LiteLLM does: chat_conversation("provider/model")'
-        raise UsageError("the agent's model has no name", hint)
+        raise UsageError(
+            "the agent's model has no name",
+            'name it as LiteLLM does: chat_conversation("provider/model")',
+        )
     folder = existing_folder(workspace)
     try:
         goal = Goal.model_validate(
@@ -319,9 +315,9 @@ def chat_conversation(
         api_key_env=config.api_key_env,
         params=config.params,
     )
-    env = child_environment(
-        os.environ, extra=config.env, withhold=withheld(goal, llms=[llm])
-    )
+    # Commands of the agent do not get the key of its model.
+    keys = withheld(goal, llms=[llm])
+    env = child_environment(os.environ, extra=config.env, withhold=keys)
     return built_in_conversation(goal, llm, folder, ProcessLauncher(), env)
 
 
@@ -398,37 +394,37 @@ def goal_and_options(
         is_checked = bool(specs or options.validators or goal.validators)
         config = judge_of(goal, judge, default=has_model and not is_checked)
         folder = _workspace(goal, keywords.get("workspace"), conversation)
-        if conversation is not None and not (
-            isinstance(objective, Goal) or folder or specs
-        ):
-            # Without a folder, the response is all that there is to judge, as in
-            # GoalLoop.
+        has_files = isinstance(objective, Goal) or folder or specs
+        if conversation is not None and not has_files:
+            # The response is all that there is to judge, as in GoalLoop.
             goal = goal.model_copy(update={"deliverable": "response"})
         changes: dict[str, Any] = {
             "judge": config,
             "validators": (*goal.validators, *specs),
+            **goal_tables_of(keywords),
         }
-        changes |= goal_tables_of(keywords)
         if folder is not None:
-            changes["workspace"] = {
-                **goal.workspace.model_dump(),
-                "path": str(existing_folder(folder)),
-            }
-        goal = Goal.model_validate(
-            {**goal.model_dump(), **changes, **_goal_fields(goal, keywords)}
-        )
+            path = str(existing_folder(folder))
+            changes["workspace"] = {**goal.workspace.model_dump(), "path": path}
+        changes |= _goal_fields(goal, keywords)
+        # Unlike `model_copy`, this checks the new values.
+        goal = Goal.model_validate({**goal.model_dump(), **changes})
     except ValidationError as error:
         raise value_refusal(error, "arun_goal") from None
-    if is_custom(config.model) and "tokens" in {*goal.budget.limited} - {
-        *goal.budget.unenforced
-    }:
+    _refuse_uncounted_judge(goal, config)
+    return goal, options
+
+
+def _refuse_uncounted_judge(goal: Goal, judge: JudgeConfig) -> None:
+    """Raise UsageError for a budget of tokens if those of the judge are unknown."""
+    enforced = {*goal.budget.limited} - {*goal.budget.unenforced}
+    if is_custom(judge.model) and "tokens" in enforced:
         raise UsageError(
-            f"the tokens of the judge {config.model} are unknown, so a budget of "
-            "tokens cannot be enforced",
+            f"the tokens of the judge {judge.model} are unknown, so a budget of tokens "
+            "cannot be enforced",
             'remove the budget, or set allow_unenforced = ["tokens"] to count only '
             "what is known",
         )
-    return goal, options
 
 
 def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
@@ -437,51 +433,44 @@ def _one_judge(judge_llm: JudgeChoice, keywords: RunKeywords) -> JudgeChoice:
     Raise UsageError for both.
     """
     judge = keywords.get("judge")
-    if judge_llm is not None and judge is not None:
+    if judge_llm is None:
+        return judge
+    if judge is not None:
         raise UsageError(
             "judge and judge_llm are two names of one argument", "give one of them"
         )
-    return judge if judge_llm is None else judge_llm
-
-
-_LIMITS = ("max_iterations", "timeout", "wait")
-_BUDGETS = ("tokens", "cost_usd")
+    return judge_llm
 
 
 def _goal_fields(goal: Goal, keywords: RunKeywords) -> dict[str, Any]:
     """Return the keywords that are fields of the goal, limits among them."""
-    given: Mapping[str, Any] = keywords
-    changes = {
-        name: given[name] for name in (*_LIMITS, "preserve_context") if name in given
-    }
-    budget = {name: given[name] for name in _BUDGETS if name in given}
-    return (
-        {**changes, "budget": {**goal.budget.model_dump(), **budget}}
-        if budget
-        else changes
-    )
+    values: Mapping[str, Any] = keywords
+    names = (*_LIMITS, "preserve_context")
+    changes = {name: values[name] for name in names if name in values}
+    budget = {name: values[name] for name in _BUDGETS if name in values}
+    if budget:
+        changes["budget"] = {**goal.budget.model_dump(), **budget}
+    return changes
 
 
 def _workspace(
-    goal: Goal, named: Path | str | None, conversation: object
+    goal: Goal, keyword: Path | str | None, conversation: object
 ) -> Path | None:
-    """Return the folder of the conversation, else the named one or that of the goal.
+    """Return the folder of the conversation, else that of the keyword or the goal.
 
     Raise UsageError if two differ.
     """
-    own, chosen = (
-        getattr(conversation, "workspace", None),
-        named or goal.workspace.path or None,
-    )
-    if not isinstance(own, str | Path):
+    folder = getattr(conversation, "workspace", None)
+    chosen = keyword or goal.workspace.path or None
+    if not isinstance(folder, str | Path):
         return Path(chosen) if chosen is not None else None
-    if chosen is not None and Path(chosen).resolve() != Path(own).resolve():
+    if chosen is not None and Path(chosen).resolve() != Path(folder).resolve():
         raise UsageError(
-            f"the conversation works in {own}, and the run would check "
+            f"the conversation works in {folder}, and the run would check "
             f"{Path(chosen).resolve()}",
             "omit workspace, or create the conversation with the same one",
         )
-    return Path(own)
+    return Path(folder)
 
 
 def value_refusal(error: ValidationError, function: str) -> UsageError:
@@ -496,65 +485,63 @@ def existing_folder(path: Path | str) -> Path:
     """Return the folder, absolute. Raise UsageError if there is none."""
     folder = Path(path).resolve()
     if not folder.is_dir():
-        wrong = "is not a folder" if folder.exists() else "does not exist"
+        problem = "is not a folder" if folder.exists() else "does not exist"
         raise UsageError(
-            f"the workspace {folder} {wrong}", "create the folder, or name another"
+            f"the workspace {folder} {problem}", "create the folder, or name another"
         )
     return folder
 
 
 def refuse_no_conversation(value: Any) -> None:
     """Raise UsageError if the value cannot be driven as a conversation."""
-    wanted = value if isinstance(value, str) and value.strip() else "provider/model"
+    # A text is probably the name of a model.
+    model = value if isinstance(value, str) and value.strip() else "provider/model"
     hint = (
-        f'pass chat_conversation("{wanted}"), or an object like goalrunner.Conversation'
+        f'pass chat_conversation("{model}"), or an object like goalrunner.Conversation'
     )
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
-    if lacks := [name for name in ("send", "messages") if not hasattr(value, name)]:
+    missing = [name for name in ("send", "messages") if not hasattr(value, name)]
+    if missing:
         name = f'"{value}"' if isinstance(value, str) else kind_of(value)
         raise UsageError(
-            f"{name} is not a conversation: it has no {' and no '.join(lacks)}", hint
+            f"{name} is not a conversation: it has no {' and no '.join(missing)}", hint
         )
-    if not callable(value.send) or not (
-        accepts(value.send, 2) or accepts(value.send, 1)
-    ):
+    name = type(value).__name__
+    takes_prompt = accepts(value.send, 2) or accepts(value.send, 1)
+    if not callable(value.send) or not takes_prompt:
         raise UsageError(
-            f"{type(value).__name__}.send cannot be called with a prompt and a "
-            "recorder",
-            SEND_SIGNATURE,
+            f"{name}.send cannot be called with a prompt and a recorder", SEND_SIGNATURE
         )
     if not isinstance(value.messages, Sequence) or isinstance(value.messages, str):
         raise UsageError(
-            f"{type(value).__name__}.messages is {kind_of(value.messages)}, not a list",
-            hint,
+            f"{name}.messages is {kind_of(value.messages)}, not a list", hint
         )
 
 
 def refuse_no_checkpoint(goal: Goal, conversation: object) -> None:
-    """Raise UsageError if each retry must begin with the same chat, and the
-    conversation cannot return to it.
+    """Raise UsageError if the conversation cannot return to an earlier chat.
+
+    It has to, if each retry must begin with the same chat.
     """
-    methods = [getattr(conversation, name, None) for name in ("checkpoint", "restore")]
-    plain = all(
-        callable(method) and not inspect.iscoroutinefunction(method)
-        for method in methods
-    )
-    if not (goal.preserve_context or plain):
-        raise UsageError(
-            f"preserve_context=False needs {type(conversation).__name__}.checkpoint() "
-            "and .restore(checkpoint)",
-            "add these two plain methods, or omit preserve_context=False",
-        )
+    if goal.preserve_context:
+        return
+    for name in ("checkpoint", "restore"):
+        method = getattr(conversation, name, None)
+        # An asynchronous method would return before it has done its work.
+        if not callable(method) or inspect.iscoroutinefunction(method):
+            raise UsageError(
+                f"preserve_context=False needs {type(conversation).__name__}"
+                ".checkpoint() and .restore(checkpoint)",
+                "add these two plain methods, or omit preserve_context=False",
+            )
 
 
 def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
-    """Raise UsageError if the goal limits the time of a turn, and a turn of the
-    conversation cannot be ended.
-    """
-    if goal.agent.turn_timeout is not None and not inspect.iscoroutinefunction(
-        conversation.send
-    ):
+    """Raise UsageError if a turn of the conversation cannot be ended at its limit."""
+    if goal.agent.turn_timeout is None:
+        return
+    if not inspect.iscoroutinefunction(conversation.send):
         raise UsageError(
             f"turn_timeout cannot be enforced: {type(conversation).__name__}.send is "
             "not async, so nothing can end it",
@@ -564,8 +551,9 @@ def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
 
 
 def refuse_unconfined(goal: Goal) -> None:
-    """Raise UsageError if the goal requires a sandbox: commands of the caller's
-    conversation cannot run in one.
+    """Raise UsageError if the goal requires a sandbox.
+
+    Commands of the caller's conversation cannot run in one.
     """
     if goal.workspace.sandbox == "bwrap":
         raise UsageError(

@@ -161,9 +161,7 @@ def promote_fact(
     the run, its records are damaged, or nothing can be written.
     """
     # Not at the top: listing facts needs no goal.
-    from goalrunner.app.previous_run import (
-        frozen_table,
-    )
+    from goalrunner.app.stored_goal import frozen_table
 
     table = frozen_table(folder)
     owner = str(table.get("owner", ""))

@@ -1,6 +1,4 @@
-"""Before a run: the kind of check environment, what keeps the run from starting, and
-warnings.
-"""
+"""What is examined before a run: the check environment, commands and patterns."""
 
 from __future__ import annotations
 
@@ -44,8 +42,9 @@ _NOT_STARTED = (126, 127)  # exit codes of a shell that could not start a progra
 
 @dataclass(frozen=True)
 class EnvironmentChoice:
-    """The kind of check environment, and why it is this one; `scratch` is where an
-    overlay's upper layer lies.
+    """The kind of check environment, and why it is this one.
+
+    `scratch` is the folder for the upper layer of an overlay.
     """
 
     kind: Kind
@@ -66,19 +65,17 @@ def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentCh
 
     Raise UsageError if the goal forces one that does not work.
     """
-    choice = _kind_here(goal, workspace, home)
-    if (
-        goal.workspace.setup
-        and choice.kind == "in-place"
-        and not was_set_up(workspace, home)
-    ):
+    choice = _working_kind(goal, workspace, home)
+    is_in_place = choice.kind == "in-place"
+    if goal.workspace.setup and is_in_place and not was_set_up(workspace, home):
         _refuse_ignored(workspace, choice.why or 'the goal says check = "in-place"')
     return choice
 
 
 def _refuse_ignored(workspace: Path, why: str) -> None:
-    """Raise UsageError if the workspace has ignored files, which `setup` cannot do
-    without in place.
+    """Raise UsageError if the workspace has files that git ignores.
+
+    In place, `setup` cannot be run without them.
     """
     names = listed_files(
         workspace,
@@ -89,47 +86,49 @@ def _refuse_ignored(workspace: Path, why: str) -> None:
         "--exclude-standard",
     )
     caches = Patterns(CACHES, builtin=True)
-    if found := sorted(
-        name
-        for name in names
-        if not caches.match(name) and not caches.match(f"{name}x")
-    ):
+    ignored: list[str] = []
+    for name in names:
+        # A folder is named with a slash at its end; a pattern may match only the files
+        # in it.
+        if not caches.match(name) and not caches.match(f"{name}x"):
+            ignored.append(name)
+    if ignored:
         raise UsageError(
             "setup installs without the files that git ignores, which needs an "
-            f"overlay ({why}), or a fresh clone: "
-            f"{some(found, 3)} must not exist",
+            f"overlay ({why}), or a fresh clone: {some(sorted(ignored), 3)} must not "
+            "exist",
             "remove setup, and the validators use the packages of the workspace; or "
             "run in a new clone of it",
         )
 
 
-def _kind_here(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
-    wanted = goal.workspace.check
-    if wanted == "in-place":
+def _working_kind(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
+    forced = goal.workspace.check
+    if forced == "in-place":
         return EnvironmentChoice("in-place")
-    lines = (spec.run for spec in goal.validators if spec.run)
-    daemon = next(
-        (
-            item.name
-            for line in lines
-            for item in programs(line)
-            if item.name in DAEMONS
-        ),
-        "",
-    )
-    if daemon and wanted is None:
+    daemon = _daemon_of(goal)
+    if daemon and forced is None:
         return EnvironmentChoice(
             "in-place", f"{daemon} uses a daemon, which sees the live workspace"
         )
     why, scratch = _tried(workspace, home)
     if not why:
         return EnvironmentChoice("overlay", scratch=scratch)
-    if wanted == "overlay":
+    if forced == "overlay":
         raise UsageError(
             f'check = "overlay" does not work here: {why}',
             'write check = "in-place", or remove the key',
         )
     return EnvironmentChoice("in-place", f"no overlay here: {why}")
+
+
+def _daemon_of(goal: Goal) -> str:
+    """Return the first program of the validators that lets a daemon work; or empty."""
+    for spec in goal.validators:
+        for program in programs(spec.run) if spec.run else ():
+            if program.name in DAEMONS:
+                return program.name
+    return ""
 
 
 def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
@@ -141,46 +140,45 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         for scratch in scratch_candidates(home, workspace):
-            why = probe(
-                workspace, scratch, GitSettings(workspace, Path(os.devnull)).roots()
-            )
+            git = GitSettings(workspace, Path(os.devnull))
+            why = probe(workspace, scratch, git.roots())
             if not why:
                 return "", scratch
-    # GOAL_HOME cannot be used; making the run's folder reports it.
     except OSError as error:
+        # GOAL_HOME cannot be used; making the run's folder reports it.
         return f"{error.filename or home}: {error.strerror}", None
     finally:
-        for folder in new:  # a dry run leaves nothing behind
+        # A dry run must leave nothing behind.
+        for folder in new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
     return why, None
 
 
 def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
-    """Return how the goal is checked, in one line for people: kind, what is protected,
-    and why it is this kind.
+    """Return how the goal is checked, in one line for people.
+
+    It has the kind of environment and why it is this one, and what is protected.
     """
     config = goal.workspace
+    rules = "existing tests and their configuration are protected"
     if config.editable:
         rules = f"only {', '.join(config.editable)} may change"
     elif config.protect:
         rules = f"protects {', '.join(config.protect)}"
-    else:
-        rules = "existing tests and their configuration are protected"
-    return (
-        f"{choice}, with what setup installs · {rules}"
-        if config.setup
-        else f"{choice} · {rules}"
-    )
+    installed = ", with what setup installs" if config.setup else ""
+    return f"{choice}{installed} · {rules}"
 
 
 def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
-    """Undo in-place checks that were cut off in a workspace, by a power cut for one;
-    return a line about each.
+    """Undo in-place checks that were cut off in a workspace; return a line about each.
+
+    A power cut may be the reason, for example.
     """
     if not (home / "checks").is_dir():
         return ()
-    with ThreadPoolExecutor(1) as pool:  # an event loop may run in this thread
+    # An event loop may run in this thread, and `replay` runs one of its own.
+    with ThreadPoolExecutor(1) as pool:
         return pool.submit(replay, workspace, home).result()
 
 
@@ -201,8 +199,10 @@ def describe_checks(
     environ: Mapping[str, str],
     goal_file: Path | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield labels and texts: the kind of environment, protected files, and the classes
-    of ignored files.
+    """Yield labels and texts about the checks of a goal.
+
+    They are about the kind of environment, protected files, and the classes of ignored
+    files.
     """
     yield "checked in", checks_line(goal, choice)
     config = goal.workspace
@@ -212,74 +212,73 @@ def describe_checks(
     paths = listed_files(
         workspace, environ, "--cached", "--others", "--exclude-standard"
     )
-    held = sorted(
-        protection.with_observed(
-            observed_checks((), started), StartFiles(paths)
-        ).protected()
-    )
-    yield (
-        "protected",
-        some(protected_groups(held, paths), _NAMED) if held else "no file",
-    )
+    # Nothing has run yet, so only the command lines show what the checks use.
+    observed = observed_checks((), started)
+    protected = protection.with_observed(observed, StartFiles(paths)).protected()
+    groups = protected_groups(sorted(protected), paths)
+    yield "protected", some(groups, _NAMED) if groups else "no file"
     names = listed_files(
         workspace, environ, "--others", "--ignored", "--directory", "--exclude-standard"
     )
     ignored = Classifier(workspace, names, config.dependencies)
-    named = {
-        "packages": list[str](),
-        "build": list[str](),
-        "ignored": list(ignored.others),
-    }
+    for label, ignored_paths in _ignored_by_label(ignored).items():
+        if ignored_paths:
+            yield label, some(sorted(ignored_paths), _NAMED)
+
+
+def _ignored_by_label(ignored: Classifier) -> dict[str, list[str]]:
+    """Return ignored paths by the label of their class."""
+    packages: list[str] = []
+    build: list[str] = []
+    others = list(ignored.others)
     for item in ignored.classified:
-        label = (
-            "packages"
-            if item.kind == "dependencies"
-            else "build"
-            if item.kind == "build"
-            else "ignored"
-        )
-        named[label].append(
-            item.path if item.kind == "other" else f"{item.path} ({item.why})"
-        )
-    yield from (
-        (label, some(sorted(paths), _NAMED)) for label, paths in named.items() if paths
-    )
+        if item.kind == "dependencies":
+            packages.append(f"{item.path} ({item.why})")
+        elif item.kind == "build":
+            build.append(f"{item.path} ({item.why})")
+        else:
+            others.append(item.path)
+    return {"packages": packages, "build": build, "ignored": others}
 
 
 def unmatched_patterns(
     goal: Goal, workspace: Path, environ: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return a sentence for each pattern of `protect` and `editable` that matches no
-    file of the repository.
+    """Return a sentence for each pattern that matches no file of the repository.
+
+    Patterns are those of `protect` and `editable`.
     """
-    config, found = goal.workspace, []
+    config = goal.workspace
     if not (config.protect or config.editable):
         return ()
-    above = ask_git(
+    _, output, _ = ask_git(
         workspace, "rev-parse", "--show-prefix", environ=environ, timeout=60.0
-    )[1]
-    prefix = re.sub(r"([\\*?\[])", r"\\\1", os.fsdecode(above).rstrip("\n"))
+    )
+    # The path of the workspace is no pattern.
+    prefix = re.sub(r"([\\*?\[])", r"\\\1", os.fsdecode(output).rstrip("\n"))
+    sentences: list[str] = []
     for key, lines in (("protect", config.protect), ("editable", config.editable)):
         for line in dict.fromkeys(lines):
             pattern = line.removeprefix("!")
-            # Git takes it from the top of the repository.
             if "/" in pattern.rstrip("/"):
+                # git takes such a pattern from the top of the repository.
                 pattern = f"/{prefix}{pattern.removeprefix('/')}"
-            command = (
+            code, files, _ = ask_git(
+                workspace,
                 "ls-files",
                 "-z",
                 "--cached",
                 "--others",
                 "--ignored",
                 f"--exclude={pattern}",
-            )
-            any_case = {"core.ignoreCase": "true"}
-            code, files, _ = ask_git(
-                workspace, *command, environ=environ, timeout=60.0, settings=any_case
+                environ=environ,
+                timeout=60.0,
+                # A pattern that differs from a path only in case is no reason to warn.
+                settings={"core.ignoreCase": "true"},
             )
             if code == 0 and not files:
-                found.append(f'{key}: "{line}" matches no file')
-    return tuple(found)
+                sentences.append(f'{key}: "{line}" matches no file')
+    return tuple(sentences)
 
 
 def listed_files(
@@ -289,73 +288,77 @@ def listed_files(
 
     Without a repository, these are all files, and no ignored ones.
     """
+    is_ignored = "--ignored" in arguments
     code, output, _ = ask_git(
         workspace, "ls-files", "-z", *arguments, environ=environ, timeout=60.0
     )
     if code == 0:
         names = sorted(set(output.split(b"\0")) - {b""})
-        return [
-            os.fsdecode(name) if "--ignored" in arguments else printable_path(name)
-            for name in names
-        ]
-    found = []
-    for folder, folders, files in (
-        os.walk(workspace) if "--ignored" not in arguments else ()
-    ):
-        folders[:] = sorted(
-            name for name in folders if name not in (".git", "node_modules", ".venv")
-        )
-        found += [
-            printable_path(os.fsencode(os.path.relpath(f"{folder}/{name}", workspace)))
-            for name in sorted(files)
-        ]
-    return found
+        return [os.fsdecode(n) if is_ignored else printable_path(n) for n in names]
+    return [] if is_ignored else _walked_files(workspace)
+
+
+def _walked_files(workspace: Path) -> list[str]:
+    """Return the paths of all files, without large folders that tools make."""
+    paths: list[str] = []
+    for folder, folders, files in os.walk(workspace):
+        # `os.walk` enters the folders that are left in this list.
+        folders[:] = sorted({*folders} - {".git", "node_modules", ".venv"})
+        for name in sorted(files):
+            path = os.path.relpath(f"{folder}/{name}", workspace)
+            paths.append(printable_path(os.fsencode(path)))
+    return paths
 
 
 def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
-    """Raise ValidatorMissing for a line that the shell cannot parse, or whose first
-    program is not on PATH.
+    """Raise ValidatorMissing for a command line that cannot work here.
+
+    The shell cannot parse it, or its first program is not on PATH.
     """
     workspace = workspace_of(goal)
     named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]
     if goal.scoring is not None:
         named.append((f"[{goal.scoring.name}]", goal.scoring))
     for name, spec in named:
-        if spec.run and (why := syntax_error(spec.run)):
-            first, *more = spec.run.strip().splitlines()
-            hint = (
-                "correct this line of the goal file: run = "
-                f"{json.dumps(first + (' ...' if more else ''))}"
-            )
+        if not spec.run:
+            continue
+        _refuse_syntax_error(name, spec.run)
+        expects_no_program = spec.expect.exit_code in _NOT_STARTED
+        if expects_no_program or goal.workspace.setup:
+            # What `setup` installs does not exist yet.
+            continue
+        folder = Path(os.path.realpath(workspace / spec.cwd))
+        place = CheckPlace(workspace, folder, {**environ, **spec.env})
+        missing = missing_program(spec.run, place)
+        if missing:
             raise ValidatorMissing(
-                f"{name} is not a valid command line for {SHELL}: {why}", hint
+                f"{name} cannot run here: {missing.message}", missing.hint
             )
-        # What `setup` installs is not there yet.
-        if (
-            spec.run
-            and spec.expect.exit_code not in _NOT_STARTED
-            and not goal.workspace.setup
-        ):
-            folder = Path(os.path.realpath(workspace / spec.cwd))
-            if missing := missing_program(
-                spec.run, CheckPlace(workspace, folder, {**environ, **spec.env})
-            ):
-                raise ValidatorMissing(
-                    f"{name} cannot run here: {missing.message}", missing.hint
-                )
+
+
+def _refuse_syntax_error(name: str, command: str) -> None:
+    why = syntax_error(command)
+    if not why:
+        return
+    first, *more = command.strip().splitlines()
+    line = json.dumps(first + (" ..." if more else ""))
+    raise ValidatorMissing(
+        f"{name} is not a valid command line for {SHELL}: {why}",
+        f"correct this line of the goal file: run = {line}",
+    )
 
 
 def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return warnings for people before round 1: about the objective, weak validators,
-    and patterns without a file.
+    """Return warnings for people before round 1.
+
+    They are about the objective, weak validators, and patterns without a file.
     """
     workspace = workspace_of(goal)
-    shown = [spec for spec in goal.validators if not spec.hidden]
-    weak = (text for spec in shown for text in weaknesses_of(spec))
-    missing = (missing_callable(spec, workspace) for spec in shown)
+    warnings: dict[str, None] = {}
+    visible = [spec for spec in goal.validators if not spec.hidden]
+    for spec in visible:
+        warnings |= dict.fromkeys(weaknesses_of(spec))
+    for spec in visible:
+        warnings[missing_callable(spec, workspace)] = None
     patterns = unmatched_patterns(goal, workspace, environ)
-    return tuple(
-        filter(
-            None, (activity_warning(goal), *dict.fromkeys((*weak, *missing)), *patterns)
-        )
-    )
+    return tuple(filter(None, (activity_warning(goal), *warnings, *patterns)))

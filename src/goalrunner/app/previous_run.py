@@ -1,6 +1,4 @@
-"""The content of a run's folder: state, events, chat, outcome, and the goal with its
-secrets.
-"""
+"""Reading a run from its folder."""
 
 from __future__ import annotations
 
@@ -8,18 +6,16 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.goal_models import goal_redactor
+from goalrunner.app.stored_goal import NEW_RUN, frozen_table
 from goalrunner.checking.ignored_content import PACK
 from goalrunner.core.agent_ports import Message, Observer
-from goalrunner.core.errors import GoalError, RecordError, UsageError, record_errors
+from goalrunner.core.errors import RecordError, UsageError, record_errors
 from goalrunner.core.events import Event, MessageRecorded, RunStarted
 from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.fold import apply
@@ -29,18 +25,13 @@ from goalrunner.core.outcome import FINAL, GoalAttempt, GoalOutcome, GoalStatus
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.engine.resumption import Resumption
-from goalrunner.goalfile.dumping import dump_goal
-from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.records.event_log import LogEnd, read_lines, read_records
 from goalrunner.records.files import UNFINISHED
-from goalrunner.records.markers import is_redacted
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.records.run_search import find_run
 from goalrunner.records.run_summaries import summary_writer
 from goalrunner.records.transcript_file import read_message
 from goalrunner.records.writer_lock import is_written
-
-NEW_RUN = "start a new run: goal run GOAL_FILE"
 
 Reference = GoalOutcome | Path | str  # a run: its outcome, its folder, or its id
 
@@ -79,15 +70,18 @@ def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[E
 def read_attempts(
     run: Reference, *, home: Path | str | None = None
 ) -> Iterator[GoalAttempt]:
-    """Yield all attempts of a run, oldest first; `outcome.attempts` has the last 100.
+    """Yield all attempts of a run, oldest first.
 
-    Raise as `read_events` does.
+    `outcome.attempts` has the last 100. Raise as `read_events` does.
     """
-    state, found = None, dict[int, GoalAttempt]()
+    state = None
+    attempts: dict[int, GoalAttempt] = {}
     for record in read_records(run_folder(run, home).events):
         state = apply(state, record)
-        found |= {attempt.attempt: attempt for attempt in state.attempts[-1:]}
-    yield from found.values()
+        # The newest attempt changes until it ends, so the last value counts.
+        for attempt in state.attempts[-1:]:
+            attempts[attempt.attempt] = attempt
+    yield from attempts.values()
 
 
 def read_chat(
@@ -101,10 +95,10 @@ def read_chat(
 
 
 def _chat(folder: RunFolder, *, fresh_rounds: bool = False) -> tuple[Message, ...]:
-    left = Resumption(fresh_rounds=fresh_rounds)
+    resumption = Resumption(fresh_rounds=fresh_rounds)
     for record in read_records(folder.events):
-        left.add(record)
-    return left.messages(partial(read_message, folder.transcript))
+        resumption.add(record)
+    return resumption.messages(partial(read_message, folder.transcript))
 
 
 def sent_prompts(folder: RunFolder) -> list[str]:
@@ -112,15 +106,13 @@ def sent_prompts(folder: RunFolder) -> list[str]:
 
     Raise RecordError for damage.
     """
-    sent = (record.event for record in read_records(folder.events))
-    texts = [
-        event.text
-        for event in sent
-        if isinstance(event, MessageRecorded) and event.role == "user"
-    ]
-    return [
-        text_of(read_message(folder.transcript, text).get("content")) for text in texts
-    ]
+    prompts: list[str] = []
+    for record in read_records(folder.events):
+        event = record.event
+        if isinstance(event, MessageRecorded) and event.role == "user":
+            message = read_message(folder.transcript, event.text)
+            prompts.append(text_of(message.get("content")))
+    return prompts
 
 
 @dataclass(frozen=True)
@@ -155,21 +147,18 @@ class LoadedRun:
 
 
 def load_run(folder: RunFolder) -> LoadedRun:
-    """Fold a run's log, once.
-
-    Raise RecordError for a log that is damaged or has no event.
-    """
-    state: RunState | None = None
-    beginning: RunStarted | None = None
-    evidence, end = EvidenceIndex(), LogEnd()
-    # Killed between the folder and its log; or the log was deleted.
+    """Fold a run's log, once. Raise RecordError if it is damaged or has no event."""
     if not folder.events.exists():
+        # The process was killed before it made the log, or the log was deleted.
         raise RecordError(
             f"{folder.events} does not exist: the run never began, or its log was "
             "deleted",
             NEW_RUN,
         )
-    # The last value of `end` is kept.
+    state: RunState | None = None
+    beginning: RunStarted | None = None
+    evidence, end = EvidenceIndex(), LogEnd()
+    # The last value of `end` is where the log ends.
     for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007
         state = apply(state, record)
         evidence.add(record)
@@ -183,17 +172,17 @@ def load_run(folder: RunFolder) -> LoadedRun:
 def sub_goals(
     run_id: str, summaries: Sequence[Mapping[str, Any]], depth: int = 1
 ) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the depth, from 1, and the summary of each sub-goal of a run, in the given
-    order, parents first.
+    """Yield the depth, from 1, and the summary of each sub-goal of a run.
+
+    They come in the order of the summaries, parents first.
     """
     for summary in summaries:
-        if summary.get("parent") == run_id != summary["run_id"]:
-            yield depth, summary
-            yield from sub_goals(
-                summary["run_id"],
-                [one for one in summaries if one is not summary],
-                depth + 1,
-            )
+        if summary.get("parent") != run_id or summary["run_id"] == run_id:
+            continue
+        yield depth, summary
+        # Without this one, a circle of damaged summaries has an end.
+        others = [other for other in summaries if other is not summary]
+        yield from sub_goals(summary["run_id"], others, depth + 1)
 
 
 def load_state(folder: RunFolder) -> RunState:
@@ -203,29 +192,25 @@ def load_state(folder: RunFolder) -> RunState:
 
 def refuse_final(state: RunState) -> None:
     """Raise UsageError for a run that has ended permanently."""
+    if state.stop_reason not in FINAL:
+        return
+    ended = "was cancelled, which is final"
+    if state.status is GoalStatus.COMPLETE:
+        ended = "is already complete"
     run = state.goal.run_id
-    if state.stop_reason in FINAL:
-        ended = (
-            "is already complete"
-            if state.status is GoalStatus.COMPLETE
-            else "was cancelled, which is final"
-        )
-        raise UsageError(f"run {run} {ended}", f"goal show {run}")
+    raise UsageError(f"run {run} {ended}", f"goal show {run}")
 
 
 def kept_files(folder: RunFolder) -> dict[str, str]:
-    """Return the SHA-256 of each file in the start folder of a run.
+    """Return the SHA-256 of each file in the start folder of a run, by its path.
 
     Packs are left out: their records have hashes.
     """
-    found = sorted(
-        path
-        for path in folder.start.rglob("*")
-        if path.is_file() and path.suffix not in (UNFINISHED, PACK)
-    )
-    return {
-        path.relative_to(folder.start).as_posix(): file_hash(path) for path in found
-    }
+    hashes: dict[str, str] = {}
+    for path in sorted(folder.start.rglob("*")):
+        if path.is_file() and path.suffix not in (UNFINISHED, PACK):
+            hashes[path.relative_to(folder.start).as_posix()] = file_hash(path)
+    return hashes
 
 
 def file_hash(path: Path) -> str:
@@ -254,15 +239,18 @@ def chat_to_continue(
             "omit --continue-from",
         )
     if is_written(folder.events):
-        why = f"run {run} is still active, so its conversation has not ended"
-        raise UsageError(why, "wait for its end, or cancel it")
-    chat = _chat(
-        folder, fresh_rounds=frozen_table(folder).get("preserve_context") is False
-    )
+        raise UsageError(
+            f"run {run} is still active, so its conversation has not ended",
+            "wait for its end, or cancel it",
+        )
+    fresh_rounds = frozen_table(folder).get("preserve_context") is False
+    chat = _chat(folder, fresh_rounds=fresh_rounds)
     messages = tuple(message for message in chat if message.get("role") != "system")
     if not any(message.get("role") == "assistant" for message in messages):
-        why = f"run {run} has no conversation to continue: its agent wrote nothing"
-        raise UsageError(why, "remove --continue-from")
+        raise UsageError(
+            f"run {run} has no conversation to continue: its agent wrote nothing",
+            "remove --continue-from",
+        )
     return messages
 
 
@@ -272,161 +260,13 @@ def finalize(
     """Write the outcome of a run whose process was killed before it wrote it."""
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return
-    # Resuming a run renames outcome.json.
+    # If a resumed run has renamed outcome.json, it cannot be read.
     with contextlib.suppress(OSError, ValueError):
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return
     folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
     summary_writer(folder)(loaded.state)
+    # The killed process did not report the end either.
     for record in read_records(folder.events):
         for observer in observers:
             observer.on_record(record)
-
-
-def frozen_table(folder: RunFolder) -> dict[str, Any]:
-    """Return the goal that was kept with a run as a table, without its secrets.
-
-    Raise RecordError.
-    """
-    try:
-        return tomllib.loads(folder.goal_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RecordError(
-            f"{folder.goal_file} cannot be read: {error}", NEW_RUN
-        ) from error
-
-
-def frozen_goal(
-    folder: RunFolder,
-    environ: Mapping[str, str],
-    goal_file: Path | None = None,
-    *,
-    runnable: bool = True,
-) -> Goal:
-    """Return the goal that was kept with the run, with literal secrets from the goal
-    file.
-
-    Raise UsageError if a secret is missing there, or if a `runnable` goal has no agent
-    or no check.
-    """
-    table = with_secrets(frozen_table(folder), goal_file, environ)
-    without_defaults = {
-        name: value
-        for name, value in environ.items()
-        if name not in ("GOAL_MODEL", "GOAL_JUDGE")
-    }
-    return resolve_goal(
-        table,
-        {},
-        without_defaults,
-        folder.path,
-        name=str(folder.goal_file),
-        runnable=runnable,
-    )
-
-
-# Keys that options may have set instead of the file.
-_OPTIONS = (
-    ("agent", "use"),
-    ("agent", "model"),
-    ("judge", "model"),
-    ("workspace", "path"),
-)
-# A renewed secret must be a plain word: the command may use its variable without
-# quotes.
-_UNQUOTED = re.compile(r"-|.*[\s*?\[]", re.DOTALL)
-
-
-def secret_notes(frozen: str, goal_file: Path | None) -> tuple[str, ...]:
-    """Return a warning if the goal holds literal secrets, which the text kept with the
-    run does not.
-    """
-    if not (names := [name for name, _, _ in _redacted(tomllib.loads(frozen))]):
-        return ()
-    resume = f"goal resume reads it from {goal_file or 'the file of the agent'} again"
-    advice = (
-        "export it as a variable, which the agent and the checks get, and write $NAME "
-        "instead"
-    )
-    return (
-        (
-            f"{', '.join(names)}: a secret is not stored with the run, and {resume}; "
-            f"{advice}"
-        ),
-    )
-
-
-def with_secrets(
-    table: dict[str, Any], goal_file: Path | None, environ: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the table of a goal that was kept, with secrets of the goal file.
-
-    Raise UsageError if one changed.
-    """
-    if not (redacted := _redacted(table)):
-        return table
-    options = {f"{name}.{key}": table.get(name, {}).get(key) for name, key in _OPTIONS}
-    without = {
-        name: value for name, value in environ.items() if not name.startswith("GOAL_")
-    }
-    try:
-        if goal_file is not None:
-            goal = load_goal(goal_file, options, without, runnable=False)
-        else:  # only the user's own agents
-            goal = resolve_goal(
-                {},
-                {**options, "objective": table["objective"]},
-                without,
-                runnable=False,
-            )
-        redact = goal_redactor(goal, environ).text
-    except GoalError as error:
-        raise UsageError(
-            "a secret that was not stored with the run cannot be read again: "
-            f"{error.message}",
-            f"correct {goal_file or 'the file of the agent'}, or {NEW_RUN}",
-        ) from error
-    found = {
-        name: holder[key]
-        for name, holder, key in _texts(tomllib.loads(dump_goal(goal)))
-    }
-    for name, holder, key in redacted:
-        value = found.get(name)
-        is_variable = name.startswith("validators") and ".env." in name
-        if (
-            value is None
-            or redact(value) != holder[key]
-            or (is_variable and _UNQUOTED.match(value))
-        ):
-            where = (
-                f"{name} in {goal_file or 'the file of the agent'} was changed after "
-                "the run began"
-            )
-            raise UsageError(where, f"put it back, or {NEW_RUN}")
-        holder[key] = value
-    return table
-
-
-def _texts(holder: Any, above: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield each text in a table: its name, such as `validators[0].env.TOKEN`, and the
-    table or list and the key in it.
-    """
-    for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
-        name = (
-            f"{above}[{key}]"
-            if isinstance(key, int)
-            else f"{above}.{key}".removeprefix(".")
-        )
-        if isinstance(item, str):
-            yield name, holder, key
-        elif isinstance(item, dict | list):
-            yield from _texts(item, name)
-
-
-def _redacted(table: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Return the texts in which a secret was replaced.
-
-    Those of [redact] are stored unchanged.
-    """
-    found = (text for text in _texts(table) if not text[0].startswith("redact."))
-    return [text for text in found if is_redacted(text[1][text[2]])]

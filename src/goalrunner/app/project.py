@@ -1,13 +1,11 @@
-"""Detecting a project's test command and layout, and the agents and keys of the
-machine, to propose a goal.
-"""
+"""Detecting what a new goal can use: a project's tests, and agents of the machine."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +27,8 @@ from goalrunner.validators.recipes import make_targets, package_scripts
 # Entries of `editable`; with more source folders, the default protection of tests is
 # enough.
 _MOST_FOLDERS = 6
-_WORKSPACE_OF_PNPM = "pnpm-workspace.yaml"  # there before the first `pnpm install`
+# It exists before the first `pnpm install`, unlike the lock file.
+_WORKSPACE_OF_PNPM = "pnpm-workspace.yaml"
 _SOURCES = {
     "py",
     "js",
@@ -49,6 +48,7 @@ _SOURCES = {
     "rb",
     "php",
 }
+# Folders whose code is not what a goal is about.
 _NO_SOURCES = {
     "docs",
     "doc",
@@ -61,6 +61,7 @@ _NO_SOURCES = {
     "ci",
     "node_modules",
 }
+# Files at the top that configure tools.
 _NO_MODULES = {"setup.py", "conftest.py", "noxfile.py", "build.rs", "gulpfile.js"}
 _TEST_FOLDERS = {"test", "tests", "spec", "specs", "__tests__", "testing", "e2e"}
 _TEST_MODULE = r"(.*/)?(test\w*|\w+_tests?)\.py"
@@ -87,7 +88,7 @@ Read = Callable[[str], str]
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedCommand:
     """A test command, and what in the project names it."""
 
     command: str
@@ -101,7 +102,7 @@ class Project:
     `commands` are test commands, the best one first.
     """
 
-    commands: tuple[Found, ...] = ()
+    commands: tuple[DetectedCommand, ...] = ()
     editable: tuple[str, ...] = ()
     is_empty: bool = False
     # Files that cannot be read and may name a command, and why.
@@ -118,38 +119,38 @@ def detect_project(folder: Path, environ: Mapping[str, str]) -> Project:
             return ""
 
     def has(program: str) -> bool:
-        path, active = (
-            folder / program,
-            program_outside(Path(program).name, environ, ()),
-        )
+        active = program_outside(Path(program).name, environ, ())
         if "/" not in program:
             return active is not None
+        path = folder / program
         # The program of an activated environment needs no path, which may be another
         # one for other people.
-        return path.is_file() and not (
+        is_active = (
             active is not None and active.parent.resolve() == path.parent.resolve()
         )
+        return path.is_file() and not is_active
 
     paths = listed_files(folder, environ, "--cached", "--others", "--exclude-standard")
-    return replace(
-        detect(paths, read, has, _files_above(folder)),
-        problems=tuple(_problems(folder, paths)),
-    )
+    project = detect(paths, read, has, _files_above(folder))
+    return replace(project, problems=tuple(_problems(folder, paths)))
 
 
 def _files_above(folder: Path) -> frozenset[str]:
     """Return the lock files that lie above a folder, within its repository."""
-    parents = list(folder.resolve().parents)
-    roots = [
-        number
-        for number, parent in enumerate((folder, *parents))
-        if (parent / ".git").exists()
-    ]
-    above = parents[: roots[0]] if roots else []
+    if (folder / ".git").exists():
+        return frozenset()
+    above: list[Path] = []
+    for parent in folder.resolve().parents:
+        above.append(parent)
+        if (parent / ".git").exists():
+            break
+    else:
+        # Without a repository, a folder above belongs to something else.
+        return frozenset()
     locks = {*PACKAGE_MANAGERS.values(), *PROJECT_RUNNERS.values()} - {""}
-    wanted = locks | {_WORKSPACE_OF_PNPM}
+    names = locks | {_WORKSPACE_OF_PNPM}
     return frozenset(
-        name for name in wanted if any((parent / name).is_file() for parent in above)
+        name for name in names if any((parent / name).is_file() for parent in above)
     )
 
 
@@ -173,17 +174,15 @@ def detect(
     start the program. `above` are the lock files above the folder.
     """
     names = frozenset(paths)
-    tests = frozenset(
-        path
-        for path in names
-        if is_test_file(path) or not _TEST_FOLDERS.isdisjoint(path.split("/")[:-1])
-    )
+    tests = frozenset(path for path in names if _is_in_tests(path))
     commands = (*_python(names, tests, read, has, above), *_others(names, read, above))
-    return Project(
-        tuple({found.command: found for found in commands}.values()),
-        _editable(names, tests),
-        not names,
-    )
+    by_line = {command.command: command for command in commands}
+    return Project(tuple(by_line.values()), _editable(names, tests), not names)
+
+
+def _is_in_tests(path: str) -> bool:
+    folders = path.split("/")[:-1]
+    return is_test_file(path) or not _TEST_FOLDERS.isdisjoint(folders)
 
 
 def _python(
@@ -192,109 +191,120 @@ def _python(
     read: Read,
     has: Callable[[str], bool],
     above: frozenset[str],
-) -> Iterator[Found]:
+) -> Iterator[DetectedCommand]:
     """Yield the command of pytest or unittest, then those of tox and nox."""
     settings = read("pyproject.toml")
-    if tested := _pytest(names, read) or _unittest(names, tests):
-        yield replace(
-            tested,
-            command=f"{_start(tested.command, names | above, settings, has)}{tested.command}",
-        )
-    if "tox.ini" in names or "[tool.tox" in settings:
-        yield Found(
-            "tox", "tox.ini" if "tox.ini" in names else "pyproject.toml: [tool.tox]"
-        )
+    tested = _pytest(names, read) or _unittest(names, tests)
+    if tested:
+        start = _start(tested.command, names | above, settings, has)
+        yield replace(tested, command=f"{start}{tested.command}")
+    if "tox.ini" in names:
+        yield DetectedCommand("tox", "tox.ini")
+    elif "[tool.tox" in settings:
+        yield DetectedCommand("tox", "pyproject.toml: [tool.tox]")
     if "noxfile.py" in names:
-        yield Found("nox", "noxfile.py")
+        yield DetectedCommand("nox", "noxfile.py")
 
 
-def _pytest(names: Iterable[str], read: Read) -> Found | None:
-    """Return the command of pytest, with the first file that is a sign of it; None if
-    there is none.
+def _pytest(names: Iterable[str], read: Read) -> DetectedCommand | None:
+    """Return the command of pytest, with the first file that is a sign of it.
+
+    None if there is none.
     """
     for name_pattern, text_pattern in _PYTEST:
         for name in sorted(names):
-            if re.fullmatch(name_pattern, name) and re.search(
-                text_pattern, read(name), re.MULTILINE
-            ):
-                return Found("pytest -q", name)
+            if not re.fullmatch(name_pattern, name):
+                continue
+            if re.search(text_pattern, read(name), re.MULTILINE):
+                return DetectedCommand("pytest -q", name)
     return None
 
 
-def _unittest(names: frozenset[str], tests: Iterable[str]) -> Found | None:
+def _unittest(names: frozenset[str], tests: Iterable[str]) -> DetectedCommand | None:
     modules = [path for path in sorted(tests) if re.fullmatch(_TEST_MODULE, path)]
     if not modules:
         return None
     folder, slash, _ = modules[0].partition("/")
-    is_package = not slash or f"{folder}/__init__.py" in names
-    command = (
-        "python3 -m unittest"
-        if is_package
-        else f"python3 -m unittest discover -s {folder}"
-    )
-    return Found(command, f"{modules[0]} uses unittest")
+    command = "python3 -m unittest"
+    # Discovery from the top does not enter a folder that is no package.
+    if slash and f"{folder}/__init__.py" not in names:
+        command = f"python3 -m unittest discover -s {folder}"
+    return DetectedCommand(command, f"{modules[0]} uses unittest")
 
 
 def _start(
     command: str, names: frozenset[str], settings: str, has: Callable[[str], bool]
 ) -> str:
-    """Return what a command begins with to run in the project's own environment; empty
-    if there is none.
+    """Return how a command begins to run in the project's own environment.
+
+    Empty if there is none.
     """
-    program = command.partition(" ")[0]
     for runner in ("uv", "poetry"):
-        is_used = PROJECT_RUNNERS[runner] in names or (
-            runner == "poetry" and "[tool.poetry" in settings
-        )
+        is_used = PROJECT_RUNNERS[runner] in names
+        if runner == "poetry" and "[tool.poetry" in settings:
+            is_used = True
         if is_used and has(runner):
             return f"{runner} run "
-    return next(
-        (f"{folder}/" for folder in PROGRAM_FOLDERS if has(f"{folder}/{program}")), ""
-    )
+    program = command.partition(" ")[0]
+    for folder in PROGRAM_FOLDERS:
+        if has(f"{folder}/{program}"):
+            return f"{folder}/"
+    return ""
 
 
 def _others(
     names: frozenset[str], read: Read, above: frozenset[str]
-) -> Iterator[Found]:
+) -> Iterator[DetectedCommand]:
     """Yield the test commands of npm, cargo, go and make."""
     script = package_scripts(read("package.json")).get("test", "")
+    # `npm init` writes a script that prints "no test specified".
     if script and "no test specified" not in script:
-        files = names | above
-        locks = PACKAGE_MANAGERS.items()
-        locked = next((manager for manager, lock in locks if lock in files), "npm")
-        manager = "pnpm" if _WORKSPACE_OF_PNPM in files else locked
+        manager = _package_manager(names | above)
+        # `bun test` is bun's own test runner.
         command = "bun run test" if manager == "bun" else f"{manager} test"
-        yield Found(
-            command, f"package.json: scripts.test is {' '.join(script.split())}"
-        )
+        why = f"package.json: scripts.test is {' '.join(script.split())}"
+        yield DetectedCommand(command, why)
     if "Cargo.toml" in names:
-        yield Found("cargo test", "Cargo.toml")
+        yield DetectedCommand("cargo test", "Cargo.toml")
     if "go.mod" in names:
-        yield Found("go test ./...", "go.mod")
-    makefile = next((name for name in MAKEFILES if name in names), "")
-    targets = make_targets(read(makefile)) if makefile else {}
-    target = next(
-        (target for target in targets if target in ("test", "tests", "check")), ""
-    )
-    if target:
-        yield Found(f"make {target}", f"{makefile}: target {target}")
+        yield DetectedCommand("go test ./...", "go.mod")
+    for makefile in MAKEFILES:
+        if makefile not in names:
+            continue
+        for target in make_targets(read(makefile)):
+            if target in ("test", "tests", "check"):
+                yield DetectedCommand(f"make {target}", f"{makefile}: target {target}")
+                break
+        # make reads only the first of them.
+        break
+
+
+def _package_manager(files: Collection[str]) -> str:
+    """Return the package manager that a project uses, by its lock file."""
+    if _WORKSPACE_OF_PNPM in files:
+        return "pnpm"
+    for manager, lock in PACKAGE_MANAGERS.items():
+        if lock in files:
+            return manager
+    return "npm"
 
 
 def _editable(names: frozenset[str], tests: frozenset[str]) -> tuple[str, ...]:
-    """Return the source folders as patterns for `editable`; empty if tests and sources
-    are not in separate folders.
+    """Return the source folders as patterns for `editable`.
+
+    Empty if tests and sources are not in separate folders.
     """
     sources = {path for path in names - tests if _is_source(path)}
-    tops = {path.partition("/")[0] for path in sources}
-    mixed = any("/" in path and path.partition("/")[0] in tops for path in tests)
-    if (
-        mixed
-        or not tests
-        or len(tops) > _MOST_FOLDERS
-        or not all("/" in path for path in sources)
-    ):
+    folders = {path.partition("/")[0] for path in sources}
+    if not tests or len(folders) > _MOST_FOLDERS:
         return ()
-    return tuple(f"{top}/**" for top in sorted(tops))
+    if not all("/" in path for path in sources):
+        # A source file at the top has no folder that a pattern could name.
+        return ()
+    for path in tests:
+        if "/" in path and path.partition("/")[0] in folders:
+            return ()
+    return tuple(f"{folder}/**" for folder in sorted(folders))
 
 
 def _is_source(path: str) -> bool:
@@ -320,11 +330,9 @@ class InstalledAgent:
 
     def __str__(self) -> str:
         """Return it in words."""
-        name = (
-            f"built-in agent with {self.model}"
-            if self.model
-            else in_turn((self.name, *self.fallbacks))
-        )
+        name = in_turn((self.name, *self.fallbacks))
+        if self.model:
+            name = f"built-in agent with {self.model}"
         return f"{name} ({self.note})" if self.note else name
 
 
@@ -337,45 +345,48 @@ PROVIDERS = (
 
 
 def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
-    """Return the external agents whose program is installed, those with a key or a
-    login first.
+    """Return the external agents whose program is installed.
+
+    Those with a key or a login come first.
     """
-    found = []
+    agents: list[InstalledAgent] = []
     for name, preset in all_presets({}, environ).items():
         if any(way.is_installed for way in ways_of(preset, environ)):
             is_missing = sign_in_finding(name, preset, environ).state == "bad"
-            found.append(InstalledAgent(name, "not signed in" if is_missing else ""))
-    return tuple(sorted(found, key=lambda agent: bool(agent.note)))
+            agents.append(InstalledAgent(name, "not signed in" if is_missing else ""))
+    return tuple(sorted(agents, key=lambda agent: bool(agent.note)))
 
 
 def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
     """Return the built-in agent with a model of each provider whose key is set."""
-    return tuple(
-        InstalledAgent(BUILTIN, f"{key} is set", model)
-        for key, model, _ in PROVIDERS
-        if environ.get(key, "").strip()
-    )
+    agents: list[InstalledAgent] = []
+    for key, model, _ in PROVIDERS:
+        if environ.get(key, "").strip():
+            agents.append(InstalledAgent(BUILTIN, f"{key} is set", model))
+    return tuple(agents)
 
 
 def judge_for(environ: Mapping[str, str], agent: InstalledAgent | None = None) -> str:
-    """Return the judge of a new goal: a model of a provider whose key is set, else the
-    model of the built-in agent, else the program of a signed-in agent; empty if
-    there is none.
+    """Return the judge of a new goal; empty if there is none.
 
-    Another program than that of the agent comes first.
+    It is a model of a provider whose key is set, else the model of the built-in agent,
+    else the program of a signed-in agent. Another program than that of the agent comes
+    first.
     """
     chosen = environ.get("GOAL_JUDGE", "").strip()
-    chosen = chosen or next(
-        (judge for key, _, judge in PROVIDERS if environ.get(key, "").strip()), ""
-    )
-    if chosen or (agent is not None and agent.model):
-        return chosen or "agent"
+    if chosen:
+        return chosen
+    for key, _, judge in PROVIDERS:
+        if environ.get(key, "").strip():
+            return judge
+    if agent is not None and agent.model:
+        return "agent"
     presets = all_presets({}, environ)
-    signed_in = [
-        each.name
-        for each in installed_agents(environ)
-        if not each.note and presets[each.name].judge.argv
-    ]
-    name = agent.name if agent is not None else ""
-    signed_in.sort(key=lambda each: (each == name, presets[each].judge.tools))
-    return next(iter(signed_in), "")
+    programs: list[str] = []
+    for candidate in installed_agents(environ):
+        if not candidate.note and presets[candidate.name].judge.argv:
+            programs.append(candidate.name)
+    agent_name = agent.name if agent is not None else ""
+    # A judge with tools could change files while it judges.
+    programs.sort(key=lambda name: (name == agent_name, presets[name].judge.tools))
+    return programs[0] if programs else ""

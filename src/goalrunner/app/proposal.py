@@ -15,8 +15,13 @@ from goalrunner.goalfile.loading import resolved_current_folder
 from goalrunner.goalfile.place import DEFAULT, project_of
 
 GREEN_TESTS = "Make the tests pass."
+_UNIMPORTED = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+# Failing tests that a proposal names.
 _NAMED = 3
-"""Failing tests that a proposal names."""
+# The column at which the comments of the goal file begin, as far as lines are shorter.
+_COMMENT_COLUMN = 38
+
+_Row = tuple[str, str]  # a line of the goal file, and its comment
 
 
 @dataclass(frozen=True)
@@ -35,25 +40,19 @@ class Proposal:
         return Goal(objective=GREEN_TESTS, validator=self.command, workspace=workspace)
 
     def unimported_module(self, baseline: BaselineResult) -> str:
-        """Return the module of this folder that `pytest` cannot import; empty if there
-        is none.
+        """Return the module of this folder that `pytest` cannot import; empty if none.
 
-        `python -m pytest` can.
+        `python -m pytest` adds this folder to the search path, and can import it.
         """
         if self.as_module == self.command or baseline.event is None:
             return ""
-        feedback = "\n".join(
-            result.feedback for result in baseline.event.results if not result.passed
-        )
-        names = re.findall(r"ModuleNotFoundError: No module named '(\w+)", feedback)
-        return next(
-            (
-                name
-                for name in names
-                if Path(f"{name}.py").is_file() or Path(name).is_dir()
-            ),
-            "",
-        )
+        for result in baseline.event.results:
+            if result.passed:
+                continue
+            for name in _UNIMPORTED.findall(result.feedback):
+                if Path(f"{name}.py").is_file() or Path(name).is_dir():
+                    return str(name)
+        return ""
 
     @property
     def as_module(self) -> str:
@@ -74,9 +73,10 @@ class Proposal:
 
         `failing` are tests that fail before any work is done.
         """
-        agent, editable = self.agent, self.project.editable
-        rows = [
-            *([(f"#:schema ./{schema}", "")] if schema else []),
+        rows: list[_Row] = []
+        if schema:
+            rows.append((f"#:schema ./{schema}", ""))
+        rows += [
             ("# goal check   tests this file and runs the validator once", ""),
             ("# goal run     lets the agent work until the result is verified\n", ""),
             (f"objective = {_toml(objective)}", ""),
@@ -85,69 +85,62 @@ class Proposal:
                 "for the judge; default: it derives them\n",
             ),
             (f"validator = {_toml(self.command)}", self.why),
-        ]
-        if agent is None:
-            rows.append(
-                (
-                    '# agent = "claude"',
-                    "or another of goal agents, or a model:",
-                )
-            )
-            rows.append(('# model = "anthropic/claude-sonnet-4-5"', ""))
-        else:
-            names = (agent.name, *agent.fallbacks) if agent.fallbacks else agent.name
-            rows.append(
-                (
-                    f"model = {_toml(agent.model)}"
-                    if agent.model
-                    else f"agent = {_toml(names)}",
-                    "",
-                )
-            )
-        judge = (
-            f"judge = {_toml(self.judge)}"
-            if self.judge
-            else '# judge = "openai/gpt-5-mini"'
-        )
-        rule = (
-            f"# editable = {_toml(editable)}"
-            if editable
-            else '# protect = ["tests/**"]'
-        )
-        rows += [
-            (judge, "audits the evidence of what passed"),
+            *self._agent_rows(),
+            (self._judge_line(), "audits the evidence of what passed"),
             ("max_iterations = 10", "rounds"),
             ('timeout = "1h"\n\n[workspace]', ""),
-        ]
-        here = resolved_current_folder()
-        if project_of(here / DEFAULT) not in (None, here):
-            rows.append(('path = "."', "this folder, not the project around it"))
-        rows += [
-            (
-                rule,
-                "all that the agent may change"
-                if editable
-                else "unchanged in checks, besides the tests",
-            ),
-            (
-                '# sandbox = "auto"',
-                "confines the agent (bubblewrap, Linux)",
-            ),
+            *self._workspace_rows(),
         ]
         if failing:
             rows += self._for_a_red_suite(failing)
-        return "".join(
-            f"{f'{line:<38} # {comment}' if comment else line}\n"
-            for line, comment in rows
-        )
+        lines = ""
+        for line, comment in rows:
+            lines += (
+                f"{line:<{_COMMENT_COLUMN}} # {comment}\n" if comment else f"{line}\n"
+            )
+        return lines
 
-    def _for_a_red_suite(self, failing: Sequence[str]) -> list[tuple[str, str]]:
+    def _agent_rows(self) -> list[_Row]:
+        agent = self.agent
+        if agent is None:
+            return [
+                ('# agent = "claude"', "or another of goal agents, or a model:"),
+                ('# model = "anthropic/claude-sonnet-4-5"', ""),
+            ]
+        if agent.model:
+            return [(f"model = {_toml(agent.model)}", "")]
+        names = (agent.name, *agent.fallbacks) if agent.fallbacks else agent.name
+        return [(f"agent = {_toml(names)}", "")]
+
+    def _judge_line(self) -> str:
+        if not self.judge:
+            return '# judge = "openai/gpt-5-mini"'
+        return f"judge = {_toml(self.judge)}"
+
+    def _workspace_rows(self) -> list[_Row]:
+        rows: list[_Row] = []
+        folder = resolved_current_folder()
+        # By default, the workspace is the project around a goal file.
+        if project_of(folder / DEFAULT) not in (None, folder):
+            rows.append(('path = "."', "this folder, not the project around it"))
+        editable = self.project.editable
+        if editable:
+            rows.append(
+                (f"# editable = {_toml(editable)}", "all that the agent may change")
+            )
+        else:
+            rows.append(
+                ('# protect = ["tests/**"]', "unchanged in checks, besides the tests")
+            )
+        rows.append(('# sandbox = "auto"', "confines the agent (bubblewrap, Linux)"))
+        return rows
+
+    def _for_a_red_suite(self, failing: Sequence[str]) -> list[_Row]:
         """Return lines for a goal that only some of the failing tests are about."""
-        more = (
-            f", and {len(failing) - _NAMED} more that fail"
-            if len(failing) > _NAMED
-            else ""
-        )
+        more = ""
+        if len(failing) > _NAMED:
+            more = f", and {len(failing) - _NAMED} more that fail"
+        fixes = _toml(tuple(failing[:_NAMED]))
         return [
             (
                 (
@@ -158,14 +151,8 @@ class Proposal:
             ),
             ("# [[validators]]", ""),
             (f"# run = {_toml(self.command)}", ""),
-            (
-                f"# fixes = {_toml(tuple(failing[:_NAMED]))}",
-                f"tests that must pass{more}",
-            ),
-            (
-                '# known_failures = "baseline"',
-                "other tests may go on failing",
-            ),
+            (f"# fixes = {fixes}", f"tests that must pass{more}"),
+            ('# known_failures = "baseline"', "other tests may go on failing"),
         ]
 
 

@@ -30,8 +30,8 @@ from goalrunner.app.preflight import (
     refuse_invalid_commands,
     warnings_before,
 )
-from goalrunner.app.previous_run import secret_notes
 from goalrunner.app.resolve import RunConfig, refuse_nested_home, refuse_unseen_work
+from goalrunner.app.stored_goal import secret_notes
 from goalrunner.core.errors import (
     AgentError,
     AgentNotInstalled,

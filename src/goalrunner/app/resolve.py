@@ -27,7 +27,7 @@ from goalrunner.app.sandbox import (
 from goalrunner.core.errors import GoalError, RunNotFound, UsageError
 from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import CheckPolicy
+from goalrunner.core.goal_tables import Approvals, CheckPolicy
 from goalrunner.core.labels import Label
 from goalrunner.core.run_state import RunState
 from goalrunner.llm import LLM, new_tape
@@ -40,8 +40,9 @@ from goalrunner.validators.check_files import NAMED, check_files
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A goal, options and environment, resolved once; everything that makes a run
-    receives it.
+    """A goal, options and environment, resolved once.
+
+    Everything that makes a run receives it.
     """
 
     goal: Goal
@@ -61,8 +62,9 @@ class RunConfig:
 
     @property
     def agent(self) -> ResolvedAgent | None:
-        """The external agent at work; None if the agent is built in or a conversation
-        that was passed.
+        """The external agent at work.
+
+        None if the agent is built in, or a conversation that was passed.
         """
         return self.agents[self.at_work] if self.agents else None
 
@@ -72,15 +74,17 @@ class RunConfig:
         return self.agents[self.at_work :]
 
     def finding_name(self, part: str, agent: ResolvedAgent) -> str:
-        """Return the name of a finding about a part of an agent, with the name of the
-        agent if there are several.
+        """Return the name of a finding about a part of an agent.
+
+        If there are several agents, it begins with the name of the agent.
         """
         return f"{agent.name} {part}" if len(self.agents) > 1 else part
 
     @property
     def agent_command(self) -> str:
-        """The external agent and its command, or the names of several, for people;
-        empty if it is none.
+        """The external agent and its command, or the names of several, for people.
+
+        Empty if there is no external agent.
         """
         if len(self.agents) > 1:
             return in_turn(agent.name for agent in self.agents)
@@ -97,10 +101,13 @@ class RunConfig:
 
     @property
     def sandbox_name(self) -> str:
-        """The sandbox of the agent; "none" if the calling program made the agent, whose
-        commands are in no sandbox.
+        """The sandbox of the agent.
+
+        "none" if the calling program made the agent, whose commands are in no sandbox.
         """
-        return NONE if self.options.conversation is not None else self.sandbox.name
+        if self.options.conversation is not None:
+            return NONE
+        return self.sandbox.name
 
     @property
     def command_environ(self) -> dict[str, str]:
@@ -109,21 +116,24 @@ class RunConfig:
 
     @property
     def model_names(self) -> dict[str, str]:
-        """The names of the models by account; the agent's own name if its model is
-        unknown.
+        """The names of the models by account.
+
+        An agent whose model is unknown has its own name.
         """
-        own = self.options.conversation
-        llm = getattr(own, "llm", None)
-        name = (
-            llm.model
-            if isinstance(llm, LLM)
-            else getattr(own, "name", None) or type(own).__name__
-        )
-        agent = in_turn(agent.name for agent in self.agents) or str(name)
-        return {
-            "agent": agent,
-            **{account: model.model for account, model in self.models.items()},
-        }
+        names = {"agent": self._agent_name}
+        for account, model in self.models.items():
+            names[account] = model.model
+        return names
+
+    @property
+    def _agent_name(self) -> str:
+        if self.agents:
+            return in_turn(agent.name for agent in self.agents)
+        if self.callers_model is not None:
+            return self.callers_model.model
+        conversation = self.options.conversation
+        name = getattr(conversation, "name", None)
+        return str(name or type(conversation).__name__)
 
     @property
     def first_agent(self) -> str:
@@ -132,60 +142,60 @@ class RunConfig:
 
     @property
     def self_judging(self) -> tuple[str, ...]:
-        """The agents that are the judge as well: the same model, or one program with
-        models not known to differ.
+        """The agents that are the judge as well.
+
+        That is the same model, or one program with models not known to differ.
         """
         judge = programs_in(self.models).get("judge")
         if judge is None or not self.agents:
-            return (
-                (self.first_agent,)
-                if self.first_agent == self.model_names.get("judge")
-                else ()
+            is_same = self.first_agent == self.model_names.get("judge")
+            return (self.first_agent,) if is_same else ()
+        judge_model = judge.choice.model
+        names: list[str] = []
+        for agent in self.agents:
+            # Without a name, each of the two has its default model, which may be the
+            # same.
+            may_share_model = not judge_model or agent.goal.agent.model in (
+                "",
+                judge_model,
             )
-        same = [agent for agent in self.agents if agent.name == judge.choice.name]
-        models = ("", judge.choice.model)
-        return tuple(
-            agent.name
-            for agent in same
-            if not judge.choice.model or agent.goal.agent.model in models
-        )
+            if agent.name == judge.choice.name and may_share_model:
+                names.append(agent.name)
+        return tuple(names)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Labels of what makes this run's proof weaker than it could be."""
-        goal, labels = self.goal, []
+        goal = self.goal
+        labels: list[str] = []
         if self.first_agent in self.self_judging:
             labels.append(Label.SELF_JUDGED.value)
         judge = programs_in(self.models).get("judge")
         if judge is not None and judge.preset.judge.tools:
             labels.append(Label.JUDGE_HAD_TOOLS.value)
-        if (
-            goal.agent.external
-            and goal.deliverable == "workspace"
-            and not goal.validators
-        ):
+        changes_files = goal.agent.external and goal.deliverable == "workspace"
+        if changes_files and not goal.validators:
+            # The runner sees what an external agent does only through its reports.
             labels.append(Label.RESTS_ON_REPORTS.value)
         labels += self.options.labels
-        if hidden_readable(
-            goal,
-            self.workspace,
-            self.sandbox.secret,
-            sandboxed=self.sandbox_name != NONE,
-        ):
+        is_sandboxed = self.sandbox_name != NONE
+        secret = self.sandbox.secret
+        if hidden_readable(goal, self.workspace, secret, sandboxed=is_sandboxed):
             labels.append(Label.HIDDEN_READABLE.value)
         return tuple(labels)
 
     @property
     def check_policy(self) -> CheckPolicy:
-        """Who reviews changed checks, if the goal does not say it: an independent
-        judge, unless the risk is high.
+        """Who reviews changed checks.
+
+        If the goal does not say it, an independent judge does, unless the risk is high.
         """
         goal = self.goal
+        if goal.approvals.checks:
+            return goal.approvals.checks
         is_independent = goal.has_judge and not self.self_judging
         is_risky = goal.risk_class in ("high", "critical")
-        return goal.approvals.checks or (
-            "judge" if is_independent and not is_risky else "person"
-        )
+        return "judge" if is_independent and not is_risky else "person"
 
     @property
     def callers_model(self) -> LLM | None:
@@ -205,15 +215,17 @@ class RunConfig:
 def hidden_readable(
     goal: Goal, workspace: Path, secret: Path | None, *, sandboxed: bool
 ) -> bool:
-    """Return whether the agent can read the goal file, or a script that a hidden
-    validator names.
+    """Return whether the agent can read what a hidden validator checks.
+
+    That is in the goal file, or in a script that the validator names.
     """
     hidden = [spec for spec in goal.validators if spec.hidden]
+    if not hidden:
+        return False
+    if not sandboxed or secret is None:
+        return True
     roles = (role for spec in hidden for role in check_files(spec, workspace).values())
-    unseen = (
-        sandboxed and secret is not None and not any(role in NAMED for role in roles)
-    )
-    return bool(hidden) and not unseen
+    return any(role in NAMED for role in roles)
 
 
 def resolve(goal: Goal, options: RunOptions) -> RunConfig:
@@ -222,26 +234,25 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     What cannot work is in `problems`; `readiness` tells all of them. Raise UsageError
     for an unknown agent and an invalid [redact].
     """
-    environ, own = options.environ, options.conversation
+    environ = options.environ
     problems: dict[str, GoalError] = {}
-    agents = resolve_agents(goal, environ) if own is None else ()
-    names = withheld(goal, agents, (goal.judge.instance, *options.own_models))
-    redactor = goal_redactor(goal, environ, names)
+    agents: tuple[ResolvedAgent, ...] = ()
+    if options.conversation is None:
+        agents = resolve_agents(goal, environ)
+    callers_models = (goal.judge.instance, *options.own_models)
+    redactor = goal_redactor(goal, environ, withheld(goal, agents, callers_models))
     models: dict[Account, LLM] = {}
     try:
-        tape = (
-            new_tape(options.record, redact=redactor.text) if options.record else None
-        )
+        tape = None
+        if options.record:
+            tape = new_tape(options.record, redact=redactor.text)
         models = goal_models(goal, options, tape)
     except GoalError as error:
         problems["models"] = error
     check = None
     try:
-        check = (
-            choose_environment(goal, workspace_of(goal), options.home)
-            if needs_environment(goal)
-            else None
-        )
+        if needs_environment(goal):
+            check = choose_environment(goal, workspace_of(goal), options.home)
     except GoalError as error:
         problems["checks"] = error
     try:
@@ -249,28 +260,30 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     except GoalError as error:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)
-    names = withheld(
-        goal, agents, (goal.judge.instance, *options.own_models, *models.values())
-    )
+    # The models of the goal may be programs, which have keys of their own.
+    names = withheld(goal, agents, (*callers_models, *models.values()))
     return RunConfig(
         goal, options, agents, models, names, redactor, sandbox, check, problems
     )
 
 
 def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:
-    """Resolve the goal of a new run, with what it takes over from its parent run; raise
-    as `resolve` does.
+    """Resolve the goal of a new run, with the rules of its parent run.
+
+    Raise as `resolve` does.
     """
     try:
         return resolve(within_parent(goal, options.home), options)
     except UsageError as error:
+        # If the error is not about the parent, this raises it again.
         config = resolve(goal, options)
         return replace(config, problems={**config.problems, "parent": error})
 
 
 def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
-    """Raise UsageError if only observations of the runner count, and it cannot observe
-    the agent's work.
+    """Raise UsageError if only the runner's observations count, and it has none.
+
+    `unseen`: the runner cannot observe what `agent` does.
     """
     if unseen and goal.judge.require == "runner" and goal.deliverable == "workspace":
         raise UsageError(
@@ -281,8 +294,9 @@ def refuse_unseen_work(goal: Goal, agent: str, *, unseen: bool) -> None:
 
 
 def refuse_nested_home(workspace: Path, home: Path) -> None:
-    """Raise UsageError if GOAL_HOME is in the workspace, or the workspace is in its
-    folder of temporary files.
+    """Raise UsageError if GOAL_HOME is in the workspace, or around it.
+
+    A workspace may be in GOAL_HOME, but not in its folder of temporary files.
     """
     temporary = Path(os.path.realpath(home / TEMPORARY))
     if temporary.is_relative_to(workspace):
@@ -302,11 +316,11 @@ def refuse_nested_home(workspace: Path, home: Path) -> None:
 
 
 def within_parent(goal: Goal, home: Path) -> Goal:
-    """Return a goal with the constraints and approvals of its parent run, and with its
-    protection in the same workspace.
+    """Return a goal with the constraints and approvals of its parent run.
 
-    Raise UsageError if there is no such run, or if `editable` names what the parent
-    does not let its agent change. (Source: sub-goals of the Goals-and-State document.)
+    In the same workspace, it has the parent's protection as well. Raise UsageError if
+    there is no such run, or if `editable` names what the parent does not let its agent
+    change. (Source: sub-goals of the Goals-and-State document.)
     """
     if not goal.parent:
         return goal
@@ -314,52 +328,56 @@ def within_parent(goal: Goal, home: Path) -> Goal:
         folder = find_run(home, goal.parent)
     except RunNotFound as error:
         raise RunNotFound(f"parent: {error.message}", error.hint) from None
-    state = load_state(folder)
-    mine, theirs = goal.approvals, state.plan.approvals
-    approvals = {
-        "require": _joined(theirs.require, mine.require),
-        "commands": _joined(theirs.commands, mine.commands),
-        "on_deny": "stop" if "stop" in (mine.on_deny, theirs.on_deny) else "continue",
-        "labels": _joined(theirs.labels, mine.labels),
-        "checks": _stricter(mine.checks, theirs.checks),
-    }
+    parent = load_state(folder)
     update = {
         "parent": folder.run_id,
-        "constraints": _joined(state.goal.constraints, goal.constraints),
-        "approvals": mine.model_copy(update=approvals),
-        "workspace": goal.workspace.model_copy(update=_protection(goal, state)),
+        "constraints": _joined(parent.goal.constraints, goal.constraints),
+        "approvals": _joined_approvals(goal.approvals, parent.plan.approvals),
+        "workspace": goal.workspace.model_copy(update=_protection(goal, parent)),
     }
     return goal.model_copy(update=update)
 
 
-def _stricter(
-    mine: CheckPolicy | None, theirs: CheckPolicy | None
-) -> CheckPolicy | None:
-    """Return the stricter of two policies.
+def _joined_approvals(goal: Approvals, parent: Approvals) -> Approvals:
+    """Return the approvals of a sub-goal: what either of the two requires."""
+    stops = "stop" in (goal.on_deny, parent.on_deny)
+    approvals = {
+        "require": _joined(parent.require, goal.require),
+        "commands": _joined(parent.commands, goal.commands),
+        "on_deny": "stop" if stops else "continue",
+        "labels": _joined(parent.labels, goal.labels),
+        "checks": _stricter(goal.checks, parent.checks),
+    }
+    return goal.model_copy(update=approvals)
 
-    A judge of the parent run is no judge of the sub-goal.
-    """
+
+def _stricter(
+    goal: CheckPolicy | None, parent: CheckPolicy | None
+) -> CheckPolicy | None:
+    """Return the stricter of two policies."""
+    if parent == "judge":
+        # A judge of the parent run is no judge of the sub-goal.
+        parent = None
     by_strictness = (None, "judge", "person", "refuse")
-    return max(mine, None if theirs == "judge" else theirs, key=by_strictness.index)
+    return max(goal, parent, key=by_strictness.index)
 
 
 def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
-    own, plan = goal.workspace, parent.plan
-    if str(workspace_of(goal)) != parent.workspace or not (
-        plan.protects or plan.editable
-    ):
+    """Return what the sub-goal takes over of the parent's protection."""
+    settings, plan = goal.workspace, parent.plan
+    is_same_workspace = str(workspace_of(goal)) == parent.workspace
+    if not is_same_workspace or not (plan.protects or plan.editable):
         return {}
-    if plan.protects and not own.editable:
-        return {"protect": _joined(plan.protects, own.protect)}
-    if plan.editable and not own.protect and set(own.editable) <= set(plan.editable):
-        return {"editable": own.editable or plan.editable}
-    theirs = (
-        f"protect = {list(plan.protects)}"
-        if plan.protects
-        else f"editable = {list(plan.editable)}"
-    )
+    if plan.protects and not settings.editable:
+        return {"protect": _joined(plan.protects, settings.protect)}
+    names_some_of_it = set(settings.editable) <= set(plan.editable)
+    if plan.editable and not settings.protect and names_some_of_it:
+        return {"editable": settings.editable or plan.editable}
+    rule = f"editable = {list(plan.editable)}"
+    if plan.protects:
+        rule = f"protect = {list(plan.protects)}"
     raise UsageError(
-        f"[workspace] protect or editable does not fit {theirs} of the parent run "
+        f"[workspace] protect or editable does not fit {rule} of the parent run "
         f"{parent.goal.run_id}",
         "remove it, because the sub-goal has that of the parent; or name some of the "
         "parent's patterns in editable",

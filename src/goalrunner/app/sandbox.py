@@ -198,7 +198,8 @@ class Sandbox:
         net = "the network is open" if config.network else held
         notes = [
             (
-                f"sandbox: {choice.sandbox.name}; commands write only the workspace and a "
+                f"sandbox: {choice.sandbox.name}; commands write only the workspace "
+                "and a "
                 f"private /tmp; {net}"
             )
         ]

@@ -12,8 +12,9 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.previous_run import file_hash, frozen_table
+from goalrunner.app.previous_run import file_hash
 from goalrunner.app.run_snapshots import KeptStore
+from goalrunner.app.stored_goal import frozen_table
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, WorkspaceError
 from goalrunner.core.events import Record

@@ -361,7 +361,7 @@ def canary(
         runs.is_file(target) or target.endswith(".toml")
     )
     if target is not None and is_run:
-        from goalrunner.app.previous_run import frozen_goal
+        from goalrunner.app.stored_goal import frozen_goal
 
         folder = runs.find(target)
         goal = frozen_goal(folder, os.environ, runnable=False)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from goalrunner.app.build import PreparedRun, open_run
 from goalrunner.app.preflight import needs_environment
+from goalrunner.app.pruning import remove_run
 from goalrunner.app.readiness import readiness
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions, only_checks
-from goalrunner.app.run_snapshots import remove_run
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Observation, Trail, trail_with

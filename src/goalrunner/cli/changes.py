@@ -167,7 +167,7 @@ def prune(
 
     Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
     """
-    from goalrunner.app import run_snapshots
+    from goalrunner.app import pruning
     from goalrunner.reports.figures import count
     from goalrunner.reports.layout import Quoted, laid_out
     from goalrunner.reports.run_table import old_run_line
@@ -176,7 +176,7 @@ def prune(
         return laid_out((Quoted(line, "", whole=True) for line in lines), columns)
 
     home, now = runs.home(), datetime.now(UTC)
-    old_runs = run_snapshots.old_runs(home, older_than, now)
+    old_runs = pruning.old_runs(home, older_than, now)
     listed, number = (
         [old_run_line(run) for run in old_runs],
         count(len(old_runs), "run"),
@@ -189,7 +189,7 @@ def prune(
             asked, f"{number} would be removed for good", hint, "nothing was removed"
         ):
             return 0
-    done = run_snapshots.prune_runs(
+    done = pruning.prune_runs(
         home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run
     )
     if json:

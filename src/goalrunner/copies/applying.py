@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.app.doctor import take_baseline
-from goalrunner.app.previous_run import LoadedRun, frozen_goal
+from goalrunner.app.previous_run import LoadedRun
+from goalrunner.app.pruning import remove_run
 from goalrunner.app.run_options import CopyOptions, RunOptions
-from goalrunner.app.run_snapshots import KeptStore, remove_run
+from goalrunner.app.run_snapshots import KeptStore
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.copies.entering import inner_command, make_copy
 from goalrunner.copies.merging import Conflict, merged, snapshot_with
 from goalrunner.copies.run_copy import RunCopy

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from goalrunner.app.previous_run import frozen_table
 from goalrunner.app.run_snapshots import KeptStore
+from goalrunner.app.stored_goal import frozen_table
 from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState

@@ -18,7 +18,7 @@ from goalrunner.reports.terminal_text import (
 )
 
 if TYPE_CHECKING:
-    from goalrunner.app.run_snapshots import OldRun
+    from goalrunner.app.pruning import OldRun
 
 # With fewer columns for the goal, the figures are left out.
 _MIN_GOAL_COLUMNS = 16
