@@ -20,7 +20,7 @@ from goalrunner import (
     resume,
     run_goal,
 )
-from goalrunner.adapters.common import Library
+from goalrunner.adapters.library import Library
 from goalrunner.core.errors import GoalFileError, UsageError
 from goalrunner.testing import ScriptedConversation
 

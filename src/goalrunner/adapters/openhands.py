@@ -1,9 +1,10 @@
-"""OpenHands conversations: `run_goal`, `judge_goal` and `GoalController` with the parameters of the OpenHands SDK."""
+"""OpenHands conversations, with the names and parameters of the OpenHands SDK."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -17,14 +18,14 @@ from goalrunner import (
     GoalVerdict,
     Usage,
 )
-from goalrunner.adapters.common import (
+from goalrunner.adapters.framework import (
     FrameworkConversation,
-    Library,
-    TurnRecorder,
-    call_block,
     framework_module,
     usage_of,
 )
+from goalrunner.adapters.library import Library
+from goalrunner.adapters.message_formats import call_block
+from goalrunner.adapters.turn_recorder import TurnRecorder
 from goalrunner.agents.chat_history import with_history
 from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
@@ -50,14 +51,17 @@ __all__ = [
     "run_goal",
 ]
 
+# Seconds between two reads of the events of a running conversation.
 _POLL = 0.2
-"""Seconds between two reads of the events of a running conversation."""
+# Seconds that an interrupted conversation has to end by itself.
 _PATIENCE = 10.0
-"""Seconds that an interrupted conversation has to end by itself."""
 
 
 def _sdk(part: str = "") -> Any:
-    """Return the SDK, or a part of it. Raise ImportError if it is not installed; it needs Python 3.12."""
+    """Return the SDK, or a part of it.
+
+    Raise ImportError if it is not installed. It needs Python 3.12.
+    """
     return framework_module(f"openhands.sdk{part}", "openhands")
 
 
@@ -65,15 +69,15 @@ def openhands_model(llm: Any) -> OutsideModel:
     """Return an OpenHands LLM as a model for the judge."""
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
-        sdk, before = _sdk(), _spent(llm.metrics)
-        asked = [
-            sdk.Message(
-                role=message["role"], content=[sdk.TextContent(text=message["content"])]
-            )
-            for message in messages
-        ]
-        response = await llm.acompletion(messages=asked)
-        return _text(response.message.content), _since(before, _spent(llm.metrics))
+        sdk = _sdk()
+        before = _Spent.of(llm.metrics)
+        chat = []
+        for message in messages:
+            content = sdk.TextContent(text=message["content"])
+            chat.append(sdk.Message(role=message["role"], content=[content]))
+        response = await llm.acompletion(messages=chat)
+        usage = _Spent.of(llm.metrics).since(before)
+        return _text(response.message.content), usage
 
     return OutsideModel(llm.model, ask)
 
@@ -82,71 +86,85 @@ def _text(content: Any) -> str:
     return "\n".join(_sdk(".llm").content_to_str(content))
 
 
-def _spent(metrics: Any) -> tuple[int, int, int, float]:
-    """Return input tokens, output tokens, calls and dollars so far."""
-    used = metrics.accumulated_token_usage
-    tokens = (
-        (used.prompt_tokens, used.completion_tokens) if used is not None else (0, 0)
-    )
-    return (*tokens, len(metrics.token_usages), metrics.accumulated_cost)
+@dataclass(frozen=True)
+class _Spent:
+    """What a model has used so far."""
 
+    input_tokens: int
+    output_tokens: int
+    calls: int
+    cost: float
+    """US dollars."""
 
-def _since(
-    before: tuple[int, int, int, float], now: tuple[int, int, int, float]
-) -> Usage:
-    read, written, calls, cost = (
-        new - old for new, old in zip(now, before, strict=True)
-    )
-    return usage_of(int(read), int(written), int(calls), cost)
+    @classmethod
+    def of(cls, metrics: Any) -> _Spent:
+        calls, cost = len(metrics.token_usages), metrics.accumulated_cost
+        tokens = metrics.accumulated_token_usage
+        if tokens is None:
+            return cls(0, 0, calls, cost)
+        return cls(tokens.prompt_tokens, tokens.completion_tokens, calls, cost)
+
+    def since(self, before: _Spent) -> Usage:
+        return usage_of(
+            int(self.input_tokens - before.input_tokens),
+            int(self.output_tokens - before.output_tokens),
+            self.calls - before.calls,
+            self.cost - before.cost,
+        )
 
 
 def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
     """Convert OpenHands events to a chat in OpenAI's format, without the system prompt.
 
-    A message with tool calls has the time of its events, which are made before the tools start.
+    A message with tool calls has the time of its events, which are made before the
+    tools start.
     """
-    convertible, message_event = (
-        _sdk(".event").LLMConvertibleEvent,
-        _sdk(".event").MessageEvent,
-    )
-    shown = [event for event in events if isinstance(event, convertible)]
-    typed = (
-        event
-        for event in shown
-        if isinstance(event, message_event) and event.source == "user"
-    )
-    by_user = {_text(event.to_llm_message().content) for event in typed}
-    actions = (
-        event for event in shown if isinstance(event, _sdk(".event").ActionEvent)
-    )
-    made = {event.tool_call_id: event.timestamp for event in actions}
+    sdk_events = _sdk(".event")
+    # Other events, such as those of the conversation's state, are no part of the chat.
+    convertible = sdk_events.LLMConvertibleEvent
+    chat_events = [event for event in events if isinstance(event, convertible)]
+    user_texts: set[str] = set()
+    made_at: dict[str, Any] = {}
+    for event in chat_events:
+        if isinstance(event, sdk_events.ActionEvent):
+            made_at[event.tool_call_id] = event.timestamp
+        elif isinstance(event, sdk_events.MessageEvent) and event.source == "user":
+            user_texts.add(_text(event.to_llm_message().content))
     chat = []
-    for message in convertible.events_to_messages(shown):
+    for message in convertible.events_to_messages(chat_events):
         if message.role == "system":
             continue
-        entry: dict[str, Any] = {
-            "role": message.role,
-            "content": _text(message.content),
-        }
-        if message.role == "user" and entry["content"] not in by_user:
+        entry = _entry(message, made_at)
+        # The framework sends messages of its own in the name of the user.
+        if message.role == "user" and entry["content"] not in user_texts:
             entry[ORIGIN] = "program"
-        if message.tool_calls:
-            entry["tool_calls"] = [
-                call_block(call.id, call.name, call.arguments)
-                for call in message.tool_calls
-            ]
-            if times := [
-                made[call.id] for call in message.tool_calls if call.id in made
-            ]:
-                entry[TIMESTAMP] = min(times)
-        if message.tool_call_id:
-            entry["tool_call_id"] = message.tool_call_id
         chat.append(entry)
     return chat
 
 
+def _entry(message: Any, made_at: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message in OpenAI's format; `made_at` has the times of calls by id."""
+    entry: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
+    if message.tool_calls:
+        calls = []
+        times = []
+        for call in message.tool_calls:
+            calls.append(call_block(call.id, call.name, call.arguments))
+            if call.id in made_at:
+                times.append(made_at[call.id])
+        entry["tool_calls"] = calls
+        if times:
+            entry[TIMESTAMP] = min(times)
+    if message.tool_call_id:
+        entry["tool_call_id"] = message.tool_call_id
+    return entry
+
+
 class OpenHandsConversation(FrameworkConversation):
-    """An OpenHands conversation as a conversation of a run. Its events, critic and hooks stay its own."""
+    """An OpenHands conversation as a conversation of a run.
+
+    Its events, critic and hooks stay as they are.
+    """
 
     name = "openhands"
 
@@ -156,12 +174,15 @@ class OpenHandsConversation(FrameworkConversation):
         folder = conversation.state.workspace
         if not isinstance(folder, sdk.LocalWorkspace):
             raise UsageError(
-                f"the conversation works in a {type(folder).__name__}, where no check can run",
+                f"the conversation works in a {type(folder).__name__}, "
+                "where no check can run",
                 "use a conversation with a LocalWorkspace",
             )
         self.workspace = Path(folder.working_dir).resolve()
-        self._seen = 0
+        self._recorded = 0
+        """How many events are recorded, or are of an earlier turn."""
         self._history: Sequence[Message] = ()
+        """A chat that the next prompt contains."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -173,12 +194,13 @@ class OpenHandsConversation(FrameworkConversation):
         return openhands_model(self.conversation.agent.llm)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Send a message, run the conversation, and record its events and usage while it works."""
+        """Send a message, run the conversation, and record it while it works."""
         conversation, state = self.conversation, self.conversation.state
         text = with_history(self._history, prompt) if self._history else prompt
         self._history = ()
-        first = self._seen = len(state.events)
-        spent = _spent(state.stats.get_combined_metrics())
+        first = len(state.events)
+        self._recorded = first
+        spent = _Spent.of(state.stats.get_combined_metrics())
         turn = TurnRecorder(self.name, recorder, text)
         recorder.check_budget()
         conversation.send_message(text)
@@ -204,45 +226,53 @@ class OpenHandsConversation(FrameworkConversation):
         return self.conversation.state.leaf_event_id or ""
 
     def restore(self, checkpoint: object) -> None:
-        """Move the head back, to the system prompt if there was no event; the events after it stay in the log."""
-        if not checkpoint:
-            events, first = (
-                self.conversation.state.events,
-                _sdk(".event").SystemPromptEvent,
-            )
-            checkpoint = next(
-                (event.id for event in events if isinstance(event, first)), None
-            )
-        self.conversation.navigate_to(checkpoint)
+        """Move the head back; the events after it stay in the log.
+
+        It moves to the system prompt if there was no event.
+        """
+        self.conversation.navigate_to(checkpoint or self._system_prompt_id())
+
+    def _system_prompt_id(self) -> Any:
+        system_prompt = _sdk(".event").SystemPromptEvent
+        for event in self.conversation.state.events:
+            if isinstance(event, system_prompt):
+                return event.id
+        return None
 
     def load(
-        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+        self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
-        """Continue with the conversation's own events if there are any; otherwise the next prompt contains the chat."""
+        """Continue with the conversation's own events if there are any.
+
+        Otherwise the next prompt contains the chat.
+        """
         self._history = () if self.messages else messages
 
-    async def _record(
-        self, turn: TurnRecorder, before: tuple[int, int, int, float]
-    ) -> tuple[int, int, int, float]:
+    async def _record(self, turn: TurnRecorder, before: _Spent) -> _Spent:
         """Record new events and their usage; return what was spent so far."""
         events = list(self.conversation.state.events)
-        new, self._seen = events[self._seen :], len(events)
-        for message in chat_of(new):
+        new_events = events[self._recorded :]
+        self._recorded = len(events)
+        for message in chat_of(new_events):
             await turn.add(message)
-        now = _spent(self.conversation.state.stats.get_combined_metrics())
-        if now[2] > before[2]:
-            turn.recorder.usage("agent", _since(before, now))
+        now = _Spent.of(self.conversation.state.stats.get_combined_metrics())
+        if now.calls > before.calls:
+            turn.recorder.usage("agent", now.since(before))
         return now
 
 
 def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
-    """Return the end of a turn. Raise AgentError if the conversation waits for a person, or was paused."""
+    """Return the end of a turn.
+
+    Raise AgentError if the conversation waits for a person, or was paused.
+    """
     status = str(getattr(state.execution_status, "value", state.execution_status))
-    if status in ("waiting_for_confirmation", "paused"):
-        hint = "confirm or reject its actions in your program, or use NeverConfirm()"
+    if status == "paused":
+        raise AgentError("the conversation is paused")
+    if status == "waiting_for_confirmation":
         raise AgentError(
-            f"the conversation is {status.replace('_', ' ')}",
-            hint if status != "paused" else "",
+            "the conversation is waiting for confirmation",
+            "confirm or reject its actions in your program, or use NeverConfirm()",
         )
     text = _sdk(".conversation.response_utils").get_agent_final_response(events)
     return RoundReply(text, "max_steps" if status == "error" else "answered")
@@ -250,26 +280,21 @@ def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
 
 def openhands_judge(judge: Any) -> JudgeChoice:
     """Convert an OpenHands LLM to a judge; return any other judge unchanged."""
-    return (
-        openhands_model(judge).separate("judge")
-        if isinstance(judge, _sdk().LLM)
-        else judge
-    )
+    is_model = isinstance(judge, _sdk().LLM)
+    return openhands_model(judge).separate("judge") if is_model else judge
 
 
 _LIBRARY = Library(OpenHandsConversation, openhands_judge, max_iterations=10)
-run_goal, arun_goal, resume, aresume = (
-    _LIBRARY.run_goal,
-    _LIBRARY.arun_goal,
-    _LIBRARY.resume,
-    _LIBRARY.aresume,
-)
+run_goal = _LIBRARY.run_goal
+arun_goal = _LIBRARY.arun_goal
+resume = _LIBRARY.resume
+aresume = _LIBRARY.aresume
 
 
 def judge_goal(
     judge_llm: Any, objective: str | Goal, events: Iterable[Any]
 ) -> GoalVerdict:
-    """Ask a judge once whether the objective is provably complete, from the events of a conversation."""
+    """Ask a judge once whether the events of a conversation prove the objective."""
     return goalrunner.judge_goal(openhands_judge(judge_llm), objective, chat_of(events))
 
 
@@ -283,7 +308,10 @@ async def ajudge_goal(
 
 
 class GoalController(goalrunner.GoalController):
-    """The loop for programs that run the conversation themselves; it takes OpenHands events."""
+    """The loop for programs that run the conversation themselves.
+
+    It takes OpenHands events.
+    """
 
     def __init__(
         self,
@@ -299,7 +327,10 @@ class GoalController(goalrunner.GoalController):
     def resume(
         cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]
     ) -> Self:
-        """Return a controller that continues a run, as `goalrunner.GoalController.resume` does."""
+        """Return a controller that continues a run.
+
+        It works as `goalrunner.GoalController.resume` does.
+        """
         return super().resume(
             run, openhands_judge(judge_llm), **_LIBRARY.adapted_judge(options)
         )
@@ -307,5 +338,8 @@ class GoalController(goalrunner.GoalController):
     async def aon_run_finished(
         self, events: Sequence[Any], *, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
-        """Check the last run of the conversation, whose events these are. `on_run_finished` does the same without await."""
+        """Check the last run of the conversation, whose events these are.
+
+        `on_run_finished` does the same without await.
+        """
         return await super().aon_run_finished(chat_of(events), usage=usage)

@@ -1,4 +1,4 @@
-"""Strands agents: `run_goal` over an `Agent`, and the plugin `GoalLoop` with the parameters of Strands' GoalLoop."""
+"""Strands agents, with the names and parameters of Strands' own GoalLoop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from goalrunner import (
     JudgeOutcome,
     build_judge_prompt,
 )
-from goalrunner.adapters.common import framework_module
+from goalrunner.adapters.framework import framework_module
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
     StrandsConversation,
@@ -50,7 +50,8 @@ from goalrunner.llm.outside import goal_error_of
 try:
     from strands.plugins import Plugin
     from strands.vended_plugins.goal import ValidationOutcome, Validator
-except ImportError:  # GoalLoop names the extra that installs them
+except ImportError:
+    # Without Strands, the module can be imported; GoalLoop names the extra.
     Plugin, ValidationOutcome, Validator = object, None, None
 
 __all__ = [
@@ -70,19 +71,18 @@ __all__ = [
     "run_goal",
 ]
 
-run_goal, arun_goal, resume, aresume = (
-    LIBRARY.run_goal,
-    LIBRARY.arun_goal,
-    LIBRARY.resume,
-    LIBRARY.aresume,
-)
+run_goal = LIBRARY.run_goal
+arun_goal = LIBRARY.arun_goal
+resume = LIBRARY.resume
+aresume = LIBRARY.aresume
 
 
 @dataclass
 class JudgeConfig:
-    """The judge of a text goal: a Strands model, an LLM or a model's name; None is the agent's `aux_model`."""
+    """The judge of a text goal."""
 
     model: Any = None
+    """A Strands model, an LLM or a model's name; None is the agent's `aux_model`."""
     system_prompt: str | None = None
 
 
@@ -111,22 +111,34 @@ class GoalResult:
 
 
 def default_resume_prompt(feedback: str | None) -> str:
-    """Return the user message before a retry, for goals that are a text or a callable."""
+    """Return the user message before a retry.
+
+    It is for goals that are a text or a callable.
+    """
     if not feedback:
-        return "That does not meet the goal yet. Write a new answer that does, instead of repeating or editing this one."
-    return f"That does not meet the goal yet. This is missing:\n\n{feedback}\n\nWrite a new answer that meets all of it."
+        return (
+            "That does not meet the goal yet. Write a new answer that does, "
+            "instead of repeating or editing this one."
+        )
+    return (
+        f"That does not meet the goal yet. This is missing:\n\n{feedback}\n\n"
+        "Write a new answer that meets all of it."
+    )
 
 
+# Agents that have a GoalLoop. Each has only one, because only one plugin can resume an
+# agent.
 _loops: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Agents that have a GoalLoop. Each has only one, because only one plugin can resume an agent."""
 
 
 class GoalLoop(Plugin):  # type: ignore[misc]
-    """Runs a goal around each invocation of the agent. The first seven parameters are those of Strands' GoalLoop.
+    """Runs a goal around each invocation of the agent.
 
-    `goal` is a text that a judge checks, a callable `(response, agent)`, or a `goalrunner.Goal`. `validators` are
-    further checks: shell commands and ValidatorSpecs run in the check environment of `workspace`, callables run in this
-    process and add the label "not isolated". Each run is recorded under `home` (default: GOAL_HOME).
+    The first seven parameters are those of Strands' GoalLoop. `goal` is a text that a
+    judge checks, a callable `(response, agent)`, or a `goalrunner.Goal`. `validators`
+    are further checks: shell commands and ValidatorSpecs run in the check environment
+    of `workspace`, callables run in this process and add the label "not isolated". Each
+    run is recorded under `home` (default: GOAL_HOME).
     """
 
     def __init__(
@@ -159,24 +171,25 @@ class GoalLoop(Plugin):  # type: ignore[misc]
             )
         self._name = name
         self.goal = goal
-        self.judge = (
-            judge
-            if isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt")
-            else JudgeConfig(judge)
-        )
+        # Strands' own JudgeConfig has the same fields.
+        is_config = isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt")
+        self.judge = judge if is_config else JudgeConfig(judge)
+        has_own_limits = isinstance(goal, Goal)
         self.limits: RunKeywords = {}
-        if max_attempts != inf or not isinstance(goal, Goal):
+        if max_attempts != inf or not has_own_limits:
             self.limits["max_iterations"] = max_attempts
-        if timeout != inf or not isinstance(goal, Goal):
+        if timeout != inf or not has_own_limits:
             self.limits["timeout"] = timeout
         self.preserve_context = preserve_context
-        self.template = resume_prompt_template or (
-            None if isinstance(goal, Goal) else default_resume_prompt
-        )
-        split_checks(validators)  # raises for an invalid check
-        self.checks = (
-            tuple(validators) if isinstance(validators, list | tuple) else (validators,)
-        )
+        self.template = resume_prompt_template
+        if self.template is None and not isinstance(goal, Goal):
+            self.template = default_resume_prompt
+        # Raises for an invalid check, before the agent is invoked.
+        split_checks(validators)
+        if isinstance(validators, list | tuple):
+            self.checks = tuple(validators)
+        else:
+            self.checks = (validators,)
         self.options = options
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
             weakref.WeakKeyDictionary()
@@ -196,7 +209,8 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         """Add the hooks. Raise RuntimeError if the agent has a GoalLoop already."""
         if agent in _loops:
             raise RuntimeError(
-                f"{self.name}: the agent has a GoalLoop already; give one GoalLoop several validators"
+                f"{self.name}: the agent has a GoalLoop already; "
+                "give one GoalLoop several validators"
             )
         _loops.add(agent)
         _AgentLoop(self, agent, self._results)
@@ -216,10 +230,15 @@ class _AgentLoop:
         self._results = results
         self._conversation = StrandsConversation(agent)
         self._host: HostedRun | None = None
+        """The run of the current invocation."""
         self._turn = ExitStack()
+        """The recording of the current turn."""
         self._snapshot: object = None
+        """What a retry starts from, without `preserve_context`."""
         self._resumed = False
+        """Whether the plugin itself has resumed the agent."""
         self._input: Any = None
+        """The value of the template for the next turn; None: the prompt as text."""
         self._chat = ReportedChat(self._conversation.name)
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
@@ -233,14 +252,17 @@ class _AgentLoop:
             self._resumed = False
             return
         self._results.pop(self._agent, None)
-        asked = [
-            message for message in event.messages or () if message["role"] == "user"
-        ]
-        goal, options = self._resolved(text_of(asked[-1]["content"]) if asked else "")
-        with warnings.catch_warnings():  # the plugin has warned already
+        prompt = ""
+        for message in event.messages or ():
+            if message["role"] == "user":
+                prompt = text_of(message["content"])
+        goal, options = self._resolved(prompt)
+        # The plugin has warned already.
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)
             prepared = prepare_conversation(goal, options, self._conversation)
-        self._host, self._snapshot = HostedRun(prepared), None
+        self._host = HostedRun(prepared)
+        self._snapshot = None
         first = await self._host.next()
         if isinstance(first, str):
             self._chat.hear(trail_of(self._agent.messages).said, prepared.run.recorder)
@@ -271,22 +293,23 @@ class _AgentLoop:
         if self._snapshot is not None:
             self._conversation.restore(self._snapshot)
         self._record(host)
-        given, self._input = self._input, None
         self._chat.sent(step)
-        event.resume = step if given is None else given
+        event.resume = step if self._input is None else self._input
+        self._input = None
         self._resumed = True
 
     async def _checked(
         self, host: HostedRun, result: Any, error: BaseException | None
     ) -> str | GoalOutcome:
-        if isinstance(error, asyncio.CancelledError) or (
-            result is not None and result.stop_reason == "cancelled"
-        ):
+        """Return the next prompt, or the outcome if the run has ended."""
+        is_cancelled = isinstance(error, asyncio.CancelledError)
+        if result is not None:
+            is_cancelled = is_cancelled or result.stop_reason == "cancelled"
+        if is_cancelled:
             return await host.cancel("the agent was cancelled")
         if result is None:
-            return await host.next(
-                goal_error_of(error or RuntimeError("the agent gave no result"))
-            )
+            cause = error or RuntimeError("the agent gave no result")
+            return await host.next(goal_error_of(cause))
         try:
             return await host.next(reply_of(result))
         except AgentError as stopped:
@@ -294,10 +317,11 @@ class _AgentLoop:
 
     def _finish(self, outcome: GoalOutcome) -> None:
         self._host = None
-        attempts = [
-            item.model_copy(update={"feedback": self._own_words(item.feedback)})
-            for item in outcome.attempts
-        ]
+        attempts = []
+        for attempt in outcome.attempts:
+            feedback = self._own_words(attempt.feedback)
+            attempts.append(attempt.model_copy(update={"feedback": feedback}))
+        # Strands calls the limit by another name.
         reason = str(outcome.stop_reason).replace("max_iterations", "max_attempts")
         self._results[self._agent] = GoalResult(
             outcome.passed, reason, attempts, outcome
@@ -305,39 +329,25 @@ class _AgentLoop:
 
     def _own_words(self, feedback: str | None) -> str | None:
         """Return the feedback of a callable goal as the callable gave it."""
-        if (
-            isinstance(self._loop.goal, str | Goal)
-            or feedback is None
-            or self._loop.checks
-        ):
+        goal = self._loop.goal
+        if feedback is None or isinstance(goal, str | Goal) or self._loop.checks:
             return feedback
-        words = (
-            feedback.removeprefix(f"validator {_name(self._loop.goal)}")
-            .removeprefix(": ")
-            .strip()
-        )
+        words = feedback.removeprefix(f"validator {_name(goal)}")
+        words = words.removeprefix(": ").strip()
         return None if words in ("", "not passed") else words
 
     def _resolved(self, prompt: str) -> tuple[Goal, RunOptions]:
-        """Return the goal of an invocation with this input, and the options of its run."""
+        """Return the goal of an invocation, and the options of its run.
+
+        `prompt` is the input of the invocation.
+        """
         loop, goal = self._loop, self._loop.goal
-        checks = tuple(
-            self._bound(check) if _is_function(check) else check
-            for check in loop.checks
-        )
+        checks = tuple(map(self._as_validator, loop.checks))
         judge = strands_judge(loop.judge.model)
         if isinstance(goal, str):
             judge = judge or strands_model(self._agent.aux_model).separate("judge")
         elif not isinstance(goal, Goal):
             checks = (self._bound(goal), *checks)
-        in_workspace = (
-            bool(split_checks(checks)[0]) or loop.options.get("workspace") is not None
-        )
-        objective = (
-            goal
-            if isinstance(goal, Goal)
-            else self._goal(goal, in_workspace=in_workspace)
-        )
         keywords: RunKeywords = {
             "validators": checks,
             "prompt": prompt,
@@ -348,56 +358,63 @@ class _AgentLoop:
             keywords["resume_prompt"] = self._retry
         if not loop.preserve_context:
             keywords["preserve_context"] = False
+        objective = goal if isinstance(goal, Goal) else self._goal(goal, checks)
         resolved, options = goal_and_options(
             objective, judge, keywords, self._conversation
         )
-        labels = (
-            (Label.NOT_ISOLATED.value,)
-            if options.validators and resolved.deliverable == "response"
-            else ()
-        )
+        # Callables run in this process, where the agent runs too.
+        labels: tuple[str, ...] = ()
+        if options.validators and resolved.deliverable == "response":
+            labels = (Label.NOT_ISOLATED.value,)
         return resolved, replace(options, needs_round=True, labels=labels)
 
-    def _goal(self, goal: str | Callable[..., Any], *, in_workspace: bool) -> Goal:
-        text = (
-            goal if isinstance(goal, str) else f"{_name(goal)}(response, agent) passes."
-        )
-        config = (
-            {"system_prompt": self._loop.judge.system_prompt}
-            if isinstance(goal, str)
-            else {}
-        )
-        deliverable = "workspace" if in_workspace else "response"
-        # stall_rounds: equal feedback in every round is no reason to stop before max_attempts.
+    def _goal(self, goal: str | Callable[..., Any], checks: tuple[Any, ...]) -> Goal:
+        """Return a goal of a text or a callable as a Goal."""
+        has_commands = bool(split_checks(checks)[0])
+        in_workspace = has_commands or self._loop.options.get("workspace") is not None
+        text = f"{_name(goal)}(response, agent) passes."
+        config = {}
+        if isinstance(goal, str):
+            text = goal
+            config = {"system_prompt": self._loop.judge.system_prompt}
         return Goal(
-            objective=text, deliverable=deliverable, stall_rounds=None, judge=config
+            objective=text,
+            deliverable="workspace" if in_workspace else "response",
+            # Equal feedback in every round is no reason to stop before max_attempts.
+            stall_rounds=None,
+            judge=config,
         )
+
+    def _as_validator(self, check: Any) -> Any:
+        """Return a check that is a function as a validator; any other one unchanged."""
+        is_function = callable(check) and not hasattr(check, "validate")
+        return self._bound(check) if is_function else check
 
     def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a callable as a validator that gets the agent's last message and the agent itself."""
+        """Return a callable as a validator.
+
+        It gets the agent's last message and the agent itself.
+        """
 
         def check(response: Any, _: object) -> Any:
-            said = [
-                message
-                for message in self._agent.messages
-                if message["role"] == "assistant"
-            ]
-            return function(said[-1] if said else response, self._agent)
+            for message in reversed(self._agent.messages):
+                if message["role"] == "assistant":
+                    return function(message, self._agent)
+            return function(response, self._agent)
 
         check.__name__ = _name(function)
         return check
 
     def _retry(self, feedback: str | None) -> str:
-        """Return the retry message as text; the agent is resumed with the value of the template."""
+        """Return the retry message as text.
+
+        The agent is resumed with the value of the template, which may be blocks.
+        """
         template = self._loop.template or default_resume_prompt
         self._input = template(self._own_words(feedback))
         return text_of(self._input)
 
 
-def _is_function(check: object) -> bool:
-    return callable(check) and not hasattr(check, "validate")
-
-
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: object) -> str:
     name = getattr(function, "__name__", type(function).__name__)
     return name if name != "<lambda>" else "validator"

@@ -1,20 +1,20 @@
-"""A Strands agent as a conversation, Strands models as judges, and `run_goal` over them."""
+"""Strands agents as conversations, and Strands models as judges."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
-from goalrunner.adapters.common import (
+from goalrunner.adapters.framework import (
     FrameworkConversation,
-    Library,
-    TurnRecorder,
-    block_messages,
     framework_module,
-    openai_messages,
     usage_of,
 )
+from goalrunner.adapters.library import Library
+from goalrunner.adapters.message_formats import block_messages, openai_messages
+from goalrunner.adapters.turn_recorder import TurnRecorder
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
 from goalrunner.core.errors import AgentError
@@ -26,42 +26,54 @@ from goalrunner.llm.outside import OutsideModel, goal_error_of
 def strands_model(model: Any) -> OutsideModel:
     """Return a Strands model as a model for the judge."""
     config = model.get_config()
-    name = (
-        config.get("model_id")
-        if isinstance(config, dict)
-        else getattr(config, "model_id", None)
-    )
+    if isinstance(config, dict):
+        name = config.get("model_id")
+    else:
+        name = getattr(config, "model_id", None)
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
-        rules = "\n\n".join(
-            text_of(message["content"])
-            for message in messages
-            if message["role"] == "system"
-        )
+        # Strands takes system messages apart from the chat.
+        rules = []
+        for message in messages:
+            if message["role"] == "system":
+                rules.append(text_of(message["content"]))
+        system_prompt = "\n\n".join(rules) or None
         pieces: list[str] = []
         used: dict[str, int] = {}
-        async for event in model.stream(block_messages(messages), None, rules or None):
-            pieces.append(
-                event.get("contentBlockDelta", {}).get("delta", {}).get("text") or ""
-            )
+        chat = block_messages(messages)
+        async for event in model.stream(chat, None, system_prompt):
+            delta = event.get("contentBlockDelta", {}).get("delta", {})
+            pieces.append(delta.get("text") or "")
             used = event.get("metadata", {}).get("usage") or used
-        return "".join(pieces), usage_of(
-            used.get("inputTokens", 0), used.get("outputTokens", 0), 1
-        )
+        usage = usage_of(used.get("inputTokens", 0), used.get("outputTokens", 0), 1)
+        return "".join(pieces), usage
 
     return OutsideModel(f"strands/{name or type(model).__name__}", ask)
 
 
+@dataclass(frozen=True)
+class _Tokens:
+    """Tokens that the agent has used so far."""
+
+    input: int = 0
+    output: int = 0
+
+
 class StrandsConversation(FrameworkConversation):
-    """A Strands agent as a conversation. Turns are added to `agent.messages`, and the agent runs its tools itself."""
+    """A Strands agent as a conversation.
+
+    Turns are added to `agent.messages`, and the agent runs its tools itself.
+    """
 
     name = "strands"
 
     def __init__(self, agent: Any) -> None:
         self.agent = agent
         self._turn: TurnRecorder | None = None
-        self._counted = (0, 0)
+        self._counted = _Tokens()
+        """The tokens that are recorded."""
         self._calls = 0
+        """Model calls since then."""
         self._keeps_budget = True
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._on_message, hooks.MessageAddedEvent)
@@ -78,17 +90,18 @@ class StrandsConversation(FrameworkConversation):
         return strands_model(self.agent.model)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Invoke the agent, and record its messages, tool results and usage while it works."""
+        """Invoke the agent, and record its turn while it works."""
         result: Any = None
         with self.recording(recorder):
             try:
-                async with contextlib.aclosing(
-                    self.agent.stream_async(prompt)
-                ) as events:
+                stream = self.agent.stream_async(prompt)
+                # Closed at once if the turn is cancelled, so that the agent stops too.
+                async with contextlib.aclosing(stream) as events:
                     async for event in events:
                         result = event.get("result", result)
-                        if recorder.streams_text and isinstance(event.get("data"), str):
-                            recorder.text(event["data"])
+                        piece = event.get("data")
+                        if recorder.streams_text and isinstance(piece, str):
+                            recorder.text(piece)
             except Exception as error:
                 raise goal_error_of(error) from error
         return reply_of(result)
@@ -97,12 +110,13 @@ class StrandsConversation(FrameworkConversation):
     def recording(
         self, recorder: Recorder, *, keeps_budget: bool = True
     ) -> Iterator[None]:
-        """Record what the agent does in the context; BudgetExhausted ends its turn unless `keeps_budget` is False."""
-        self._turn, self._calls, self._counted = (
-            TurnRecorder(self.name, recorder),
-            0,
-            self._tokens(),
-        )
+        """Record what the agent does in the context.
+
+        BudgetExhausted ends its turn unless `keeps_budget` is False.
+        """
+        self._turn = TurnRecorder(self.name, recorder)
+        self._calls = 0
+        self._counted = self._tokens()
         self._keeps_budget = keeps_budget
         try:
             yield
@@ -111,7 +125,10 @@ class StrandsConversation(FrameworkConversation):
             self._turn = None
 
     def checkpoint(self) -> object:
-        """Return a snapshot of messages, system prompt and model state, without `agent.state`."""
+        """Return a snapshot of messages, system prompt and model state.
+
+        `agent.state` belongs to the program, so it is left out.
+        """
         return self.agent.take_snapshot(
             preset="session",
             include=["system_prompt", "model_state"],
@@ -122,22 +139,29 @@ class StrandsConversation(FrameworkConversation):
         self.agent.load_snapshot(checkpoint)
 
     def load(
-        self, messages: Sequence[Message], left: Unfinished, recorder: Recorder
+        self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
-        """Give the agent the chat that an earlier process recorded. The agent keeps its own system prompt."""
+        """Continue the chat that an earlier process recorded."""
+        # The system prompt stays that of the agent.
         self.agent.messages = block_messages(messages)
 
     def count(self) -> None:
         """Record the usage since the last call of this method."""
-        now, calls = self._tokens(), self._calls
-        if self._turn is not None and calls:
-            used = (now[0] - self._counted[0], now[1] - self._counted[1])
-            self._counted, self._calls = now, 0
-            self._turn.recorder.usage("agent", usage_of(*used, calls))
+        if self._turn is None or not self._calls:
+            return
+        now = self._tokens()
+        used = usage_of(
+            now.input - self._counted.input,
+            now.output - self._counted.output,
+            self._calls,
+        )
+        self._counted = now
+        self._calls = 0
+        self._turn.recorder.usage("agent", used)
 
-    def _tokens(self) -> tuple[int, int]:
+    def _tokens(self) -> _Tokens:
         used = self.agent.event_loop_metrics.accumulated_usage
-        return used["inputTokens"], used["outputTokens"]
+        return _Tokens(used["inputTokens"], used["outputTokens"])
 
     def _on_model(self, event: Any) -> None:
         if self._turn is not None:
@@ -151,24 +175,23 @@ class StrandsConversation(FrameworkConversation):
             self._turn.begin(event.tool_use["toolUseId"])
 
     async def _on_message(self, event: Any) -> None:
-        if self._turn is not None:
-            results = [
-                block["toolResult"]
-                for block in event.message["content"]
-                if "toolResult" in block
-            ]
-            failed = {
-                result["toolUseId"]
-                for result in results
-                if result.get("status") == "error"
-            }
-            for message in openai_messages(event.message):
-                facts = ("error",) if message.get("tool_call_id") in failed else ()
-                await self._turn.add(message, facts)
+        if self._turn is None:
+            return
+        failed_calls = set()
+        for block in event.message["content"]:
+            result = block.get("toolResult", {})
+            if result.get("status") == "error":
+                failed_calls.add(result["toolUseId"])
+        for message in openai_messages(event.message):
+            is_failed = message.get("tool_call_id") in failed_calls
+            await self._turn.add(message, ("error",) if is_failed else ())
 
 
 def reply_of(result: Any) -> RoundReply:
-    """Return the end of a turn. Raise AgentError if the agent was cancelled, or stopped for an interrupt."""
+    """Return the end of a turn.
+
+    Raise AgentError if the agent was cancelled, or stopped for an interrupt.
+    """
     if result is None or result.stop_reason == "cancelled":
         raise AgentError("the agent was cancelled")
     if result.stop_reason == "interrupt":
