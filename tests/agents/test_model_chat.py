@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.tool_messages import tool_message_text
+from goalrunner.agents.toolbox import tool_message_text
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.errors import shortened
 from goalrunner.core.observation import Observation

@@ -17,6 +17,7 @@ def framework_module(module: str, extra: str) -> Any:
     Raise ImportError with the command that installs it.
     """
     try:
+        # Imported on use: an extra installs the framework.
         return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(

@@ -12,11 +12,9 @@ from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import JudgeChoice, RunKeywords
 from goalrunner.core.outcome import GoalOutcome
 
+# Conversations by the id of the framework's object. Two runs over one object use the
+# same conversation: its hooks are added once.
 _wrappers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Conversations by the id of the framework's object.
-
-Two runs over one object use the same conversation: its hooks are added once.
-"""
 
 
 class Library:

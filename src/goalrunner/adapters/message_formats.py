@@ -47,6 +47,7 @@ def openai_messages(message: Message) -> list[dict[str, Any]]:
         if block.kind == "result":
             result = {"role": "tool", "tool_call_id": block.id, "content": block.text}
             converted.append(result)
+    # Results come first: providers want them right after their calls.
     if text or not converted:
         converted.append({"role": message["role"], "content": text})
     return converted

@@ -154,6 +154,7 @@ def _entry(message: Any, made_at: Mapping[str, Any]) -> dict[str, Any]:
                 times.append(made_at[call.id])
         entry["tool_calls"] = calls
         if times:
+            # The earliest: a file that changed after it makes the result outdated.
             entry[TIMESTAMP] = min(times)
     if message.tool_call_id:
         entry["tool_call_id"] = message.tool_call_id
@@ -172,6 +173,7 @@ class OpenHandsConversation(FrameworkConversation):
         sdk = _sdk()
         self.conversation = conversation
         folder = conversation.state.workspace
+        # Validators run on this machine.
         if not isinstance(folder, sdk.LocalWorkspace):
             raise UsageError(
                 f"the conversation works in a {type(folder).__name__}, "
@@ -179,10 +181,10 @@ class OpenHandsConversation(FrameworkConversation):
                 "use a conversation with a LocalWorkspace",
             )
         self.workspace = Path(folder.working_dir).resolve()
+        # How many events are recorded, or are of an earlier turn.
         self._recorded = 0
-        """How many events are recorded, or are of an earlier turn."""
+        # A chat that the next prompt contains.
         self._history: Sequence[Message] = ()
-        """A chat that the next prompt contains."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -215,6 +217,7 @@ class OpenHandsConversation(FrameworkConversation):
             raise goal_error_of(error) from error
         finally:
             if not work.done():
+                # It may end in an orderly way; cancelling is the last resort.
                 conversation.interrupt()
                 await asyncio.wait((work,), timeout=_PATIENCE)
                 work.cancel()

@@ -229,16 +229,16 @@ class _AgentLoop:
         self._agent = agent
         self._results = results
         self._conversation = StrandsConversation(agent)
+        # The run of the current invocation.
         self._host: HostedRun | None = None
-        """The run of the current invocation."""
+        # The recording of the current turn.
         self._turn = ExitStack()
-        """The recording of the current turn."""
+        # What a retry starts from, without `preserve_context`.
         self._snapshot: object = None
-        """What a retry starts from, without `preserve_context`."""
+        # Whether the plugin itself has resumed the agent.
         self._resumed = False
-        """Whether the plugin itself has resumed the agent."""
+        # The value of the template for the next turn; None: the prompt as text.
         self._input: Any = None
-        """The value of the template for the next turn; None: the prompt as text."""
         self._chat = ReportedChat(self._conversation.name)
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
@@ -402,6 +402,7 @@ class _AgentLoop:
                     return function(message, self._agent)
             return function(response, self._agent)
 
+        # The name of the validator in reports.
         check.__name__ = _name(function)
         return check
 

@@ -70,10 +70,10 @@ class StrandsConversation(FrameworkConversation):
     def __init__(self, agent: Any) -> None:
         self.agent = agent
         self._turn: TurnRecorder | None = None
+        # The tokens that are recorded.
         self._counted = _Tokens()
-        """The tokens that are recorded."""
+        # Model calls since then.
         self._calls = 0
-        """Model calls since then."""
         self._keeps_budget = True
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._on_message, hooks.MessageAddedEvent)
@@ -167,6 +167,7 @@ class StrandsConversation(FrameworkConversation):
         if self._turn is not None:
             self.count()
             if self._keeps_budget:
+                # Before each call, so that a budget ends the turn in its middle.
                 self._turn.recorder.check_budget()
             self._calls += 1
 

@@ -28,10 +28,10 @@ class TurnRecorder:
         self.recorder = recorder
         self._prompt = prompt
         self._agent = agent
+        # The calls of the turn by id, in OpenAI's format.
         self._calls: dict[str, Any] = {}
-        """The calls of the turn by id, in OpenAI's format."""
+        # A time before the tool of each call started, in nanoseconds since 1970.
         self._starts: dict[str, int | None] = {}
-        """A time before the tool of each call started, in nanoseconds since 1970."""
 
     def begin(self, call_id: str) -> None:
         """Record that the tool of a remembered call is about to run."""
@@ -55,6 +55,7 @@ class TurnRecorder:
         self._starts |= dict.fromkeys(calls, start_of(message.get(TIMESTAMP)))
         entry = {key: value for key, value in message.items() if key != TIMESTAMP}
         self.recorder.message(entry)
+        # Without its text, the prompt cannot be told from a person's message.
         if not self._prompt:
             return
         for user_message in trail_of([message]).said:

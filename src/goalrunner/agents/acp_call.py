@@ -56,6 +56,7 @@ class AcpCall:
         That is a `tool_call`, a `tool_call_update`, or the call of a permission
         request.
         """
+        # A report contains only the fields that have changed.
         for name in _FIELDS:
             if at(update, name) is not None:
                 self._fields[name] = update[name]
@@ -64,6 +65,7 @@ class AcpCall:
     def kind(self) -> str:
         """One of the protocol's kinds; "other" for anything else."""
         kind = self._fields.get("kind")
+        # Later versions of the protocol may have more kinds.
         return kind if isinstance(kind, str) and kind in _KINDS else "other"
 
     @property
@@ -139,10 +141,7 @@ class AcpCall:
 
         Empty if that is not reported.
         """
-        edits = []
-        for diff in self._diffs():
-            edits.append((text(at(diff, "oldText")), text(at(diff, "newText"))))
-        return changed_lines(edits)
+        return changed_lines([_texts(diff) for diff in self._diffs()])
 
     @property
     def action(self) -> str:
@@ -162,12 +161,14 @@ class AcpCall:
         if subject.strip():
             return subject
         title = text(self._fields.get("title")).strip()
+        # Some agents mark a command line as Markdown does.
         if title.startswith("`") and title.endswith("`"):
             return title.strip("`").strip()
         return title
 
     def _command_line(self) -> str:
         command = first(self._fields.get("rawInput"), "command", "cmd")
+        # Codex reports the words of the command.
         if isinstance(command, list) and all(isinstance(word, str) for word in command):
             command = shlex.join(command)
         line = text(command)
@@ -175,11 +176,9 @@ class AcpCall:
 
     def _paths(self) -> str:
         """Return the paths of the call, joined by commas."""
-        values = []
-        for place in (*items(self._fields.get("locations")), *self._diffs()):
-            values.append(at(place, "path"))
-        for name in _PATHS:
-            values.append(at(self._fields.get("rawInput"), name))
+        places = (*items(self._fields.get("locations")), *self._diffs())
+        values = [at(place, "path") for place in places]
+        values += [at(self._fields.get("rawInput"), name) for name in _PATHS]
         # A dict keeps the order and drops what several fields repeat.
         paths: dict[str, None] = {}
         for path in map(text, values):
@@ -189,6 +188,7 @@ class AcpCall:
 
     def _relative(self, path: str) -> str:
         is_inside = os.path.normpath(path).startswith(f"{self._workspace}{os.sep}")
+        # A path outside stays absolute, so that a person who decides sees it.
         return os.path.relpath(path, self._workspace) if is_inside else path
 
     def _diffs(self) -> list[Any]:
@@ -198,8 +198,13 @@ class AcpCall:
     def _block(self, block: Any) -> str:
         """Return the text of a block of content."""
         if at(block, "type") == "diff":
-            old, new = text(at(block, "oldText")), text(at(block, "newText"))
+            old, new = _texts(block)
             return unified(old, new, self._relative(text(at(block, "path")))).text
         if at(block, "type") == "content":
             return text(first(block, "content.text", "content.resource.text"))
         return ""
+
+
+def _texts(diff: Any) -> tuple[str, str]:
+    """Return the old and the new text of a diff."""
+    return text(at(diff, "oldText")), text(at(diff, "newText"))

@@ -72,16 +72,16 @@ class AcpConversation(ExternalConversation):
         self._stack = AsyncExitStack()
         self._process: AcpProcess | None = None
         self._recorder: Recorder | None = None
+        # The id of the open session; empty if there is none.
         self._session = ""
-        """The id of the open session; empty if there is none."""
+        # The id of the session to resume; empty if there is none.
         self._earlier = ""
-        """The id of the session to resume; empty if there is none."""
+        # Whether the agent's session contains the chat.
         self._remembers = True
-        """Whether the agent's session contains the chat."""
         self._usage = AcpUsage(agent.preset.acp_reports)
         self._recorded_total: Usage | None = None
+        # Denials of the last turn, for the next prompt.
         self._denials: list[str] = []
-        """Denials of the last turn, for the next prompt."""
 
     def _continue(self, session: AgentSession) -> None:
         self._earlier = session.id
@@ -282,6 +282,7 @@ class AcpConversation(ExternalConversation):
         if the turn failed in a way that ends the run.
         """
         turn.recorder.usage("agent", self._usage.end_turn(response))
+        # A resumed process continues the totals, and counts only what is new.
         if self._usage.total != self._recorded_total:
             self._record_session(turn.recorder)
         survivors = await process.connection.sweep(self.agent.preset.helpers)

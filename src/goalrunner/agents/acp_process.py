@@ -81,8 +81,8 @@ class AcpProcess(Peer):
         super().__init__(connection, output)
         self._agent = agent
         self._output, self._errors = output, errors
+        # The agent's answer to `initialize`; None before it.
         self._hello: Any = None
-        """The agent's answer to `initialize`; None before it."""
         self._notes: dict[str, None] = {}
         self._began = time.monotonic()
 
@@ -142,12 +142,12 @@ class AcpProcess(Peer):
 
     def _login(self) -> str:
         """Return a sign-in method whose variables are all set, or ""."""
+        # Other methods open a browser or a terminal, so they need a person.
         for method in items(at(self._hello, "authMethods")):
-            names = []
-            for variable in items(at(method, "vars")):
-                if at(variable, "optional") is not True:
-                    names.append(text(at(variable, "name")))
-            are_set = bool(names) and all(self._agent.env.get(name) for name in names)
+            variables = items(at(method, "vars"))
+            needed = [one for one in variables if at(one, "optional") is not True]
+            values = [self._agent.env.get(text(at(one, "name"))) for one in needed]
+            are_set = bool(values) and all(values)
             if at(method, "type") == "env_var" and are_set:
                 return text(at(method, "id"))
         return ""
@@ -161,8 +161,10 @@ class AcpProcess(Peer):
         match message.get("method"):
             case "session/request_permission":
                 self.answer(message, CANCELLED)
+            # Only this client sends that request.
             case "initialize":
                 raise Refusal("it repeats its input, as cat does")
+            # Agents also report their commands and modes outside of a turn.
             case "session/update":
                 pass
             case _:

@@ -101,6 +101,7 @@ class AcpTurn(Turn):
             else:
                 self._process.answer(message, CANCELLED)
         else:
+            # No file system and no terminal was offered.
             self._process.refuse(message)
 
     @property
@@ -144,6 +145,7 @@ class AcpTurn(Turn):
     async def _permission(self, request: Mapping[str, Any]) -> None:
         """Answer a permission request. Raise ApprovalPending and ApprovalDenied."""
         calls = self._asked_about(at(request, "params", "toolCall"))
+        # These calls are not labelled as done without asking.
         self._asked.update(call.id for call in calls)
         actions = {call.action: call for call in calls if call.effect is not None}
         if not actions:
@@ -206,11 +208,9 @@ class AcpTurn(Turn):
         call.update(asked)
         if is_described or not self._permissions.guarded or call.kind != "other":
             return [call]
-        running = []
-        for other in self._calls.values():
-            is_running = other.recorded_as and not other.closed
-            if is_running and other.id not in self._asked:
-                running.append(other)
+        others = [other for other in self._calls.values() if not other.closed]
+        begun = [other for other in others if other.recorded_as]
+        running = [other for other in begun if other.id not in self._asked]
         return [*running, call]
 
     def _call(self, call_id: str) -> AcpCall:
@@ -218,6 +218,7 @@ class AcpTurn(Turn):
 
     async def _begin(self, call: AcpCall, name: str) -> None:
         self.flush()
+        # The text before a call is a message of its own.
         call.recorded_as = name
         self.arrival = call.arrival
         await self.start(name, call.kind, call.command)

@@ -6,6 +6,7 @@ import re
 
 from goalrunner.agents.error_kinds import ErrorMeaning
 from goalrunner.agents.external_agents import ExternalAgent
+from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import (
     AgentError,
     AgentNotInstalled,
@@ -69,6 +70,7 @@ def not_installed(agent: ExternalAgent, why: str) -> AgentNotInstalled:
         "install it, or correct [agent] command; "
         "a relative path begins at the workspace"
     )
+    # The program is installed, but not visible in the sandbox.
     if HIDDEN in why:
         hint = HIDDEN_HINT
     reason = why or "its program was not found"
@@ -113,17 +115,18 @@ def failed(
     names_key = denied(agent, searched) or _KEY.search(searched)
     if meaning.obstacle == "sign_in" or (meaning.is_unknown and names_key):
         return not_signed_in(agent, summary, how)
-    remedy = _remedy(agent, searched)
+    # A hint for this failure is more precise than a general one.
+    remedy = remedy_of(agent.preset, searched)
     sentence = f"the agent {agent.name} failed{how and f' ({how})'}: {summary}"
     if meaning.obstacle == "refused":
         return AgentRefused(sentence, remedy or _REFUSED)
     return AgentError(sentence, remedy or hint, outage=meaning.outage)
 
 
-def _remedy(agent: ExternalAgent, searched: str) -> str:
+def remedy_of(preset: Preset, message: str) -> str:
     """Return the preset's hint for the first of its texts in a failure, or ""."""
-    lower = searched.lower()
-    for text, remedy in agent.preset.hints.items():
+    lower = message.lower()
+    for text, remedy in preset.hints.items():
         if text.lower() in lower:
             return remedy
     return ""

@@ -235,6 +235,7 @@ class Gemini(AgentParser):
             ):
                 piece = block_text(line.get("content"))
                 if piece:
+                    # The prompt is printed too, with another role.
                     yield TextDelta(piece)
             case "tool_use":
                 yield call(
@@ -256,6 +257,7 @@ class Gemini(AgentParser):
                 else:
                     yield TurnEnded()
             case "error" if line.get("severity") == "error":
+                # Warnings have the same type.
                 yield failure(line, "message")
 
 

@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.agents.model_chat import shorten, size
-from goalrunner.agents.tool_messages import tool_message, tool_message_text
-from goalrunner.agents.toolbox import Described, Toolbox, refused
+from goalrunner.agents.toolbox import (
+    Described,
+    Toolbox,
+    refused,
+    tool_message,
+    tool_message_text,
+)
 from goalrunner.core.agent_ports import (
     Message,
     Recorder,
@@ -105,17 +110,17 @@ class ChatConversation:
         if system_prompt is None:
             system_prompt = _built_in_prompt(toolbox)
         self.system_prompt = system_prompt
+        # The index of the first prompt of the run.
         self._objective: int | None = None
-        """The index of the first prompt of the run."""
+        # The index of the prompt of this round.
         self._prompt: int | None = None
-        """The index of the prompt of this round."""
+        # How many messages are recorded.
         self._recorded = 0
-        """How many messages are recorded."""
+        # The system prompt that is recorded.
         self._recorded_prompt: str | None = None
-        """The system prompt that is recorded."""
         self._recorder: Recorder | None = None
+        # Whether a call waits for a person's decision.
         self._undecided = False
-        """Whether a call waits for a person's decision."""
 
     @property
     def workspace(self) -> Path | None:

@@ -68,17 +68,17 @@ def session_start(session: str, env: Mapping[str, str]) -> SessionStarted:
                 version = block_text(at(entry, "payload", "cli_version"))
             case "turn_context":
                 model = block_text(at(entry, "payload", "model"))
+                # Later turns may use another model, which is not that of the session's
+                # start.
                 break
     return SessionStarted(session, model, version)
 
 
 def _last_entries(session: str, env: Mapping[str, str]) -> list[Any]:
     """Return the events in the end of the session's file, oldest first."""
-    events = []
-    for entry in _entries(session, env, from_end=True):
-        if at(entry, "type") == "event_msg":
-            events.append(at(entry, "payload"))
-    return events
+    entries = _entries(session, env, from_end=True)
+    events = [entry for entry in entries if at(entry, "type") == "event_msg"]
+    return [at(event, "payload") for event in events]
 
 
 def _entries(session: str, env: Mapping[str, str], *, from_end: bool) -> Iterator[Any]:
@@ -93,6 +93,7 @@ def _entries(session: str, env: Mapping[str, str], *, from_end: bool) -> Iterato
     try:
         for path in (home / "sessions").glob(f"*/*/*/rollout-*-{session}.jsonl"):
             with path.open("rb") as file:
+                # The first line is cut then, and is no JSON.
                 if from_end:
                     file.seek(max(0, path.stat().st_size - _END))
                 lines = file.read(_END).split(b"\n")

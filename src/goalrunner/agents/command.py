@@ -76,8 +76,7 @@ class CommandConversation(ExternalConversation):
         preset, session = self.agent.preset, self._session
         if preset.resume and session is not None:
             run = self._prepared(preset.resume, prompt, recorder, session)
-            end = await self._follow(run, recorder)
-            reply = await self._reply(run, end, recorder)
+            reply = await self._run(run)
             if reply is not None:
                 return reply
             recorder.session(AgentSession(agent=self.agent.name, id=""))
@@ -87,11 +86,14 @@ class CommandConversation(ExternalConversation):
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
         message = with_history(before, prompt, by_another=self.follows_another)
-        run = self._prepared(preset.argv, message, recorder, None)
-        end = await self._follow(run, recorder)
-        reply = await self._reply(run, end, recorder)
+        reply = await self._run(self._prepared(preset.argv, message, recorder, None))
         assert reply is not None  # only a resumed session can be lost
         return reply
+
+    async def _run(self, run: _Run) -> RoundReply | None:
+        """Run one process. Return its reply, or None if its session is lost."""
+        end = await self._follow(run)
+        return await self._reply(run, end)
 
     def _prepared(
         self,
@@ -118,7 +120,7 @@ class CommandConversation(ExternalConversation):
             recorder.scratch(".err"),
         )
 
-    async def _follow(self, run: _Run, recorder: Recorder) -> ProcessEnd:
+    async def _follow(self, run: _Run) -> ProcessEnd:
         """Run a process to its end, and record what it prints.
 
         However this ends, the process has ended too, and its turn is recorded.
@@ -141,9 +143,10 @@ class CommandConversation(ExternalConversation):
             with contextlib.suppress(RecordError):
                 await turn.end()
                 ran = AgentRan(agent=agent.name, ending="cut")
-                await recorder.agent_ran(ran, run.output, run.errors)
+                await turn.recorder.agent_ran(ran, run.output, run.errors)
             raise
         finally:
+            # Also of a turn that was interrupted: its session can be resumed.
             self._session = turn.session
             if run.invocation.prompt_file is not None:
                 run.invocation.prompt_file.unlink(missing_ok=True)
@@ -217,15 +220,13 @@ class CommandConversation(ExternalConversation):
         for event in events:
             await run.turn.add(event)
 
-    async def _reply(
-        self, run: _Run, end: ProcessEnd, recorder: Recorder
-    ) -> RoundReply | None:
+    async def _reply(self, run: _Run, end: ProcessEnd) -> RoundReply | None:
         """Return what the end of a process means for the round.
 
         Return None if the agent no longer has the session that was to be resumed. Raise
         AgentError if the work cannot continue.
         """
-        turn = run.turn
+        turn, recorder = run.turn, run.turn.recorder
         failure = failure_of(self.agent, turn, end)
         is_lost = _is_lost(run, end, failure)
         ran = AgentRan(

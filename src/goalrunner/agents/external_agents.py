@@ -69,6 +69,7 @@ def parser_class(name: str) -> type[AgentParser]:
         f"in the entry-point group {GROUP}"
     )
     try:
+        # This runs code of another package, which may raise anything.
         loaded = point.load()
     except Exception as error:
         raise UsageError(

@@ -34,9 +34,9 @@ class ExternalConversation:
         self.messages: list[dict[str, Any]] = []
         self.follows_another = False
         """Whether the chat may contain what another agent said."""
+        # The prompt of the last turn, if it failed in this process before the agent did
+        # anything.
         self._unanswered = ""
-        """The prompt of the last turn, if it failed in this process before the agent
-        did anything."""
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Run one round. Raise AgentError, BudgetExhausted and ApprovalPending."""
@@ -64,6 +64,7 @@ class ExternalConversation:
         self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
         """Continue the chat and the session that an earlier process recorded."""
+        # Results of tools stay in the agent's own session.
         self.messages[:] = spoken(messages)
         session = unfinished.session
         # A session without an id was lost; one of another agent cannot be resumed here.

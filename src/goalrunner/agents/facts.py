@@ -38,6 +38,7 @@ def find_program(
     """
     program = program_of(words) or "sh"
     if "/" not in program:
+        # The PATH of the agent, not of this process.
         path_variable = environ.get("PATH", os.defpath)
         return program, shutil.which(program, path=path_variable) or ""
     path = Path(workspace or Path.cwd(), program).expanduser()
@@ -188,12 +189,16 @@ def survey(
     installed = [name for name in presets if any(w.is_installed for w in ways[name])]
     programs = {name: presets[name] for name in installed}
     versions_by_name = asyncio.run(versions(programs, environ))
-    facts = []
-    for name, preset in presets.items():
-        version = versions_by_name.get(name, "")
-        agent = AgentFacts(name, origins[name], ways[name], version, preset.install)
-        facts.append(agent)
-    return tuple(facts)
+    return tuple(
+        AgentFacts(
+            name,
+            origins[name],
+            ways[name],
+            versions_by_name.get(name, ""),
+            preset.install,
+        )
+        for name, preset in presets.items()
+    )
 
 
 def ways_of(

@@ -34,6 +34,7 @@ def inside(root: Path, text: str, *, exists: bool = False) -> Path:
             "the path is empty or contains a NUL character; "
             "give one relative to the workspace"
         )
+    # Links are resolved, so that none leads out of the workspace.
     real = Path(os.path.realpath(root / text))
     if not real.is_relative_to(root):
         raise ToolError(
@@ -90,8 +91,10 @@ def replace(path: Path, data: bytes, mode: int | None) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
+            # A script stays executable.
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
+        # A reader sees the old file or the new one, never a part.
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -265,6 +268,7 @@ class EditFile(ChangingTool):
         count = before.count(old)
         if not count:
             raise ToolError(f'"old" does not occur in {self.path}; nothing was changed')
+        # A change in the wrong place is worse than a second call.
         if count > 1 and not self.replace_all:
             raise ToolError(
                 f'"old" occurs {count} times in {self.path}; give more of its '

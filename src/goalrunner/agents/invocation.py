@@ -115,6 +115,7 @@ def _argv(
             words += agent.args
         else:
             words.append(_PLACEHOLDER.sub(lambda match: values[match[1]], word))
+    # Options of most programs may follow the prompt.
     if "{args}" not in template:
         words += agent.args
     return tuple(words)

@@ -66,8 +66,8 @@ class Lines:
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._longest = longest
+        # The beginning of a line whose end has not come yet.
         self._line = bytearray()
-        """The beginning of a line whose end has not come yet."""
         self._is_too_long = False
 
     def feed(self, piece: bytes) -> Iterator[str]:
@@ -84,6 +84,7 @@ class Lines:
     def _extend(self, part: bytes) -> None:
         if len(self._line) + len(part) > self._longest:
             self._is_too_long = True
+        # Memory stays bounded if the end of a line never comes.
         if self._is_too_long:
             self._line.clear()
         else:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from goalrunner.agents.agent_errors import remedy_of
 from goalrunner.agents.invocation import LONGEST_WORD
 from goalrunner.agents.program_answer import (
     UNREPORTED,
@@ -186,6 +187,7 @@ class ProgramModel(LLM):
         self, call: ProgramCall, argv: Sequence[str], output: Path, errors: Path
     ) -> Completion:
         """Run the program to its end."""
+        # The limit of a launcher is for all that its process prints, so one a call.
         launcher = ProcessLauncher(OUTPUT_LIMIT)
         try:
             return await launcher.launch(
@@ -233,9 +235,8 @@ class ProgramModel(LLM):
             case kind if kind in TRANSIENT:
                 return self._unavailable(failure, retries, reason)
         hint = f"goal agents {self.choice.name} tests it"
-        return RequestRejected(
-            f"{who} failed{reason}", self._remedy(failure.message) or hint
-        )
+        remedy = remedy_of(self.preset, failure.message)
+        return RequestRejected(f"{who} failed{reason}", remedy or hint)
 
     def _unavailable(
         self, failure: ProviderFailure, retries: int, reason: str
@@ -254,13 +255,6 @@ class ProgramModel(LLM):
             "goal resume continues the run when the program answers again",
             outage=replace(outage, was_retried=True),
         )
-
-    def _remedy(self, message: str) -> str:
-        """Return the preset's hint for a text in a failure, or ""."""
-        for text, hint in self.preset.hints.items():
-            if text.lower() in message.lower():
-                return hint
-        return ""
 
     def _redacted(self, text: str) -> str:
         """Return a text without the values of the program's keys."""
@@ -305,10 +299,8 @@ class ProgramModel(LLM):
         folders of a workspace in PATH.
         """
         preset = self.preset
-        extra: dict[str, str] = {}
-        for name in preset.keys:
-            if name in self.environ:
-                extra[name] = self.environ[name]
+        keys = [name for name in preset.keys if name in self.environ]
+        extra = {name: self.environ[name] for name in keys}
         extra |= preset.env | call.variables
         env = child_environment(self.environ, extra=extra)
         entries = env.get("PATH", os.defpath).split(os.pathsep)

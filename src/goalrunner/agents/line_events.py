@@ -137,6 +137,7 @@ def tokens(
         paths.append(cost)
     if first(line, *paths) is None:
         return
+    # The counted input of some agents does not include what was cached.
     input_tokens = 0
     for path in (input_path, *cached):
         input_tokens += int(number(first(line, path)) or 0)

@@ -36,10 +36,8 @@ _PASSES = (
 
 def size(*messages: Message) -> int:
     """Return the characters of messages as they are sent."""
-    total = 0
-    for message in messages:
-        total += len(json.dumps(message, ensure_ascii=False, default=str))
-    return total
+    texts = (json.dumps(one, ensure_ascii=False, default=str) for one in messages)
+    return sum(map(len, texts))
 
 
 def shorten(

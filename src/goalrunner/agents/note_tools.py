@@ -91,9 +91,10 @@ class PlanTool(NoteTool):
     )
 
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
-        completed = {}
-        for step, observation_id in self.completed.items():
-            completed[one_line(step)] = observation_id
+        # Steps are shown to people in one line each.
+        completed = {
+            one_line(step): shown_by for step, shown_by in self.completed.items()
+        }
         plan = PlanProposed(
             current=one_line(self.current),
             pending=tuple(map(one_line, self.pending)),

@@ -89,6 +89,7 @@ def failure_of(
     """Return the error of a turn that failed, else None."""
     completion, stderr = end.completion, end.stderr
     has_spoken = bool(turn.text or turn.calls)
+    # A program that has spoken may itself end with these codes.
     if completion and completion.exit_code in NOT_STARTED and not has_spoken:
         return not_installed(agent, completion.error or first_lines(stderr))
     reported = turn.failure or Failed("")
@@ -119,10 +120,13 @@ def _unreported_failure(
     `printed` is the end of its stderr, or of the output that was not understood.
     """
     code = completion.exit_code
+    # What the agent said last is missing.
     if code is None and completion.error.startswith("output limit"):
         return f"it was cut: {completion.error}"
+    # With an answer, a wrong exit code only interrupts the turn.
     if code != 0 and not turn.text:
         return printed
+    # An agent that prints JSON reports at least a message or its tokens.
     if agent.preset.stream != TEXT and not turn.worked:
         return printed or "its output could not be parsed"
     return None

@@ -62,6 +62,8 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
     for event in (*reader.feed(output), *reader.feed(b"", final=True)):
         match event:
             case Text(text=text):
+                # A whole message replaces its pieces, and follows a failure that
+                # passed.
                 answer.text, answer.failed, streamed = text, None, ""
             case TextDelta(text=text):
                 streamed += text
@@ -75,6 +77,7 @@ def read_answer(preset: Preset, output: bytes) -> ProgramAnswer:
     if streamed:
         answer.text = streamed
     objects = _objects(preset, output)
+    # A structured answer has a field of its own; messages are remarks beside it.
     if preset.judge.answer:
         answer.text = _structured(_last(objects, preset.judge.answer))
     answer.status = _status(preset, objects, answer.failed)
@@ -127,6 +130,7 @@ def _used(reports: Iterable[UsageReported]) -> Usage | None:
         new, total = usage_delta(report, total)
         used = used + new
         counts_tokens = counts_tokens or report.tokens
+    # The caller counts the call.
     return used.model_copy(update={"calls": 0}) if counts_tokens else None
 
 
@@ -159,6 +163,7 @@ def failure_in(
     if code in NOT_STARTED and not (answer.text or answer.failed):
         message = completion.error or first_lines(stderr) or how
         return ProgramFailure(message, FailureKind.MODEL)
+    # A signal or a limit ended it, so what it printed may be only a part.
     if code is None:
         return ProgramFailure(completion.error or how, FailureKind.CUT)
     if answer.failed is None and (answer.text or code == 0):
@@ -172,6 +177,7 @@ def failure_in(
     external = ExternalAgent(choice.name, choice.preset, Path(), {})
     explained = failed(external, reported.message, how, stderr, meaning)
     status, outage = answer.status, meaning.outage
+    # A provider that refuses a key does not always say so in words.
     is_refused = status in (401, 403) and outage is None
     if isinstance(explained, AgentNotSignedIn) or is_refused:
         return ProgramFailure(message, FailureKind.AUTHENTICATION, status)

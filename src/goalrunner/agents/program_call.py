@@ -99,6 +99,7 @@ class ProgramCall:
         (self.root / "schema.json").write_text(self.schema, encoding="utf-8")
         rules = clean(self.parts.rules)
         (self.root / "system.md").write_text(rules, encoding="utf-8")
+        # Settings of the program that have no option of its command line.
         for name, text in self._judge.files.items():
             path = self.folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,9 +115,8 @@ class ProgramCall:
     @property
     def variables(self) -> dict[str, str]:
         """The variables of the call."""
-        variables = {}
-        for name, value in self._judge.env.items():
-            variables[name] = self._filled(value)
+        env = self._judge.env
+        variables = {name: self._filled(value) for name, value in env.items()}
         # Without it, a program may take the runner's folder for its own.
         variables["PWD"] = str(self.folder)
         return variables
@@ -125,6 +125,7 @@ class ProgramCall:
         model = self.choice.model
         if not model:
             return []
+        # Without a model, the program uses its own default.
         return [word.replace("{name}", model) for word in self.choice.preset.model]
 
     def _filled(self, word: str) -> str:

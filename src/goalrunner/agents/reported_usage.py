@@ -18,6 +18,7 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
         return _of_turn(report), total
     if _is_smaller(report, total):
         total = Usage()
+    # The report may be about tokens or dollars alone; the other total stays.
     changes: dict[str, float | None] = {"calls": total.calls + 1}
     if report.tokens:
         changes["input_tokens"] = report.input
@@ -27,14 +28,8 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
         changes["known_cost_usd"] = report.cost or 0.0
     after = total.model_copy(update=changes)
     new = after.since(total)
-    used = Usage(
-        input_tokens=new.input_tokens or 0,
-        output_tokens=new.output_tokens or 0,
-        cost_usd=new.cost_usd,
-        calls=int(report.tokens),
-        uncounted_calls=0,
-    )
-    return used, after
+    tokens = (new.input_tokens or 0, new.output_tokens or 0)
+    return _usage(report, *tokens, new.cost_usd), after
 
 
 def _of_turn(report: UsageReported) -> Usage:
@@ -44,9 +39,16 @@ def _of_turn(report: UsageReported) -> Usage:
     has_both = report.tokens and report.dollars
     if has_both and not cost and report.input + report.output > 0:
         cost = None
+    return _usage(report, report.input, report.output, cost)
+
+
+def _usage(
+    report: UsageReported, input_tokens: int, output_tokens: int, cost: float | None
+) -> Usage:
+    """Return the usage of one report; a report about dollars alone is no call."""
     return Usage(
-        input_tokens=report.input,
-        output_tokens=report.output,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cost_usd=cost,
         calls=int(report.tokens),
         uncounted_calls=0,
@@ -81,6 +83,7 @@ def missing_usage(
         is_paid = any(costs)
         return Usage(cost_usd=0.0 if is_paid else None, uncounted_calls=1)
     if counts_tokens:
+        # Another report should have had the price.
         awaits_price = len(costs) < len(reports)
         return Usage(cost_usd=None) if awaits_price and not is_priced else Usage()
     if has_text or calls or reports:

@@ -45,6 +45,7 @@ class Shell(Tool):
 
     async def run(self, place: FilePlace, scratch: Scratch) -> ToolOutput:
         line = self.command
+        # A longer timeout than allowed is no reason to refuse the call.
         timeout = min(self.timeout, LONGEST_TIMEOUT)
         with running(self.name, line, scratch(".out")) as out:
             completion = await place.launcher.launch(

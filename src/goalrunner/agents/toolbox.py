@@ -1,9 +1,10 @@
-"""The tools of the built-in agent, and the calls of a model to them."""
+"""The calls of a model to the tools of the built-in agent."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -14,8 +15,8 @@ from goalrunner.agents.file_tools import EditFile, ReadFile, WriteFile
 from goalrunner.agents.note_tools import AskTool, PlanTool, ReportBlocked
 from goalrunner.agents.shell_tool import Shell
 from goalrunner.agents.tool import FilePlace, Scratch, Tool, ToolError
-from goalrunner.core.agent_ports import ToolResult
-from goalrunner.core.errors import one_line
+from goalrunner.core.agent_ports import Recorded, ToolResult
+from goalrunner.core.errors import one_line, shortened
 from goalrunner.core.ports import Launcher
 from goalrunner.llm import ToolCall, ToolSpec
 
@@ -56,14 +57,14 @@ class Toolbox:
         secret: Path | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
+        # File tools compare real paths.
         self.workspace = Path(os.path.realpath(workspace))
         self._place = FilePlace(self.workspace, launcher, dict(env), secret)
-        tools: list[type[Tool]] = []
-        for tool in (Shell, ReadFile, WriteFile, EditFile):
-            if names is None or tool.name in names:
-                tools.append(tool)
-        tools += (ReportBlocked, AskTool, PlanTool)
-        self._tools = {tool.name: tool for tool in tools}
+        selectable: tuple[type[Tool], ...] = (Shell, ReadFile, WriteFile, EditFile)
+        if names is not None:
+            selectable = tuple(tool for tool in selectable if tool.name in names)
+        tools: list[type[Tool]] = [*selectable, ReportBlocked, AskTool, PlanTool]
+        self._tools: dict[str, type[Tool]] = {tool.name: tool for tool in tools}
         self.specs = tuple(map(_spec, self._tools.values()))
         """The specifications of the tools for a model."""
 
@@ -86,6 +87,7 @@ class Toolbox:
         A failure is a result with the fact "error", never an exception: the model
         corrects its mistakes.
         """
+        # Until the arguments are read, they stand for the command.
         command = one_line(call.arguments)
         try:
             tool = self._read(call)
@@ -190,3 +192,36 @@ def refused(
         summary=f"{fact}: {one_line(reason.partition('; ')[0], _LONGEST_REASON)}",
         writes=False,
     )
+
+
+LONGEST_RESULT = 20_000
+"""Characters of one tool result that the model gets."""
+
+# https://en.wikipedia.org/wiki/ANSI_escape_code#Control_Sequence_Introducer_commands
+_COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+# Control characters that are neither a tab nor a line end.
+_CONTROL = {code: "�" for code in (*range(32), 127) if chr(code) not in "\t\n\r"}
+
+
+def tool_message_text(recorded: Recorded) -> str:
+    """Return the text of a tool message.
+
+    It has the result's id and facts, then its output, truncated.
+    """
+    facts = ", ".join(recorded.observation.facts)
+    heading = f"[{recorded.observation.id}]"
+    if facts:
+        heading = f"{heading} ({facts})"
+    text = recorded.head.decode(errors="replace")
+    if recorded.tail:
+        tail = recorded.tail.decode(errors="replace")
+        text = f"{text}\n[... {recorded.omitted:,} bytes left out ...]\n{tail}"
+    text = shortened(text, LONGEST_RESULT, "; the whole output is kept")
+    # Colours cost tokens, and some providers reject control characters.
+    text = _COLOUR.sub("", text).translate(_CONTROL)
+    return f"{heading}\n{text or '[no output]'}"
+
+
+def tool_message(call_id: str, text: str) -> dict[str, Any]:
+    """Return the answer to a tool call in OpenAI's format."""
+    return {"role": "tool", "tool_call_id": call_id, "content": text}

@@ -230,8 +230,8 @@ class CommandTurn(Turn):
         """Tokens of this turn."""
         self._total = session.total if session is not None else Usage()
         self._recorded_session = session
+        # Usage that is not yet recorded.
         self._pending: Usage | None = None
-        """Usage that is not yet recorded."""
 
     @property
     def answer(self) -> str:
@@ -273,6 +273,7 @@ class CommandTurn(Turn):
             case TextDelta(text=text):
                 self.say(text)
             case Text(text=text):
+                # Its pieces have been shown already.
                 if not self._streamed:
                     self.recorder.text(text)
                 # The pieces belong to this message.
