@@ -36,6 +36,7 @@ from goalrunner.reports.steps import (
     person_step,
     wait_step,
 )
+from goalrunner.reports.terminal_text import join_nonempty
 
 WORTH_AN_ESTIMATE = 2.0
 """Seconds of its last run from which the duration of a validator is estimated."""
@@ -97,7 +98,8 @@ class Current:
         self, narrative: Narrative, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         """`narrative` gets each record before `follow` does."""
-        self._narrative, self._monotonic = narrative, monotonic
+        self._narrative = narrative
+        self._monotonic = monotonic
         self._lock = threading.Lock()
         self._step: BegunStep | None = None
         self._step_began = self._last_record_at = 0.0
@@ -120,17 +122,22 @@ class Current:
 
     def follow(self, record: Record) -> None:
         """Process a record."""
-        now, event = self._monotonic(), record.event
+        now = self._monotonic()
+        event = record.event
         with self._lock:
             step = self._narrative.step
             if step is not self._step:
-                self._step, self._step_began, self._retry = step, now, None
-            self._last_record_at, self._silence = now, None
+                self._step = step
+                self._step_began = now
+                self._retry = None
+            self._last_record_at = now
+            self._silence = None
             match event:
                 case events.RoundStarted():
                     self._messages = 0
                 case events.MessageRecorded():
-                    self._text, self._retry = "", None
+                    self._text = ""
+                    self._retry = None
                     self._messages += event.role == "assistant"
                 case events.UsageRecorded() | events.AuditFailed():
                     self._retry = None
@@ -154,7 +161,8 @@ class Current:
                 case AgentSilent():
                     self._silence = activity if activity.seconds else None
                 case RetryScheduled():
-                    self._retry, self._retry_at = activity, now + activity.seconds
+                    self._retry = activity
+                    self._retry_at = now + activity.seconds
                     self._text = ""
 
     def catch_up(self) -> None:
@@ -208,7 +216,8 @@ class Current:
     def clear(self) -> None:
         """Forget the running steps, because the run has ended."""
         with self._lock:
-            self._step, self._text = None, ""
+            self._step = None
+            self._text = ""
             self._commands.clear()
 
     def running(self) -> list[Running]:
@@ -333,7 +342,7 @@ class Current:
                 continue
             words = "still running" if key in self._due else "running"
             self._due[key] = HEARTBEAT * (item.seconds // HEARTBEAT + 1)
-            remark = ", ".join(filter(None, (words, item.step.remark)))
+            remark = join_nonempty(", ", words, item.step.remark)
             yield replace(item.step, remark=remark)
 
 
@@ -354,4 +363,4 @@ def activity_text(records: Iterable[Record], scratch: Path) -> str:
     for item in current.running():
         step = item.step
         parts += [f"{step.name} {step.subject}", step.remark, step.time]
-    return " · ".join(filter(None, parts))
+    return join_nonempty(" · ", *parts)

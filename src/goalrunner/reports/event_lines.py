@@ -12,7 +12,7 @@ from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.reports import figures
 from goalrunner.reports.layout import ASKED, Fact, ReportLine, StepLine
 from goalrunner.reports.steps import call_step, failed_step, passed_step, warning_step
-from goalrunner.reports.terminal_text import cut, printable_line
+from goalrunner.reports.terminal_text import cut, join_nonempty, printable_line
 
 # The name of a process may be a long command line.
 _LONGEST_NAME = 40
@@ -76,7 +76,7 @@ def _result_step(event: events.ToolResultRecorded, workspace: str) -> StepLine:
     if is_own_command or event.duration >= _WORTH_A_TIME:
         time = figures.elapsed(event.duration)
     step = call_step(observation.source, observation.command, workspace)
-    return replace(step, time=time, remark=", ".join(filter(None, remarks)))
+    return replace(step, time=time, remark=join_nonempty(", ", *remarks))
 
 
 def _turn_warnings(event: events.RoundFinished) -> Iterator[ReportLine]:
@@ -141,8 +141,7 @@ def _remarks_on_checks(event: events.ValidatorsFinished) -> Iterator[ReportLine]
             "files", f"checked without the agent's changes to: {changes}"
         )
     if event.refusal:
-        parts = filter(None, (event.refusal, event.hint))
-        yield failed_step("checks", "; ".join(parts))
+        yield failed_step("checks", join_nonempty("; ", event.refusal, event.hint))
     # A process that writes during a check can change its result.
     if event.leaked:
         paths = some(event.leaked, _NAMED)
@@ -183,8 +182,7 @@ def _judge_lines(event: events.Event) -> Iterator[ReportLine]:
             subject = figures.score(score)
             yield StepLine(event.account, subject=subject, remark=event.feedback)
         case events.AuditFailed():
-            parts = filter(None, (_AUDIT_FAILURES[event.kind], event.detail))
-            remark = ": ".join(parts)
+            remark = join_nonempty(": ", _AUDIT_FAILURES[event.kind], event.detail)
             # The answer shows whether the model or its format is to blame.
             if event.answer:
                 remark += f" It said: {quoted(one_line(event.answer))}"
@@ -264,7 +262,7 @@ def _decision_step(event: events.ApprovalRecorded) -> StepLine:
     # Only a yes could serve an agent that types it.
     guarded = event.guarded or not is_approved
     decision = figures.decision_text(event.decision, event.by, guarded=guarded)
-    remark = ": ".join(filter(None, (decision, event.reason)))
+    remark = join_nonempty(": ", decision, event.reason)
     make_step = passed_step if is_approved else failed_step
     return make_step("approval", remark, event.approval_id)
 

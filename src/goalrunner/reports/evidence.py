@@ -11,7 +11,7 @@ from goalrunner.core.verdict import GoalVerdict
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, laid_out, nonempty_facts
 from goalrunner.reports.short_forms import SHORT_ID
-from goalrunner.reports.terminal_text import printable
+from goalrunner.reports.terminal_text import join_nonempty, printable
 
 # Most characters of a command on the line of its label; a longer one is shown below.
 _LONGEST_COMMAND = 1_000
@@ -64,12 +64,12 @@ def _citation(row: EvidenceRow) -> Iterator[Fact]:
         yield Fact(label, "no such observation")
         return
     source = " ".join((row.source, *row.names))
-    yield Fact(label, ": ".join(filter(None, (source, row.command))))
+    yield Fact(label, join_nonempty(": ", source, row.command))
     if row.quote is not None:
         yield Fact("", f"says “{row.quote}”")
     elif row.fact is not None and row.fact not in row.facts:
         yield Fact("", row.fact)
-    yield Fact("", " · ".join(filter(None, _trust(row))))
+    yield Fact("", join_nonempty(" · ", *_trust(row)))
 
 
 def _trust(row: EvidenceRow) -> Iterator[str]:

@@ -166,8 +166,10 @@ def limits(values: Mapping[str, float | None], about_timeout: str = "") -> str:
     `values` has them by the names of the goal file; None is no limit. `about_timeout`
     follows the timeout in brackets.
     """
-    rounds, timeout = values.get("max_iterations"), values.get("timeout")
-    tokens, cost = values.get("tokens"), values.get("cost_usd")
+    rounds = values.get("max_iterations")
+    timeout = values.get("timeout")
+    tokens = values.get("tokens")
+    cost = values.get("cost_usd")
     parts = ["no round limit" if rounds is None else count(int(rounds), "round")]
     if timeout is None:
         parts.append("no timeout")

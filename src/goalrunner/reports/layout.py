@@ -15,6 +15,7 @@ from goalrunner.reports.terminal_text import (
     ELLIPSIS,
     cut,
     hanging,
+    join_nonempty,
     lines_text,
     pad,
     printable,
@@ -206,7 +207,7 @@ def _one_step_row(texts: _StepTexts, subject_columns: int) -> Row:
 def _several_step_rows(texts: _StepTexts, columns: int, most_rows: int) -> list[Row]:
     """Return rows with a wrapped subject; time and remark follow beside or below it."""
     indent = LABEL_COLUMNS + len("· ") + texts.name_width + 1
-    ending = _GAP.join(filter(None, (texts.time, texts.remark)))
+    ending = join_nonempty(_GAP, texts.time, texts.remark)
     first, *others = wrap(texts.subject or ending, columns - indent, most_rows)
     first_tone = texts.subject_tone if texts.subject else texts.remark_tone
     rows = [[*texts.head, Piece(first, first_tone)]]

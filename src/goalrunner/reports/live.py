@@ -160,7 +160,8 @@ class LiveProgress(Progress):
         first, *others = self._text([step]).split()
         # The spinner is drawn in the column of the mark.
         frame = str(self._spinner.render(self._monotonic()))
-        before, after = first.plain[:LABEL_COLUMNS], first.plain[LABEL_COLUMNS + 1 :]
+        before = first.plain[:LABEL_COLUMNS]
+        after = first.plain[LABEL_COLUMNS + 1 :]
         first.plain = before + frame + after
         output_rows = self._output_rows(item.lines[-tail:])[-tail:]
         indent = " " * INDENT

@@ -27,6 +27,7 @@ from goalrunner.reports.steps import (
     step_after,
     wait_step,
 )
+from goalrunner.reports.terminal_text import join_nonempty
 
 MessageReader = Callable[[str, TranscriptRef], str]
 """Returns the text of a message of the run with that id."""
@@ -74,7 +75,8 @@ class Narrative:
         self._elapsed_before = 0.0
         self._place = place or (lambda _: "")
         self._words = words
-        self._read_message, self._verbose = read_message, verbose
+        self._read_message = read_message
+        self._verbose = verbose
         self._finished: events.RoundFinished | None = None
         self._is_resumed = False
         self._session = ("", "")
@@ -96,7 +98,8 @@ class Narrative:
 
     def lines_of(self, record: events.Record) -> list[ReportLine]:
         """Return the lines of a record; most have none."""
-        event, before = record.event, self.state
+        event = record.event
+        before = self.state
         self.state = state = apply(self.state, record)
         # Before the step changes: at the end of a run, it is the interrupted one.
         lines = self._round_lines(event, before, state)
@@ -122,7 +125,8 @@ class Narrative:
                 self.label = "baseline"
             case events.RoundStarted():
                 end_of_last_round = list(self._round_end(state))
-                self.label, self.message = f"round {event.round}", None
+                self.label = f"round {event.round}"
+                self.message = None
                 self._begin_round(state)
                 return end_of_last_round
             case events.MessageRecorded(role="assistant", has_text=True):
@@ -207,14 +211,15 @@ class Narrative:
         if not isinstance(event, events.SessionOpened):
             return
         session = event.session
-        about = " · ".join(filter(None, (session.model, session.version)))
+        about = join_nonempty(" · ", session.model, session.version)
         # A program may report its model only after it has reported its session.
         if about and session.id and (session.id, about) != self._session:
             self._session = (session.id, about)
             yield StepLine("agent", subject=about)
 
     def _begin_round(self, state: RunState, *, is_resumed: bool = False) -> None:
-        self._elapsed_before, self.usage_before = state.elapsed, state.total
+        self._elapsed_before = state.elapsed
+        self.usage_before = state.total
         self._is_resumed = is_resumed
 
     def _round_end(self, state: RunState) -> Iterator[ReportLine]:

@@ -10,6 +10,7 @@ from goalrunner.core.errors import RESETS, RESUMED_THERE, quoted_list, ways_on
 from goalrunner.core.run_summary import LOST, RUNNING, RunSummary
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact
+from goalrunner.reports.terminal_text import join_nonempty
 
 # Reasons of failures before round 1 that are errors in the goal file, which a resumed
 # run does not read again.
@@ -63,7 +64,8 @@ def _is_ahead(when: str, now: datetime) -> bool:
 
 def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     """Yield the commands that come next, each with its label."""
-    run_id, goal_file = summary.run_id, shlex.quote(summary.goal_file)
+    run_id = summary.run_id
+    goal_file = shlex.quote(summary.goal_file)
     if summary.status == RUNNING:
         yield from _decisions(summary)
         yield "follow", f"goal watch {run_id}"
@@ -176,6 +178,6 @@ def resuming(summary: RunSummary) -> list[str]:
     note = '--note "..."' if needs_note else ""
     commands = []
     for options in ways:
-        parts = ("goal resume", summary.run_id, options, note)
-        commands.append(" ".join(filter(None, parts)))
+        command = join_nonempty(" ", "goal resume", summary.run_id, options, note)
+        commands.append(command)
     return commands

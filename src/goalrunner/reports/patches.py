@@ -43,7 +43,8 @@ def patch_lines(text: str) -> Iterator[tuple[str, str]]:
         elif hunk := _HUNK.match(line):
             old_count, new_count = hunk.groups()
             # git leaves out a count of one.
-            old_lines, new_lines = int(old_count or 1), int(new_count or 1)
+            old_lines = int(old_count or 1)
+            new_lines = int(new_count or 1)
             yield "@", line
         else:
             yield "diff", line

@@ -74,7 +74,9 @@ class Progress:
         limits. `read_message` reads the messages of an external agent, which are shown
         whole if `verbose`.
         """
-        self._github, self._quiet, self._colours = github, quiet, colours
+        self._github = github
+        self._quiet = quiet
+        self._colours = colours
         self._in_group = self._asking = False
         self._stream = LastingStream(stream)
         self.narrative = Narrative(place, read_message=read_message, verbose=verbose)

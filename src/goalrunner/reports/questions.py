@@ -10,6 +10,7 @@ from goalrunner.core.errors import some
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, Quoted, ReportLine, laid_out
+from goalrunner.reports.terminal_text import join_nonempty
 
 LINES = 60
 """Lines of a command or a diff that are shown at once."""
@@ -96,7 +97,8 @@ def prompt_text(request: ApprovalRequest) -> str:
 
 
 def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
-    approval, checks = request.approval, request.checks
+    approval = request.approval
+    checks = request.checks
     is_about_label = checks is not None and bool(checks.labels)
     question = _ASKS_FOR_LABEL if is_about_label else _ASKS[approval.kind]
     yield Fact("approval", f"{approval.id}: {question}")
@@ -121,7 +123,8 @@ def _approval_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]
 
 def _changed_lines(request: ApprovalRequest, most: int) -> Iterator[ReportLine]:
     """Yield the changed files, and why their changes are to be accepted."""
-    approval, paths = request.approval, list(request.changed)
+    approval = request.approval
+    paths = list(request.changed)
     is_shortened = most == LINES
     # The answer `all` shows every path as well.
     names = some(paths, _PATHS if is_shortened else len(paths))
@@ -147,5 +150,5 @@ def _evidence(row: EvidenceRow) -> str:
     proof = row.fact or ""
     if row.quote is not None:
         proof = f"“{row.quote}”"
-    place = " ".join(filter(None, (row.observation, row.command)))
+    place = join_nonempty(" ", row.observation, row.command)
     return f"{mark} {row.criterion} · {place} · {proof}"

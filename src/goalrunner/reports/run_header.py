@@ -19,6 +19,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact, ReportLine, facts, nonempty_facts
 from goalrunner.reports.short_forms import home_path, model_name
+from goalrunner.reports.terminal_text import join_nonempty
 
 UNLIMITED = Fact(
     "warning",
@@ -86,7 +87,7 @@ def _limits(values: Mapping[str, Any], *, is_external: bool) -> str:
 
 
 def _workspace(path: str, *remarks: str) -> str:
-    return " · ".join(filter(None, (home_path(path), *remarks)))
+    return join_nonempty(" · ", home_path(path), *remarks)
 
 
 def _with_minimum(name: str, minimum: float) -> str:
@@ -136,7 +137,8 @@ def resolved_lines(
     yield Fact("goal", goal.objective)
     yield from facts("criteria", goal.success_criteria, whole=True)
     yield from facts("keeps", goal.constraints, whole=True)
-    judge, critic = _judge_name(goal), goal.critic
+    judge = _judge_name(goal)
+    critic = goal.critic
     # Tokens and dollars are in the table of the budget.
     limits = {**vars(goal), **vars(goal.budget)}
     rows = {

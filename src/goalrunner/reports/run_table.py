@@ -11,6 +11,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.status import status_text
 from goalrunner.reports.terminal_text import (
+    join_nonempty,
     lines_text,
     printable_line,
     table,
@@ -114,13 +115,13 @@ def old_run_line(run: OldRun) -> str:
     It has the id, how the run ended, its workspace and its goal.
     """
     summary = RunSummary.read(run.summary)
-    parts = [
+    return join_nonempty(
+        "  ",
         run.folder.run_id,
         run.why,
         home_path(summary.workspace),
         printable_line(summary.objective),
-    ]
-    return "  ".join(filter(None, parts))
+    )
 
 
 def _waits_for_limit(summary: RunSummary) -> bool:

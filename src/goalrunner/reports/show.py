@@ -41,7 +41,7 @@ from goalrunner.reports.next_steps import next_steps
 from goalrunner.reports.short_forms import home_path
 from goalrunner.reports.status import progress_lines, status_text
 from goalrunner.reports.steps import LONGEST_WORDS
-from goalrunner.reports.terminal_text import cut, printable_line
+from goalrunner.reports.terminal_text import cut, join_nonempty, printable_line
 
 if TYPE_CHECKING:
     from goalrunner.reports.progress import Progress
@@ -77,7 +77,8 @@ def show_text(
     that has not ended is gone. `words` reads a message of the transcript; the last one
     of each round is shown, that of the whole run with all of its lines.
     """
-    narrative, answer = Narrative(words=words), ""
+    narrative = Narrative(words=words)
+    answer = ""
     for record in records:
         yield laid_out(narrative.lines_of(record), columns)
         if isinstance(record.event, RoundFinished) and words and narrative.message:
@@ -215,8 +216,8 @@ def _approval(item: Approval) -> str:
     if item.decision is not None:
         decision = figures.decision_text(item.decision, item.by, guarded=item.guarded)
     evidence = ", ".join(item.evidence_refs[-_NEWEST:])
-    parts = (f"{item.id}: {item.action} ({item.rule})", decision, item.reason, evidence)
-    return " · ".join(filter(None, parts))
+    action = f"{item.id}: {item.action} ({item.rule})"
+    return join_nonempty(" · ", action, decision, item.reason, evidence)
 
 
 def why(state: RunState) -> str:

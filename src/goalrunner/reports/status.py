@@ -22,7 +22,7 @@ from goalrunner.reports.result_notes import (
     protected_lines,
 )
 from goalrunner.reports.short_forms import home_path, model_name
-from goalrunner.reports.terminal_text import cut, printable_line
+from goalrunner.reports.terminal_text import cut, join_nonempty, printable_line
 
 # Lines of what is missing that a status shows.
 _MISSING_LINES = 5
@@ -147,5 +147,4 @@ def _setting(summary: RunSummary, now: datetime) -> Iterator[ReportLine]:
 
 def _when(moment: str, now: datetime) -> str:
     """Return an ISO 8601 time, and how long ago it was."""
-    parts = (figures.moment(moment), figures.age(moment, now))
-    return " · ".join(filter(None, parts))
+    return join_nonempty(" · ", figures.moment(moment), figures.age(moment, now))

@@ -19,7 +19,7 @@ from goalrunner.reports.layout import (
     ReportLine,
     StepLine,
 )
-from goalrunner.reports.terminal_text import cut, printable_line
+from goalrunner.reports.terminal_text import cut, join_nonempty, printable_line
 
 LONGEST_WORDS = 300
 """Columns of an agent's message that are shown."""
@@ -64,8 +64,8 @@ def call_step(tool: str, command: str, workspace: str = "") -> StepLine:
     prefix, _, name = tool.partition("__")
     server, _, server_tool = name.partition("__")
     if prefix == "mcp" and server_tool:
-        parts = filter(None, (server, server_tool, subject))
-        return StepLine("mcp", subject=" ".join(parts))
+        tool_call = join_nonempty(" ", server, server_tool, subject)
+        return StepLine("mcp", subject=tool_call)
     return StepLine(short_name(tool), subject=subject)
 
 

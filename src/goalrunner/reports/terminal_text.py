@@ -80,7 +80,8 @@ def wrap(text: str, columns: int, rows: int) -> list[str]:
 
     The last row is cut if the text needs more.
     """
-    columns, unplaced = max(columns, 1), text.strip()
+    columns = max(columns, 1)
+    unplaced = text.strip()
     wrapped: list[str] = []
     while len(wrapped) < rows - 1 and width(unplaced) > columns:
         end = _fitting_length(unplaced, columns)
@@ -116,6 +117,11 @@ def hanging(line: str, columns: int, rows: int) -> list[str]:
         return [lead + line.strip()]
     first, *others = wrap(line, columns - len(lead) - 2, rows)
     return [lead + first, *(f"{lead}  {part}" for part in others)]
+
+
+def join_nonempty(separator: str, *parts: str) -> str:
+    """Return the parts that are not empty, joined."""
+    return separator.join(filter(None, parts))
 
 
 def lines_text(lines: Iterable[str]) -> str:
