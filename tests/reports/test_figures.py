@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta
 
 import pytest
 
 from goalrunner.core.outcome import Usage
 from goalrunner.reports import figures
-from goalrunner.reports.ci_log import json_text
-from tests.support.told_run import outcome
 
 NOW = datetime.fromisoformat("2026-11-21T10:00:00+00:00")
 
@@ -151,26 +148,3 @@ def test_usage_that_was_not_counted_is_unknown_and_not_zero(
     usage: Usage, tokens: str, dollars: str
 ) -> None:
     assert figures.spent(usage) == (tokens, dollars)
-
-
-def test_the_outcome_has_the_names_that_readers_know() -> None:
-    value = json.loads(json_text(outcome().model_dump(mode="json")))
-    assert (value["status"], value["stop_reason"], value["iterations"]) == (
-        "complete",
-        "satisfied",
-        2,
-    )
-    assert {key: value["verdict"][key] for key in ("score", "complete", "missing")} == {
-        "score": 1.0,
-        "complete": True,
-        "missing": "",
-    }
-
-
-def test_json_is_ascii_so_that_nothing_in_it_reaches_a_terminal() -> None:
-    text = json_text(
-        {**outcome().model_dump(mode="json"), "message": "\x9b2J\x1b[31m日本 \ud800"}
-    )
-    assert text.isascii()
-    assert "\x1b" not in text
-    assert text.endswith("}\n")

@@ -1,4 +1,4 @@
-"""What a person is shown who must decide, and what their typing means."""
+"""Patches at a terminal and as JSON, and their figures."""
 
 from __future__ import annotations
 
@@ -8,69 +8,8 @@ import pytest
 
 from goalrunner.app.run_snapshots import RoundPatch
 from goalrunner.core.observation import Change
-from goalrunner.reports import questions
-from goalrunner.reports.evidence import evidence_value
 from goalrunner.reports.patches import files_of, patch_text, patch_value, stat_text
-from tests.reports import pages
-from tests.reports.pages import approval_request
 from tests.support.workspaces import git, make_repository, write
-
-
-@pytest.mark.parametrize(
-    ("line", "typed"),
-    [
-        ("y\n", ("approved", "")),
-        (" YES ", ("approved", "")),
-        ("n", ("denied", "")),
-        ("no, use make", ("denied", "use make")),
-        ("n use make", ("denied", "use make")),
-        ("a", ("all", "")),
-        ("", ("", "")),
-        ("yes but not now", ("", "")),
-        ("yep", ("", "")),
-        ("1", ("", "")),
-    ],
-)
-def test_only_a_plain_yes_is_a_yes(line: str, typed: tuple[str, str]) -> None:
-    assert questions.read_typed(line) == typed
-
-
-def test_what_is_left_out_is_said_and_can_be_seen() -> None:
-    long = approval_request("cat <<E\n" + "x\n" * 100 + "rm -rf /\nE")
-    assert "… 43 more lines" in questions.approval_text(long)
-    assert "[a]ll: show every line" in questions.prompt_text(long)
-    assert "rm -rf /" in questions.approval_text(long, most=1000)
-    assert "[a]ll: show every line" not in questions.prompt_text(approval_request())
-
-
-def test_json_holds_every_field_whether_it_is_fresh_and_who_saw_it() -> None:
-    value = evidence_value("k3f9", pages.NOT_COMPLETE, pages.ROWS)
-    assert value["verdict"] == {"complete": False, "score": 0.628, "source": "judge"}
-    assert [row["fresh"] for row in value["evidence"]] == [
-        True,
-        False,
-        False,
-        False,
-        True,
-    ]
-    assert [row["seen_by"] for row in value["evidence"]] == [
-        "runner",
-        "claude",
-        "",
-        "",
-        "runner",
-    ]
-    assert value["evidence"][0] == {
-        **pages.ROWS[0].model_dump(mode="json"),
-        "fresh": True,
-        "seen_by": "runner",
-    }
-    assert evidence_value("k3f9", None, ()) == {
-        "run_id": "k3f9",
-        "verdict": None,
-        "evidence": [],
-    }
-
 
 PATCH = """\
 diff --git a/src/a.py b/src/a.py
