@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,34 @@ def test_a_file_that_cannot_be_read_is_named(
     monkeypatch.setattr("goalrunner.copies.frozen_base.FileCopier.copy", refuse)
     with pytest.raises(EnvironmentFailed, match=r"cannot be made.*a\.py"):
         _base(tmp_path / "home", root)
+
+
+def test_a_line_feed_in_a_name_reaches_no_file_elsewhere(
+    tmp_path: Path, root: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    (root / "named\n").write_text("1\n")
+    for parent in ("planted\n", "two\nlines"):
+        planted = Path(root, parent, *victim.parts[1:])
+        planted.parent.mkdir(parents=True)
+        planted.write_text("2\n")
+    base = _base(tmp_path / "home", root)
+    assert victim.read_text() == "mine\n"
+    assert listing(base.files) == listing(root)
+
+    shutil.rmtree(root / "planted\n")
+    base = _base(tmp_path / "home", root)
+    assert victim.read_text() == "mine\n"
+    assert listing(base.files) == listing(root)
+
+
+def test_a_repository_that_is_gone_leaves_nothing_in_the_mirror(
+    tmp_path: Path, root: Path
+) -> None:
+    make_repository(root / "nested", {"x": "1\n"})
+    _base(tmp_path / "home", root)
+    shutil.rmtree(root / "nested")
+    (root / "nested").write_text("a file\n")
+    base = _base(tmp_path / "home", root)
+    assert listing(base.files) == listing(root)

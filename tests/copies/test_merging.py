@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -116,4 +117,48 @@ async def test_an_executable_bit_and_a_change_of_lines_are_combined(
     entry = merge.entries["a.sh"]
     assert entry is not None
     assert entry.mode == "100755"
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "ignored", "why"),
+    [
+        ("data", "data/db", "files that no snapshot has"),
+        ("data/new", "data", "data is no folder"),
+    ],
+)
+async def test_what_no_snapshot_has_is_not_replaced(
+    tmp_path: Path, made: str, ignored: str, why: str
+) -> None:
+    workspace = tmp_path / "ws"
+    write(workspace, {"a": "1\n"})
+    store = SnapshotStore(workspace, tmp_path / "home", environ=os.environ)
+    before = await store.snapshot()
+    write(workspace, {made: "of the run\n"})
+    after = await store.snapshot()
+    await store.restore(before)
+    if ignored != "data":
+        write(workspace, {ignored: "precious\n"})
+    else:
+        os.mkfifo(workspace / ignored)
+    merge = await merged(store, before, after, before)
+    (conflict,) = merge.conflicts
+    assert conflict.path == made
+    assert why in conflict.why
+    store.close()
+
+
+async def test_a_folder_whose_files_the_run_removed_is_replaced(tmp_path: Path) -> None:
+    workspace = tmp_path / "ws"
+    write(workspace, {"d/a": "1\n", "d/e/b": "1\n"})
+    store = SnapshotStore(workspace, tmp_path / "home", environ=os.environ)
+    start = await store.snapshot()
+    shutil.rmtree(workspace / "d")
+    write(workspace, {"d": "a file\n"})
+    end = await store.snapshot()
+    await store.restore(start)
+    merge = await merged(store, start, end, start)
+    assert not merge.conflicts
+    await store.restore(await snapshot_with(store, start, merge.entries))
+    assert listing(workspace) == {"d": b"- a file\n"}
     store.close()

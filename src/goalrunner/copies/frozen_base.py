@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from goalrunner.copies.live_tree import LiveTree, read_live_tree
+from goalrunner.copies.live_tree import LiveTree, read_live_tree, rows_of
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove
@@ -106,7 +106,7 @@ def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenB
     before: dict[str, str] = {}
     if bases:
         newest = bases[-1].folder
-        before = _rows((newest / "manifest").read_bytes())
+        before = rows_of((newest / "manifest").read_bytes())
         if bases[-1].is_used():
             _link_all(newest / "tree", unfinished / "tree")
         else:
@@ -115,7 +115,7 @@ def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenB
     (unfinished / "tree").mkdir(parents=True, exist_ok=True)
     (unfinished / "users").mkdir(exist_ok=True)
     _Update(unfinished / "tree", tree, place / "objects", environ).perform(
-        before, _rows(manifest)
+        before, rows_of(manifest)
     )
     write_whole(unfinished / "manifest", manifest, lasting=False)
     base = place / str(number)
@@ -130,14 +130,6 @@ def _bases(place: Path) -> list[FrozenBase]:
     """Return the finished bases, the newest one last."""
     names = [name for name in os.listdir(place) if name.isdecimal()]
     return [FrozenBase(place / name) for name in sorted(names, key=int)]
-
-
-def _rows(manifest: bytes) -> dict[str, str]:
-    rows = {}
-    for line in os.fsdecode(manifest).split("\n"):
-        path, _, facts = line.partition("\0")
-        rows[path] = facts
-    return rows
 
 
 def _link_all(source: Path, target: Path) -> None:
@@ -190,8 +182,8 @@ class _Update:
     def _remove(self, path: str) -> None:
         place = self._files / path
         if path.endswith("/"):
-            with contextlib.suppress(OSError):
-                place.rmdir()
+            # A folder of git objects also holds what was made to lend them.
+            remove(place)
         else:
             place.unlink(missing_ok=True)
 

@@ -34,16 +34,33 @@ class LiveTree:
     """The folders with the objects of repositories, which are read and never written."""
 
     def manifest(self) -> bytes:
-        """Return a text that is equal for two readings between which nothing has changed."""
+        """Return a text that is equal for two readings between which nothing has changed.
+
+        Each line has a path and, after the last null character, what is known of it. A
+        line feed in a path is written as a null character, which no path has.
+        """
         rows = [
-            f"{path}\0{info.st_mode:o} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
+            f"{_in_line(path)}\0{info.st_mode:o} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
             for path, info in self.files.items()
         ]
         rows += [
-            f"{path or '.'}/\0{info.st_mode:o} {path in self.shared_folders:d}"
+            f"{_in_line(path) or '.'}/\0{info.st_mode:o} {path in self.shared_folders:d}"
             for path, info in self.folders.items()
         ]
         return b"\n".join(sorted(map(os.fsencode, rows)))
+
+
+def rows_of(manifest: bytes) -> dict[str, str]:
+    """Return the rows of a manifest by path."""
+    rows = {}
+    for line in os.fsdecode(manifest).split("\n"):
+        path, _, facts = line.rpartition("\0")
+        rows[path.replace("\0", "\n")] = facts
+    return rows
+
+
+def _in_line(path: str) -> str:
+    return path.replace("\n", "\0")
 
 
 def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveTree:

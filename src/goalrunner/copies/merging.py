@@ -15,7 +15,7 @@ from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.git import git_environment, git_program
 from goalrunner.snapshots.objects import Entry
-from goalrunner.snapshots.paths import raw
+from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.store import SnapshotStore
 
 _FILE = "100"
@@ -62,6 +62,8 @@ async def merged(
             why = _lost(wanted)
             if wanted is not None and not why:
                 why = _in_the_way(path, stays)
+                if there is None and not why:
+                    why = _unseen_in_the_way(store, path, removed)
         else:
             combined, why = await _combined(store, was, wanted, there)
         if why:
@@ -88,6 +90,35 @@ def _in_the_way(path: str, stays: Collection[str]) -> str:
     if any(other.startswith(f"{path}/") for other in stays):
         return "a folder has this name in the workspace now"
     return ""
+
+
+def _unseen_in_the_way(
+    store: SnapshotStore, path: str, removed: Collection[str]
+) -> str:
+    """Return why a new file would replace something that no snapshot has; empty if not.
+
+    That is ignored, special, or in a repository, and could not be restored. `removed`
+    are the paths that the run removed.
+    """
+    root = os.fsencode(store.workspace)
+    for parent in map(str, PurePosixPath(path).parents):
+        place = os.path.join(root, raw(parent))
+        if parent not in removed and os.path.lexists(place) and not _is_folder(place):
+            return f"{parent} is no folder in the workspace now"
+    place = os.path.join(root, raw(path))
+    if os.path.lexists(place) and not _is_folder(place):
+        return "something that no snapshot has is in its place"
+    for folder, folders, files in os.walk(place):
+        links = [name for name in folders if not _is_folder(os.path.join(folder, name))]
+        for name in (*files, *links):
+            inner = os.path.relpath(os.path.join(folder, name), root)
+            if printable_path(inner) not in removed:
+                return "a folder of this name has files that no snapshot has"
+    return ""
+
+
+def _is_folder(place: bytes) -> bool:
+    return os.path.isdir(place) and not os.path.islink(place)
 
 
 async def _combined(
