@@ -70,6 +70,8 @@ def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveT
     """
     tree = LiveTree(root)
     _Reader(tree, environ, rules).read()
+    # Mounts and the mirror number them.
+    tree.object_folders.sort()
     return tree
 
 
