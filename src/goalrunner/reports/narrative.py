@@ -87,7 +87,7 @@ class Narrative:
         """Return the first lines of a resumed run, with what is used of its limits."""
         self.state = state
         self._begin_round(state, is_resumed=True)
-        # Between two rounds, the next line is the first one of a new round.
+        # In the middle of a round, the next line is the first one of this process.
         if 0 < state.round != state.counted:
             self.label = f"round {state.round}"
         return [

@@ -32,7 +32,7 @@ def patch_lines(text: str) -> Iterator[tuple[str, str]]:
     old_lines = new_lines = 0
     for line in text.split("\n")[:-1]:
         kind = line[:1]
-        # "\\ No newline at end of file" is no line of either side.
+        # "\ No newline at end of file" is no line of either side.
         if kind == "\\":
             yield "", line
         # Inside a hunk a line may look like a header.
