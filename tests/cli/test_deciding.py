@@ -184,7 +184,7 @@ def test_a_run_alone_shows_the_question_and_needs_an_answer(
     assert "  │ Which language?\n" in said
     assert said.endswith(f'Error: the answer is missing\ngoal answer {run} "..."\n')
 
-    monkeypatch.setattr("goalrunner.cli.output.is_interactive", lambda: True)
+    monkeypatch.setattr("goalrunner.cli.dialog.is_interactive", lambda: True)
     monkeypatch.setattr(sys, "stdin", Terminal("\nEnglish\n"))
     assert main(["answer"]) == 0
     assert capsys.readouterr().err.endswith("Your answer: Your answer: ")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.cli.output import ResultFile
+from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import GoalError, UsageError
 
 

@@ -23,6 +23,7 @@ from goalrunner.audits.transcript_files import (
 )
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
+from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
@@ -97,7 +98,7 @@ def judge_transcript(
 
     transcript = _transcript(target)
     # An output file that cannot be written is an error before the judge is paid.
-    junit_file = output.ResultFile(junit, option="--junit") if junit else None
+    junit_file = ResultFile(junit, option="--junit") if junit else None
     checks = None
     if base is not None:
         run_options = RunOptions(home=runs.home(), goal_file=goal_file)
@@ -210,8 +211,8 @@ def audit(
     paths = find_transcripts(transcripts)
     audit_jobs = _audit_jobs(paths, objective, goal, judge, format_)
     # Output files that cannot be written are errors before the judge is paid.
-    junit_file = output.ResultFile(junit, option="--junit") if junit else None
-    html_file = output.ResultFile(html, option="--html") if html else None
+    junit_file = ResultFile(junit, option="--junit") if junit else None
+    html_file = ResultFile(html, option="--html") if html else None
     verdicts = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
     budget = _budget(tokens, cost)
     # A wrong key or an unknown model would make every audit fail.
@@ -310,7 +311,7 @@ def calibrate(
     require_libraries()
     page_file = None
     if html is not None:
-        page_file = output.ResultFile(html, {"the dataset": dataset}, "--html")
+        page_file = ResultFile(html, {"the dataset": dataset}, "--html")
     calibration = main.wait_for(
         calibrate_judges(
             dataset,

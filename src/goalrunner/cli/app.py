@@ -1,8 +1,12 @@
-"""The Typer application, and `goal help`. A command is imported when it is called, so that each one starts fast."""
+"""The Typer application, and `goal help`.
+
+A command is imported when it is called, so that each one starts fast.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,8 +119,11 @@ GROUPS = {
         "help": ("cli.app", "Show a page of the documentation, or list the pages."),
     },
 }
-"""Section of the help -> command -> place of its function and summary. A place is `module`, or `module:function` where the
-function is not named as the command. The summary is the first line of the function's docstring."""
+"""By section of the help: the commands, with the place of the function and the summary.
+
+A place is `module`, or `module:function` where the function is not named as the
+command. The summary is the first line of the function's docstring.
+"""
 
 COMMANDS = {
     name: command for group in GROUPS.values() for name, command in group.items()
@@ -135,7 +142,10 @@ RENAMED = {
     "promote": ("cli.manage", "memory add"),
     "forget": ("cli.manage", "memory forget"),
 }
-"""Names of earlier versions that still work: the place of the function, and the command to type instead."""
+"""Names of earlier versions that still work, with what to type instead.
+
+The first value is the place of the function.
+"""
 
 REMOVED = {"measure": "goal verify RUN checks the records of a run"}
 """Commands of earlier versions, and what replaces each."""
@@ -146,13 +156,17 @@ EXAMPLES = {
     "run": 'goal run "make the tests pass" --validator "pytest -q" --agent claude',
     "resume": 'goal resume k3f9 --max-iterations 20 --note "keep the public API"',
     "list": "goal list --all --status capped --since 7d --limit 10",
-    "status": 'goal status chat.jsonl --objective "Say hello." --judge openai/gpt-5-mini',
+    "status": (
+        'goal status chat.jsonl --objective "Say hello." --judge openai/gpt-5-mini'
+    ),
     "audit": "goal audit 'logs/**/*.jsonl' --goal goal.toml --junit audits.xml",
     "show": "goal show k3f9 o4",
     "diff": "goal diff k3f9 2",
     "report": "goal report --compare k3f9 b2aa --open",
     "export": "goal export --patch | git apply",
-    "judge calibrate": "goal judge calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5",
+    "judge calibrate": (
+        "goal judge calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5"
+    ),
     "judge canary": "goal judge canary k3f9 --judge openai/gpt-5-mini",
     "deny": 'goal deny k3f9 a1 --reason "leave the tests as they are"',
     "answer": 'goal answer k3f9 "Use version 2." --question 1',
@@ -170,20 +184,22 @@ EXAMPLES = {
 
 
 class _Lazy(TyperGroup):
-    """Commands that are imported when they are called. `prefix` is the first word of their names, if they have two."""
+    """Commands that are imported when they are called.
+
+    `prefix` is the first word of their names, if they have two.
+    """
 
     def __init__(self, *, prefix: str = "", **attributes: Any) -> None:
         super().__init__(**attributes)
-        words = [command.split() for command in COMMANDS]
-        names = (
-            [name for *first, name in words if first == [prefix]]
-            if prefix
-            else [first for first, *_ in words]
-        )
         self.prefix = prefix
-        self.commands = dict.fromkeys(
-            names, self
-        )  # only the names are used, for suggestions
+        # Click uses only the names, for suggestions.
+        self.commands = {}
+        for command in COMMANDS:
+            first, _, second = command.partition(" ")
+            if not prefix:
+                self.commands[first] = self
+            elif first == prefix:
+                self.commands[second] = self
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import a command and return it; None if there is none of that name."""
@@ -197,15 +213,16 @@ class _Lazy(TyperGroup):
             formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse a command line. Without the name of a command, it is one of `list`, if there is such a command."""
+        """Parse a command line.
+
+        Without the name of a command, it is one of `list`, if there is such a command.
+        """
         is_named = bool(args) and (
             not args[0].startswith("-") or args[0] in ctx.help_option_names
         )
-        if (
-            self.prefix
-            and "list" in self.commands
-            and not (is_named or ctx.resilient_parsing)
-        ):
+        has_default = bool(self.prefix) and "list" in self.commands
+        # The completion of a shell parses as well.
+        if has_default and not is_named and not ctx.resilient_parsing:
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
@@ -213,18 +230,20 @@ class _Lazy(TyperGroup):
 def _imported(place: str, name: str) -> Any:
     """Import the function at a place, and return it as the command of that name."""
     module_name, _, function_name = place.partition(":")
-    module, last = (
-        import_module(f"goalrunner.{module_name}"),
-        function_name or name.split()[-1],
-    )
-    function = getattr(module, last, None) or getattr(module, f"{last}_")
+    last_word = name.split()[-1]
+    function_name = function_name or last_word
+    module = import_module(f"goalrunner.{module_name}")
+    function = getattr(module, function_name, None)
+    if function is None:
+        # Some commands are named as functions of Python, such as `list`.
+        function = getattr(module, f"{function_name}_")
     single = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
     )
     example = EXAMPLES.get(name)
-    single.command(name.split()[-1], epilog=example and f"\b\nExample:\n  {example}")(
-        function
-    )
+    # Click does not wrap a paragraph that begins with this character.
+    epilog = example and f"\b\nExample:\n  {example}"
+    single.command(last_word, epilog=epilog)(function)
     return typer.main.get_command(single)
 
 
@@ -232,47 +251,52 @@ class _Commands(_Lazy):
     """All commands, in sections."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command and return it; None if there is none of that name. Raise UsageError for a removed one."""
+        """Import a command and return it; None if there is none of that name.
+
+        Raise UsageError for a removed one.
+        """
         if cmd_name in REMOVED:
             raise UsageError(f"goal {cmd_name} was removed", REMOVED[cmd_name])
         if cmd_name in RENAMED:
             return _imported(RENAMED[cmd_name][0], cmd_name)
-        if summary := SUBCOMMANDS.get(cmd_name):
+        if cmd_name in SUBCOMMANDS:
             return _Lazy(
                 prefix=cmd_name,
                 name=cmd_name,
-                help=summary,
+                help=SUBCOMMANDS[cmd_name],
                 no_args_is_help=True,
                 rich_markup_mode=None,
             )
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return name, command and arguments of a command line; for an earlier name, print the new one on stderr."""
+        """Return name, command and arguments of a command line.
+
+        For an earlier name, print the new one on stderr.
+        """
         if args[0] in RENAMED and not ctx.resilient_parsing:
+            _, current = RENAMED[args[0]]
             output.complain(
-                f"goal {args[0]} is now goal {RENAMED[args[0]][1]}; the earlier name will be removed"
+                f"goal {args[0]} is now goal {current};"
+                " the earlier name will be removed"
             )
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, section by section; of the last section, only the names."""
-        columns = max(map(len, self.commands))
+        """Write the commands, section by section; of the last one, only the names."""
+        # The names of all sections have the same width.
+        width = max(map(len, self.commands))
         *sections, last = GROUPS
         for section in sections:
+            rows = [
+                (name.ljust(width), summary)
+                for name, (_, summary) in GROUPS[section].items()
+            ]
             with formatter.section(section):
-                formatter.write_dl(
-                    [
-                        (name.ljust(columns), summary)
-                        for name, (_, summary) in GROUPS[section].items()
-                    ]
-                )
+                formatter.write_dl(rows)
+        first_words = dict.fromkeys(name.partition(" ")[0] for name in GROUPS[last])
         with formatter.section(last):
-            formatter.write_text(
-                ", ".join(
-                    dict.fromkeys(name.partition(" ")[0] for name in GROUPS[last])
-                )
-            )
+            formatter.write_text(", ".join(first_words))
 
     def invoke(self, ctx: Any) -> Any:
         """Exit with the code that the command returns."""
@@ -282,7 +306,10 @@ class _Commands(_Lazy):
 app = typer.Typer(
     cls=_Commands,
     help="Run an AI agent in rounds until it is verified that the goal is met.",
-    epilog="Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 and 143 by signal.",
+    epilog=(
+        "Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,"
+        " 129, 130 and 143 by signal."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -290,8 +317,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(is_asked: bool) -> None:
+    if is_asked:
         output.say(f"goal {VERSION}\n")
         raise typer.Exit
 
@@ -320,49 +347,42 @@ def help_(
 
     For the name of a command, show its help.
     """
-    package = Path(goalrunner.__file__).parent
-    folder = next(
-        place
-        for place in (package / "docs", package.parents[1] / "docs")
-        if place.is_dir()
-    )
-    files = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
-    pages = {page.stem: page.read_text("utf-8") for page in files}
+    pages = _pages()
     if topic is None:
-        columns = max(map(len, pages))
-        titles = {
-            name: text.partition("\n")[0].lstrip("# ").strip()
-            for name, text in pages.items()
-        }
-        lines = [
-            f"goal help {name.ljust(columns)}  {title}"
-            for name, title in titles.items()
-        ]
-        output.say(
-            "\n".join(
-                [*lines, "", "goal COMMAND --help explains a command and its options."]
-            )
-            + "\n"
-        )
+        output.say(_list_of_pages(pages))
     elif topic in pages:
-        shown = (
-            "\n".join(
-                line
-                for line in pages[topic].splitlines()
-                if not line.startswith("<!--")
-            )
-            + "\n"
-        )
-        output.page(_rendered(shown) if sys.stdout.isatty() else shown)
+        lines = pages[topic].splitlines()
+        # The comments are for the programs that write parts of a page.
+        text = "\n".join(line for line in lines if not line.startswith("<!--")) + "\n"
+        output.page(_rendered(text) if sys.stdout.isatty() else text)
     elif topic in {*COMMANDS, *SUBCOMMANDS, *RENAMED}:
         return app([*topic.split(), "--help"], standalone_mode=False) or 0
     else:
         near = nearest(topic, [*pages, *COMMANDS])
-        raise UsageError(
-            f"there is no page {topic}",
-            f"goal help {near}" if near else "goal help lists the pages",
-        )
+        hint = f"goal help {near}" if near else "goal help lists the pages"
+        raise UsageError(f"there is no page {topic}", hint)
     return 0
+
+
+def _pages() -> dict[str, str]:
+    """Return the pages of the documentation, by name."""
+    package = Path(goalrunner.__file__).parent
+    # An installed package contains the pages, a checkout has them beside src.
+    folder = package / "docs"
+    if not folder.is_dir():
+        folder = package.parents[1] / "docs"
+    files = sorted(folder.rglob("*.md"), key=lambda page: (page.parent, page.stem))
+    return {page.stem: page.read_text("utf-8") for page in files}
+
+
+def _list_of_pages(pages: Mapping[str, str]) -> str:
+    width = max(map(len, pages))
+    lines: list[str] = []
+    for name, text in pages.items():
+        title = text.partition("\n")[0].lstrip("# ").strip()
+        lines.append(f"goal help {name.ljust(width)}  {title}")
+    lines += ["", "goal COMMAND --help explains a command and its options."]
+    return "\n".join(lines) + "\n"
 
 
 def _rendered(text: str) -> str:
@@ -370,9 +390,9 @@ def _rendered(text: str) -> str:
     from rich.console import Console
     from rich.markdown import Markdown
 
-    console = Console(
-        width=min(output.columns() or 80, 110), no_color=not output.has_colours()
-    )
+    # Longer lines are hard to read.
+    width = min(output.columns() or 80, 110)
+    console = Console(width=width, no_color=not output.has_colours())
     with console.capture() as capture:
         console.print(Markdown(text, hyperlinks=False))
     return capture.get()

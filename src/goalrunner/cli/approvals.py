@@ -1,4 +1,7 @@
-"""`goal approve`, `goal deny`, `goal answer`, `goal note` and `goal cancel`: decisions about a run, from any terminal."""
+"""Decisions about a run, from any terminal.
+
+These are `goal approve`, `goal deny`, `goal answer`, `goal note` and `goal cancel`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Annotated, Any, Literal
 from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state, refuse_final
 from goalrunner.app.sandbox import person
-from goalrunner.cli import main, options, output, runs
+from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.outcome import StopReason
@@ -43,7 +46,7 @@ WaitingRun = Annotated[
     ),
 ]
 
-_SHOWN = 5
+_MOST_RUNS = 5
 
 
 def approve(
@@ -54,10 +57,10 @@ def approve(
 ) -> int:
     """Approve an action or a result that waits for a person.
 
-    From any terminal: an active run takes the decision and goes on; else `goal resume` performs the action once, or accepts
-    the result. Without RUN, the question is shown first, and you
-    confirm. Without a sandbox, the outcome has the label "unguarded approval", because a command of the agent could also
-    have given the approval.
+    From any terminal: an active run takes the decision and goes on; else `goal resume`
+    performs the action once, or accepts the result. Without RUN, the question is shown
+    first, and you confirm. Without a sandbox, the outcome has the label "unguarded
+    approval", because a command of the agent could also have given the approval.
     """
     return _decide(run, approval, "approve", "", yes=yes, json=json)
 
@@ -73,9 +76,9 @@ def deny(
 ) -> int:
     """Deny an action or a result that waits for a person.
 
-    A denied action is never performed. Without RUN, the question is shown first, and you confirm. The active run, or
-    `goal resume`, then ends as blocked (denied); with on_deny = "continue" in the goal file, the agent gets the reason and
-    continues.
+    A denied action is never performed. Without RUN, the question is shown first, and
+    you confirm. The active run, or `goal resume`, then ends as blocked (denied); with
+    on_deny = "continue" in the goal file, the agent gets the reason and continues.
     """
     return _decide(run, approval, "deny", reason, yes=yes, json=json)
 
@@ -91,80 +94,93 @@ def _decide(
 ) -> int:
     folder = _waiting(run, verb)
     if run is None:
-        waiting = decisions.waiting(load_state(folder), identifier)
-        identifier = waiting.id
-        request = main.wait_for(
-            decisions.request_of(folder, waiting, runs.home(), os.environ)
-        )
-        output.complain(
-            f"run {folder.run_id}{approval_text(request, columns=output.columns(sys.stderr))}"
-        )
-        question, hint = (
+        identifier = _print_request(folder, identifier)
+        if not yes and not dialog.confirmed(
             f"{verb.capitalize()} {identifier}? [y/N]",
+            f"goal {verb} without RUN asks first",
             f"goal {verb} {folder.run_id} {identifier}",
-        )
-        what = f"goal {verb} without RUN asks first"
-        if not (yes or output.confirmed(question, what, hint, "nothing was decided")):
+            "nothing was decided",
+        ):
             return 1
+    decision: Literal["approved", "denied"] = "denied"
+    if verb == "approve":
+        decision = "approved"
     approval, state = decisions.record_decision(
         folder,
-        "approved" if verb == "approve" else "denied",
+        decision,
         approval_id=identifier,
         by=person(),
         reason=reason,
         environ=os.environ,
     )
-    said = (
-        approval.decision or f"is to be {'approved' if verb == 'approve' else 'denied'}"
-    )
-    text = printable(f"{approval.id} {said}: {approval.action}\n") + _next(
-        state, folder, approval.decision is not None
-    )
-    output.say(
-        _value(state, approval=approval.model_dump(mode="json")) if json else text
-    )
+    if json:
+        output.say(_value(state, approval=approval.model_dump(mode="json")))
+        return 0
+    # An active run records the decision itself, a moment later.
+    result = approval.decision or f"is to be {decision}"
+    line = printable(f"{approval.id} {result}: {approval.action}\n")
+    output.say(line + _next(state, folder, approval.decision is not None))
     return 0
 
 
+def _print_request(folder: RunFolder, identifier: str | None) -> str:
+    """Print an approval that waits, and return its id."""
+    waiting = decisions.waiting(load_state(folder), identifier)
+    request = main.wait_for(
+        decisions.request_of(folder, waiting, runs.home(), os.environ)
+    )
+    text = approval_text(request, columns=output.columns(sys.stderr))
+    output.complain(f"run {folder.run_id}{text}")
+    return waiting.id
+
+
 def _waiting(reference: str | None, verb: str) -> RunFolder:
-    """Return the folder of a run; None is the only run that waits for this command. Raise UsageError if it is not one."""
+    """Return the folder of a run; None is the only run that waits for this command.
+
+    Raise UsageError if it is not one.
+    """
     if reference is not None:
         return runs.find(reference)
-    what, command = (
-        ("an answer", 'answer RUN "..."')
-        if verb == "answer"
-        else ("a decision", f"{verb} RUN")
-    )
-    every = run_summaries(runs.home())
-    waiting = [
-        one.run_id
-        for one in _open(filter(_is_here, runs_of(every, runs.current_folder())), verb)
-    ]
-    if len(waiting) == 1:
-        return runs.find(waiting[0])
-    if waiting:
-        hint = "\n".join(
-            f"goal {command.replace('RUN', run)}" for run in waiting[:_SHOWN]
+    need, command = "a decision", f"{verb} RUN"
+    if verb == "answer":
+        need, command = "an answer", 'answer RUN "..."'
+    summaries = run_summaries(runs.home())
+    of_folder = filter(_is_here, runs_of(summaries, runs.current_folder()))
+    run_ids = [summary.run_id for summary in _open(of_folder, verb)]
+    if len(run_ids) == 1:
+        return runs.find(run_ids[0])
+    if run_ids:
+        commands = [
+            f"goal {command.replace('RUN', run_id)}" for run_id in run_ids[:_MOST_RUNS]
+        ]
+        raise UsageError(
+            f"{len(run_ids)} runs wait for {need}; name one of them",
+            "\n".join(commands),
         )
-        raise UsageError(f"{len(waiting)} runs wait for {what}; name one of them", hint)
-    message = f"no run of this workspace waits for {what}"
-    if elsewhere := _open(every, verb):
-        other = elsewhere[0]
-        message += f"; {other.run_id} in {home_path(other.workspace)} waits: {printable_line(other.objective)}"
-        raise UsageError(message, f"goal {command.replace('RUN', other.run_id)}")
-    raise UsageError(message, "goal list shows the runs")
+    message = f"no run of this workspace waits for {need}"
+    elsewhere = _open(summaries, verb)
+    if not elsewhere:
+        raise UsageError(message, "goal list shows the runs")
+    other = elsewhere[0]
+    raise UsageError(
+        f"{message}; {other.run_id} in {home_path(other.workspace)} waits:"
+        f" {printable_line(other.objective)}",
+        f"goal {command.replace('RUN', other.run_id)}",
+    )
 
 
 def _is_here(summary: dict[str, Any]) -> bool:
-    """Return whether a run works in the current folder, or in one above it in the same repository."""
-    here, workspace = runs.current_folder(), Path(str(summary.get("workspace", "")))
-    return here.is_relative_to(workspace) and repository_root(here) == repository_root(
-        workspace
-    )
+    """Return whether a run works in the current folder.
+
+    A folder above it in the same repository counts as well.
+    """
+    folder, workspace = runs.current_folder(), Path(str(summary.get("workspace", "")))
+    is_in_workspace = folder.is_relative_to(workspace)
+    return is_in_workspace and repository_root(folder) == repository_root(workspace)
 
 
 def _open(summaries: Iterable[dict[str, Any]], verb: str) -> list[RunSummary]:
-    """Return the runs in which something waits for this command."""
+    """Return the runs that wait for this command."""
     open_runs = []
     for summary in map(RunSummary.read, summaries):
         waits = summary.open_questions if verb == "answer" else summary.waiting
@@ -186,33 +202,33 @@ def answer(
 ) -> int:
     """Answer an open question of a run.
 
-    Without RUN, the answer is for the only run of this workspace that waits. The active run, or `goal resume`, gives it to
-    the agent, and the judge may cite it.
+    Without RUN, the answer is for the only run of this workspace that waits. The active
+    run, or `goal resume`, gives it to the agent, and the judge may cite it.
     """
+    # A single argument is the answer, unless it names a run.
     if text is None and run is not None and not _is_run(run):
         run, text = None, run
     folder = _waiting(run, "answer")
     if run is None or text is None:
         asked = decisions.open_question(load_state(folder), question)
-        output.complain(
-            f"run {folder.run_id}{question_text(asked, output.columns(sys.stderr))}"
-        )
+        columns = output.columns(sys.stderr)
+        output.complain(f"run {folder.run_id}{question_text(asked, columns)}")
     if text is None:
-        if not output.is_interactive():
+        if not dialog.is_interactive():
             raise UsageError(
                 "the answer is missing", f'goal answer {folder.run_id} "..."'
             )
-        text = output.typed(ANSWER.replace(" (Ctrl-D leaves the question open)", ""))
+        text = dialog.typed(ANSWER.replace(" (Ctrl-D leaves the question open)", ""))
     asked, evidence, state = decisions.reply(
         folder, text, number=question, by=person(), environ=os.environ
     )
     if json:
         output.say(_value(state, question=asked, evidence_ref=evidence))
-    else:
-        kept = f"the answer is kept as {evidence}\n" if evidence else ""
-        output.say(
-            f"answered: {printable_line(asked)}\n{kept}{_next(state, folder, bool(evidence))}"
-        )
+        return 0
+    lines = f"answered: {printable_line(asked)}\n"
+    if evidence:
+        lines += f"the answer is kept as {evidence}\n"
+    output.say(lines + _next(state, folder, bool(evidence)))
     return 0
 
 
@@ -223,17 +239,17 @@ def note(
 ) -> int:
     """Give the agent of a run a note with its next prompt, from any terminal.
 
-    The run may be active: the turn at hand is not interrupted. For a run that has ended, `goal resume` gives the note. It is
-    kept in the run's log, and it is no evidence.
+    The run may be active: the turn at hand is not interrupted. For a run that has
+    ended, `goal resume` gives the note. It is kept in the run's log, and it is no
+    evidence.
     """
     folder = runs.find(run)
     state = decisions.give_note(folder, text, by=person(), environ=os.environ)
     if json:
         output.say(_value(state, note=text.strip()))
-    else:
-        output.say(
-            f"the agent gets the note with its next prompt\n{_next(state, folder)}"
-        )
+        return 0
+    following = _next(state, folder)
+    output.say(f"the agent gets the note with its next prompt\n{following}")
     return 0
 
 
@@ -250,23 +266,13 @@ def cancel(
     Asks first. The run cannot be resumed.
     """
     folder = runs.find(run)
-    before = load_state(folder)
-    is_cancelled = (
-        before.stop_reason is StopReason.CANCELLED
-    )  # a second request is no mistake
-    if not is_cancelled:
-        refuse_final(before)
-    if not (yes or is_cancelled):
-        output.complain(
-            layout.laid_out(
-                naming_lines(RunSummary.read(read_summary(folder))),
-                output.columns(sys.stderr),
-            )
-        )
-        question = "End this run for good? It cannot be resumed. [y/N]"
-        if not output.confirmed(question, "goal cancel asks before it ends a run"):
+    state = load_state(folder)
+    # A second request is no mistake: the first one may have been interrupted.
+    if state.stop_reason is not StopReason.CANCELLED:
+        refuse_final(state)
+        if not yes and not _confirms_cancelling(folder):
             return 1
-    state = before if is_cancelled else decisions.cancel_run(folder, reason)
+        state = decisions.cancel_run(folder, reason)
     value = {
         "run_id": folder.run_id,
         "status": str(state.status),
@@ -276,26 +282,37 @@ def cancel(
     return 0
 
 
+def _confirms_cancelling(folder: RunFolder) -> bool:
+    lines = naming_lines(RunSummary.read(read_summary(folder)))
+    output.complain(layout.laid_out(lines, output.columns(sys.stderr)))
+    return dialog.confirmed(
+        "End this run for good? It cannot be resumed. [y/N]",
+        "goal cancel asks before it ends a run",
+    )
+
+
 def _is_run(text: str) -> bool:
-    """Return whether a text is the id of a run, or at least its first four characters."""
+    """Return whether a text is the id of a run, or at least its first four letters."""
+    if re.fullmatch(r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", text) is None:
+        return False
     with suppress(RunNotFound):
-        return re.fullmatch(
-            r"[a-z][0-9a-z]{3}(-[0-9a-z-]*)?", text
-        ) is not None and bool(runs.find(text))
+        return bool(runs.find(text))
     return False
 
 
-def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
-    """Return what comes next; `is_taken` is whether the decision is recorded."""
+def _next(state: RunState, folder: RunFolder, is_recorded: bool = True) -> str:
+    """Return what comes next; `is_recorded` is whether the decision is in the log."""
     run = state.goal.run_id
-    if not is_taken:
+    if not is_recorded:
         return (
             f"the run is active, and records it with its next step: goal watch {run}\n"
         )
     if state.waiting:
-        return f"still waiting: {', '.join(item.id for item in state.waiting)}\n"
-    if state.memory.open_questions:
-        return f'questions still open: {len(state.memory.open_questions)}\ngoal answer {run} "..."\n'
+        identifiers = ", ".join(approval.id for approval in state.waiting)
+        return f"still waiting: {identifiers}\n"
+    count = len(state.memory.open_questions)
+    if count:
+        return f'questions still open: {count}\ngoal answer {run} "..."\n'
     if is_written(folder.events):
         return f"the run goes on: goal watch {run}\n"
     if state.handed:
@@ -304,11 +321,11 @@ def _next(state: RunState, folder: RunFolder, is_taken: bool = True) -> str:
 
 
 def _value(state: RunState, **values: Any) -> dict[str, Any]:
-    waiting = [item.id for item in state.waiting]
-    status = {"run_id": state.goal.run_id, "status": str(state.status)}
+    """Return the result of a command as JSON."""
     return {
-        **status,
+        "run_id": state.goal.run_id,
+        "status": str(state.status),
         **values,
-        "waiting": waiting,
+        "waiting": [approval.id for approval in state.waiting],
         "open_questions": list(state.memory.open_questions),
     }

@@ -1,18 +1,26 @@
-"""`goal diff`, `goal restore` and `goal prune`: what a run changed, undoing it, and removing old runs."""
+"""What a run changed, undoing it, and removing old runs.
+
+These are `goal diff`, `goal restore` and `goal prune`.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.cli import main, options, output, runs
+from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import ROUND, Text, Texts, argument, flag, option
 from goalrunner.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from goalrunner.app.previous_run import LoadedRun
+    from goalrunner.app.run_snapshots import OldRun, Pruned
+    from goalrunner.core.observation import Change
 
 
 def diff(
@@ -31,8 +39,9 @@ def diff(
 ) -> int:
     """Print what a run or a round changed, as a unified patch.
 
-    Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR is set), and a long one is shown with
-    PAGER, by default less. In a pipe or a file it is plain, so that `git apply` and `patch` can read it.
+    Caches of tools are left out. At a terminal the patch has colours (unless NO_COLOR
+    is set), and a long one is shown with PAGER, by default less. In a pipe or a file it
+    is plain, so that `git apply` and `patch` can read it.
     """
     from goalrunner.app.previous_run import load_run
     from goalrunner.app.run_snapshots import RunSnapshots, round_patch
@@ -58,12 +67,11 @@ def diff(
 
 
 def _arguments(run: str | None, number: int | None) -> tuple[str | None, int | None]:
-    """Return run and round; a number alone is a round of the default run, since no id begins with a digit."""
-    return (
-        (None, int(run))
-        if number is None and run is not None and run.isdecimal()
-        else (run, number)
-    )
+    """Return run and round. A number alone is a round of the default run."""
+    # No id of a run begins with a digit.
+    if number is None and run is not None and run.isdecimal():
+        return None, int(run)
+    return run, number
 
 
 def restore(
@@ -84,17 +92,15 @@ def restore(
 ) -> int:
     """Restore the workspace to the end of a round.
 
-    Default: the newest round; 0 is the start of the run. Asks first. The state before is kept as a snapshot; its id and the
-    command that undoes the restore are printed. Ignored files, and HEAD, refs and index of your repositories stay as they are.
+    Default: the newest round; 0 is the start of the run. Asks first. The state before
+    is kept as a snapshot; its id and the command that undoes the restore are printed.
+    Ignored files, and HEAD, refs and index of your repositories stay as they are.
     """
     from goalrunner.app.preflight import undo_interrupted
     from goalrunner.app.previous_run import load_run
     from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
-    from goalrunner.core.run_summary import RunSummary
-    from goalrunner.reports.figures import count
-    from goalrunner.reports.restore_lines import done_lines, plan_lines
+    from goalrunner.reports.restore_lines import done_lines
     from goalrunner.reports.short_forms import home_path
-    from goalrunner.reports.status import naming_lines
 
     run, number = _arguments(run, number)
     if number is not None and snapshot is not None:
@@ -103,54 +109,62 @@ def restore(
     loaded = load_run(folder)
     snapshots = RunSnapshots.of(loaded)
     workspace = snapshots.workspace
-    if snapshot is None and loaded.started.isolated:
-        raise UsageError(
-            f"run {folder.run_id} worked in a copy, and did not change {workspace}",
-            f"goal apply {folder.run_id} brings its change there; "
-            f"goal diff {folder.run_id} shows it",
-        )
     if snapshot is None:
+        _refuse_copy(loaded, workspace)
         number, target = snapshots.end(number)
-        moment = (
-            f"as round {number} left it"
-            if number
-            else "as it was at the start of the run"
-        )
-    work = KeptStore(Path(workspace), runs.home(), os.environ, start=folder.start)
+        moment = "as it was at the start of the run"
+        if number:
+            moment = f"as round {number} left it"
+    store = KeptStore(Path(workspace), runs.home(), os.environ, start=folder.start)
     try:
         if snapshot is not None:
-            target = main.wait_for(work.find(snapshot))
+            target = main.wait_for(store.find(snapshot))
             moment = f"as snapshot {target.id[:12]} holds it"
         for line in undo_interrupted(Path(workspace), runs.home()):
             output.complain(line)
-        changes = main.wait_for(work.plan(target, paths))
+        changes = main.wait_for(store.plan(target, paths))
         if not changes:
-            undo = (
-                f"To undo the whole run: goal restore {folder.run_id} 0\n"
-                if number
-                else ""
-            )
-            output.say(
-                f"Nothing to restore: {home_path(workspace)} is {moment}.\n{undo}"
-            )
+            line = f"Nothing to restore: {home_path(workspace)} is {moment}.\n"
+            if number:
+                line += f"To undo the whole run: goal restore {folder.run_id} 0\n"
+            output.say(line)
             return 0
-        if not yes:
-            output.say(output.terminal_text(naming_lines(RunSummary.of(loaded.state))))
-            output.say(
-                output.terminal_text(plan_lines("restore", workspace, moment, changes))
-            )
-            question = f"Change {count(len(changes), 'path')}? The state before is kept as a snapshot. [y/N]"
-            if not output.confirmed(
-                question, "goal restore asks before it changes files"
-            ):
-                return 1
-        done, before = main.wait_for(work.perform(target, paths))
+        if not yes and not _confirms_restore(loaded, workspace, moment, changes):
+            return 1
+        done, before = main.wait_for(store.perform(target, paths))
     finally:
-        work.store.close()
-    output.say(
-        output.terminal_text(done_lines(folder.run_id, workspace, moment, done, before))
-    )
+        store.store.close()
+    lines = done_lines(folder.run_id, workspace, moment, done, before)
+    output.say(output.terminal_text(lines))
     return 0
+
+
+def _refuse_copy(loaded: LoadedRun, workspace: str) -> None:
+    """Raise UsageError for a run that did not work in the workspace itself."""
+    run_id = loaded.state.goal.run_id
+    if loaded.started.isolated:
+        raise UsageError(
+            f"run {run_id} worked in a copy, and did not change {workspace}",
+            f"goal apply {run_id} brings its change there; goal diff {run_id} shows it",
+        )
+
+
+def _confirms_restore(
+    loaded: LoadedRun, workspace: str, moment: str, changes: Sequence[Change]
+) -> bool:
+    """Print the run and the changes, and return whether a person agrees."""
+    from goalrunner.core.run_summary import RunSummary
+    from goalrunner.reports.figures import count
+    from goalrunner.reports.restore_lines import plan_lines
+    from goalrunner.reports.status import naming_lines
+
+    output.say(output.terminal_text(naming_lines(RunSummary.of(loaded.state))))
+    output.say(output.terminal_text(plan_lines("restore", workspace, moment, changes)))
+    number = count(len(changes), "path")
+    return dialog.confirmed(
+        f"Change {number}? The state before is kept as a snapshot. [y/N]",
+        "goal restore asks before it changes files",
+    )
 
 
 def prune(
@@ -165,58 +179,70 @@ def prune(
 ) -> int:
     """Remove runs of all workspaces that ended long ago.
 
-    Asks first. Snapshots that no run needs are removed, too. A run that is running or waits for a person is kept.
+    Asks first. Snapshots that no run needs are removed, too. A run that is running or
+    waits for a person is kept.
     """
     from goalrunner.app import pruning
     from goalrunner.reports.figures import count
-    from goalrunner.reports.layout import Quoted, laid_out
     from goalrunner.reports.run_table import old_run_line
-
-    def whole(lines: Iterable[str], columns: int | None) -> str:
-        return laid_out((Quoted(line, "", whole=True) for line in lines), columns)
 
     home, now = runs.home(), datetime.now(UTC)
     old_runs = pruning.old_runs(home, older_than, now)
-    listed, number = (
-        [old_run_line(run) for run in old_runs],
-        count(len(old_runs), "run"),
-    )
+    run_lines = [old_run_line(run) for run in old_runs]
     if old_runs and not (dry_run or yes):
-        output.complain(whole(listed, output.columns(sys.stderr)))
-        hint = "add --yes, or --dry-run to list them"
-        asked = f"Remove {number} for good? [y/N]"
-        if not output.confirmed(
-            asked, f"{number} would be removed for good", hint, "nothing was removed"
+        output.complain(_whole_lines(run_lines, output.columns(sys.stderr)))
+        number = count(len(old_runs), "run")
+        if not dialog.confirmed(
+            f"Remove {number} for good? [y/N]",
+            f"{number} would be removed for good",
+            "add --yes, or --dry-run to list them",
+            "nothing was removed",
         ):
             return 0
     done = pruning.prune_runs(
         home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run
     )
     if json:
-        names = [run.folder.run_id for run in old_runs]
-        why = {
-            run.folder.run_id: {"why": run.why, "resumable": run.resumable}
-            for run in old_runs
-        }
-        output.say(
-            {
-                "removed": [] if dry_run else names,
-                "found": names,
-                "why": why,
-                **asdict(done),
-            }
-        )
+        output.say(_pruned_value(old_runs, done, dry_run=dry_run))
         return 0
     verb = "would remove" if dry_run else "removed"
-    lines = [f"{verb}  {line}" for line in listed] or ["no run ended that long ago"]
+    lines = [f"{verb}  {line}" for line in run_lines]
+    if not lines:
+        lines.append("no run ended that long ago")
     if done.half_removed:
+        folders = count(done.half_removed, "folder")
         lines.append(
-            f"{verb}  what an interrupted goal prune or goal check left: {count(done.half_removed, 'folder')}"
+            f"{verb}  what an interrupted goal prune or goal check left: {folders}"
         )
     if done.stores or done.snapshots:
-        others = f"{len(done.stores)} snapshot stores, and {done.snapshots} snapshots in other stores"
-        lines.append(f"removed  {others}, which no run needs")
-    output.say(whole(lines, output.columns()))
-    for why_left in done.left:
-        output.complain(f"left  {why_left}")
+        lines.append(
+            f"removed  {len(done.stores)} snapshot stores, and {done.snapshots}"
+            " snapshots in other stores, which no run needs"
+        )
+    output.say(_whole_lines(lines, output.columns()))
+    for reason in done.left:
+        output.complain(f"left  {reason}")
     return 0
+
+
+def _whole_lines(lines: Iterable[str], columns: int | None) -> str:
+    """Return lines for a terminal, without cutting them."""
+    from goalrunner.reports.layout import Quoted, laid_out
+
+    return laid_out((Quoted(line, "", whole=True) for line in lines), columns)
+
+
+def _pruned_value(
+    old_runs: Sequence[OldRun], done: Pruned, *, dry_run: bool
+) -> dict[str, object]:
+    run_ids = [run.folder.run_id for run in old_runs]
+    reasons = {
+        run.folder.run_id: {"why": run.why, "resumable": run.resumable}
+        for run in old_runs
+    }
+    return {
+        "removed": [] if dry_run else run_ids,
+        "found": run_ids,
+        "why": reasons,
+        **asdict(done),
+    }

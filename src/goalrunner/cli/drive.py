@@ -1,22 +1,20 @@
-"""Driving a run with its progress shown, asking at its terminal, and writing its outcome."""
+"""Driving a run, with its progress printed and its outcome written."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import select
 import sys
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.cli import main, output, runs
 from goalrunner.cli.background import DetachedApprover, announcer
-from goalrunner.core.agent_ports import ApprovalAnswer, ApprovalRequest, QuestionReply
+from goalrunner.cli.result_file import ResultFile
+from goalrunner.cli.terminal_approver import terminal_approver
 from goalrunner.core.errors import RecordError
 from goalrunner.records.run_folder import RUNS, RunFolder
-from goalrunner.reports import questions
 from goalrunner.reports.ci_log import is_github, json_text
 
 if TYPE_CHECKING:
@@ -29,24 +27,31 @@ if TYPE_CHECKING:
     from goalrunner.exports.result_files import ResultFiles
     from goalrunner.reports.progress import Progress
 
-_MAX_BYTES = 1 << 16  # bytes of a typed line that are read
+
+@dataclass(frozen=True)
+class Results:
+    """Where the outcome of a run goes.
+
+    The files were opened before the agent could redirect them.
+    """
+
+    copy: ResultFile | None
+    """It gets a copy of the outcome."""
+    files: ResultFiles
+    json: bool
+    """Whether the outcome is printed on stdout, and the progress on stderr."""
 
 
 def drive(
     start: Callable[[RunOptions], Coroutine[Any, Any, GoalOutcome]],
     options: RunOptions,
-    copy: output.ResultFile | None,
-    files: ResultFiles,
+    results: Results,
     *,
-    json: bool,
     quiet: bool,
     verbose: bool = False,
 ) -> int:
-    """Start a run, show its progress, write its outcome, and return its exit code.
-
-    `copy` gets a copy of the outcome. It and `files` were opened before the agent could redirect them.
-    """
-    stream = sys.stderr if json else sys.stdout
+    """Start a run, print its progress, write its outcome, and return its exit code."""
+    stream = sys.stderr if results.json else sys.stdout
     with open_progress(
         stream, quiet=quiet, verbose=verbose, place=workspace_state
     ) as progress:
@@ -61,30 +66,46 @@ def drive(
                 start(replace(options, observers=observers, approver=approver))
             )
         except RecordError as error:
-            if error.outcome is None:  # the run never began
+            # Without an outcome, the run never began.
+            if error.outcome is None:
                 raise
             outcome, failure = error.outcome, error
-        text, copied = json_text(outcome.model_dump(mode="json")), ""
-        written = failure is None or runs.is_file(f"{outcome.run_path}/outcome.json")
-        shown = outcome if written else outcome.model_copy(update={"run_path": ""})
-        with (
-            contextlib.ExitStack() as rest
-        ):  # called from the last one; if one fails, the others are still called
-            folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
-            rest.callback(files.write, folder, stream, outcome)
-            if json:
-                rest.callback(output.say, text)
-            if copy is not None and copy.is_stream:
-                rest.callback(copy.write, text)
-            rest.callback(lambda: progress.finish(shown, copied))
-            if copy is not None and not copy.is_stream:
-                copy.write(text)
-                copied = str(copy.path)
+        _write_results(outcome, results, progress, stream, is_recorded=failure is None)
         if failure is not None:
             if str(failure) not in outcome.message:
                 raise failure
             return int(failure.exit_code)
     return outcome.exit_code
+
+
+def _write_results(
+    outcome: GoalOutcome,
+    results: Results,
+    progress: Progress,
+    stream: TextIO,
+    *,
+    is_recorded: bool,
+) -> None:
+    """Write the outcome to all places, and the last lines of the progress."""
+    text, copied = json_text(outcome.model_dump(mode="json")), ""
+    printed = outcome
+    if not is_recorded and not runs.is_file(f"{outcome.run_path}/outcome.json"):
+        # The last lines name the folder only if the outcome is in it.
+        printed = outcome.model_copy(update={"run_path": ""})
+    copy = results.copy
+    # The callbacks run from the last one to the first. If one fails, the others still
+    # run.
+    with contextlib.ExitStack() as stack:
+        folder = RunFolder(Path(outcome.run_path)) if outcome.run_path else None
+        stack.callback(results.files.write, folder, stream, outcome)
+        if results.json:
+            stack.callback(output.say, text)
+        if copy is not None and copy.is_stream:
+            stack.callback(copy.write, text)
+        stack.callback(lambda: progress.finish(printed, copied))
+        if copy is not None and not copy.is_stream:
+            copy.write(text)
+            copied = str(copy.path)
 
 
 def open_progress(
@@ -99,42 +120,41 @@ def open_progress(
     from goalrunner.reports.progress import Progress
 
     if can_redraw(stream, environ) and not quiet:
-        from goalrunner.reports.live import (
-            LiveProgress,  # not at the top: a pipe does not need Rich
-        )
+        # A pipe does not need Rich, which takes long to import.
+        from goalrunner.reports.live import LiveProgress
 
         return LiveProgress(
-            stream, place, environ=environ, read_message=_said, verbose=verbose
+            stream, place, environ=environ, read_message=_message, verbose=verbose
         )
-    colours = (
-        not quiet and _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
-    )
+    has_colours = _is_set(environ, "FORCE_COLOR") and not environ.get("NO_COLOR")
     return Progress(
         stream,
         place,
         quiet=quiet,
-        colours=colours,
+        colours=has_colours and not quiet,
         github=is_github(environ),
-        read_message=_said,
+        read_message=_message,
         verbose=verbose,
     )
 
 
-def _said(run_id: str, message: TranscriptRef) -> str:
+def _message(run_id: str, message: TranscriptRef) -> str:
     """Return the text of a message of a run."""
     return runs.message_text(RunFolder(runs.home() / RUNS / run_id).transcript, message)
 
 
 def can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Return whether the stream is a terminal whose lines can be redrawn; false in CI."""
+    """Return whether the stream is a terminal whose lines can be redrawn.
+
+    Return False in CI.
+    """
     try:
-        return (
-            stream.isatty()
-            and environ.get("TERM", "") not in ("dumb", "unknown")
-            and not _is_set(environ, "CI")
-        )
+        is_terminal = stream.isatty()
     except ValueError:
+        # The stream is closed.
         return False
+    is_capable = environ.get("TERM", "") not in ("dumb", "unknown")
+    return is_terminal and is_capable and not _is_set(environ, "CI")
 
 
 def _is_set(environ: Mapping[str, str], name: str) -> bool:
@@ -146,102 +166,3 @@ def workspace_state(workspace: str) -> str:
     from goalrunner.snapshots.repositories import describe
 
     return describe(Path(workspace))
-
-
-def terminal_approver(
-    stream: TextIO, suspended: Callable[[], AbstractContextManager[None]]
-) -> TerminalApprover | None:
-    """Return an approver, or None unless both stdin and `stream` are a terminal. `suspended` stops the live progress."""
-    return (
-        TerminalApprover(sys.stdin.fileno(), stream, suspended)
-        if sys.stdin.isatty() and stream.isatty()
-        else None
-    )
-
-
-class TerminalApprover:
-    """Asks on `stream` and reads from `handle`. Ctrl-C ends the question and the run; Ctrl-D leaves the question open."""
-
-    def __init__(
-        self,
-        handle: int,
-        stream: TextIO,
-        suspended: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        self._handle = handle
-        self._stream = stream
-        self._suspended = suspended
-
-    async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
-        """Show the request and ask until the answer is a yes or a no."""
-        from goalrunner.app.sandbox import person
-
-        columns = output.columns(self._stream)
-        with self._suspended():
-            self._say(questions.approval_text(request, columns=columns))
-            while (line := await self._ask(questions.prompt_text(request))) is not None:
-                decision, reason = questions.read_typed(line)
-                if decision in ("approved", "denied"):
-                    return ApprovalAnswer(decision, person(), reason, typed=True)
-                if decision == "all":
-                    self._say(
-                        questions.approval_text(
-                            request, most=sys.maxsize, columns=columns
-                        )
-                    )
-                elif line.strip():
-                    self._say(questions.choices_text(columns))
-        return None
-
-    async def answer(self, question: str) -> QuestionReply | None:
-        """Ask until something is typed."""
-        from goalrunner.app.sandbox import person
-
-        with self._suspended():
-            self._say(questions.question_text(question, output.columns(self._stream)))
-            while (line := await self._ask(questions.ANSWER)) is not None:
-                if line.strip():
-                    return QuestionReply(line.strip(), person())
-        return None
-
-    async def _ask(self, prompt: str) -> str | None:
-        """Return the line that is typed after the prompt; None on Ctrl-D, and in the background."""
-        import termios
-
-        from goalrunner.system.event_loop import in_thread
-
-        try:
-            # The terminal stops a background job that reads. What was typed before the question is discarded.
-            if os.tcgetpgrp(self._handle) != os.getpgrp():
-                return None
-            termios.tcflush(self._handle, termios.TCIFLUSH)
-        except (OSError, termios.error):
-            return None
-        self._say(prompt)
-        data = b""
-        withdrawn, withdraw = (
-            os.pipe()
-        )  # so that a thread whose question is withdrawn does not read what is typed later
-        try:
-            data = await in_thread(_typed, self._handle, withdrawn)
-        finally:
-            os.close(withdraw)
-            if not data:
-                self._say("\n")
-        return data.decode(errors="replace") if data else None
-
-    def _say(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):
-            self._stream.write(text)
-            self._stream.flush()
-
-
-def _typed(handle: int, withdrawn: int) -> bytes:
-    """Return the line that is typed; nothing at the end of input, or when the other end of `withdrawn` is closed."""
-    try:
-        with contextlib.suppress(OSError):  # the terminal is gone
-            ready, _, _ = select.select([handle, withdrawn], [], [])
-            return b"" if withdrawn in ready else os.read(handle, _MAX_BYTES)
-    finally:
-        os.close(withdrawn)
-    return b""

@@ -1,4 +1,7 @@
-"""`goal init`, `goal check` and `goal schema`: a goal file is written and tested before a run."""
+"""Writing and testing a goal file before a run.
+
+These are `goal init`, `goal check` and `goal schema`.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from goalrunner.app.doctor import (
 from goalrunner.app.external_agent import resolve_agents, unchecked_note
 from goalrunner.app.project import (
     InstalledAgent,
+    Project,
     detect_project,
     installed_agents,
     judge_for,
@@ -24,7 +28,7 @@ from goalrunner.app.project import (
 )
 from goalrunner.app.proposal import GREEN_TESTS, Proposal
 from goalrunner.app.run_options import RunOptions
-from goalrunner.cli import goals, options, output, runs
+from goalrunner.cli import dialog, goals, options, output, runs
 from goalrunner.cli.drive import workspace_state
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.core.activity import Activity, CommandStarted
@@ -57,9 +61,9 @@ def check(
 
     Prints the check environment, protected and ignored files, which validators fail and
     why, and whether a run could start: agent, keys, judge, sandbox. No model is called.
-    If nothing has changed, results of the last 10 minutes are shown again, and `goal run`
-    uses them as its baseline. The exit code is 0 if a run could start, 2 for an error in
-    the goal file, else 4.
+    If nothing has changed, results of the last 10 minutes are shown again, and `goal
+    run` uses them as its baseline. The exit code is 0 if a run could start, 2 for an
+    error in the goal file, else 4.
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
     run_options = RunOptions(
@@ -74,11 +78,8 @@ def check(
     if json:
         output.say(readiness_value(goal, readiness))
     else:
-        output.say(
-            output.terminal_text(
-                readiness_lines(goal, readiness, f"goal run {goal_file or ''}".strip())
-            )
-        )
+        command = f"goal run {goal_file or ''}".strip()
+        output.say(output.terminal_text(readiness_lines(goal, readiness, command)))
     if readiness.baseline and readiness.baseline.interrupted:
         return readiness.baseline.interrupted
     return readiness.exit_code if readiness.problems else int(ExitCode.COMPLETE)
@@ -109,24 +110,22 @@ class _Announcement:
 
 
 def _refuse_tests_to_fix(path: Path, goal: Goal, baseline: BaselineResult) -> None:
-    """Raise GoalFileError if the baseline shows that `fixes` or `known_failures` cannot be used as they are."""
+    """Raise GoalFileError if `fixes` or `known_failures` cannot be used as they are.
+
+    The baseline shows which of the named tests exist.
+    """
     results = baseline.event.results if baseline.event is not None else ()
-    shown = [
+    numbers = [
         number
         for number, spec in enumerate(goal.validators)
         if spec.run is not None and not spec.hidden
     ]
-    for number, result in zip(shown, results, strict=False):
-        key = next(
-            (
-                key
-                for key in ("fixes", "known_failures")
-                if result.summary.startswith(key)
-            ),
-            "",
-        )
-        if result.cannot_run and key:
-            raise error_at(path, ("validators", number, key), result.summary)
+    for number, result in zip(numbers, results, strict=False):
+        if not result.cannot_run:
+            continue
+        for key in ("fixes", "known_failures"):
+            if result.summary.startswith(key):
+                raise error_at(path, ("validators", number, key), result.summary)
 
 
 def schema(
@@ -136,8 +135,9 @@ def schema(
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 
-    Editors check and complete a goal file whose first line is `#:schema PATH`. `goal init` writes this line if the folder has
-    goal.schema.json: goal schema > goal.schema.json.
+    Editors check and complete a goal file whose first line is `#:schema PATH`. `goal
+    init` writes this line if the folder has goal.schema.json: goal schema >
+    goal.schema.json.
     """
     output.say(json_schema(name))
     return 0
@@ -167,28 +167,21 @@ def init(
 ) -> int:
     """Write goal.toml for the project in the current folder.
 
-    Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), the source and test folders, installed agents,
-    keys and the sandbox. Runs the validator once and shows the file. At a terminal, it asks before it writes. No model is called.
+    Detects the test command (pytest, unittest, tox, nox, npm, cargo, go, make), the
+    source and test folders, installed agents, keys and the sandbox. Runs the validator
+    once and shows the file. At a terminal, it asks before it writes. No model is
+    called.
     """
-    ask = output.is_interactive() and not yes
+    ask = dialog.is_interactive() and not yes
     path = Path(DEFAULT)
-    if (
-        path.exists()
-        and not force
-        and not (ask and output.agreed("goal.toml exists. Replace it? [y/N]"))
-    ):
-        raise UsageError(
-            "goal.toml exists already",
-            "goal check tests it; goal init --force replaces it",
-        )
-    values = {
-        "objective": GREEN_TESTS if objective is None else objective,
-        "judge.model": judge or None,
-    }
+    if path.exists() and not force:
+        _confirm_replacing(ask=ask)
+    # A wrong value of an option is reported before anything runs.
     goals.resolved(
         None,
         {
-            **values,
+            "objective": GREEN_TESTS if objective is None else objective,
+            "judge.model": judge or None,
             "agent.use": agent,
             "validators": None if validator is None else [validator],
         },
@@ -196,9 +189,11 @@ def init(
     proposal = _proposal(validator, agent, model, judge, ask=ask)
     output.say("".join(f"{line}\n" for line in _detected(proposal)))
     baseline = _checked(proposal)
-    if module := proposal.unimported_module(baseline):
+    module = proposal.unimported_module(baseline)
+    if module:
         output.say(
-            f"{module} is in this folder, but the tests cannot import it. Trying python -m:\n"
+            f"{module} is in this folder, but the tests cannot import it."
+            " Trying python -m:\n"
         )
         proposal = replace(
             proposal,
@@ -208,7 +203,7 @@ def init(
         baseline = _checked(proposal)
     objective = objective or (PLACEHOLDER if baseline.is_green else GREEN_TESTS)
     if ask and objective in (PLACEHOLDER, GREEN_TESTS):
-        objective = output.typed(
+        objective = dialog.typed(
             f"What is the agent to do? [Enter: {objective}] ", objective
         )
     text = proposal.text(
@@ -217,7 +212,7 @@ def init(
         failing=baseline.failing,
     )
     output.say(f"\n{text}\n")
-    if ask and not output.agreed(f"Write this to {path}? [Y/n]"):
+    if ask and not dialog.agreed(f"Write this to {path}? [Y/n]"):
         raise UsageError("nothing was written", "goal init --help lists the options")
     with os_errors(
         f"cannot write {path}", "check the path and its permissions", UsageError
@@ -227,14 +222,30 @@ def init(
     return 0
 
 
+def _confirm_replacing(*, ask: bool) -> None:
+    """Raise UsageError unless a person agrees to replace goal.toml."""
+    if ask and dialog.agreed("goal.toml exists. Replace it? [y/N]"):
+        return
+    raise UsageError(
+        "goal.toml exists already",
+        "goal check tests it; goal init --force replaces it",
+    )
+
+
 def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> str:
     """Return what comes next, in words."""
     if proposal.agent is None:
-        return "install an agent (goal agents) and name it in goal.toml, or export a key and name a model."
+        return (
+            "install an agent (goal agents) and name it in goal.toml, or export a key"
+            " and name a model."
+        )
     if baseline.problem:
         return "solve the problem that is named above, then: goal check"
     if baseline.is_green and not proposal.judge:
-        return "describe the work in goal.toml, and add a judge or a test that fails: the validator passes already"
+        return (
+            "describe the work in goal.toml, and add a judge or a test that fails: the"
+            " validator passes already"
+        )
     if objective == PLACEHOLDER:
         return "describe the work in goal.toml, then: goal check, then goal run"
     return "goal check, then goal run"
@@ -242,37 +253,39 @@ def _following(proposal: Proposal, baseline: BaselineResult, objective: str) -> 
 
 def _detected(proposal: Proposal) -> Iterator[str]:
     """Yield what was detected, as lines for a person."""
-    folder = str(resolved_current_folder())
-    yield f"workspace  {home_path(folder)} · {workspace_state(folder)}"
-    yield f"validator  {proposal.command}{f' ({proposal.why})' if proposal.why else ''}"
-    others = [
-        f"{item.command} ({item.why})"
-        for item in proposal.project.commands
-        if item.command != proposal.command
-    ]
-    yield from (f"           also found: {other}" for other in others)
-    yield from (f"warning    {problem}" for problem in proposal.project.problems)
+    folder = resolved_current_folder()
+    yield f"workspace  {home_path(str(folder))} · {workspace_state(str(folder))}"
+    reason = f" ({proposal.why})" if proposal.why else ""
+    yield f"validator  {proposal.command}{reason}"
+    for item in proposal.project.commands:
+        if item.command != proposal.command:
+            yield f"           also found: {item.command} ({item.why})"
+    for problem in proposal.project.problems:
+        yield f"warning    {problem}"
     none = "none is installed, and no key is set; goal agents lists what to install"
     yield f"agent      {proposal.agent or none}"
-    yield from (f"warning    {note}" for note in _unchecked(proposal))
+    for note in _unchecked(proposal):
+        yield f"warning    {note}"
     yield f"judge      {proposal.judge or 'none; the validator decides'}"
-    yield f"sandbox    {sandbox_finding(resolved_current_folder(), os.environ).message}"
+    yield f"sandbox    {sandbox_finding(folder, os.environ).message}"
 
 
 def _unchecked(proposal: Proposal) -> Iterator[str]:
     """Yield a note for each agent that runs with its own permission checks off."""
     agent = proposal.agent
-    if agent is not None and not agent.model:
-        goal = Goal(objective=GREEN_TESTS, agent=[agent.name, *agent.fallbacks])
-        yield from (
-            unchecked_note(one)
-            for one in resolve_agents(goal, os.environ)
-            if one.unchecked
-        )
+    if agent is None or agent.model:
+        return
+    goal = Goal(objective=GREEN_TESTS, agent=[agent.name, *agent.fallbacks])
+    for resolved in resolve_agents(goal, os.environ):
+        if resolved.unchecked:
+            yield unchecked_note(resolved)
 
 
 def _checked(proposal: Proposal) -> BaselineResult:
-    """Run the validator once in the check environment of the goal file, and print the result."""
+    """Run the validator once in the check environment of the goal file.
+
+    Print and return the result.
+    """
     run_options = RunOptions(home=runs.home(), reuses_baseline=True)
     baseline = _baseline(proposal.goal, run_options)
     if baseline.interrupted:
@@ -289,45 +302,58 @@ def _proposal(
     *,
     ask: bool,
 ) -> Proposal:
-    """Return the values of the options, else those that are detected. Raise UsageError without a command."""
-    here = resolved_current_folder()
-    project, why = detect_project(here, os.environ), ""
+    """Return the values of the options, else those that are detected.
+
+    Raise UsageError without a command.
+    """
+    folder = resolved_current_folder()
+    project, why = detect_project(folder, os.environ), ""
     if command is None and project.commands:
         command, why = project.commands[0].command, project.commands[0].why
     elif command is None:
-        what = (
-            "this folder is empty"
-            if project.is_empty
-            else "no test command was found in this folder"
-        )
-        what = "; ".join((what, *project.problems))
-        if not ask:
-            around = project_of(here / DEFAULT)
-            is_above = around not in (None, here)
-            raise UsageError(
-                what,
-                (f"the project is in {around}: call goal init there; or " * is_above)
-                + 'goal init --validator "CMD" names the command that verifies the result',
-            )
-        command = output.typed(
-            f"{what[0].upper()}{what[1:]}. Command that verifies the result: "
-        )
+        command = _asked_command(project, folder, ask=ask)
     chosen = _agent(agent, model, ask=ask)
     if judge is None:
         judge = judge_for(os.environ, chosen)
     return Proposal(project, command, why, chosen, judge)
 
 
+def _asked_command(project: Project, folder: Path, *, ask: bool) -> str:
+    """Return the command that a person types. Raise UsageError if it cannot ask."""
+    reason = "no test command was found in this folder"
+    if project.is_empty:
+        reason = "this folder is empty"
+    reason = "; ".join((reason, *project.problems))
+    if ask:
+        return dialog.typed(
+            f"{reason[0].upper()}{reason[1:]}. Command that verifies the result: "
+        )
+    hint = 'goal init --validator "CMD" names the command that verifies the result'
+    around = project_of(folder / DEFAULT)
+    if around not in (None, folder):
+        hint = f"the project is in {around}: call goal init there; or {hint}"
+    raise UsageError(reason, hint)
+
+
 def _agent(name: str | None, model: str | None, *, ask: bool) -> InstalledAgent | None:
-    """Return the agent that is named in an option or variable, the only one, or the one that a person chooses."""
-    values = {"agent.use": name or (BUILTIN if model else None), "agent.model": model}
-    config = goals.resolved(None, {"objective": GREEN_TESTS, **values}).agent
+    """Return the agent that an option or variable names.
+
+    Without one, return the only agent, or the one that a person chooses.
+    """
+    use = name or (BUILTIN if model else None)
+    config = goals.resolved(
+        None, {"objective": GREEN_TESTS, "agent.use": use, "agent.model": model}
+    ).agent
     if config.external or config.model:
         model = "" if config.external else config.model
         return InstalledAgent(config.use, model=model, fallbacks=config.fallbacks)
     keyed = with_keys(os.environ)
-    # The key of an installed agent is often exported as well, so keys count only where no program is installed.
-    programs = () if "use" in config.model_fields_set else installed_agents(os.environ)
-    signed_in = [agent for agent in programs if not agent.note]
-    every = (*programs, *keyed) if ask else signed_in or keyed or programs
-    return goals.choose_agent(every, ask=True) if ask else next(iter(every), None)
+    is_builtin = "use" in config.model_fields_set
+    programs = () if is_builtin else installed_agents(os.environ)
+    if ask:
+        return goals.choose_agent((*programs, *keyed), ask=True)
+    # The key of an installed agent is often exported as well, so keys count only where
+    # no program is signed in.
+    signed_in = [program for program in programs if not program.note]
+    candidates = signed_in or keyed or programs
+    return next(iter(candidates), None)

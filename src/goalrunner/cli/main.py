@@ -1,4 +1,7 @@
-"""The command `goal`: the process, the error boundary, and the fast path of `list` and `status`."""
+"""The command `goal`: the process and its error boundary.
+
+A plain `list` or `status` does not import Typer.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from goalrunner.core import VERSION
 from goalrunner.core.errors import ExitCode, GoalError, GoalFileError
 from goalrunner.system import take_process
 
-READER_GONE = 141  # exit code if the reader of stdout has closed it: 128 + SIGPIPE
+READER_GONE = 141
+"""The exit code if the reader of stdout has closed it: 128 + SIGPIPE."""
 
 COMMAND_LINE: ContextVar[tuple[str, ...]] = ContextVar("COMMAND_LINE", default=())
 """The arguments of the command line that is run, without the name of the program."""
@@ -24,14 +28,14 @@ T = TypeVar("T")
 
 
 def program() -> NoReturn:
-    """Run the command line of the process and end it.
-
-    After an import of LiteLLM, even a partial one, the interpreter is not finalized: its finalizers import modules and can
-    wait forever for the lock of an interrupted import. All output is flushed by then.
-    """
-    # Nearly all objects of a start stay. Looking for garbage among them less often saves a thirtieth of it.
+    """Run the command line of the process and end it."""
+    # Nearly all objects of a start stay. Looking for garbage among them less often
+    # saves a thirtieth of it.
     gc.set_threshold(50_000)
     code = main()
+    # After an import of LiteLLM, even a partial one, finalizers of the interpreter
+    # import modules, and can wait forever for the lock of an interrupted import. All
+    # output is flushed by then.
     if "litellm" in sys.modules:
         os._exit(code)
     sys.exit(code)
@@ -45,7 +49,10 @@ def wait_for(work: Coroutine[Any, Any, T]) -> T:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line (default: that of the process) and return the exit code. Print expected errors on stderr."""
+    """Run a command line and return the exit code. Print expected errors on stderr.
+
+    The default is the command line of the process.
+    """
     take_process()
     output.prepare()
     try:
@@ -60,12 +67,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except output.ReaderGone:
         return READER_GONE
     except Exception as error:
-        is_full = (
-            isinstance(error, OSError) and error.errno == errno.ENOSPC
-        )  # as Typer prints a help page
-        output.complain(
-            error_text(output.Unwritable(error)) if is_full else _crash_text(error)
-        )
+        # Typer prints a help page itself, and the disk may be full.
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            output.complain(error_text(output.Unwritable(error)))
+        else:
+            output.complain(_crash_text(error))
         return int(ExitCode.FAILED)
     finally:
         output.settle()
@@ -73,20 +79,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: list[str]) -> int:
     COMMAND_LINE.set(tuple(arguments))
-    if answer := fast_path(arguments):
-        return answer()
+    command = fast_path(arguments)
+    if command is not None:
+        return command()
     from goalrunner.cli import runs
     from goalrunner.cli.app import app
 
     if arguments[:1] == ["run"] and not {"--dry-run", "--help", "-h"} & {*arguments}:
         runs.note_attempt()
-    called = os.path.basename(sys.argv[0])  # noqa: PTH119  pathlib is not needed for anything else here
-    app(args=arguments, prog_name=called if called == "goalrunner" else "goal")
+    # pathlib is not needed for anything else here.
+    program_name = os.path.basename(sys.argv[0])  # noqa: PTH119
+    # The program may be started as a module, whose name is not to be typed.
+    if program_name != "goalrunner":
+        program_name = "goal"
+    app(args=arguments, prog_name=program_name)
     return int(ExitCode.COMPLETE)
 
 
 def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
-    """Return a function that performs a plain `list` or `status` without Typer; None for any other command line."""
+    """Return a function that performs a plain `list` or `status` without Typer.
+
+    Return None for any other command line.
+    """
     command, *rest = arguments or [""]
     words = [word for word in rest if not word.startswith("-")]
     flags = [word for word in rest if word.startswith("-")]
@@ -101,11 +115,16 @@ def fast_path(arguments: Sequence[str]) -> Callable[[], int] | None:
 
 
 def error_text(error: GoalError) -> str:
-    """Return the text of an error for a terminal. Each problem of a goal file is an error of its own."""
+    """Return the text of an error for a terminal.
+
+    Each problem of a goal file is an error of its own.
+    """
     from goalrunner.reports.terminal_text import printable
 
     text = f"Error: {printable(str(error))}"
-    return text.replace("\n", "\nError: ") if isinstance(error, GoalFileError) else text
+    if isinstance(error, GoalFileError):
+        return text.replace("\n", "\nError: ")
+    return text
 
 
 def _crash_text(error: Exception) -> str:
@@ -115,7 +134,9 @@ def _crash_text(error: Exception) -> str:
     from goalrunner.records.redaction import Redactor
     from goalrunner.reports.terminal_text import printable
 
-    text = printable(
-        Redactor(os.environ).text("".join(traceback.format_exception(error)))
+    lines = "".join(traceback.format_exception(error))
+    text = printable(Redactor(os.environ).text(lines))
+    return (
+        f"{text}Error: internal error, a defect of goal {VERSION}; please report it"
+        " with the lines above"
     )
-    return f"{text}Error: internal error, a defect of goal {VERSION}; please report it with the lines above"

@@ -1,4 +1,4 @@
-"""`goal agents` and `goal memory`."""
+"""The commands `goal agents` and `goal memory`."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ def agents(
 ) -> int:
     """List the agents, or check whether one can be used on this machine.
 
-    Lists the built-in agents, those of the folder ~/.config/goal/agents, and with --goal those of a goal file: what is
-    installed, and what each can do. The exit code is 2 if a file of that folder is invalid.
+    Lists the built-in agents, those of the folder ~/.config/goal/agents, and with
+    --goal those of a goal file: what is installed, and what each can do. The exit code
+    is 2 if a file of that folder is invalid.
 
-    With AGENT, checks its program, version, key or login, git and the sandbox, and prints what to type. The exit code is 0
-    if the agent can be used, else 4. No model is called, except with --try: then the agent creates a file in a temporary
-    folder, with the configured model, and the usage is printed. --try without AGENT is for GOAL_AGENT, or the goal's agent.
+    With AGENT, checks its program, version, key or login, git and the sandbox, and
+    prints what to type. The exit code is 0 if the agent can be used, else 4. No model
+    is called, except with --try: then the agent creates a file in a temporary folder,
+    with the configured model, and the usage is printed. --try without AGENT is for
+    GOAL_AGENT, or the goal's agent.
     """
-    return (
-        doctor(agent, goal, try_, json)
-        if agent is not None or try_
-        else _list_agents(goal, json=json)
-    )
+    if agent is not None or try_:
+        return doctor(agent, goal, try_, json)
+    return _list_agents(goal, json=json)
 
 
 def _list_agents(goal: Path | None, *, json: bool) -> int:
@@ -59,24 +60,27 @@ def _list_agents(goal: Path | None, *, json: bool) -> int:
     from goalrunner.goalfile.agents import AgentCatalog
     from goalrunner.reports.agent_tables import agents_text
 
-    files = user_files(os.environ)
-    own = goals.resolved(goal, {}).agents if goal is not None else {}
-    known = AgentCatalog(own, files)
+    of_user = user_files(os.environ)
+    of_goal = goals.resolved(goal, {}).agents if goal is not None else {}
+    catalog = AgentCatalog(of_goal, of_user)
     origins: dict[str, Origin] = {
         **dict.fromkeys(BUILT_IN, "built in"),
         **dict.fromkeys(registered_names(), "installed"),
-        **dict.fromkeys(files, "user"),
-        **{name: "goal file" for name in own if name not in files},
+        **dict.fromkeys(of_goal, "goal file"),
+        **dict.fromkeys(of_user, "user"),
     }
     presets, errors = {}, []
     for name in sorted(origins):
         try:
-            presets[name] = known.preset(name)
-        except UsageError as problem:  # in the user's files and in registered classes
+            presets[name] = catalog.preset(name)
+        except UsageError as problem:
+            # A file of the user, or the class of another package, may be wrong.
             errors.append(problem)
     facts = (CHAT_FACTS, *survey(presets, origins, os.environ))
-    value = [{**asdict(one), "installed": one.installed} for one in facts]
-    output.say(value if json else agents_text(facts, columns=output.columns()))
+    if json:
+        output.say([{**asdict(fact), "installed": fact.installed} for fact in facts])
+    else:
+        output.say(agents_text(facts, columns=output.columns()))
     for error in errors:
         output.complain(main.error_text(error))
     return int(errors[0].exit_code) if errors else 0
@@ -101,11 +105,10 @@ def doctor(
         goal, {"objective": None if goal else "doctor", "agent.use": agent}
     )
     diagnosis = examine(target, os.environ, with_round=try_)
-    output.say(
-        diagnosis_value(diagnosis)
-        if json
-        else output.terminal_text(diagnosis_lines(diagnosis))
-    )
+    if json:
+        output.say(diagnosis_value(diagnosis))
+    else:
+        output.say(output.terminal_text(diagnosis_lines(diagnosis)))
     return int(ExitCode.COMPLETE if diagnosis.usable else ExitCode.FAILED)
 
 
@@ -121,15 +124,19 @@ def memory(
     for damage in damages:
         output.complain(f"Warning: {damage}")
     now = datetime.now(UTC)
-    if not (items or json):
+    if json:
+        output.say(
+            [
+                {**item.model_dump(mode="json"), "expired": item.is_expired(now)}
+                for item in items
+            ]
+        )
+        return 0
+    if not items:
         output.complain(
             "No facts are kept. To keep one: goal memory add RUN ITEM --kind fact"
         )
-    value = [
-        {**item.model_dump(mode="json"), "expired": item.is_expired(now)}
-        for item in items
-    ]
-    output.say(value if json else memory_text(items, now=now, columns=output.columns()))
+    output.say(memory_text(items, now=now, columns=output.columns()))
     return 0
 
 
@@ -172,8 +179,9 @@ def promote(
 ) -> int:
     """Keep a fact of a run for later runs.
 
-    Only kinds in [memory] promote of the run's goal are kept, for its owner. Later runs of that owner with
-    [memory] recall = true read the fact; the judge never accepts it as evidence.
+    Only kinds in [memory] promote of the run's goal are kept, for its owner. Later runs
+    of that owner with [memory] recall = true read the fact; the judge never accepts it
+    as evidence.
     """
     from goalrunner.app import memory as promotion
     from goalrunner.app.decisions import run_redactor
@@ -182,7 +190,7 @@ def promote(
     from goalrunner.reports.memory_table import memory_text
 
     folder = runs.find(run)
-    kept = promotion.promote_fact(
+    fact = promotion.promote_fact(
         folder,
         runs.home(),
         item,
@@ -196,7 +204,7 @@ def promote(
         permission=permission,
         replaces=replaces,
     )
-    output.say(memory_text([kept], now=datetime.now(UTC), columns=output.columns()))
+    output.say(memory_text([fact], now=datetime.now(UTC), columns=output.columns()))
     return 0
 
 

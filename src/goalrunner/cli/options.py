@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the values that a shell completes."""
+"""Arguments and options that several commands share, with their completions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typer import Argument, BadParameter, Option
 
 from goalrunner.core.errors import GoalError, quoted
 
-STDIN = "-"  # names stdin in place of a file
-_LONGEST = 1e9  # seconds
+STDIN = "-"
+"""The name of stdin in place of a file."""
+_LONGEST = 1e9
+"""Seconds of the longest duration, about 30 years."""
 
 T = TypeVar("T")
 
@@ -32,11 +34,9 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
     except GoalError:
         return
     for summary in summaries:
-        if str(summary["run_id"]).startswith(incomplete):
-            yield (
-                str(summary["run_id"]),
-                f"{summary.get('status', '')}: {summary.get('objective', '')}",
-            )
+        run_id = str(summary["run_id"])
+        if run_id.startswith(incomplete):
+            yield run_id, f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
 
 def agent_completions(incomplete: str) -> list[str]:
@@ -60,12 +60,11 @@ def validators(incomplete: str) -> Iterator[tuple[str, str]]:
     except (GoalError, OSError):
         return
     # bash inserts a value as it is; the other shells quote it.
-    space = "\\ " if os.environ.get("_GOAL_COMPLETE") == "complete_bash" else " "
-    yield from (
-        (one.command.replace(" ", space), one.why)
-        for one in commands
-        if one.command.startswith(incomplete)
-    )
+    is_bash = os.environ.get("_GOAL_COMPLETE") == "complete_bash"
+    space = "\\ " if is_bash else " "
+    for proposed in commands:
+        if proposed.command.startswith(incomplete):
+            yield proposed.command.replace(" ", space), proposed.why
 
 
 def goal_files(incomplete: str) -> list[str]:
@@ -97,11 +96,15 @@ def option(
 
 
 def checked(parse: Callable[[str], T | None], valid: str) -> Callable[[str], T]:
-    """Return a parser for an option. `parse` returns None or raises ValueError for a value that is not `valid`."""
+    """Return a parser for an option.
+
+    `parse` returns None or raises ValueError for a value that is not `valid`.
+    """
 
     def parsed(text: str) -> T:
         with suppress(ValueError, OverflowError):
-            if (value := parse(text)) is not None:
+            value = parse(text)
+            if value is not None:
                 return value
         raise BadParameter(f"{quoted(text)} is not valid; use {valid}")
 
@@ -123,10 +126,12 @@ def one_of(choices: Sequence[str]) -> Callable[[str], str]:
 
 def whole(least: int) -> Callable[[str], int]:
     """Return a parser for a whole number that is not below the least one."""
-    return checked(
-        lambda text: number if (number := int(text)) >= least else None,
-        f"a whole number from {least}",
-    )
+
+    def parse(text: str) -> int | None:
+        number = int(text)
+        return number if number >= least else None
+
+    return checked(parse, f"a whole number from {least}")
 
 
 COUNT, ROUND, DURATION = whole(1), whole(0), checked(duration, '"90d", "12h" or "30m"')
@@ -181,7 +186,8 @@ Wait = Annotated[
     Text,
     option(
         "TIME",
-        "Longest sum of waits for usage limits to reset; 0: end instead; inf: no limit.",
+        "Longest sum of waits for usage limits to reset; 0: end instead; inf: no"
+        " limit.",
     ),
 ]
 Tokens = Annotated[Text, option("N", "Budget of tokens; inf: no limit.")]

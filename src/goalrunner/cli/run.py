@@ -1,4 +1,4 @@
-"""`goal run`, `goal resume` and `goal demo`."""
+"""The commands that run a goal: `goal run`, `goal resume` and `goal demo`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import is_detached, start_detached
-from goalrunner.cli.drive import drive, workspace_state
+from goalrunner.cli.drive import Results, drive, workspace_state
 from goalrunner.cli.options import (
     File,
     Text,
@@ -26,6 +26,7 @@ from goalrunner.cli.options import (
     option,
     validators,
 )
+from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
 from goalrunner.core.labels import STRICT_LABELS
 from goalrunner.core.run_summary import RunSummary
@@ -57,7 +58,7 @@ ContinueFrom = Annotated[
 ]
 
 _DEFAULT_WAIT = 6 * 3600.0
-"""Seconds that `goal run` waits for usage limits to reset if the goal does not say it."""
+"""Seconds that `goal run` waits for usage limits, without `wait` in the goal."""
 
 
 def run(
@@ -107,7 +108,8 @@ def run(
         File,
         option(
             "FILE",
-            "Record the replies of the models that goal calls; scripted/FILE replays them.",
+            "Record the replies of the models that goal calls; scripted/FILE replays"
+            " them.",
         ),
     ] = None,
     continue_from: ContinueFrom = None,
@@ -115,7 +117,8 @@ def run(
         bool,
         flag(
             "--strict",
-            "Let results be reviewed that rest on changed files or tests, or have similar labels.",
+            "Let results be reviewed that rest on changed files or tests, or have"
+            " similar labels.",
         ),
     ] = False,
     fresh: options.Fresh = False,
@@ -125,8 +128,9 @@ def run(
 ) -> int:
     """Work on a goal until it is proven complete or a limit stops it.
 
-    Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which overrides the goal file. The exit code is the
-    outcome's: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
+    Options override the environment (GOAL_AGENT, GOAL_MODEL, GOAL_JUDGE), which
+    overrides the goal file. The exit code is the outcome's: 0 complete, 1 capped, 2
+    usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
     if detach and not is_detached():
         return start_detached(runs.home(), json=json)
@@ -149,13 +153,14 @@ def run(
     goal, goal_file = goals.load(goal_file_or_text, overrides)
     if "wait" not in goal.model_fields_set:
         goal = goal.model_copy(update={"wait": _DEFAULT_WAIT})
-    goal = with_strict_labels(goal) if strict else goal
+    if strict:
+        goal = with_strict_labels(goal)
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
-    taken = {"the goal file": goal_file} if goal_file is not None else {}
-    copy = output.ResultFile(output_file, taken) if output_file is not None else None
-    files = open_files(junit, summary, gitlab)
+    inputs = {"the goal file": goal_file} if goal_file is not None else {}
+    copy = ResultFile(output_file, inputs) if output_file is not None else None
+    results = Results(copy, open_files(junit, summary, gitlab), json)
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(
         home=runs.home(),
@@ -165,19 +170,7 @@ def run(
         reuses_baseline=not fresh,
     )
     if record and goal.agent.external:
-        if not any(
-            table.model
-            for account, table in goal.model_tables.items()
-            if account != "agent"
-        ):
-            why = f"--record has nothing to record: {goal.agent.use} calls its own model, and the goal has no judge"
-            raise UsageError(
-                why,
-                "remove --record, add a judge (--judge NAME), or use a built-in agent (--model NAME)",
-            )
-        output.complain(
-            f"--record keeps the replies of the models that goal calls, not those of {goal.agent.use}"
-        )
+        _check_record(goal)
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
     if canary:
@@ -191,20 +184,37 @@ def run(
     return drive(
         lambda options: arun(goal, options),
         run_options,
-        copy,
-        files,
-        json=json,
+        results,
         quiet=quiet,
         verbose=verbose,
+    )
+
+
+def _check_record(goal: Goal) -> None:
+    """Print what --record records with an external agent.
+
+    Raise UsageError if that is nothing.
+    """
+    agent = goal.agent.use
+    tables = goal.model_tables
+    if not any(tables[account].model for account in tables if account != "agent"):
+        raise UsageError(
+            f"--record has nothing to record: {agent} calls its own model, and the goal"
+            " has no judge",
+            "remove --record, add a judge (--judge NAME), or use a built-in agent"
+            " (--model NAME)",
+        )
+    output.complain(
+        "--record keeps the replies of the models that goal calls, not those of"
+        f" {agent}"
     )
 
 
 def with_strict_labels(goal: Goal) -> Goal:
     """Return the goal that also lets the labels of `--strict` be reviewed."""
     labels = tuple(dict.fromkeys((*goal.approvals.labels, *STRICT_LABELS)))
-    return goal.model_copy(
-        update={"approvals": goal.approvals.model_copy(update={"labels": labels})}
-    )
+    approvals = goal.approvals.model_copy(update={"labels": labels})
+    return goal.model_copy(update={"approvals": approvals})
 
 
 def _print_resolved(goal: Goal, run_options: RunOptions, *, json: bool) -> int:
@@ -237,10 +247,12 @@ def resume(
 ) -> int:
     """Continue a run: after a crash, Ctrl-C, a limit or a decision.
 
-    The conversation, counters, usage and evidence of the run are kept, and completed steps are not repeated. A limit that is
-    used up must be raised. A run that waited for a usage limit to reset waits on; with --wait 0, it tries at once. For a run
-    that is complete, its outcome is printed again; without RUN, only if no later `goal run` in this folder failed to start. A run
-    that was ended by `goal cancel` cannot be resumed.
+    The conversation, counters, usage and evidence of the run are kept, and completed
+    steps are not repeated. A limit that is used up must be raised. A run that waited
+    for a usage limit to reset waits on; with --wait 0, it tries at once. For a run that
+    is complete, its outcome is printed again; without RUN, only if no later `goal run`
+    in this folder failed to start. A run that was ended by `goal cancel` cannot be
+    resumed.
     """
     if detach and not is_detached():
         return start_detached(runs.home(), json=json)
@@ -248,35 +260,36 @@ def resume(
     from goalrunner.app.session import resume_run
     from goalrunner.goalfile.loading import resolve_limits
 
-    keys = {
-        "max_iterations": max_iterations,
-        "timeout": timeout,
-        "budget.tokens": tokens,
-        "budget.cost_usd": cost,
-    }
-    raised = {**keys, "wait": wait, "budget.allow_unenforced": allow_unenforced or None}
     limits = resolve_limits(
-        {key: value for key, value in raised.items() if value is not None}
+        {
+            "max_iterations": max_iterations,
+            "timeout": timeout,
+            "budget.tokens": tokens,
+            "budget.cost_usd": cost,
+            "wait": wait,
+            "budget.allow_unenforced": allow_unenforced or None,
+        }
     )
     folder = runs.to_resume() if run is None else runs.find(run)
-    # Without RUN, the newest run must be that of the last `goal run`: an older complete one hides that it failed.
+    # Without RUN, the newest run must be that of the last `goal run`. An older complete
+    # one would hide that the last one failed.
     attempt = runs.last_attempt() if run is None else None
     earlier = RunSummary.read(read_summary(folder))
     if earlier.status == "complete":
         objective = quoted(one_line(earlier.objective))
         output.complain(
-            f"run {folder.run_id}, {objective}, is complete since {earlier.finished_at}; nothing is run"
+            f"run {folder.run_id}, {objective}, is complete since"
+            f" {earlier.finished_at}; nothing is run"
         )
     from goalrunner.copies.commands import resume_in_copy
 
     run_options = resume_in_copy(folder, RunOptions(home=runs.home()))
-    copy = output.ResultFile(output_file) if output_file is not None else None
+    copy = ResultFile(output_file) if output_file is not None else None
+    results = Results(copy, open_files(junit, summary, gitlab), json)
     return drive(
         lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
         run_options,
-        copy,
-        open_files(junit, summary, gitlab),
-        json=json,
+        results,
         quiet=quiet,
         verbose=verbose,
     )
@@ -285,8 +298,9 @@ def resume(
 def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int:
     """Run an example goal in a new temporary folder; needs no key.
 
-    The models' replies are recorded. Everything else really runs: the tools, the validator, the check environment, and the
-    checks of the judge's citations. The folder is kept, so that you can look at the goal file and at what has changed.
+    The models' replies are recorded. Everything else really runs: the tools, the
+    validator, the check environment, and the checks of the judge's citations. The
+    folder is kept, so that you can look at the goal file and at what has changed.
     """
     folder = Path(tempfile.mkdtemp(prefix="goal-demo-")).resolve()
     for file in (Path(goalrunner.__file__).parent / "quickstart").iterdir():
@@ -294,10 +308,10 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
             shutil.copyfile(file, folder / file.name)
     for name in ("GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE"):
         os.environ.pop(name, None)
-    # The Python that runs `goal` also runs the tests of the demo, even if no other is installed.
-    os.environ["PATH"] = (
-        f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    )
+    # The Python that runs `goal` also runs the tests of the demo, even if no other is
+    # installed.
+    path = os.environ.get("PATH", os.defpath)
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
     code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
     if code == 0 and not (json or quiet):
         output.say(_next_steps(folder, newest_run(runs.home(), folder).run_id))
@@ -322,19 +336,24 @@ def _next_steps(folder: Path, run_id: str) -> str:
 
 
 def _source_of_uvx() -> str:
-    """Return what `uvx` was given, if it runs this process and `goal` itself is not on the PATH; else empty."""
+    """Return the package of the `uvx` that runs this process.
+
+    It is empty without uvx, and if `goal` itself is on the PATH.
+    """
     import importlib.metadata
     import json
 
-    own = str(Path(sys.executable).parent)
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    others = os.pathsep.join(folder for folder in path if folder != own)
+    # uvx adds the folder of its own environment to the PATH.
+    uvx_folder = str(Path(sys.executable).parent)
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(folder for folder in folders if folder != uvx_folder)
     is_in_venv = os.environ.get("VIRTUAL_ENV") == sys.prefix
-    if "UV" not in os.environ or is_in_venv or shutil.which("goal", path=others):
+    if "UV" not in os.environ or is_in_venv or shutil.which("goal", path=path):
         return ""
     package = importlib.metadata.distribution("goalrunner")
     origin = json.loads(package.read_text("direct_url.json") or "{}")
     url = str(origin.get("url", package.name))
+    # pip records the origin in this form: PEP 610.
     if "vcs_info" in origin:
         return f"{origin['vcs_info']['vcs']}+{url}"
     return unquote(url).removeprefix("file://")

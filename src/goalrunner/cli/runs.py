@@ -1,4 +1,7 @@
-"""The run that a command line names; `goal list` and `goal status RUN`, without Typer."""
+"""The run that a command line names; list and status of runs, without Typer.
+
+`goal list` and `goal status RUN` are called often, so this module imports little.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.records import run_folder, run_search, run_summaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from goalrunner.core.events import Record
     from goalrunner.core.observation import TranscriptRef
@@ -36,93 +39,107 @@ def home() -> Path:
 
 
 def message_text(transcript: Path, message: TranscriptRef) -> str:
-    """Return the text of a message; empty if the transcript is damaged, which `goal verify` reports."""
+    """Return the text of a message; empty if the transcript is damaged."""
     from goalrunner.core.messages import text_of
     from goalrunner.records.transcript_file import read_message
 
+    # `goal verify` reports the damage.
     with contextlib.suppress(RecordError):
         return text_of(read_message(transcript, message).get("content"))
     return ""
 
 
 def find(reference: str | None) -> RunFolder:
-    """Return the folder of a run, by id, its beginning or path; None is the newest run of this workspace.
+    """Return the folder of a run, by id, its beginning or path.
 
-    Raise RunNotFound, and UsageError without a current folder.
+    None is the newest run of this workspace. Raise RunNotFound, and UsageError without
+    a current folder.
     """
-    return (
-        run_search.newest_run(home(), current_folder())
-        if reference is None
-        else run_search.find_run(home(), reference)
-    )
+    if reference is None:
+        return run_search.newest_run(home(), current_folder())
+    return run_search.find_run(home(), reference)
 
 
 def to_resume() -> RunFolder:
     """Return the newest run of this workspace.
 
-    Raise RunNotFound if there is none, or if it ended before it began; the error names the newest other run that can go on.
+    Raise RunNotFound if there is none, or if it ended before it began; the error names
+    the newest other run that can go on.
+    """
+    folder = current_folder()
+    values = run_summaries.run_summaries(home())
+    if not values:
+        return find(None)
+    of_folder = list(map(RunSummary.read, run_search.runs_of(values, folder)))
+    message = f"nothing to resume in {folder}"
+    if of_folder:
+        newest = run_folder.RunFolder(home() / run_folder.RUNS / of_folder[0].run_id)
+        if _has_begun(of_folder[0], newest):
+            return newest
+        message += f": run {of_folder[0].run_id} was ended before it began"
+    ids_of_folder = {summary.run_id for summary in of_folder}
+    hint = _other_run(map(RunSummary.read, values), ids_of_folder)
+    raise RunNotFound(message, hint)
+
+
+def _has_begun(summary: RunSummary, folder: RunFolder) -> bool:
+    from goalrunner.reports.next_steps import never_began
+
+    if not never_began(summary):
+        return True
+    # The summary may be older than the log, in which the run began.
+    return any(record.event.type == "run_started" for record in records(folder))
+
+
+def _other_run(summaries: Iterable[RunSummary], ids_of_folder: set[str]) -> str:
+    """Return the command that resumes the newest other run, or the one that lists runs.
+
+    A run of this folder is nearer than one elsewhere.
     """
     from goalrunner.reports.next_steps import never_began
     from goalrunner.reports.short_forms import home_path
 
-    here = current_folder()
-    summaries = run_summaries.run_summaries(home())
-    own = [RunSummary.read(values) for values in run_search.runs_of(summaries, here)]
-    if not summaries:
-        return find(None)
-    if own:
-        newest = run_folder.RunFolder(home() / run_folder.RUNS / own[0].run_id)
-        # The summary may be older than the log, in which the run began.
-        if not never_began(own[0]) or any(
-            record.event.type == "run_started" for record in records(newest)
-        ):
-            return newest
-    why = f"nothing to resume in {here}"
-    if own:
-        why += f": run {own[0].run_id} was ended before it began"
-    own_ids = {summary.run_id for summary in own}
-    # An older run of this folder is nearer than one elsewhere.
-    others = sorted(
-        map(RunSummary.read, summaries),
-        key=lambda summary: summary.run_id not in own_ids,
+    nearest_first = sorted(
+        summaries, key=lambda summary: summary.run_id not in ids_of_folder
     )
-    for other in others:
-        is_open = other.status not in (
-            "complete",
-            "cancelled",
-            "unreadable",
-        ) and not never_began(other)
-        if is_open and other.workspace:
-            place = (
-                "newest before it" if other.run_id in own_ids else "newest elsewhere"
-            )
-            about = f"{home_path(other.workspace)}, {quoted(one_line(other.objective))}"
-            raise RunNotFound(why, f"{place}: goal resume {other.run_id}   ({about})")
-    raise RunNotFound(why, "goal run starts a run; goal list --all shows all runs")
+    for other in nearest_first:
+        is_final = other.status in ("complete", "cancelled", "unreadable")
+        if is_final or never_began(other) or not other.workspace:
+            continue
+        place = "newest elsewhere"
+        if other.run_id in ids_of_folder:
+            place = "newest before it"
+        objective = quoted(one_line(other.objective))
+        workspace = home_path(other.workspace)
+        return f"{place}: goal resume {other.run_id}   ({workspace}, {objective})"
+    return "goal run starts a run; goal list --all shows all runs"
 
 
 def current_folder() -> Path:
-    """Return the current folder without links. Raise UsageError if it does not exist any more."""
+    """Return the current folder. Raise UsageError if it does not exist any more."""
     try:
         return Path.cwd()
     except OSError as error:
-        why = "the current folder does not exist any more, so no run belongs to it"
-        raise UsageError(why, "name the run; goal list --all shows all runs") from error
+        raise UsageError(
+            "the current folder does not exist any more, so no run belongs to it",
+            "name the run; goal list --all shows all runs",
+        ) from error
 
 
 def note_attempt() -> None:
-    """Keep the time of a `goal run` in this folder, also of one that then makes no run. Without earlier runs, keep nothing."""
-    with contextlib.suppress(
-        GoalError, OSError
-    ):  # the run itself says what is wrong with its home
+    """Record the time of a `goal run` in this folder, also of one that then fails.
+
+    Without earlier runs, record nothing.
+    """
+    # The run itself reports a home that cannot be used.
+    with contextlib.suppress(GoalError, OSError):
         if (home() / run_folder.RUNS).is_dir():
-            run_folder.write_json(
-                _attempt_file(), datetime.now(UTC).isoformat(timespec="milliseconds")
-            )
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            run_folder.write_json(_attempt_file(), now)
 
 
 def last_attempt() -> datetime | None:
-    """Return the time of the last `goal run` in this folder; None if it is not known."""
+    """Return the time of the last `goal run` in this folder; None if it is unknown."""
     try:
         return datetime.fromisoformat(loads(_attempt_file().read_bytes()))
     except (GoalError, OSError, TypeError, ValueError):
@@ -142,7 +159,7 @@ def records(folder: RunFolder) -> Iterator[Record]:
 
 
 def is_file(path: Any) -> bool:
-    """Return whether a path is a file. Never raise, also for paths that cannot exist."""
+    """Return whether a path is a file. Never raise, also for impossible paths."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
@@ -153,35 +170,44 @@ def list_runs(
     chosen: Callable[[RunSummary], bool] = bool,
     limit: int | None = None,
 ) -> int:
-    """Print the runs of this workspace, or those of all workspaces, newest first; return 0."""
+    """Print the runs of this workspace, or those of all, newest first; return 0."""
     from goalrunner.reports.run_table import listing_text
 
-    every = run_summaries.run_summaries(home())
-    here = every if everywhere else run_search.runs_of(every, current_folder())
-    listed = [values for values in here if chosen(RunSummary.read(values))][:limit]
+    in_home = run_summaries.run_summaries(home())
+    in_scope = in_home
+    if not everywhere:
+        in_scope = run_search.runs_of(in_home, current_folder())
+    values = [value for value in in_scope if chosen(RunSummary.read(value))][:limit]
     if json:
-        output.say(listed)
+        output.say(values)
         return 0
-    if not listed:
-        if here:
-            output.complain("No run matches.")
-        elif every:
-            output.complain(
-                f"No run worked in {current_folder()}. goal list --all shows the runs of all workspaces."
-            )
-        else:
-            output.complain(
-                f"No runs yet in {home()}. To start one: goal run goal.toml"
-            )
-    summaries = [RunSummary.read(values) for values in listed]
-    if sizes := [size for size in map(_copy_size, summaries) if size is not None]:
-        output.complain(_COPIES.format(number=len(sizes), megabytes=sum(sizes) / 1e6))
-    output.say(
-        listing_text(
-            summaries, datetime.now(UTC), output.columns(), with_workspaces=everywhere
-        )
-    )
+    if not values:
+        output.complain(_why_none(bool(in_home), bool(in_scope)))
+    summaries = list(map(RunSummary.read, values))
+    _note_copies(summaries)
+    now = datetime.now(UTC)
+    text = listing_text(summaries, now, output.columns(), with_workspaces=everywhere)
+    output.say(text)
     return 0
+
+
+def _why_none(has_runs: bool, has_runs_in_scope: bool) -> str:
+    """Return why a list of runs is empty, and what to type."""
+    if has_runs_in_scope:
+        return "No run matches."
+    if has_runs:
+        return (
+            f"No run worked in {current_folder()}."
+            " goal list --all shows the runs of all workspaces."
+        )
+    return f"No runs yet in {home()}. To start one: goal run goal.toml"
+
+
+def _note_copies(summaries: Iterable[RunSummary]) -> None:
+    """Print how much space the copies of runs use, if there are any."""
+    sizes = [size for size in map(_copy_size, summaries) if size is not None]
+    if sizes:
+        output.complain(_COPIES.format(number=len(sizes), megabytes=sum(sizes) / 1e6))
 
 
 _COPIES = (
@@ -200,42 +226,52 @@ def _copy_size(summary: RunSummary) -> int | None:
         for name in names:
             with contextlib.suppress(OSError):
                 blocks += os.lstat(os.path.join(folder, name)).st_blocks  # noqa: PTH118
+    # POSIX counts in these units, whatever the block size of the file system is.
     return blocks * 512
 
 
 def print_status(reference: str | None = None, *, json: bool = False) -> int:
-    """Print the state of a run without calling a model; return the run's exit code, 4 if it has not ended."""
+    """Print the state of a run without calling a model.
+
+    Return the run's exit code, 4 if it has not ended.
+    """
     from goalrunner.reports.status import status_lines
 
     try:
         folder = find(reference)
     except RunNotFound:
-        if reference is None or not os.path.exists(reference):  # noqa: PTH110 - never raises
+        # os.path.exists never raises.
+        if reference is None or not os.path.exists(reference):  # noqa: PTH110
             raise
-        from goalrunner.transcripts import check_format
-
-        check_format(Path(reference))
-        kind = "file" if is_file(reference) else "folder"
-        hint = (
-            f'goal status {reference} --objective "..." --judge MODEL, or --goal FILE'
-        )
-        raise UsageError(
-            f"{reference} is a {kind}: give the objective to judge it by", hint
-        ) from None
+        raise _transcript_error(reference) from None
     values = run_summaries.read_summary(folder)
     summary = RunSummary.read(values)
     if json:
         output.say({**values, "path": str(folder.path)})
-    else:
-        lines = status_lines(
-            summary, datetime.now(UTC), str(folder.path), _activity(folder, summary)
-        )
-        output.say(output.terminal_text(lines))
+        return summary.process_exit_code
+    activity = _activity(folder, summary)
+    lines = status_lines(summary, datetime.now(UTC), str(folder.path), activity)
+    output.say(output.terminal_text(lines))
     return summary.process_exit_code
 
 
+def _transcript_error(path: str) -> UsageError:
+    """Return the error for a transcript without an objective.
+
+    Raise UsageError if the file is no transcript.
+    """
+    from goalrunner.transcripts import check_format
+
+    check_format(Path(path))
+    kind = "file" if is_file(path) else "folder"
+    return UsageError(
+        f"{path} is a {kind}: give the objective to judge it by",
+        f'goal status {path} --objective "..." --judge MODEL, or --goal FILE',
+    )
+
+
 def _activity(folder: RunFolder, summary: RunSummary) -> str:
-    """Return what an active run does at this moment; empty if its log cannot be read."""
+    """Return what an active run is doing; empty if its log cannot be read."""
     if summary.status != RUNNING:
         return ""
     from goalrunner.reports.current import activity_text

@@ -21,8 +21,10 @@ from goalrunner.records.writer_lock import is_written
 if TYPE_CHECKING:
     from goalrunner.records.run_folder import RunFolder
 
-_POLL = 0.2
-_OBSERVATION = re.compile(r"[oO][1-9][0-9]*")  # no id of a run begins with this letter
+_POLL_INTERVAL = 0.2
+"""Seconds between two looks at the log of a run that is watched."""
+# No id of a run begins with this letter.
+_OBSERVATION = re.compile(r"[oO][1-9][0-9]*")
 
 
 def show(
@@ -52,85 +54,103 @@ def show(
 ) -> int:
     """Show what happened in a run, round by round.
 
-    An observation is a recorded result of a tool or a validator; --evidence and --events print their ids. It is shown with
-    its whole output.
+    An observation is a recorded result of a tool or a validator; --evidence and
+    --events print their ids. It is shown with its whole output.
     """
     if observation is None and run is not None and _OBSERVATION.fullmatch(run):
         run, observation = None, run
-    if (
-        evidence + (state or at is not None) + events + path + (observation is not None)
-        > 1
-    ):
-        what = "an observation, --path, --evidence, --state (--at) and --events cannot be combined"
-        raise UsageError(what, "use one of them")
+    prints_state = state or at is not None
+    parts = (observation is not None, path, evidence, prints_state, events)
+    if sum(parts) > 1:
+        raise UsageError(
+            "an observation, --path, --evidence, --state (--at) and --events cannot be"
+            " combined",
+            "use one of them",
+        )
     folder = runs.find(run)
     if observation is not None:
         _show_observation(folder, observation, json=json, pager=not no_pager)
     elif path:
         output.say(f"{folder.path}\n")
-    elif state or at is not None:
+    elif prints_state:
         _show_state(folder, at, json=json)
     elif events:
-        from goalrunner.reports.show import events_text
-
-        lines = (f"{one.model_dump_json()}\n" for one in runs.records(folder))
-        for line in (
-            lines if json else events_text(runs.records(folder), output.columns())
-        ):
-            output.say(line)
+        _show_events(folder, json=json)
     elif evidence:
-        from goalrunner.app.previous_run import load_run
-        from goalrunner.reports.evidence import evidence_facts, evidence_value
-        from goalrunner.reports.result_notes import label_lines
-
-        loaded = load_run(folder)
-        outcome = loaded.outcome(folder)
-        verdict = (folder.run_id, loaded.state.verdict, outcome.evidence)
-        facts = [
-            *evidence_facts(*verdict),
-            *label_lines(outcome.labels, outcome.approvals),
-        ]
-        value = {
-            **evidence_value(*verdict),
-            **outcome.model_dump(mode="json", include={"labels", "approvals"}),
-        }
-        output.say(value if json else output.terminal_text(facts))
+        _show_evidence(folder, json=json)
     elif json:
-        from goalrunner.app.previous_run import sub_goals
+        _show_files(folder)
+    else:
+        _show_run(folder)
+    return 0
 
-        below = [
-            summary
-            for _, summary in sub_goals(
-                folder.run_id, run_summaries(folder.path.parents[1])
-            )
-        ]
-        contents = {
+
+def _show_events(folder: RunFolder, *, json: bool) -> None:
+    from goalrunner.reports.show import events_text
+
+    records = runs.records(folder)
+    # One line at a time: a log may be large, and its reader may be `head`.
+    if json:
+        for record in records:
+            output.say(f"{record.model_dump_json()}\n")
+        return
+    for line in events_text(records, output.columns()):
+        output.say(line)
+
+
+def _show_evidence(folder: RunFolder, *, json: bool) -> None:
+    """Print the citations of the last verdict, with the labels of the outcome."""
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.reports.evidence import evidence_facts, evidence_value
+    from goalrunner.reports.result_notes import label_lines
+
+    loaded = load_run(folder)
+    outcome = loaded.outcome(folder)
+    verdict = (folder.run_id, loaded.state.verdict, outcome.evidence)
+    if json:
+        values = outcome.model_dump(mode="json", include={"labels", "approvals"})
+        output.say({**evidence_value(*verdict), **values})
+        return
+    labels = label_lines(outcome.labels, outcome.approvals)
+    output.say(output.terminal_text([*evidence_facts(*verdict), *labels]))
+
+
+def _show_files(folder: RunFolder) -> None:
+    """Print path, summary and outcome of a run as JSON."""
+    from goalrunner.app.previous_run import sub_goals
+
+    summaries = run_summaries(folder.path.parents[1])
+    below = [summary for _, summary in sub_goals(folder.run_id, summaries)]
+    output.say(
+        {
+            "path": str(folder.path),
             "summary": _value(folder.summary),
             "outcome": _value(folder.outcome),
+            "sub_goals": below,
         }
-        output.say({"path": str(folder.path), **contents, "sub_goals": below})
-    else:
-        from goalrunner.reports.show import family_lines, show_text
+    )
 
-        for piece in show_text(
-            runs.records(folder),
-            folder=str(folder.path),
-            lost=lambda: not is_written(folder.events),
-            words=lambda message: runs.message_text(folder.transcript, message),
-            columns=output.columns(),
-        ):
-            output.say(piece)
-        output.say(
-            output.terminal_text(
-                family_lines(folder.run_id, run_summaries(folder.path.parents[1]))
-            )
-        )
-    return 0
+
+def _show_run(folder: RunFolder) -> None:
+    """Print a run, round by round."""
+    from goalrunner.reports.show import family_lines, show_text
+
+    for piece in show_text(
+        runs.records(folder),
+        folder=str(folder.path),
+        lost=lambda: not is_written(folder.events),
+        words=lambda message: runs.message_text(folder.transcript, message),
+        columns=output.columns(),
+    ):
+        output.say(piece)
+    family = family_lines(folder.run_id, run_summaries(folder.path.parents[1]))
+    output.say(output.terminal_text(family))
 
 
 def _show_observation(
     folder: RunFolder, identifier: str, *, json: bool, pager: bool
 ) -> None:
+    """Print an observation with its whole output."""
     from goalrunner.core.evidence_index import EvidenceIndex
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
@@ -143,12 +163,15 @@ def _show_observation(
     if item is None:
         last = len(index.observations)
         others = f"the last one is o{last}" if last else "it has none yet"
-        hint = f"goal show {folder.run_id} --events lists the observations"
         raise UsageError(
-            f"run {folder.run_id} has no observation {identifier}; {others}", hint
+            f"run {folder.run_id} has no observation {identifier}; {others}",
+            f"goal show {folder.run_id} --events lists the observations",
         )
-    store = ArtifactStore(folder.artifacts, Redactor({}))
-    text = store.read(item.output).decode(errors="replace") if item.output else ""
+    text = ""
+    if item.output:
+        # Secrets were replaced when the output was stored.
+        store = ArtifactStore(folder.artifacts, Redactor({}))
+        text = store.read(item.output).decode(errors="replace")
     stale = index.stale.get(item.id, "")
     if json:
         output.say(observation_value(folder.run_id, item, text, stale))
@@ -179,11 +202,10 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
         raise UsageError(
             f"the run has {last} events", f"goal show RUN --at N with N up to {last}"
         )
-    output.say(
-        state.model_dump(mode="json")
-        if json
-        else output.terminal_text(state_lines(state))
-    )
+    if json:
+        output.say(state.model_dump(mode="json"))
+    else:
+        output.say(output.terminal_text(state_lines(state)))
 
 
 def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
@@ -199,11 +221,12 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
     progress = open_progress(sys.stdout, verbose=verbose, place=workspace_state)
 
     def wait() -> bool:
-        output.say("")  # raises ReaderGone if the reader of a pipe is gone
+        # It raises ReaderGone if the reader of a pipe has closed it.
+        output.say("")
         if not is_written(folder.events):
             return False
         progress.current.follow_files(folder.scratch)
-        time.sleep(_POLL)
+        time.sleep(_POLL_INTERVAL)
         return True
 
     records = read_records(folder.events, wait=wait)
@@ -219,15 +242,16 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
             progress.leave()
             if is_written(folder.events):
                 output.complain(f"the run goes on: goal watch {folder.run_id}")
-            return int(ExitCode.INTERRUPTED)  # of `goal watch`; the run goes on
+            return int(ExitCode.INTERRUPTED)
     return RunSummary.read(read_summary(folder)).process_exit_code
 
 
 def verify(run: options.Run = None, json: options.Json = False) -> int:
     """Check offline that the records of a run are intact.
 
-    Checks the log, transcript, artifacts and outcome, and the citations of each verdict. The first error is printed with
-    its file and byte offset, and the exit code is 4.
+    Checks the log, transcript, artifacts and outcome, and the citations of each
+    verdict. The first error is printed with its file and byte offset, and the exit code
+    is 4.
     """
     from goalrunner.app import verification
     from goalrunner.reports.show import verification_text, verification_value

@@ -28,7 +28,8 @@ _Target = Annotated[
     Text,
     argument(
         "RUN|TRANSCRIPT",
-        "A run (default: the newest of this workspace), a file or a folder; - is stdin.",
+        "A run (default: the newest of this workspace), a file or a folder; - is"
+        " stdin.",
         options.run_ids,
     ),
 ]
@@ -66,20 +67,20 @@ def status(
 ) -> int:
     """Print the state of a run, or judge a saved transcript.
 
-    For a run, no model is called; the exit code is the run's, and 4 while it has not ended. --junit, --summary and --gitlab
-    write the files that goal run can write; --junit also works for a transcript. For a transcript, give --objective or
-    --goal: its format is recognised by its content, and the judge is asked. The evidence is only what the transcript
-    claims; with --base, the validators run as well, and must pass. The exit code is 0 for complete, 1 for not complete, 4 if the
-    judge failed.
+    For a run, no model is called; the exit code is the run's, and 4 while it has not
+    ended. --junit, --summary and --gitlab write the files that goal run can write;
+    --junit also works for a transcript. For a transcript, give --objective or --goal:
+    its format is recognised by its content, and the judge is asked. The evidence is
+    only what the transcript claims; with --base, the validators run as well, and must
+    pass. The exit code is 0 for complete, 1 for not complete, 4 if the judge failed.
     """
     if list_formats:
         return _print_formats(json=json)
     judging = (objective, goal, judge, format_, workspace, base, validator or None)
     if target != options.STDIN and all(value is None for value in judging):
         if junit or summary or gitlab:
-            open_files(junit, summary, gitlab, asked_only=True).write(
-                runs.find(target), sys.stdout
-            )
+            files = open_files(junit, summary, gitlab, asked_only=True)
+            files.write(runs.find(target), sys.stdout)
         return runs.print_status(target, json=json)
     if base is None and (workspace or validator):
         raise UsageError(
@@ -108,26 +109,39 @@ def _print_formats(*, json: bool) -> int:
     from goalrunner.reports.terminal_text import lines_text, table
     from goalrunner.transcripts import formats
 
-    known_formats = formats()
-    rows = table([("FORMAT", "DESCRIPTION"), *known_formats], output.columns(), 20)
-    value = [
-        {"name": name, "description": description}
-        for name, description in known_formats
-    ]
-    output.say(value if json else lines_text(rows))
+    descriptions = formats()
+    if json:
+        output.say(
+            [
+                {"name": name, "description": description}
+                for name, description in descriptions
+            ]
+        )
+        return 0
+    rows = table([("FORMAT", "DESCRIPTION"), *descriptions], output.columns(), 20)
+    output.say(lines_text(rows))
     return 0
 
 
 def _moment(text: str) -> datetime:
-    """Return the moment that a duration or a date names. Raise ValueError or OverflowError."""
+    """Return the moment that a duration or a date names.
+
+    Raise ValueError or OverflowError.
+    """
     from goalrunner.core.field_types import parse_duration
 
     seconds = parse_duration(text)
-    return (
-        datetime.now(UTC) - timedelta(seconds=seconds)
-        if seconds
-        else datetime.fromisoformat(text).astimezone()
-    )
+    if seconds:
+        return datetime.now(UTC) - timedelta(seconds=seconds)
+    return datetime.fromisoformat(text).astimezone()
+
+
+def _start(summary: RunSummary) -> datetime:
+    """Return when a run started; long ago for a summary that does not contain it."""
+    try:
+        return datetime.fromisoformat(summary.started_at)
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 _MOMENT = options.checked(_moment, '"7d", "12h" or a date, such as 2026-11-30')
@@ -159,26 +173,23 @@ def list_(
 ) -> int:
     """List the runs of this workspace, newest first.
 
-    These are the runs whose workspace or goal file is in the current folder, else those of the nearest folder above it in
-    which a run worked.
+    These are the runs whose workspace or goal file is in the current folder, else those
+    of the nearest folder above it in which a run worked.
     """
     if workspace == "":
         raise UsageError("--workspace is empty", "write a folder, or remove it")
     if workspace and everywhere:
         raise UsageError("--workspace and --all cannot be combined", "use one of them")
-    place = os.path.realpath(os.path.expanduser(workspace)) if workspace else ""  # noqa: PTH111
+    place = ""
+    if workspace:
+        place = os.path.realpath(os.path.expanduser(workspace))  # noqa: PTH111
 
     def chosen(summary: RunSummary) -> bool:
-        try:
-            began = datetime.fromisoformat(summary.started_at)
-        except ValueError:
-            began = datetime.min.replace(tzinfo=UTC)
-        is_there = not place or os.path.realpath(summary.workspace or "/") == place
-        return (
-            is_there
-            and (not status or summary.status in status)
-            and (since is None or began >= since)
-        )
+        if place and os.path.realpath(summary.workspace or "/") != place:
+            return False
+        if status and summary.status not in status:
+            return False
+        return since is None or _start(summary) >= since
 
     return runs.list_runs(
         json=json, everywhere=everywhere or bool(place), chosen=chosen, limit=limit

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.app.run_options import CopyOptions
 from goalrunner.checking.namespace import mount_points
-from goalrunner.cli import main, options, output, runs
+from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import Text, flag, option
 from goalrunner.copies import INSIDE
 from goalrunner.copies.entering import inner_command, make_copy
@@ -187,7 +187,7 @@ def discard(run: options.Run = None, yes: options.Yes = False) -> int:
     question = (
         f"Remove the copy of {folder.run_id}? The run can then not be resumed. [y/N]"
     )
-    if not yes and not output.confirmed(
+    if not yes and not dialog.confirmed(
         question, "goal discard asks before it removes a copy"
     ):
         return 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import File, Text, flag, option
+from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
 from goalrunner.exports.result_files import changed_files
 
@@ -72,7 +73,7 @@ def export(
             return 0
         content = main.wait_for(change.patch())
     if file is not None:
-        output.ResultFile(file, workspaces=[Path(state.workspace)]).write(content)
+        ResultFile(file, workspaces=[Path(state.workspace)]).write(content)
     else:
         output.say(content)
     return 0
@@ -174,7 +175,7 @@ def report(
     name = f"compare-{last.run_id}.html" if compare else "report.html"
     pages = [_page(folder, with_diffs=not compare) for folder in folders]
     workspaces = [Path(page.outcome.workspace) for page in pages]
-    copy = output.ResultFile(file or first.path / name, workspaces=workspaces)
+    copy = ResultFile(file or first.path / name, workspaces=workspaces)
     copy.write(page_text(pages))
     if copy.is_stream:
         return 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from goalrunner.cli import main, output, runs
+from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import GoalError
 from goalrunner.reports.ci_log import is_github
 
@@ -28,7 +29,7 @@ _STEP = ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
 class ResultFiles:
     """The files that options name, opened before the agent could redirect them."""
 
-    copies: Mapping[str, output.ResultFile]
+    copies: Mapping[str, ResultFile]
     """By option: "--junit"."""
     environ: Mapping[str, str]
 
@@ -137,5 +138,5 @@ def open_files(
     paths = {"--junit": junit, "--summary": summary, "--gitlab": gitlab}
     for option, path in paths.items():
         if path is not None:
-            copies[option] = output.ResultFile(path, option=option)
+            copies[option] = ResultFile(path, option=option)
     return ResultFiles(copies, environ)

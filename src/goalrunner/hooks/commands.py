@@ -12,7 +12,7 @@ from json import dumps, loads
 from pathlib import Path
 from typing import Annotated, Any
 
-from goalrunner.cli import goals, options, output, runs
+from goalrunner.cli import dialog, goals, options, output, runs
 from goalrunner.cli.options import File, argument, flag, option
 from goalrunner.core.errors import GoalError, UsageError, os_errors
 from goalrunner.records.files import write_whole
@@ -82,7 +82,7 @@ def _change_settings(path: Path, command: str, yes: bool) -> int:
     output.say(printable("".join(f"{line}\n" for line in diff)))
     if not yes:
         question = f"Write {path}? [y/N]"
-        if not output.confirmed(question, "goal hook asks before it writes"):
+        if not dialog.confirmed(question, "goal hook asks before it writes"):
             return 1
     # A link to the settings stays a link.
     _write(path.resolve(), new_text)
