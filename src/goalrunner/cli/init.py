@@ -61,9 +61,9 @@ def check(
 
     Prints the check environment, protected and ignored files, which validators fail and
     why, and whether a run could start: agent, keys, judge, sandbox. No model is called.
-    If nothing has changed, results of the last 10 minutes are shown again, and `goal
-    run` uses them as its baseline. The exit code is 0 if a run could start, 2 for an
-    error in the goal file, else 4.
+    If nothing has changed, results of the last 10 minutes are shown again, and
+    `goal run` uses them as its baseline. The exit code is 0 if a run could start, 2 for
+    an error in the goal file, else 4.
     """
     goal, path = goals.load(goal_file, {}, runnable=False)
     run_options = RunOptions(
@@ -135,9 +135,9 @@ def schema(
 ) -> int:
     """Print the JSON Schema of goal files, outcomes, states or events.
 
-    Editors check and complete a goal file whose first line is `#:schema PATH`. `goal
-    init` writes this line if the folder has goal.schema.json: goal schema >
-    goal.schema.json.
+    Editors check and complete a goal file whose first line is `#:schema PATH`.
+    `goal init` writes this line if the folder has goal.schema.json:
+    goal schema > goal.schema.json.
     """
     output.say(json_schema(name))
     return 0

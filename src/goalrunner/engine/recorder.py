@@ -107,18 +107,12 @@ class RunRecorder:
         """
         if result.plan is not None:
             result = self._planned(result, result.plan)
-        source, question = source_of(result.tool), result.command
-        called = self._called.pop(result.tool_call_id, None)
-        started = result.started
-        if started == CALLED:
-            started = called.after if called is not None else None
-        ended = self._tracker.note_changes() if result.ended is None else result.ended
+        started, ended = self._times(result)
         reply: QuestionReply | None = None
         if result.notice == "question":
-            self._journal.append(events.QuestionOpened(question=question))
-            reply = await self._approvals.answer(question)
+            self._journal.append(events.QuestionOpened(question=result.command))
+            reply = await self._approvals.answer(result.command)
         if reply is not None:
-            source = OWNER
             result = replace(
                 result,
                 output=reply.text.encode(errors="replace"),
@@ -131,7 +125,7 @@ class RunRecorder:
         output = await self._stored(result.output, store)
         observation = Observation(
             id=self._journal.next_observation(),
-            source=source,
+            source=source_of(result.tool) if reply is None else OWNER,
             facts=result.facts,
             names=names_in(*artifacts.ends(output, NAMED_BYTES)),
             command=result.command,
@@ -141,7 +135,7 @@ class RunRecorder:
             after=after,
             path=result.path,
             started=started,
-            ended=None if started is None else ended,
+            ended=ended,
             reported_by=result.reported_by,
         )
         self._journal.append(
@@ -156,9 +150,20 @@ class RunRecorder:
         if result.notice == "blocked":
             self._journal.append(events.BlockReported(reason=result.command))
         if reply is not None:
-            self._close_question(question, reply, observation)
+            self._close_question(result.command, reply, observation)
+        # The cancellation is raised once the event is in the log.
         store.settle()
         return recorded(observation, artifacts)
+
+    def _times(self, result: ToolResult) -> tuple[int | None, int | None]:
+        """Return when a tool was started and ended; None where it is not known."""
+        called = self._called.pop(result.tool_call_id, None)
+        started = result.started
+        if started == CALLED:
+            started = called.after if called is not None else None
+        ended = self._tracker.note_changes() if result.ended is None else result.ended
+        # Without a start, the end shows nothing.
+        return started, None if started is None else ended
 
     async def _snapshot_ids(self, result: ToolResult) -> tuple[str | None, str | None]:
         """Return the ids of the snapshots before and after a tool."""
