@@ -19,7 +19,7 @@ from goalrunner.core.errors import UsageError
 
 if TYPE_CHECKING:
     from goalrunner.app.previous_run import LoadedRun
-    from goalrunner.app.run_snapshots import OldRun, Pruned
+    from goalrunner.app.pruning import OldRun, Pruned
     from goalrunner.core.observation import Change
 
 
