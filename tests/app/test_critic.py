@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import pytest
 
 from goalrunner import LLM, Goal, GoalController, GoalDone, GoalOutcome, run_goal
-from goalrunner.app.critic import SpecCritic
+from goalrunner.app.critic import Opened, SpecCritic
 from goalrunner.app.doctor import check_readiness, dry_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
@@ -168,8 +168,8 @@ async def problem_of(
     launcher = ProcessLauncher()
 
     @contextlib.asynccontextmanager
-    async def open_place() -> AsyncIterator[Any]:
-        yield launcher, folder, dict(os.environ)
+    async def open_place() -> AsyncIterator[Opened]:
+        yield Opened(launcher, folder, dict(os.environ))
 
     context = validation(folder, folder, response="hello")
     spec = CriticConfig(run=run, python=python).spec

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from goalrunner.app.parts import Notifier
+from goalrunner.app.notifier import Notifier
 from goalrunner.core import events
 from goalrunner.core.activity import Activity, PersonNeeded, Remark
 from goalrunner.core.events import Event, Record

@@ -13,7 +13,8 @@ from goalrunner.app.first_events import created_event, run_place, started_event
 from goalrunner.app.goal_files import goal_file_began, goal_file_ended
 from goalrunner.app.goal_models import programs_in
 from goalrunner.app.memory import recall
-from goalrunner.app.parts import Notifier, make_parts
+from goalrunner.app.notifier import Notifier
+from goalrunner.app.parts import make_parts
 from goalrunner.app.preflight import undo_interrupted
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue
 from goalrunner.app.readiness import ask_before, readiness, refuse_unready, run_notes

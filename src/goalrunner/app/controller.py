@@ -27,7 +27,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.messages import refuse_no_chat
-from goalrunner.core.observation import Claim, Trail
+from goalrunner.core.observation import Claim, Observation, Trail
 from goalrunner.core.outcome import GoalOutcome, Usage
 from goalrunner.core.state_outcome import last_verdict
 from goalrunner.core.verdict import GoalVerdict
@@ -37,10 +37,10 @@ from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.transcript_file import read_message
 
-CALLER = (
-    "the calling program"  # the source of reports about the agent of a GoalController
-)
+# The source of reports about the agent of a GoalController.
+CALLER = "the calling program"
 
+# The fields of a usage, one of which has to be set for a budget of tokens.
 _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
 
@@ -89,20 +89,21 @@ class GoalController:
         judge_llm: JudgeChoice = None,
         **options: Unpack[RunKeywords],
     ) -> None:
-        goal, given = goal_and_options(objective, judge_llm, options)
-        if key := guarding_key(goal.approvals, goal.risk_class):
+        goal, run_options = goal_and_options(objective, judge_llm, options)
+        key = guarding_key(goal.approvals, goal.risk_class)
+        if key:
             raise UsageError(
-                f"GoalController sees what the agent did only afterwards, so {key} "
-                "cannot be enforced",
+                "GoalController sees what the agent did only afterwards, so "
+                f"{key} cannot be enforced",
                 "remove it, or use run_goal with a conversation that asks, such as "
                 "chat_conversation",
             )
-        refuse_unseen_work(
-            goal, "the agent", unseen=not (goal.validators or given.validators)
-        )
+        has_validator = bool(goal.validators or run_options.validators)
+        refuse_unseen_work(goal, "the agent", unseen=not has_validator)
         refuse_unconfined(goal)
         self._goal = goal
-        self._options = replace(given, needs_round=True)
+        # The caller asks for the first message, so there is a first round.
+        self._options = replace(run_options, needs_round=True)
         self._agent = NoAgent(self.caller, live=self.live)
         self._chat = ReportedChat(self.caller)
 
@@ -115,19 +116,18 @@ class GoalController:
     ) -> Self:
         """Return a controller that continues a run.
 
-        Its `start()` returns the next message; keywords as for `aresume`.
-
-        The calling program restores the chat of its agent. Messages that the run has
-        recorded are not recorded again.
+        Its `start()` returns the next message; keywords as for `aresume`. The calling
+        program restores the chat of its agent. Messages that the run has recorded are
+        not recorded again.
         """
+        # Not with __init__, which is for a new goal.
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         assert earlier.goal is not None, "it was loaded"
         self._goal, self._options = earlier.goal, earlier.options
-        self._chat = ReportedChat(
-            cls.caller, goal_redactor(self._goal, self._options.environ).text
-        )
+        redactor = goal_redactor(self._goal, self._options.environ)
+        self._chat = ReportedChat(cls.caller, redactor.text)
         self._chat.recall(_reported(earlier, cls.caller))
         self._chat.sent(*sent_prompts(earlier.folder))
         return self
@@ -140,11 +140,10 @@ class GoalController:
     @property
     def max_iterations(self) -> int | None:
         """The limit of rounds; None if there is none."""
-        return (
-            self._host.prepared.run.state.plan.max_iterations
-            if self._host
-            else self._goal.max_iterations
-        )
+        if self._host is None:
+            return self._goal.max_iterations
+        # A run that is resumed may have another limit than its goal.
+        return self._host.prepared.run.state.plan.max_iterations
 
     @property
     def iteration(self) -> int:
@@ -228,11 +227,11 @@ class GoalController:
         self, turn: Awaitable[RoundReply] | None = None, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
         assert self._host is not None, "it has started"
-        said = await self._host.next(turn, usage)
-        if isinstance(said, GoalOutcome):
-            return GoalDone(said)
-        self._chat.sent(said)
-        return GoalContinue(said, last_verdict(self._host.prepared.run.state))
+        step = await self._host.next(turn, usage)
+        if isinstance(step, GoalOutcome):
+            return GoalDone(step)
+        self._chat.sent(step)
+        return GoalContinue(step, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:
         """Close a run that has not ended; `GoalController.resume` continues it.
@@ -244,18 +243,19 @@ class GoalController:
 
 
 def _reported(earlier: EarlierRun, reporter: str) -> Trail:
-    """Return the recorded part of the chat: results that `reporter` reported, and the
-    agent's texts.
+    """Return the recorded part of the chat.
+
+    It has the results that `reporter` reported, and the agent's texts.
     """
     artifacts = ArtifactStore(earlier.folder.artifacts, Redactor({}))
     trail = earlier.loaded.evidence.trail(
         artifacts.read, partial(read_message, earlier.folder.transcript)
     )
-    items = (
-        item
-        for item in trail.items
-        if isinstance(item, Claim) or item.reported_by == reporter
-    )
+    items: list[Observation | Claim] = []
+    for item in trail.items:
+        # The runner's own observations, of validators, are no part of the chat.
+        if isinstance(item, Claim) or item.reported_by == reporter:
+            items.append(item)
     return replace(trail, items=tuple(items))
 
 
@@ -269,22 +269,20 @@ def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
             f"usage must be a Usage, not a {type(usage).__name__}",
             "pass usage=Usage(input_tokens=...)",
         )
-    given = usage.model_fields_set if usage is not None else frozenset()
+    reported = usage.model_fields_set if usage is not None else frozenset()
     for name in budget.limited:
-        if name not in budget.unenforced and not given & (
-            _TOKENS if name == "tokens" else {name}
-        ):
-            example = (
-                "cost_usd=0.05"
-                if name == "cost_usd"
-                else "input_tokens=1200, output_tokens=300"
-            )
-            raise UsageError(
-                f"the goal has a budget of {name}, and on_run_finished was not given "
-                "the agent's usage",
-                f"pass usage=Usage({example}), or set allow_unenforced to count only "
-                "what is known",
-            )
+        fields = _TOKENS if name == "tokens" else {name}
+        if name in budget.unenforced or reported & fields:
+            continue
+        example = "input_tokens=1200, output_tokens=300"
+        if name == "cost_usd":
+            example = "cost_usd=0.05"
+        raise UsageError(
+            f"the goal has a budget of {name}, and on_run_finished was not given the "
+            "agent's usage",
+            f"pass usage=Usage({example}), or set allow_unenforced to count only what "
+            "is known",
+        )
 
 
 def reported_usage(usage: Usage | None) -> Usage:

@@ -1,14 +1,12 @@
-"""The critic of a run: its rule for the decisions, and the model, command or callable
-that scores a round.
-"""
+"""The critic of a run, which scores a round before it is checked."""
 
 from __future__ import annotations
 
 import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.app.checker import writable_copy
@@ -55,20 +53,20 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
     A critic of the calling program may have the attributes `threshold` and
     `max_refinements`.
     """
-    given, table = config.options.critic, config.goal.critic
+    callers, table = config.options.critic, config.goal.critic
     if "critic" in config.models:
         name = config.models["critic"].model
-    elif given is not None:
-        name = str(getattr(given, "__name__", type(given).__name__))
+    elif callers is not None:
+        name = str(getattr(callers, "__name__", type(callers).__name__))
     else:
         name = table.command
     if not name:
         return None
-    limits = {
-        key: getattr(given, key, getattr(table, key))
-        for key in ("threshold", "max_refinements")
-    }
-    return CriticRule(name=config.redactor.text(name), **limits)
+    return CriticRule(
+        name=config.redactor.text(name),
+        threshold=getattr(callers, "threshold", table.threshold),
+        max_refinements=getattr(callers, "max_refinements", table.max_refinements),
+    )
 
 
 def make_critic(
@@ -91,35 +89,31 @@ def _critic(
     folder: RunFolder,
     processes: ProcessLauncher,
 ) -> Reviewer | None:
-    given, spec = config.options.critic, config.goal.scoring
+    callers, spec = config.options.critic, config.goal.scoring
     if "critic" in config.models:
         return ModelCritic(config.models["critic"], redact=config.redactor.text)
-    if given is not None and not isinstance(given, LLM):
-        return CallableCritic(given)
+    if callers is not None and not isinstance(callers, LLM):
+        return CallableCritic(callers)
     if spec is None:
         return None
-    environment, env = None, config.command_environ
-    # Else the response is the deliverable, and nothing that the critic writes matters.
-    if store is not None:
-        choice = config.check or choose_environment(
-            config.goal, config.workspace, config.home
-        )
-        environment = writable_copy(config, choice, store, folder)
+    env = config.command_environ
+    if store is None:
+        # The response is the deliverable, and nothing that the critic writes matters.
+        launcher = config.sandbox.launcher(processes, folder.run_id, checks=True)
+        place = Opened(launcher, config.workspace, env)
+        return SpecCritic(spec, lambda: nullcontext(place))
+    choice = config.check or choose_environment(
+        config.goal, config.workspace, config.home
+    )
+    environment = writable_copy(config, choice, store, folder)
 
     @asynccontextmanager
     async def open_place() -> AsyncIterator[Opened]:
-        if environment is None:
-            yield (
-                config.sandbox.launcher(processes, folder.run_id, checks=True),
-                config.workspace,
-                env,
-            )
-            return
         async with environment.open((Layer(config.workspace),)) as opened:
             launcher = config.sandbox.launcher(
                 opened.launcher(processes), folder.run_id, checks=True
             )
-            yield launcher, opened.path, opened.environ(env)
+            yield Opened(launcher, opened.path, opened.environ(env))
 
     return SpecCritic(spec, open_place)
 
@@ -142,10 +136,13 @@ class Guarded:
         except RecordError:
             raise
         except KeyboardInterrupt:
+            # It would end the event loop, and the run with it, before its records are
+            # whole.
             raise InterruptedByValidatorError from None
         except (GoalError, UnusableCritiqueError) as error:
             if isinstance(error, GoalError) and error.outage is not None:
                 raise
+            # The rest of the message is for people.
             return failed_critique(str(error).partition("\n")[0])
         except (Exception, SystemExit) as error:
             return failed_critique(f"{type(error).__name__}: {error}")
@@ -173,8 +170,8 @@ Answer with one JSON object of this form, and nothing else:
  "feedback": <what to improve, concrete and short, addressed to the agent; "" if \
 nothing>}}"""
 _SCHEMA = object_schema(score={"type": "number"}, feedback={"type": "string"})
+# How much of the agent's last message a model sees.
 _RESPONSE = 3_000 * TOKEN
-"""How much of the agent's last message a model sees."""
 
 
 class ModelCritic:
@@ -237,13 +234,20 @@ class CallableCritic:
         value, _, problem = await called(
             self._function, context, self._timeout, lambda value: value
         )
-        return (
-            failed_critique(problem.splitlines()[-1]) if problem else critique_of(value)
-        )
+        if problem:
+            # The last line of a traceback has the error.
+            return failed_critique(problem.splitlines()[-1])
+        return critique_of(value)
 
 
-Opened = tuple[Launcher, Path, Mapping[str, str]]
-"""A launcher, the workspace as its commands see it, and their environment."""
+@dataclass(frozen=True)
+class Opened:
+    """A place in which a critic of the goal file runs."""
+
+    launcher: Launcher
+    workspace: Path
+    """As commands see it."""
+    env: Mapping[str, str]
 
 
 class SpecCritic:
@@ -264,21 +268,19 @@ class SpecCritic:
     ) -> Critique:
         """Run it once. Raise EnvironmentFailed."""
         kind = _Command if self._spec.run is not None else _Callable
-        async with self._open_place() as (launcher, workspace, env):
-            result, output = await kind(self._spec, launcher, env).validate(
-                replace(context, workspace=workspace)
-            )
+        async with self._open_place() as place:
+            scorer = kind(self._spec, place.launcher, place.env)
+            inside = replace(context, workspace=place.workspace)
+            result, output = await scorer.validate(inside)
         if output is not None:
             output.unlink(missing_ok=True)
-        return (
-            last_line_critique(result.feedback)
-            if result.passed
-            else failed_critique(result.summary)
-        )
+        if not result.passed:
+            return failed_critique(result.summary)
+        return last_line_critique(result.feedback)
 
 
+# Bytes at the end of a command's output; its score has to be there.
 _BYTES = 65_536
-"""Bytes at the end of the output of a command in which its score is looked for."""
 
 
 class _Command(SpecValidator):
@@ -287,24 +289,22 @@ class _Command(SpecValidator):
     """
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        errors, given = (
-            context.scratch(".err"),
-            context.response.encode(errors="replace"),
-        )
+        errors = context.scratch(".err")
+        response = context.response.encode(errors="replace")
         completion = await self._launch(
-            [SHELL, "-c", self.command], context, place, given, errors
+            [SHELL, "-c", self.command], context, place, response, errors
         )
         message = feedback_of(errors)
         errors.unlink(missing_ok=True)
         result = self._cut_short(completion)
         if result is None and completion.exit_code:
-            last = (message or feedback_of(completion.output)).splitlines()[-1:]
-            result = self._result(
-                "red", ": ".join([f"exit {completion.exit_code}", *last]), completion
-            )
-        result = result or self._result(
-            "passed", "", completion, feedback=tail_of(completion.output, _BYTES)
-        )
+            # Most programs report an error in their last line, on stderr.
+            last_line = (message or feedback_of(completion.output)).splitlines()[-1:]
+            summary = ": ".join([f"exit {completion.exit_code}", *last_line])
+            result = self._result("red", summary, completion)
+        if result is None:
+            feedback = tail_of(completion.output, _BYTES)
+            result = self._result("passed", "", completion, feedback=feedback)
         return result, completion.output if completion.output.exists() else None
 
 

@@ -1,6 +1,4 @@
-"""Facts of runs that are kept for later runs of an owner: their file, promoting a fact,
-and recalling them.
-"""
+"""Facts of runs that later runs of an owner recall."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ import fcntl
 import secrets
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -16,16 +15,18 @@ from pydantic import Field, ValidationError
 
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
-from goalrunner.core.events import MemoryKind, MemoryPromoted
+from goalrunner.core.events import Event, MemoryKind, MemoryPromoted
 from goalrunner.core.field_types import Frozen, first_problem
+from goalrunner.core.observation import Observation
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import EventLog, SystemClock, read_records
 from goalrunner.records.files import AppendFile, write_whole
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 
+# A run recalls the newest facts within these limits, so that the prompt stays small.
 MOST_ITEMS = 50
-MOST_CHARACTERS = 8_000  # of all facts that are recalled
+MOST_CHARACTERS = 8_000
 _LONGEST_FACT = 2_000  # characters of a remembered fact
 _LONGEST = 500  # characters of a recalled fact
 _MOMENT = r"^\d{4}-\d\d-\d\dT[\d:.]+\+00:00$"
@@ -80,40 +81,47 @@ def _locked(home: Path) -> Iterator[None]:
             yield
 
 
-def _read(home: Path) -> tuple[list[MemoryItem], list[str], list[bytes]]:
-    """Return the items, corrected or not, oldest first, a message for each damaged
-    line, and the lines.
+@dataclass(frozen=True)
+class _Content:
+    """The content of the file."""
 
-    Raise RecordError.
-    """
-    path, items, damages = _file(home), [], []
+    items: list[MemoryItem]
+    """Oldest first, also those that were corrected."""
+    damages: list[str]
+    """A message for each damaged line."""
+    lines: list[bytes]
+
+
+def _read(home: Path) -> _Content:
+    """Return the content of the file. Raise RecordError."""
+    path = _file(home)
     with record_errors(f"{path} cannot be read", "check its permissions"):
         lines = path.read_bytes().splitlines() if path.exists() else []
-    for number, raw in enumerate(lines, start=1):
+    items: list[MemoryItem] = []
+    damages: list[str] = []
+    for number, line in enumerate(lines, start=1):
         try:
-            items.append(MemoryItem.model_validate_json(raw))
+            items.append(MemoryItem.model_validate_json(line))
         except ValidationError as error:
-            damages.append(
-                f"{path}:{number}: {first_problem(error)}; the line is ignored"
-            )
-    return items, damages, lines
+            problem = first_problem(error)
+            damages.append(f"{path}:{number}: {problem}; the line is ignored")
+    return _Content(items, damages, lines)
 
 
 def list_items(
     home: Path, owner: str | None = None
 ) -> tuple[list[MemoryItem], list[str]]:
-    """Return the valid items of one owner or of all, and a message for each damaged
-    line.
+    """Return the valid items of one owner or of all.
 
-    Raise RecordError.
+    Return a message for each damaged line as well. Raise RecordError.
     """
-    items, damages, _ = _read(home)
-    corrected = {item.replaces for item in items}
-    return [
-        one
-        for one in items
-        if owner in (None, one.owner) and one.memory_id not in corrected
-    ], damages
+    content = _read(home)
+    corrected = {item.replaces for item in content.items}
+    items: list[MemoryItem] = []
+    for item in content.items:
+        if owner in (None, item.owner) and item.memory_id not in corrected:
+            items.append(item)
+    return items, content.damages
 
 
 def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
@@ -122,20 +130,27 @@ def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
     Raise UsageError for an unknown id, and RecordError.
     """
     with _locked(home):
-        items, _, lines = _read(home)
-        by_id = {item.memory_id: item for item in items}
-        gone: list[MemoryItem] = []
-        while item := by_id.pop(gone[-1].replaces if gone else memory_id, None):
-            gone.append(item)
-        if not gone:
+        content = _read(home)
+        by_id = {item.memory_id: item for item in content.items}
+        removed: list[MemoryItem] = []
+        next_id = memory_id
+        # `pop`, so that a circle of corrections has an end.
+        while item := by_id.pop(next_id, None):
+            removed.append(item)
+            next_id = item.replaces
+        if not removed:
             raise UsageError(
                 f'there is no kept fact with the id "{memory_id[:40]}"',
                 "goal memory lists all items",
             )
-        marks = [f'"memory_id":"{item.memory_id}"'.encode() for item in gone]
-        kept = [line for line in lines if not any(mark in line for mark in marks)]
-        write_whole(_file(home), b"".join(line + b"\n" for line in kept))
-        return gone
+        # Other lines stay as they are, damaged ones too.
+        marks = [f'"memory_id":"{item.memory_id}"'.encode() for item in removed]
+        text = b""
+        for line in content.lines:
+            if not any(mark in line for mark in marks):
+                text += line + b"\n"
+        write_whole(_file(home), text)
+        return removed
 
 
 def promote_fact(
@@ -153,29 +168,14 @@ def promote_fact(
     permission: str = "",
     replaces: str = "",
 ) -> MemoryItem:
-    """Keep one fact of a run under `home`, which rests on the observation ("o7") or
-    event ("e12") `item`, and return it.
+    """Store one fact of a run under `home`, and return it.
 
-    Without a `text`, the observation's own output is kept; `expires` is in seconds.
-    Raise UsageError if the goal does not allow it, and RecordError if a process drives
-    the run, its records are damaged, or nothing can be written.
+    It rests on the observation ("o7") or event ("e12") `item`. Without a `text`, the
+    observation's own output is the fact; `expires` is in seconds. Raise UsageError if
+    the goal does not allow it, and RecordError if a process drives the run, its records
+    are damaged, or nothing can be written.
     """
-    # Not at the top: listing facts needs no goal.
-    from goalrunner.app.stored_goal import frozen_table
-
-    table = frozen_table(folder)
-    owner = str(table.get("owner", ""))
-    fresh = "and start a new run: the goal of a run is fixed"
-    if kind not in table.get("memory", {}).get("promote", ()):
-        hint = f'write [memory] promote = ["{kind}"] in the goal file, {fresh}'
-        raise UsageError(
-            f"the goal of this run does not allow promoting the kind {kind}", hint
-        )
-    if not owner.strip():
-        raise UsageError(
-            "the goal of this run names no owner",
-            f'write owner = "..." in the goal file, {fresh}',
-        )
+    owner = _owner_allowing(folder, kind)
     if sensitivity != "low" and not permission.strip():
         raise UsageError(
             f"a fact of {sensitivity} sensitivity needs --permission",
@@ -191,95 +191,122 @@ def promote_fact(
             '--text "..."',
         )
     now = clock.now()
-    kept = MemoryItem(
+    expires_at = None
+    if expires is not None:
+        expires_at = (now + timedelta(seconds=expires)).isoformat()
+    permission = redactor.text(permission.strip())
+    fact = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
         kind=kind,
         text=redactor.text(text),
         run_id=folder.run_id,
         source_ref=reference,
         owner=owner,
-        permission=redactor.text(permission.strip())
-        or f'[memory] promote = ["{kind}"] of the goal',
+        permission=permission or f'[memory] promote = ["{kind}"] of the goal',
         sensitivity=sensitivity,
-        expires_at=None
-        if expires is None
-        else (now + timedelta(seconds=expires)).isoformat(),
+        expires_at=expires_at,
         promoted_by=by,
         promoted_at=now.isoformat(),
         replaces=replaces,
     )
     with EventLog(folder.events, clock, redactor) as log, _locked(home):
-        if replaces and replaces not in (
-            other.memory_id for other in list_items(home, owner)[0]
-        ):
-            raise UsageError(
-                f'there is no item "{replaces}" of owner "{owner}" to correct',
-                "goal memory",
-            )
+        if replaces:
+            _refuse_unknown(home, owner, replaces)
+        # The event comes first: a fact without one could not be traced to its run.
         log.append(
-            MemoryPromoted(memory_id=kept.memory_id, kind=kind, source_ref=reference)
+            MemoryPromoted(memory_id=fact.memory_id, kind=kind, source_ref=reference)
         )
         with closing(AppendFile(_file(home))) as file:
-            file.append(kept.model_dump_json().encode())
-    return kept
+            file.append(fact.model_dump_json().encode())
+    return fact
 
 
-def _source(folder: RunFolder, wanted: str, text: str) -> tuple[str, str]:
-    """Return the reference of the observation ("o7") or event ("e12"), and the text to
-    keep.
+def _owner_allowing(folder: RunFolder, kind: MemoryKind) -> str:
+    """Return the owner of a run.
 
-    Raise UsageError.
+    Raise UsageError if its goal does not allow the kind.
+    """
+    # Not at the top: listing facts needs no goal.
+    from goalrunner.app.stored_goal import frozen_table
 
-    The output of a hidden validator is refused, because the agent of a later run would
-    read it.
+    table = frozen_table(folder)
+    new_run = "and start a new run: the goal of a run is fixed"
+    if kind not in table.get("memory", {}).get("promote", ()):
+        raise UsageError(
+            f"the goal of this run does not allow promoting the kind {kind}",
+            f'write [memory] promote = ["{kind}"] in the goal file, {new_run}',
+        )
+    owner = str(table.get("owner", ""))
+    if not owner.strip():
+        raise UsageError(
+            "the goal of this run names no owner",
+            f'write owner = "..." in the goal file, {new_run}',
+        )
+    return owner
+
+
+def _refuse_unknown(home: Path, owner: str, memory_id: str) -> None:
+    """Raise UsageError if the owner has no valid item of this id."""
+    items, _ = list_items(home, owner)
+    if memory_id not in [item.memory_id for item in items]:
+        raise UsageError(
+            f'there is no item "{memory_id}" of owner "{owner}" to correct',
+            "goal memory",
+        )
+
+
+def _source(folder: RunFolder, reference: str, text: str) -> tuple[str, str]:
+    """Return the reference of an observation ("o7") or event ("e12"), and the fact.
+
+    Raise UsageError for a reference that a fact cannot rest on.
     """
     for record in read_records(folder.events):
-        event = record.event
-        if wanted == f"e{record.seq}":
-            return wanted, text
-        found = next(
-            (one for one in events.observations_of(event) if one.id == wanted), None
-        )
-        if found is None:
-            continue
-        if (
-            isinstance(event, events.ValidatorsFinished | events.BaselineTaken)
-            and found in event.concealed
-        ):
-            what = (
-                f"{wanted} is from a hidden validator, whose output agents do not get"
-            )
-            raise UsageError(what, "name another observation")
-        if not found.shows:
-            what = (
-                f"{wanted} ({found.source}) is not evidence: it contains the agent's "
-                "words, or a call that did not run"
-            )
-            raise UsageError(
-                what, "name an observation that shows it: goal show RUN --evidence"
-            )
-        if not text and found.output is not None:
-            text = (
-                ArtifactStore(folder.artifacts, Redactor({}))
-                .read(found.output)
-                .decode(errors="replace")
-                .strip()
-            )
-        return wanted, text
+        if reference == f"e{record.seq}":
+            return reference, text
+        for observation in events.observations_of(record.event):
+            if observation.id == reference:
+                _refuse_unfit(record.event, observation)
+                return reference, text or _output_of(folder, observation)
     raise UsageError(
-        f'run {folder.run_id} has no observation or event "{wanted[:40]}"',
+        f'run {folder.run_id} has no observation or event "{reference[:40]}"',
         f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} "
         "--evidence",
     )
 
 
+def _refuse_unfit(event: Event, observation: Observation) -> None:
+    """Raise UsageError for an observation that must not become a fact."""
+    if (
+        isinstance(event, events.ValidatorsFinished | events.BaselineTaken)
+        and observation in event.concealed
+    ):
+        # The agent of a later run would read it.
+        raise UsageError(
+            f"{observation.id} is from a hidden validator, whose output agents do not "
+            "get",
+            "name another observation",
+        )
+    if not observation.shows:
+        raise UsageError(
+            f"{observation.id} ({observation.source}) is not evidence: it contains the "
+            "agent's words, or a call that did not run",
+            "name an observation that shows it: goal show RUN --evidence",
+        )
+
+
+def _output_of(folder: RunFolder, observation: Observation) -> str:
+    if observation.output is None:
+        return ""
+    output = ArtifactStore(folder.artifacts, Redactor({})).read(observation.output)
+    return output.decode(errors="replace").strip()
+
+
 def recall(
     home: Path, owner: str, now: datetime
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the facts of an owner that have not expired, one line each, newest last;
-    and notes for people.
+    """Return the facts of an owner that have not expired, and notes for people.
 
-    Never raise: damage of the file is a note.
+    The facts are one line each, newest last. Never raise: damage of the file is a note.
     """
     if not owner.strip():
         return (), ("[memory] recall has no effect: the goal names no owner",)
@@ -289,19 +316,26 @@ def recall(
         return (), (f"memory: {error.message}; nothing is recalled",)
     valid = [item for item in items if not item.is_expired(now)]
     lines: list[str] = []
+    characters = 0
+    # The newest facts count most, so the oldest are left out.
     for item in reversed(valid[-MOST_ITEMS:]):
-        kind, text = item.kind.replace("_", " "), one_line(item.text, _LONGEST)
-        line = (
-            f"({kind}, {item.memory_id}, {item.source_ref} of run {item.run_id}) {text}"
-        )
-        if sum(map(len, [*lines, line])) > MOST_CHARACTERS:
+        line = _line_of(item)
+        characters += len(line)
+        if characters > MOST_CHARACTERS:
             break
         lines.insert(0, line)
     notes = [f"memory: {damage}" for damage in damages]
     if lines:
-        more = f", the newest of {len(valid)}" if len(lines) < len(valid) else ""
+        more = ""
+        if len(lines) < len(valid):
+            more = f", the newest of {len(valid)}"
         notes.append(
             f'the agent reads {len(lines)} remembered facts of owner "{owner}"{more} '
             "(goal memory)"
         )
     return tuple(lines), tuple(notes)
+
+
+def _line_of(item: MemoryItem) -> str:
+    kind, text = item.kind.replace("_", " "), one_line(item.text, _LONGEST)
+    return f"({kind}, {item.memory_id}, {item.source_ref} of run {item.run_id}) {text}"

@@ -1,6 +1,4 @@
-"""What a run of a goal needs: the same findings for `goal check`, `goal run --dry-run`,
-`goal agents AGENT` and `goal run`.
-"""
+"""Whether a run can start: the findings about a goal, in one order for all commands."""
 
 from __future__ import annotations
 
@@ -41,6 +39,7 @@ from goalrunner.core.errors import (
     ValidatorMissing,
 )
 from goalrunner.core.events import Account
+from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.labels import label_in
 from goalrunner.core.outcome import Usage
 from goalrunner.goalfile.dumping import dump_goal
@@ -54,11 +53,10 @@ WARNING = "warning"  # the name of findings that keep nothing from working
 
 
 def readiness(config: RunConfig) -> tuple[Finding, ...]:
-    """Return what is there, what is missing, and warnings, in a fixed order.
+    """Return what can be used, what is missing, and warnings, in a fixed order.
 
-    Nothing is written, and no model is called.
-
-    A finding with an `error` keeps a run from starting.
+    Nothing is written, and no model is called. A finding with an `error` keeps a run
+    from starting.
     """
     findings: list[Finding] = []
     parts = (
@@ -70,20 +68,23 @@ def readiness(config: RunConfig) -> tuple[Finding, ...]:
         _warnings(config),
     )
     for finding in chain(*parts):
-        known = [other.message for other in findings if other.state == "bad"]
         # Two models may lack the same key, for example.
-        if finding.state != "bad" or not any(
-            finding.message in message for message in known
-        ):
-            findings.append(finding)
+        if finding.state == "bad" and _is_reported(finding.message, findings):
+            continue
+        findings.append(finding)
     return tuple(findings)
 
 
-def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
-    """Raise the error of the first finding for which no run is made: all but failures
-    of agent, model or validator.
+def _is_reported(message: str, findings: Iterable[Finding]) -> bool:
+    """Return whether a bad finding contains this message."""
+    return any(item.state == "bad" and message in item.message for item in findings)
 
-    Those end a run as failed, unless the built-in agent lacks its model.
+
+def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
+    """Raise the error of the first finding for which no run is made.
+
+    Failures of agent, model or validator end a run as failed. Only a built-in agent
+    without its model gets no run.
     """
     in_run: tuple[type[GoalError], ...] = (AgentError, ValidatorMissing)
     if config.options.conversation is not None:
@@ -98,12 +99,10 @@ async def ask_before(
     findings: Iterable[Finding],
     count: Callable[[Account, Usage], None],
 ) -> tuple[str, ...]:
-    """Raise the error of the first finding that has one.
+    """Raise the error of the first finding that has one; else ask models.
 
-    Then ask the models that the agent's own calls do not prove.
-
-    Each is asked for one token; `count` gets what that used. Return warnings. Raise
-    ModelError.
+    A model that the agent's own calls do not prove is asked for one token; `count` gets
+    what that used. Return warnings. Raise ModelError.
     """
     for finding in findings:
         if finding.error is not None:
@@ -114,54 +113,60 @@ async def ask_before(
             *(llm.probe() for llm in models), return_exceptions=True
         )
     finally:
+        # Failed and cancelled requests may have used tokens as well.
         for llm in models:
             if llm.usage != Usage():
                 count(llm.account, llm.usage)
+    warnings: list[str] = []
     for answer in answers:
         if isinstance(answer, BaseException):
             raise answer
-    warnings = [answer for answer in answers if isinstance(answer, str) and answer]
-    return tuple(f"{warning}; the run goes on, and asks again" for warning in warnings)
+        if answer:
+            warnings.append(f"{answer}; the run goes on, and asks again")
+    return tuple(warnings)
 
 
 def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
-    """Return the other models, unless the agent's first call shows whether their key
-    and name are accepted.
+    """Return the models of judge and critic, one for each address.
+
+    The agent's first call shows whether its own key and name are accepted.
     """
+    by_address: dict[object, LLM] = {}
+    for account, llm in config.models.items():
+        if account != "agent":
+            by_address[llm.address] = llm
     agent = config.models.get("agent") or config.callers_model
-    proven = agent.address if agent is not None else None
-    others = {
-        llm.address: llm for account, llm in config.models.items() if account != "agent"
-    }
-    return tuple(llm for address, llm in others.items() if address != proven)
+    if agent is not None:
+        by_address.pop(agent.address, None)
+    return tuple(by_address.values())
 
 
 def run_notes(findings: Iterable[Finding], config: RunConfig) -> tuple[str, ...]:
-    """Return the notes for people with which a run begins: warnings, and each sign-in
-    that was not found.
+    """Return the notes for people with which a run begins.
+
+    They are warnings, and then each sign-in that was not found.
     """
     by_name = {config.finding_name(SIGN_IN, agent): agent for agent in config.agents}
-    notes, sign_ins = [], []
+    notes: list[str] = []
+    sign_ins: list[str] = []
     for finding in findings:
-        agent = by_name.get(finding.name)
         if finding.name == WARNING:
             notes.append(finding.message)
-        elif (
-            agent is not None
-            and finding.state != "good"
-            and (agent.keys or agent.preset.login)
-        ):
-            sign_ins.append(
-                "; ".join(filter(None, (finding.message, agent.preset.sign_in)))
-            )
+        agent = by_name.get(finding.name)
+        if agent is None or finding.state == "good":
+            continue
+        if agent.keys or agent.preset.login:
+            parts = (finding.message, agent.preset.sign_in)
+            sign_ins.append("; ".join(filter(None, parts)))
     return (*notes, *sign_ins)
 
 
 def described(
     config: RunConfig, findings: Iterable[Finding]
 ) -> tuple[tuple[str, str], ...]:
-    """Return lines for people, label and text: how the goal is checked, what is
-    protected and ignored, and warnings.
+    """Return lines for people, label and text.
+
+    They say how the goal is checked, what is protected and ignored, and warnings.
     """
     lines: list[tuple[str, str]] = []
     if config.check is not None:
@@ -192,22 +197,9 @@ def _settings(config: RunConfig) -> Iterator[Finding]:
 
 
 def _refuse_unfit(config: RunConfig) -> None:
-    goal, options = config.goal, config.options
-    hidden = [
-        spec.name or spec.run or spec.python or ""
-        for spec in goal.validators
-        if spec.hidden
-    ]
-    if (
-        not goal.has_judge
-        and not options.validators
-        and len(hidden) == len(goal.validators)
-    ):
-        judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
-        raise UsageError(
-            "the goal has neither a validator nor a judge",
-            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
-        )
+    """Raise UsageError for the first settings that cannot be combined."""
+    goal = config.goal
+    _refuse_no_check(config)
     if goal.approvals.checks == "judge" and not goal.has_judge:
         raise UsageError(
             '[approvals] checks = "judge" needs a judge',
@@ -215,10 +207,11 @@ def _refuse_unfit(config: RunConfig) -> None:
         )
     if needs_environment(goal):
         refuse_nested_home(config.workspace, config.home)
+    hidden = [spec for spec in goal.validators if spec.hidden]
     if hidden and goal.deliverable != "workspace":
         raise UsageError(
-            f"the hidden validator {hidden[0]} would never run: hidden ones need "
-            'deliverable = "workspace"',
+            f"the hidden validator {_name_of(hidden[0])} would never run: hidden ones "
+            'need deliverable = "workspace"',
             "remove hidden = true",
         )
     refuse_unseen_work(
@@ -228,6 +221,23 @@ def _refuse_unfit(config: RunConfig) -> None:
         refuse_unsupported(agent)
     if goal.has_judge:
         check_room(goal)
+
+
+def _refuse_no_check(config: RunConfig) -> None:
+    """Raise UsageError if nothing that the agent can know of checks the work."""
+    goal = config.goal
+    if goal.has_judge or config.options.validators:
+        return
+    if all(spec.hidden for spec in goal.validators):
+        judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
+        raise UsageError(
+            "the goal has neither a validator nor a judge",
+            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
+        )
+
+
+def _name_of(spec: ValidatorSpec) -> str:
+    return spec.name or spec.run or spec.python or ""
 
 
 def _agents(config: RunConfig) -> Iterator[Finding]:
@@ -244,17 +254,16 @@ def _agent_findings(config: RunConfig, agent: ResolvedAgent) -> Iterator[Finding
     environ = agent.environment(sandbox.environ, sandboxed=policy is not None)
     try:
         check_installed(agent, config.workspace, sandbox.environ, policy)
-        yield Finding(
-            program, "good", find_program(agent.command, environ, config.workspace)[1]
-        )
+        path = find_program(agent.command, environ, config.workspace)[1]
+        yield Finding(program, "good", path)
     except AgentNotInstalled as error:
         yield Finding.of(program, error)
+    # How a program of the user signs in is not known.
     if agent.name not in (COMMAND, ACP):
-        own = agent.preset.model_copy(update={"keys": agent.keys})
         settings = agent.goal.agent
         sign_in = sign_in_finding(
             agent.name,
-            own,
+            agent.preset.model_copy(update={"keys": agent.keys}),
             environ,
             policy,
             configured=bool(settings.args or settings.env),
@@ -267,12 +276,9 @@ def _models(config: RunConfig) -> Iterator[Finding]:
     if "models" in config.problems:
         yield Finding.of("model", config.problems["models"])
         return
-    goal, models = config.goal, config.models
-    if (
-        config.options.conversation is None
-        and not config.agents
-        and "agent" not in models
-    ):
+    models = config.models
+    has_agent = config.options.conversation is not None or config.agents
+    if not has_agent and "agent" not in models:
         hint = (
             'name an agent, such as agent = "claude" (goal agents lists them), or a'
             ' model of the built-in agent: model = "provider/name"'
@@ -283,119 +289,118 @@ def _models(config: RunConfig) -> Iterator[Finding]:
     checked: dict[Account, LLM] = dict(models)
     if config.callers_model is not None:
         checked["agent"] = config.callers_model
-    is_usable = True
+    are_usable = True
     for account, llm in checked.items():
-        name = "model" if account == "agent" else account
-        try:
-            llm.check()
-        except GoalError as error:
-            is_usable = False
-            message = (
-                error.message
-                if llm.model in error.message
-                else f"{llm.model}: {error.message}"
-            )
-            yield Finding(name, "bad", message, error.hint, error)
-        else:
-            yield Finding(
-                name,
-                "good",
-                f"{llm.model} can be used, as far as is known without calling it",
-            )
+        finding = _model_finding("model" if account == "agent" else account, llm)
+        are_usable = are_usable and finding.error is None
+        yield finding
     yield from _programs(config)
     # The prices are LiteLLM's, whose import takes seconds.
-    for llm in (
-        models.values() if is_usable and goal.budget.cost_usd is not None else ()
-    ):
-        if not (isinstance(llm, ProgramModel) or llm.has_price()):
-            why = (
-                f"model {llm.model} has no known price, so a budget of "
-                f"${goal.budget.cost_usd:g} cannot be kept"
-            )
-            hint = (
-                "limit tokens instead ([budget] tokens, --tokens), or use a model with "
-                "a price"
-            )
-            yield Finding.of("price", UsageError(why, hint))
+    if are_usable and config.goal.budget.cost_usd is not None:
+        yield from _missing_prices(models.values(), config.goal.budget.cost_usd)
+
+
+def _model_finding(name: str, llm: LLM) -> Finding:
+    try:
+        llm.check()
+    except GoalError as error:
+        message = error.message
+        if llm.model not in message:
+            message = f"{llm.model}: {message}"
+        return Finding(name, "bad", message, error.hint, error)
+    message = f"{llm.model} can be used, as far as is known without calling it"
+    return Finding(name, "good", message)
+
+
+def _missing_prices(models: Iterable[LLM], limit: float) -> Iterator[Finding]:
+    for llm in models:
+        # The program of an agent reports its dollars itself.
+        if isinstance(llm, ProgramModel) or llm.has_price():
+            continue
+        error = UsageError(
+            f"model {llm.model} has no known price, so a budget of ${limit:g} cannot "
+            "be kept",
+            "limit tokens instead ([budget] tokens, --tokens), or use a model with a "
+            "price",
+        )
+        yield Finding.of("price", error)
 
 
 def _programs(config: RunConfig) -> Iterator[Finding]:
-    """Yield whether programs that are judge or critic are signed in, and a budget whose
-    usage they do not report.
+    """Yield the sign-in of programs that are judge or critic.
+
+    Yield a budget whose usage they do not report as well.
     """
+    budget = config.goal.budget
     for account, program in programs_in(config.models).items():
-        signed_in = sign_in_finding(
+        sign_in = sign_in_finding(
             program.choice.name, program.preset, config.options.environ
         )
-        yield replace(signed_in, name=f"{account} sign-in")
-        for budget in config.goal.budget.limited:
-            if (
-                budget not in program.preset.judge.reports
-                and budget not in config.goal.budget.allow_unenforced
-            ):
-                why = (
-                    f"the {account} {program.model} does not report its {budget}, so a "
-                    f"budget of {budget} cannot be kept"
-                )
-                hint = (
-                    f'remove it, or write [budget] allow_unenforced = ["{budget}"] to '
-                    "count only what is known"
-                )
-                yield Finding.of("budget", UsageError(why, hint))
+        yield replace(sign_in, name=f"{account} sign-in")
+        for name in budget.limited:
+            reported = program.preset.judge.reports
+            if name in reported or name in budget.allow_unenforced:
+                continue
+            error = UsageError(
+                f"the {account} {program.model} does not report its {name}, so a "
+                f"budget of {name} cannot be kept",
+                f'remove it, or write [budget] allow_unenforced = ["{name}"] to count '
+                "only what is known",
+            )
+            yield Finding.of("budget", error)
 
 
 def _machine(config: RunConfig) -> Iterator[Finding]:
-    """Yield git, the sandbox if the goal wants one, and the check environment."""
-    goal, problems = config.goal, config.problems
+    """Yield git, the sandbox if the goal asks for one, and the check environment."""
     try:
-        yield Finding(
-            "git", "good", git_program(config.workspace, config.options.environ)
-        )
+        git = git_program(config.workspace, config.options.environ)
+        yield Finding("git", "good", git)
     except GoalError as error:
-        is_needed = goal.deliverable == "workspace"
+        is_needed = config.goal.deliverable == "workspace"
         yield Finding(
             "git", "bad", error.message, error.hint, error if is_needed else None
         )
     yield from _raised("workspace", lambda: _refuse_unwritable(config))
-    choice = config.sandbox.choice
-    if "sandbox" in problems:
-        yield Finding.of("sandbox", problems["sandbox"])
+    yield from _sandbox_findings(config)
+    yield from _check_findings(config)
+
+
+def _sandbox_findings(config: RunConfig) -> Iterator[Finding]:
+    goal, choice = config.goal, config.sandbox.choice
+    if "sandbox" in config.problems:
+        yield Finding.of("sandbox", config.problems["sandbox"])
     elif choice.sandbox is not None:
         inside = ", and the agent runs in it" if goal.agent.external else ""
         yield Finding("sandbox", "good", f"{choice.sandbox.name} works here{inside}")
     elif goal.workspace.sandbox != "none":
-        yield Finding(
-            "sandbox",
-            "note",
-            f"{choice.why}; the goal runs without a sandbox",
-            choice.remedy,
+        message = f"{choice.why}; the goal runs without a sandbox"
+        yield Finding("sandbox", "note", message, choice.remedy)
+
+
+def _check_findings(config: RunConfig) -> Iterator[Finding]:
+    check = config.check
+    if "checks" in config.problems:
+        yield Finding.of("checks", config.problems["checks"])
+    elif check is not None and check.kind == "in-place" and config.options.live:
+        # Both would write the workspace at the same time.
+        why = check.why or 'the goal says check = "in-place"'
+        error = UsageError(
+            f"the validators cannot run while the agent keeps working: {why}",
+            "use a system with overlays, and remove check from the goal file",
         )
-    if "checks" in problems:
-        yield Finding.of("checks", problems["checks"])
-    elif (
-        config.check is not None
-        and config.check.kind == "in-place"
-        and config.options.live
-    ):
-        why = config.check.why or 'the goal says check = "in-place"'
-        hint = "use a system with overlays, and remove check from the goal file"
-        live = UsageError(
-            f"the validators cannot run while the agent keeps working: {why}", hint
-        )
-        yield Finding.of("checks", live)
-    elif config.check is not None:
-        yield Finding("checks", "good", str(config.check))
+        yield Finding.of("checks", error)
+    elif check is not None:
+        yield Finding("checks", "good", str(check))
 
 
 def _refuse_unwritable(config: RunConfig) -> None:
     """Raise UsageError if the agent could not write files into the workspace."""
-    # That of a calling program may work as another user.
-    is_own_agent = config.options.conversation is None
-    if (
-        is_own_agent
-        and config.goal.deliverable == "workspace"
-        and not os.access(config.workspace, os.W_OK | os.X_OK)
-    ):
+    if config.options.conversation is not None:
+        # The agent of a calling program may work as another user.
+        return
+    if config.goal.deliverable != "workspace":
+        return
+    if not os.access(config.workspace, os.W_OK | os.X_OK):
         raise UsageError(
             f"the workspace {config.workspace} is read-only, so the agent could not "
             "change it",
@@ -420,18 +425,18 @@ def _warnings(config: RunConfig) -> Iterator[Finding]:
     except UsageError as error:
         yield Finding.of("start", error)
         return
-    notes = list(_label_notes(config))
-    notes += warnings_before(goal, options.environ)
+    is_sandboxed = config.sandbox.choice.sandbox is not None
+    notes = [*_label_notes(config), *warnings_before(goal, options.environ)]
     for agent in config.usable_agents:
-        notes += external_notes(
-            agent, sandboxed=config.sandbox.choice.sandbox is not None
-        )
-    yield from (Finding(WARNING, "note", note) for note in (*notes, *secrets))
+        notes += external_notes(agent, sandboxed=is_sandboxed)
+    for note in (*notes, *secrets):
+        yield Finding(WARNING, "note", note)
 
 
 def _label_notes(config: RunConfig) -> Iterator[str]:
-    """Yield what the labels mean that are known before round 1, without those that the
-    caller gave.
+    """Yield what the labels mean that are known before round 1.
+
+    Those that the caller gave are left out.
     """
     for text in config.labels:
         label = label_in(text)

@@ -1,6 +1,4 @@
-"""The options of a run besides its goal: from the command line, or from the keywords of
-a library call.
-"""
+"""The options of a run besides its goal."""
 
 from __future__ import annotations
 
@@ -88,11 +86,9 @@ class RunOptions:
     @property
     def goal_folder(self) -> Path | None:
         """The folder of the goal file, absolute and without links."""
-        return (
-            self.goal_file.absolute().parent.resolve()
-            if self.goal_file is not None
-            else None
-        )
+        if self.goal_file is None:
+            return None
+        return self.goal_file.absolute().parent.resolve()
 
     @property
     def live(self) -> bool:
@@ -107,17 +103,19 @@ class RunOptions:
         return getattr(self.conversation, "llm", None), self.critic
 
     def handed(self, goal: Goal) -> tuple[str, ...]:
-        """Return the parts that the calling program passed, by name; only that program
-        can make them again.
+        """Return the parts that the calling program passed, by name.
+
+        Only that program can make them again.
         """
-        given = {
+        parts = {
             "conversation": self.conversation,
             "judge": goal.judge.instance,
             "critic": self.critic,
             "validators": self.validators,
+            # A text is stored with the run.
             "resume_prompt": callable(self.resume_prompt),
         }
-        return tuple(name for name, value in given.items() if value)
+        return tuple(name for name, value in parts.items() if value)
 
 
 class Completing(Protocol):
@@ -201,16 +199,19 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, ...]]:
-    """Return the options among the keywords of a call, and the checks that belong to
-    the goal, as all other keywords do.
+    """Return the options among the keywords of a call, and the checks of its goal.
 
-    Raise TypeError and UsageError.
+    All other keywords belong to the goal as well. Raise TypeError and UsageError.
     """
-    if unknown := sorted(keywords.keys() - RunKeywords.__annotations__.keys()):
+    unknown = sorted(keywords.keys() - RunKeywords.__annotations__.keys())
+    if unknown:
+        # The error that Python raises for a function with named parameters.
         raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
     for name, value in keywords.items():
-        fits, form = _FORMS.get(name, (lambda _: True, ""))
-        if value is not None and not fits(value):
+        if value is None or name not in _FORMS:
+            continue
+        fits, form = _FORMS[name]
+        if not fits(value):
             raise UsageError(
                 f"{name} must be {form}, not {kind_of(value)}",
                 "see the docstring of arun_goal",
@@ -219,9 +220,10 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
     if isinstance(resume_prompt, str):
         _refuse_invalid_template(resume_prompt)
     observers: list[Observer] = []
-    if on_event := keywords.get("on_event"):
+    on_event, on_text = keywords.get("on_event"), keywords.get("on_text")
+    if on_event:
         observers.append(Callback(on_event))
-    if on_text := keywords.get("on_text"):
+    if on_text:
         observers.append(Callback(on_text=on_text))
     # Only once: the checks may come from a generator.
     specs, validators = split_checks(keywords.get("validators", ()))
@@ -251,35 +253,28 @@ def judge_of(
 ) -> JudgeConfig:
     """Return the configuration of a judge, with the model itself if one was passed.
 
-    None is the judge of the goal.
-
-    A judge that has settings but no model uses the agent's; with `default`, so does a
-    goal without a judge. Raise UsageError for an invalid judge.
+    None is the judge of the goal. A judge that has settings but no model uses the
+    agent's; with `default`, so does a goal without a judge. Raise UsageError for an
+    invalid judge.
     """
-    config, model = (
-        (judge, None) if isinstance(judge, JudgeConfig) else (goal.judge, judge)
-    )
-    if (
-        model is not None
-        and not (isinstance(model, str) and model.strip())
-        and as_model(model) is None
-    ):
-        hint = (
+    if isinstance(judge, JudgeConfig):
+        config, model = judge, None
+    else:
+        config, model = goal.judge, judge
+    has_name = isinstance(model, str) and model.strip()
+    if model is not None and not has_name and as_model(model) is None:
+        raise UsageError(
+            f"{kind_of(judge)} is not a judge",
             "give an LLM, a model's name, a JudgeConfig, or a function or object with "
-            "complete(messages) -> str"
+            "complete(messages) -> str",
         )
-        raise UsageError(f"{kind_of(judge)} is not a judge", hint)
-    if (
-        model is None
-        and not config.words
-        and (default or judge is not None or config != JudgeConfig())
-    ):
-        model = AGENT_MODEL
-    return (
-        config
-        if model is None
-        else JudgeConfig(model, **config.model_dump(exclude={"model", "use"}))
-    )
+    if model is None and not config.words:
+        has_settings = judge is not None or config != JudgeConfig()
+        if default or has_settings:
+            model = AGENT_MODEL
+    if model is None:
+        return config
+    return JudgeConfig(model, **config.model_dump(exclude={"model", "use"}))
 
 
 def own_critic(critic: Any) -> LLM | Critic | None:
@@ -289,21 +284,20 @@ def own_critic(critic: Any) -> LLM | Critic | None:
     """
     if isinstance(critic, LLM):
         return critic.separate("critic")
-    if isinstance(critic, CriticConfig | None) or (
-        isinstance(critic, str) and critic.strip()
-    ):
+    if critic is None or isinstance(critic, CriticConfig):
+        return None
+    if isinstance(critic, str) and critic.strip():
         return None
     if not callable(critic):
-        hint = (
+        raise UsageError(
+            f"{critic!r:.60} is not a critic",
             "give a callable (response, agent), an LLM, a model's name, or a "
-            "CriticConfig"
+            "CriticConfig",
         )
-        raise UsageError(f"{critic!r:.60} is not a critic", hint)
-    limits = {
-        name: getattr(critic, name)
-        for name in ("threshold", "max_refinements")
-        if hasattr(critic, name)
-    }
+    limits: dict[str, Any] = {}
+    for name in ("threshold", "max_refinements"):
+        if hasattr(critic, name):
+            limits[name] = getattr(critic, name)
     try:
         CriticRule(name="critic", **limits)
     except ValidationError as error:
@@ -324,44 +318,43 @@ def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
 
 
 def split_checks(
-    given: Checks,
+    checks: Checks,
 ) -> tuple[tuple[ValidatorSpec, ...], tuple[Validator, ...]]:
-    """Return the checks that run in child processes, shell commands first, and those
-    that run in this process.
+    """Return the checks that run in child processes, and those that run in this one.
 
-    Raise UsageError for an invalid check.
+    Shell commands come first. Raise UsageError for an invalid check.
     """
-    single = (
-        isinstance(given, str | bytes | Mapping | ValidatorSpec)
-        or callable(given)
-        or _is_validator(given)
-    )
     commands: list[ValidatorSpec] = []
     specs: list[ValidatorSpec] = []
-    own: list[Any] = []
-    checks: Iterable[Any] = (
-        (given,) if single or not isinstance(given, Iterable) else given
-    )
-    for check in checks:
+    callables: list[Any] = []
+    for check in _each(checks):
         if isinstance(check, str) and check.strip():
             commands.append(ValidatorSpec(name=check, run=check))
         elif isinstance(check, ValidatorSpec):
             specs.append(check)
         elif _is_validator(check):
-            own.append(check)
+            callables.append(check)
         elif callable(check) and not isinstance(check, type):
             if arity(check) is None:
                 name = getattr(check, "__name__", type(check).__name__)
                 why = f"the validator {name} cannot be called with (response, agent)"
                 raise UsageError(why, f"write: def {name}(response, agent):")
-            own.append(CallableValidator(check))
+            callables.append(CallableValidator(check))
         else:
-            hint = (
+            raise UsageError(
+                f"{check!r:.60} is not a validator",
                 "give shell commands, ValidatorSpecs, Validators, or callables "
-                "(response, agent): validators=[...]"
+                "(response, agent): validators=[...]",
             )
-            raise UsageError(f"{check!r:.60} is not a validator", hint)
-    return (*commands, *specs), tuple(own)
+    return (*commands, *specs), tuple(callables)
+
+
+def _each(checks: Any) -> Iterable[Any]:
+    """Return the checks, or the only one. A text and a mapping are iterable as well."""
+    is_value = isinstance(checks, str | bytes | Mapping | ValidatorSpec)
+    if is_value or callable(checks) or _is_validator(checks):
+        return (checks,)
+    return checks if isinstance(checks, Iterable) else (checks,)
 
 
 def _is_validator(value: object) -> bool:
@@ -373,15 +366,23 @@ def _is_validator(value: object) -> bool:
 
 
 def only_checks(goal: Goal) -> Goal:
-    """Return the goal with its workspace and validators alone, for checks outside of a
-    run.
+    """Return the goal with its workspace and validators alone, for checks.
+
+    Outside of a run, no agent works and no person is notified.
     """
-    names = ("agent", "judge", "critic", "budget", "memory", "approvals", "risk_class")
-    defaults = {
-        name: Goal.model_fields[name].get_default(call_default_factory=True)
-        for name in names
-    }
-    return goal.model_copy(update={**defaults, "notify": NotifyConfig(bell=False)})
+    changes: dict[str, object] = {"notify": NotifyConfig(bell=False)}
+    fields = Goal.model_fields
+    for name in (
+        "agent",
+        "judge",
+        "critic",
+        "budget",
+        "memory",
+        "approvals",
+        "risk_class",
+    ):
+        changes[name] = fields[name].get_default(call_default_factory=True)
+    return goal.model_copy(update=changes)
 
 
 class Callback:

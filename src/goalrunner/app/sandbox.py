@@ -1,4 +1,4 @@
-"""The location of a run, and the sandbox of its commands."""
+"""The sandbox of a run, and what its commands may see and write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from goalrunner.system.sandbox_environment import (
 )
 from goalrunner.system.sandbox_view import Confinement
 
-TEMPORARY = "tmp"  # the folder in GOAL_HOME of what commands in a sandbox write
+# The folder in GOAL_HOME for what commands in a sandbox write outside of the workspace.
+TEMPORARY = "tmp"
 
 
 def workspace_of(goal: Goal) -> Path:
@@ -72,19 +73,19 @@ def clear_own(home: Path, *run_ids: str) -> None:
 
 
 def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
-    """Return the goal file that commands in a sandbox must not read, without links;
-    None if there is no such file.
+    """Return the goal file that commands in a sandbox must not read, without links.
 
-    A file whose content is in the repository is no secret, and a validator that names
-    the file must be able to read it.
+    None if there is no such file. A file whose content is in the repository is no
+    secret, and a validator that names the file must be able to read it.
     """
     if goal_file is None or not any(spec.hidden for spec in goal.validators):
         return None
     path = Path(os.path.realpath(goal_file))
-    if not path.is_file() or any(
-        path.name in (spec.run or "") for spec in goal.validators
-    ):
+    if not path.is_file():
         return None
+    for spec in goal.validators:
+        if path.name in (spec.run or ""):
+            return None
     ask = partial(ask_git, path.parent, environ=os.environ, timeout=10.0)
     with contextlib.suppress(OSError):
         code, digest, _ = ask("hash-object", "--stdin", stdin=path.read_bytes())
@@ -96,32 +97,35 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
 def runner_outputs(
     workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)
 ) -> tuple[str, ...]:
-    """Return a .gitignore pattern for each file in the workspace that the runner
-    writes: `record`, stdout, stderr.
+    """Return a .gitignore pattern for each file of the workspace that the runner
+    writes.
+
+    These are `record`, and the files that stdout and stderr are redirected to.
     """
     written = [Path(os.path.realpath(record))] if record else []
-    get_path = getattr(fcntl, "F_GETPATH", None)  # on macOS
     for number in streams:
+        # A stream may be closed, or its file removed.
         with contextlib.suppress(OSError, ValueError):
-            if get_path is None:
-                path = Path(f"/proc/self/fd/{number}").readlink()
-            else:
-                path = Path(
-                    os.fsdecode(
-                        fcntl.fcntl(number, get_path, bytes(1024)).partition(b"\0")[0]
-                    )
-                ).resolve()
+            path = _path_of(number)
             status = os.fstat(number)
             if stat.S_ISREG(status.st_mode) and os.path.samestat(status, path.stat()):
                 written.append(path)
-    inside = {
-        path.relative_to(workspace)
-        for path in written
-        if path.is_relative_to(workspace)
-    }
-    return tuple(
-        sorted("/" + os.fsdecode(literal(os.fsencode(path))) for path in inside)
-    )
+    patterns: set[str] = set()
+    for path in written:
+        if path.is_relative_to(workspace):
+            name = literal(os.fsencode(path.relative_to(workspace)))
+            patterns.add("/" + os.fsdecode(name))
+    return tuple(sorted(patterns))
+
+
+def _path_of(descriptor: int) -> Path:
+    """Return the path of an open file. Raise OSError."""
+    get_path = getattr(fcntl, "F_GETPATH", None)
+    if get_path is None:
+        return Path(f"/proc/self/fd/{descriptor}").readlink()
+    # macOS has no /proc. 1024 is its PATH_MAX.
+    name = fcntl.fcntl(descriptor, get_path, bytes(1024))
+    return Path(os.fsdecode(name.partition(b"\0")[0])).resolve()
 
 
 def person() -> str:
@@ -140,9 +144,8 @@ NONE = "none"  # the name if there is no sandbox
 class Sandbox:
     """The sandbox of a run, chosen once.
 
-    Without one, `choice.sandbox` is None and commands run as the user.
-
-    Paths are absolute and without links.
+    Without one, `choice.sandbox` is None and commands run as the user. Paths are
+    absolute and without links.
     """
 
     goal: Goal
@@ -162,11 +165,9 @@ class Sandbox:
     @property
     def environ(self) -> Mapping[str, str]:
         """The environment of commands."""
-        return (
-            self.outer_environ
-            if self.choice.sandbox is None
-            else sandbox_environment(self.outer_environ)
-        )
+        if self.choice.sandbox is None:
+            return self.outer_environ
+        return sandbox_environment(self.outer_environ)
 
     def notes(self, *, has_own_agent: bool = False) -> tuple[str, ...]:
         """Return notes for people about the sandbox.
@@ -177,95 +178,85 @@ class Sandbox:
         if config.sandbox == "none":
             return ()
         if choice.sandbox is None:
-            return (
-                (
-                    f"no sandbox: {choice.why}; commands run as you; to use one, "
-                    f"{choice.remedy}"
-                ),
+            note = (
+                f"no sandbox: {choice.why}; commands run as you; to use one, "
+                f"{choice.remedy}"
             )
+            return (note,)
         if has_own_agent:
-            return (
-                (
-                    f"sandbox: {choice.sandbox.name} confines only the validators: the "
-                    "calling program made the agent"
-                ),
+            note = (
+                f"sandbox: {choice.sandbox.name} confines only the validators: the "
+                "calling program made the agent"
             )
-        held = (
-            "no network for the validators"
-            if self.goal.agent.external
-            else "no network"
+            return (note,)
+        is_external = self.goal.agent.external
+        network = "no network for the validators" if is_external else "no network"
+        if config.network:
+            network = "the network is open"
+        note = (
+            f"sandbox: {choice.sandbox.name}; commands write only the workspace and a "
+            f"private /tmp; {network}"
         )
-        net = "the network is open" if config.network else held
-        notes = [
-            (
-                f"sandbox: {choice.sandbox.name}; commands write only the workspace "
-                "and a "
-                f"private /tmp; {net}"
-            )
-        ]
-        if self.goal.agent.external and not config.network:
-            notes.append(
-                "network = false applies only to the validators: "
-                f"{self.goal.agent.use} must reach its model"
-            )
-        return tuple(notes)
+        if config.network or not is_external:
+            return (note,)
+        exception = (
+            "network = false applies only to the validators: "
+            f"{self.goal.agent.use} must reach its model"
+        )
+        return (note, exception)
 
     def launcher(self, inner: Launcher, run_id: str, *, checks: bool) -> Launcher:
-        """Return a launcher that starts commands of the agent, or of the `checks`, in
-        the sandbox.
+        """Return a launcher that starts commands in the sandbox.
+
+        They are commands of the agent, or of the `checks`.
         """
         if self.choice.sandbox is None:
             return inner
-        own = self.own_folder(run_id)
-        roots = [
-            WritableRoot(
-                self.workspace, own / ("checks-tmp" if checks else "agent-tmp")
-            )
-        ]
-        within = Confinement(
+        # Files of the agent in /tmp must not affect the checks.
+        name = "checks-tmp" if checks else "agent-tmp"
+        root = WritableRoot(self.workspace, self.own_folder(run_id) / name)
+        confinement = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
-            emptied=tuple(filter(None, (self.secret,))),
+            emptied=self._emptied,
             readable=visible_paths(self.outer_environ),
             network=self.goal.workspace.network,
         )
         return SandboxedLauncher(
-            inner, SandboxPolicy(self.choice.sandbox, tuple(roots), within)
+            inner, SandboxPolicy(self.choice.sandbox, (root,), confinement)
         )
+
+    @property
+    def _emptied(self) -> tuple[Path, ...]:
+        return (self.secret,) if self.secret else ()
 
     def own_folder(self, run_id: str) -> Path:
         """Return the folder for writes of a run's commands outside of the workspace."""
         return Path(os.path.realpath(self.home / TEMPORARY / run_id))
 
-    def agent_policy(self, own: Path, paths: Iterable[str]) -> SandboxPolicy | None:
-        """Return the policy of an external agent that needs these `paths` below HOME;
-        None without a sandbox.
+    def agent_policy(self, folder: Path, paths: Iterable[str]) -> SandboxPolicy | None:
+        """Return the policy of an external agent; None without a sandbox.
 
-        The agent can write the workspace, and a /tmp and a HOME in the folder `own`. Of
-        the user's HOME it sees its programs, git's configuration and `paths`. These
-        contain its login and its sessions, and it can write them, so that a renewed
-        login is kept. Its network is open.
+        The agent can write the workspace, and a /tmp and a HOME in `folder`. Of the
+        user's HOME it sees its programs, git's configuration and `paths`. These contain
+        its login and its sessions, and it can write them, so that a renewed login is
+        kept. Its network is open.
         """
         if self.choice.sandbox is None:
             return None
-        environ, user = self.outer_environ, _user_home(self.outer_environ)
-        theirs = tuple(Path(os.path.realpath(user / path)) for path in paths)
-        inner = Confinement(
-            writable=theirs,
-            readable=(
-                *visible_paths(environ, user),
-                *(user / name for name in (".gitconfig", ".config/git")),
-            ),
-            hidden=tuple(
-                path for path in self.hides if path.exists() and path not in theirs
-            ),
-            emptied=tuple(filter(None, (self.secret,))),
-            home=(user, own / "agent-home"),
+        home = _user_home(self.outer_environ)
+        agent_paths = tuple(Path(os.path.realpath(home / path)) for path in paths)
+        # The logins of other agents stay hidden.
+        hidden = [path for path in self.hides if path not in agent_paths]
+        git_settings = [home / name for name in (".gitconfig", ".config/git")]
+        confinement = Confinement(
+            writable=agent_paths,
+            readable=(*visible_paths(self.outer_environ, home), *git_settings),
+            hidden=tuple(filter(Path.exists, hidden)),
+            emptied=self._emptied,
+            home=(home, folder / "agent-home"),
         )
-        return SandboxPolicy(
-            self.choice.sandbox,
-            (WritableRoot(self.workspace, own / "agent-tmp"),),
-            inner,
-        )
+        root = WritableRoot(self.workspace, folder / "agent-tmp")
+        return SandboxPolicy(self.choice.sandbox, (root,), confinement)
 
 
 def choose_sandbox(
@@ -283,7 +274,8 @@ def choose_sandbox(
             (_user_home(environ), "your home folder"),
             (home, "GOAL_HOME, where goal keeps its runs"),
         ):
-            if path.is_relative_to(workspace):  # no sandbox can hide it from commands
+            # No sandbox can hide a folder of the workspace from commands.
+            if path.is_relative_to(workspace):
                 why = (
                     f"{path}, {what}, lies in the workspace {workspace}, which "
                     "commands can write"
@@ -319,9 +311,11 @@ def _user_home(environ: Mapping[str, str]) -> Path:
 
 
 def _hidden(goal: Goal, home: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    usual = goal_home(
-        {name: value for name, value in environ.items() if name != "GOAL_HOME"}
-    )
+    """Return the paths that commands in a sandbox do not see."""
+    # Other runs of the user are in the default GOAL_HOME.
+    without_home = dict(environ)
+    without_home.pop("GOAL_HOME", None)
+    default_home = Path(os.path.realpath(goal_home(without_home)))
     try:
         presets = all_presets(goal.agents, environ)
     except GoalFileError as error:
@@ -331,5 +325,5 @@ def _hidden(goal: Goal, home: Path, environ: Mapping[str, str]) -> tuple[Path, .
             "correct that file, or remove it",
         ) from error
     logins = (path for preset in presets.values() for path in preset.home)
-    homes = dict.fromkeys((home, Path(os.path.realpath(usual))))
+    homes = dict.fromkeys((home, default_home))
     return (*homes, *private_paths(_user_home(environ), logins))

@@ -1,6 +1,4 @@
-"""Offline verification of a run: its records are as they were written, and its verdicts
-hold.
-"""
+"""Verifying the records of a run, and the proof of its verdicts."""
 
 from __future__ import annotations
 
@@ -60,8 +58,8 @@ class Verification:
     messages: int = 0
     artifacts: int = 0
     citations: int = 0
-    # What could not be checked, or is unusual and no damage.
     notes: list[str] = field(default_factory=list)
+    """What could not be checked, or is unusual and no damage."""
     broken: Broken | None = None
 
 
@@ -74,21 +72,21 @@ async def verify_run(
 ) -> Verification:
     """Check a run's folder up to the first damage.
 
-    `home` is where snapshots are kept.
+    `home` is where snapshots are stored.
     """
     verifier = _Verifier(folder, home, environ)
+    done = verifier.done
     try:
-        _check_outcome(
-            folder, await verifier.check_log(), verifier.evidence, verifier.done.notes
-        )
+        state = await verifier.check_log()
+        _check_outcome(folder, state, verifier.evidence, done.notes)
     except _Damage as damage:
-        verifier.done.broken = Broken(*damage.args)
+        done.broken = Broken(*damage.args)
     except LogDamage as damage:
         what = damage.message.removeprefix(f"{damage.path}: ")
-        verifier.done.broken = Broken(str(damage.path), damage.offset, what)
+        done.broken = Broken(str(damage.path), damage.offset, what)
     except RecordError as error:
-        verifier.done.broken = Broken(str(folder.path), None, error.message)
-    return verifier.done
+        done.broken = Broken(str(folder.path), None, error.message)
+    return done
 
 
 class _Verifier:
@@ -109,15 +107,35 @@ class _Verifier:
         self._missing_snapshots: list[str] = []
 
     async def check_log(self) -> RunState:
-        """Check schema, sequence and chain, what the events refer to, the verdicts, and
-        that the events fold.
+        """Check the log, and the files and verdicts in it; return the state.
+
+        That is the schema, the sequence and the chain of its events, what they refer
+        to, and that they fold.
         """
-        folder, notes = self._folder, self.done.notes
+        state, end = await self._check_records()
+        folder = self._folder
+        torn = folder.events.stat().st_size - end.size if folder.events.exists() else 0
+        if torn:
+            what = f"the last {torn} bytes are an incomplete record"
+            # A process that was killed leaves no outcome.
+            if folder.outcome.exists() or state is None:
+                raise _Damage(str(folder.events), end.size, what)
+            self.done.notes.append(f"{folder.events}: {what} and are ignored")
+        if state is None:
+            raise _Damage(str(folder.events), None, "it contains no event")
+        for name, sha256 in state.kept.items():
+            _check_hash(folder.start / name, sha256, "the recorded start of the run")
+        self._note_unknown_freshness()
+        return state
+
+    async def _check_records(self) -> tuple[RunState | None, LogEnd]:
+        """Check each record; return the state, and where the last record ends."""
+        events_file = str(self._folder.events)
         state: RunState | None = None
         end = LogEnd()
         # A record has the hash of the one before it, so a record is used only once the
         # next one was read.
-        for line, _ in pairwise(chain(read_lines(folder.events), (None,))):
+        for line, _ in pairwise(chain(read_lines(self._folder.events), (None,))):
             assert line is not None
             record, end = line
             self.done.events += 1
@@ -126,49 +144,42 @@ class _Verifier:
                     await self._check_verdict(record.event, state)
                 state = apply(state, record)
             except RecordError as error:
-                raise _Damage(str(folder.events), end.start, error.message) from error
+                raise _Damage(events_file, end.start, error.message) from error
             self.evidence.add(record)
             self._check_files(record)
-        torn = folder.events.stat().st_size - end.size if folder.events.exists() else 0
-        if torn:
-            what = f"the last {torn} bytes are an incomplete record"
-            if folder.outcome.exists() or state is None:
-                raise _Damage(str(folder.events), end.size, what)
-            notes.append(f"{folder.events}: {what} and are ignored")
-        if state is None:
-            raise _Damage(str(folder.events), None, "it contains no event")
-        for name, sha256 in state.kept.items():
-            _check_hash(folder.start / name, sha256, "the recorded start of the run")
-        if unknown := len(self._missing_snapshots):
-            what = (
-                f"{unknown} cited observations were"
-                if unknown > 1
-                else "a cited observation was"
-            )
-            notes.append(
-                f"whether {what} fresh cannot be checked again: "
-                f"{self._missing_snapshots[0]}"
-            )
-        return state
+        return state, end
+
+    def _note_unknown_freshness(self) -> None:
+        unknown = len(self._missing_snapshots)
+        if not unknown:
+            return
+        what = "a cited observation was"
+        if unknown > 1:
+            what = f"{unknown} cited observations were"
+        self.done.notes.append(
+            f"whether {what} fresh cannot be checked again: "
+            f"{self._missing_snapshots[0]}"
+        )
 
     def _check_files(self, record: Record) -> None:
         """Check the files that an event names by their hashes."""
         event, transcript = record.event, self._folder.transcript
         if isinstance(event, events.RunStarted):
-            _check_hash(
-                self._folder.goal_file, event.goal_sha256, "the goal of the run"
-            )
+            goal_file = self._folder.goal_file
+            _check_hash(goal_file, event.goal_sha256, "the goal of the run")
         elif isinstance(event, events.MessageRecorded):
             try:
                 read_message(transcript, event.text)
             except RecordError as error:
                 what = (
                     f"the message of event {record.seq} is missing, or differs from "
-                    "what was recorded"
+                    "what "
+                    "was recorded"
                 )
                 raise _Damage(str(transcript), event.text.offset, what) from error
             self.done.messages += 1
         for item in events.observations_of(event):
+            # Two observations may share an output.
             if item.output and item.output.sha256 not in self._checked_artifacts:
                 what = f"the output of {item.id} of event {record.seq}"
                 _check_hash(self._artifacts.path(item.output), item.output.sha256, what)
@@ -180,20 +191,12 @@ class _Verifier:
 
         Raise RecordError if it does not hold.
         """
-        if (
-            not isinstance(event, events.VerdictRecorded)
-            or event.verdict.source != "judge"
-        ):
+        if not isinstance(event, events.VerdictRecorded):
             return
-        verdict, stale = event.verdict, dict(event.stale)
-        for identifier in verdict.cited:
-            item = self.evidence.observations.get(identifier)
-            if (
-                item is not None
-                and identifier not in stale
-                and (reason := await self._stale(item, state))
-            ):
-                stale[identifier] = reason
+        verdict = event.verdict
+        if verdict.source != "judge":
+            # Other verdicts have no citations.
+            return
         trail = self.evidence.trail(
             self._artifacts.read, partial(read_message, self._folder.transcript)
         )
@@ -203,9 +206,9 @@ class _Verifier:
             complete=verdict.complete,
             missing=verdict.missing,
         )
-        again = check_verdict(
-            outcome, request_of_state(state, event.round, trail, stale)
-        ).event
+        stale = await self._stale_citations(event, state)
+        request = request_of_state(state, event.round, trail, stale)
+        again = check_verdict(outcome, request).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
             if old.satisfied and not new.satisfied:
@@ -219,20 +222,32 @@ class _Verifier:
                 f"{again.verdict.missing}"
             )
 
+    async def _stale_citations(
+        self, event: events.VerdictRecorded, state: RunState
+    ) -> dict[str, str]:
+        """Return why cited observations were outdated, by their ids."""
+        stale = dict(event.stale)
+        for identifier in event.verdict.cited:
+            item = self.evidence.observations.get(identifier)
+            if item is None or identifier in stale:
+                continue
+            reason = await self._stale(item, state)
+            if reason:
+                stale[identifier] = reason
+        return stale
+
     async def _stale(self, item: Observation, state: RunState) -> str:
-        """Return why an observation was outdated at the verdict; empty if it was not,
-        or if that is no longer known.
+        """Return why an observation was outdated at the verdict.
+
+        Empty if it was not, or if that is no longer known.
         """
         if state.snapshot is None:
             return ""
+        changes = partial(self._changes, state.workspace)
         try:
-            return await why_stale(
-                item,
-                self.evidence.history,
-                state.snapshot,
-                partial(self._changes, state.workspace),
-            )
+            return await why_stale(item, self.evidence.history, state.snapshot, changes)
         except WorkspaceError as error:
+            # Pruning may have removed the snapshots, which is no damage.
             self._missing_snapshots.append(error.message)
             return ""
 
@@ -251,11 +266,8 @@ class _Verifier:
                 Path(workspace), self._home, self._environ, outputs
             )
         await self._snapshots.require(old, new)
-        return tuple(
-            sorted(
-                change.path for change in await self._snapshots.store.changes(old, new)
-            )
-        )
+        changes = await self._snapshots.store.changes(old, new)
+        return tuple(sorted(change.path for change in changes))
 
 
 def _check_hash(path: Path, sha256: str, what: str) -> None:
@@ -270,41 +282,41 @@ def _check_hash(path: Path, sha256: str, what: str) -> None:
 def _check_outcome(
     folder: RunFolder, state: RunState, evidence: EvidenceIndex, notes: list[str]
 ) -> None:
-    """Compare outcome.json and summary.json with the state that the log folds to.
-
-    The run's folder may have been moved.
-    """
+    """Compare outcome.json and summary.json with the state that the log folds to."""
     if state.status is GoalStatus.RUNNING and not folder.outcome.exists():
         notes.append("the run has not ended; only what is recorded so far was checked")
         return
     outcome = outcome_of(state, evidence=evidence.rows(state)).model_dump(mode="json")
+    # The run's folder may have been moved.
     del outcome["run_path"], outcome["schema_version"]
     written = _table(folder.outcome)
     if not written.get("evidence"):
         del outcome["evidence"]
     _compare(folder.outcome, outcome, written)
+    # As JSON has it: with lists in place of tuples, for example.
     summary = json.loads(json.dumps(RunSummary.of(state).values()))
     del summary["pid"], summary["path"]
     _compare(folder.summary, summary, _table(folder.summary))
 
 
 def _compare(path: Path, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-    """Compare the fields that both tables have."""
+    """Raise _Damage if a field that both tables have differs."""
     for key, value in ours.items():
         if key not in theirs and key in _REQUIRED:
             raise _Damage(str(path), None, f"it has no {key}")
         other = theirs.get(key, value)
-        if other != value and isinstance(value, dict | list):
+        if other == value:
+            continue
+        if isinstance(value, dict | list):
             raise _Damage(str(path), None, f"{key} differs from the log")
-        if other != value:
-            what = (
-                f"{key} is {json.dumps(other)[:_LONGEST]}, but "
-                f"{json.dumps(value)[:_LONGEST]} in the log"
-            )
-            raise _Damage(str(path), None, what)
+        in_file = json.dumps(other)[:_LONGEST]
+        in_log = json.dumps(value)[:_LONGEST]
+        what = f"{key} is {in_file}, but {in_log} in the log"
+        raise _Damage(str(path), None, what)
 
 
 def _table(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file. Raise _Damage if there is none."""
     try:
         value = json.loads(path.read_bytes())
     except OSError as error:
