@@ -1,4 +1,6 @@
-"""Bringing the change of a run into its workspace: merge, check of the merged tree, and writing all of it or nothing."""
+"""Bringing the change of a run into its workspace: merge, check of the merged tree, and
+writing all of it or nothing.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +36,7 @@ from goalrunner.records.run_folder import (
     write_json,
 )
 from goalrunner.records.run_search import new_run_id
+from goalrunner.reports.figures import count
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
@@ -49,12 +52,15 @@ _IN_PROGRESS = {
     "rebase-apply": "a rebase",
     "BISECT_LOG": "a bisection",
 }
-"""What git leaves in the folder of a repository while a command of it is not finished."""
+"""What git leaves in the folder of a repository while a command of it is not finished.
+"""
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply has written, the snapshot of the state before, and whether the workspace had moved on."""
+    """What an apply has written, the snapshot of the state before, and whether the
+    workspace had moved on.
+    """
 
     changes: tuple[Change, ...]
     before: Snapshot
@@ -81,7 +87,9 @@ def applied_lines(run_id: str, workspace: str, applied: Applied) -> Iterator[Fac
 
 
 class Application:
-    """The change of one run, to be applied to its workspace, which no other run can use until `close`."""
+    """The change of one run, to be applied to its workspace, which no other run can use
+    until `close`.
+    """
 
     def __init__(
         self,
@@ -93,7 +101,8 @@ class Application:
         state = loaded.state
         if state.base is None or state.snapshot is None:
             raise UsageError(
-                f"run {folder.run_id} took no snapshots, so there is no change to apply",
+                f"run {folder.run_id} took no snapshots, "
+                "so there is no change to apply",
                 f"see goal show {folder.run_id}",
             )
         self._run, self._loaded = folder, loaded
@@ -110,7 +119,9 @@ class Application:
         self._store.close()
 
     def _refuse_unready(self) -> None:
-        """Raise UsageError if the workspace is gone, or git has an unfinished command there."""
+        """Raise UsageError if the workspace is gone, or git has an unfinished command
+        there.
+        """
         if not self.workspace.is_dir():
             raise UsageError(
                 f"the workspace {self.workspace} is gone",
@@ -127,20 +138,28 @@ class Application:
                 )
 
     async def undo_interrupted(self) -> str:
-        """Undo an apply that was killed while it wrote; return a line about it, or nothing. Raise WorkspaceError."""
+        """Undo an apply that was killed while it wrote; return a line about it, or
+        nothing. Raise WorkspaceError.
+        """
         journal: _Journal | None = read_json(self._journal, _Journal)
         if journal is None:
             return ""
         await self._store.snapshot()
         await self._store.restore(journal.before, journal.paths)
         self._journal.unlink()
-        return f"an apply of run {journal.run} had been interrupted; its files were put back"
+        return (
+            f"an apply of run {journal.run} had been interrupted; "
+            "its files were put back"
+        )
 
     async def perform(self, *, check: bool | None) -> Applied:
-        """Merge, check and write. `check` None: if the workspace has changed since the run began.
+        """Merge, check and write.
 
-        Raise UsageError for conflicts, or if validators fail on the merged tree; then nothing was written. Raise
-        WorkspaceError if a file cannot be written; then all others were put back.
+        `check` None: if the workspace has changed since the run began.
+
+        Raise UsageError for conflicts, or if validators fail on the merged tree; then
+        nothing was written. Raise WorkspaceError if a file cannot be written; then all
+        others were put back.
         """
         now = await self._store.snapshot()
         await self._kept.require(self._start, self._end)
@@ -156,18 +175,22 @@ class Application:
         return await self._write(now, target, tuple(merge.entries), moved=moved)
 
     def _conflict(self, conflicts: tuple[Conflict, ...]) -> UsageError:
-        shown = "\n".join(f"  {one.path}: {one.why}" for one in conflicts[:10])
+        listed = "\n".join(f"  {one.path}: {one.why}" for one in conflicts[:10])
         more = f"\n  and {len(conflicts) - 10} more" if len(conflicts) > 10 else ""
         run = self._run.run_id
         return UsageError(
             f"the change of run {run} conflicts with {self.workspace} in "
-            f"{len(conflicts)} path{'s' if len(conflicts) > 1 else ''}; nothing was written\n{shown}{more}",
+            f"{count(len(conflicts), 'path')}; nothing was written"
+            f"\n{listed}{more}",
             f"goal export {run} --patch -o {run}.patch keeps it as a patch; "
             f"goal export {run} --branch NAME as a branch to merge",
         )
 
     def _check(self, target: Snapshot, paths: tuple[str, ...]) -> None:
-        """Run the validators on the merged tree, in a copy of the workspace. Raise UsageError if one fails."""
+        """Run the validators on the merged tree, in a copy of the workspace.
+
+        Raise UsageError if one fails.
+        """
         folder = RunFolder.create(self._home, new_run_id(self._home, "apply"), CHECKS)
         try:
             copy = make_copy(folder, self.workspace, self._home, self._environ)
@@ -198,7 +221,8 @@ class Application:
         self, now: Snapshot, target: Snapshot, paths: tuple[str, ...], *, moved: bool
     ) -> Applied:
         journal = _Journal(run=self._run.run_id, before=now, target=target, paths=paths)
-        # From here on a kill leaves the journal, and the next apply puts the files back.
+        # After a kill from here on, the next apply finds the journal and puts the files
+        # back.
         write_json(self._journal, journal.model_dump())
         try:
             changes = await self._store.restore(target, paths)
@@ -212,7 +236,9 @@ class Application:
 
 
 def refuse_commit(workspace: Path) -> None:
-    """Raise UsageError if nothing can be committed there: no repository, or no branch is checked out."""
+    """Raise UsageError if nothing can be committed there: no repository, or no branch
+    is checked out.
+    """
     repository = enclosing(workspace)
     if repository is None:
         raise UsageError(
@@ -222,13 +248,17 @@ def refuse_commit(workspace: Path) -> None:
     code, _, _ = _git(workspace, "symbolic-ref", "--quiet", "HEAD")
     if code != 0:
         raise UsageError(
-            f"no branch is checked out in {repository.root}, so the commit would be lost easily",
+            f"no branch is checked out in {repository.root}, "
+            "so the commit would be lost easily",
             "git switch BRANCH, or leave --commit out",
         )
 
 
 def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
-    """Commit these paths and no others, as the person whose configuration git has. Raise WorkspaceError if git refuses."""
+    """Commit these paths and no others, as the person whose configuration git has.
+
+    Raise WorkspaceError if git refuses.
+    """
     listed = b"".join(raw(path) + b"\0" for path in paths)
     pathspec = ("--pathspec-from-file=-", "--pathspec-file-nul")
     code, _, errors = _git(workspace, "add", "--all", *pathspec, stdin=listed)
@@ -260,7 +290,9 @@ def _git(
 def check_merged_tree(
     copy: RunCopy, run: RunFolder, home: Path, inside: CopyOptions
 ) -> str:
-    """Write a merged tree into the copy that this process is in, and run the validators. Return what fails, or nothing."""
+    """Write a merged tree into the copy that this process is in, and run the
+    validators. Return what fails, or nothing.
+    """
     request = json.loads((copy.folder / "check.json").read_bytes())
     target = Snapshot(**request["target"])
     goal = frozen_goal(run, os.environ, runnable=False)

@@ -1,4 +1,6 @@
-"""What the command line offers for copies: `goal run --isolate`, and resuming a run in its copy."""
+"""What the command line offers for copies: `goal run --isolate`, and resuming a run in
+its copy.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 
 
 def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
-    """Return the options of a run in a copy, if this process is inside of one; else make the copy and start again in it.
+    """Return the options of a run in a copy, if this process is inside of one; else
+    make the copy and start again in it.
 
     Raise EnvironmentFailed if a copy is not possible here.
     """
@@ -46,7 +49,9 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
 
 
 def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
-    """Return the options with which a run that has a copy is resumed: in this process, or after entering its copy."""
+    """Return the options with which a run that has a copy is resumed: in this process,
+    or after entering its copy.
+    """
     copy = RunCopy.of(run)
     if not copy.exists:
         return run_options
@@ -58,7 +63,10 @@ def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
 
 
 def copy_options(copy: RunCopy) -> CopyOptions:
-    """Return what differs for a run in this copy. Raise UsageError if this process is not inside of it."""
+    """Return what differs for a run in this copy.
+
+    Raise UsageError if this process is not inside of it.
+    """
     record = copy.read()
     if Path(record.root) not in mount_points():
         raise UsageError(
@@ -66,7 +74,7 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         )
     run = RunFolder(copy.folder.parent)
     notes = [
-        f"your files stay as they are; goal apply {run.run_id} brings the verified change here"
+        f"your files stay as they are; goal apply {run.run_id} brings the change here"
     ]
     if record.shared:
         notes.append(
@@ -74,7 +82,8 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         )
     if is_in_memory(copy.folder):
         notes.append(
-            "the copy is in memory (tmpfs): after a restart of this machine, the run cannot be resumed"
+            "the copy is in memory (tmpfs): "
+            "after a restart of this machine, the run cannot be resumed"
         )
     return CopyOptions(run, copy.store, NewLiveFiles(record).hide, tuple(notes))
 
@@ -85,7 +94,8 @@ def apply(
         bool | None,
         flag(
             "--check/--no-check",
-            "Run the validators on the merged tree; default: if the workspace has changed since the run began.",
+            "Run the validators on the merged tree; "
+            "default: if the workspace has changed since the run began.",
         ),
     ] = None,
     incomplete: Annotated[
@@ -98,15 +108,17 @@ def apply(
         Text,
         option(
             "NAME",
-            "Commit it on a new branch where the run began; the workspace stays as it is.",
+            "Commit it on a new branch where the run began; "
+            "the workspace stays as it is.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> int:
     """Bring the verified change of a run into its workspace.
 
-    What you changed meanwhile is merged with it, file by file and line by line. If both changed the same lines, or if the
-    validators fail on the merged tree, nothing is written. The state before is kept as a snapshot.
+    What you changed meanwhile is merged with it, file by file and line by line. If both
+    changed the same lines, or if the validators fail on the merged tree, nothing is
+    written. The state before is kept as a snapshot.
     """
     from goalrunner.app.previous_run import load_run
     from goalrunner.copies.applying import (
@@ -134,8 +146,10 @@ def apply(
     outcome = loaded.outcome(folder)
     if not (outcome.passed or incomplete):
         raise UsageError(
-            f"run {folder.run_id} is not complete ({outcome.status.value}), so its change is not verified",
-            f"goal resume {folder.run_id} goes on; goal apply {folder.run_id} --incomplete applies it all the same",
+            f"run {folder.run_id} is not complete ({outcome.status.value}), "
+            "so its change is not verified",
+            f"goal resume {folder.run_id} goes on; "
+            f"goal apply {folder.run_id} --incomplete applies it all the same",
         )
     application = Application(folder, loaded, runs.home(), os.environ)
     try:
@@ -177,7 +191,8 @@ def apply(
 def discard(run: options.Run = None, yes: options.Yes = False) -> int:
     """Remove the copy of a run.
 
-    The run's records and its change are kept, so that it can be applied, but not resumed. Asks first.
+    The run's records and its change are kept, so that it can be applied, but not
+    resumed. Asks first.
     """
     folder = runs.find(run)
     copy = RunCopy.of(folder)

@@ -1,7 +1,9 @@
-"""Starting this program again inside of a copy: the workspace at its own path, as an overlay over a frozen base.
+"""Starting this program again inside of a copy: the workspace at its own path, as an
+overlay over a frozen base.
 
-The program replaces this process by exec, so its id, its parent and its terminal stay. The mounts are in a
-namespace that ends with its last process; a kill leaves no mount behind.
+The program replaces this process by exec, so its id, its parent and its terminal stay.
+The mounts are in a namespace that ends with its last process; a kill leaves no mount
+behind.
 """
 
 from __future__ import annotations
@@ -35,10 +37,11 @@ _PATIENCE = 30.0
 
 
 def trees_of(workspace: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the folders to cover, without links: the repository of the workspace, or else the workspace itself.
+    """Return the folders to cover, without links: the repository of the workspace, or
+    else the workspace itself.
 
-    The work tree of a submodule, or one made by `git worktree`, has the folder of its repository elsewhere: that
-    comes second.
+    The work tree of a submodule, or one made by `git worktree`, has the folder of its
+    repository elsewhere: that comes second.
     """
     real = Path(os.path.realpath(workspace))
     root = next(
@@ -71,7 +74,9 @@ def _holds_git(folder: Path) -> bool:
 def make_copy(
     run: RunFolder, workspace: Path, home: Path, environ: Mapping[str, str]
 ) -> RunCopy:
-    """Make the copy of a new run: bring the frozen bases up to date, and write the record. Raise EnvironmentFailed."""
+    """Make the copy of a new run: bring the frozen bases up to date, and write the
+    record. Raise EnvironmentFailed.
+    """
     roots = trees_of(workspace, environ)
     for root in roots:
         if Path(os.path.realpath(home)).is_relative_to(root):
@@ -108,7 +113,8 @@ def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
     """Return the folder for the upper layers of a copy.
 
     An upper layer cannot lie on an overlay, as the disk of most containers is one: then
-    another file system is looked for, and folders of runs that are gone are removed there.
+    another file system is looked for, and folders of runs that are gone are removed
+    there.
     """
     if not is_overlay(copy.folder.resolve()):
         return copy.folder
@@ -144,7 +150,9 @@ def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
 
 @dataclass(frozen=True)
 class InnerCommand:
-    """A command line of this program inside of a copy, with the handles that keep the copy its own."""
+    """A command line of this program inside of a copy, with the handles that keep the
+    copy its own.
+    """
 
     argv: list[str]
     environ: dict[str, str]
@@ -158,7 +166,10 @@ class InnerCommand:
             os.execve(self.argv[0], self.argv, self.environ)
 
     def run(self) -> subprocess.CompletedProcess[bytes]:
-        """Run the command beside this process and return what it printed. Raise EnvironmentFailed if it cannot be started."""
+        """Run the command beside this process and return what it printed.
+
+        Raise EnvironmentFailed if it cannot be started.
+        """
         with os_errors("the copy cannot be entered", "", EnvironmentFailed):
             return subprocess.run(
                 self.argv,
@@ -178,7 +189,10 @@ class InnerCommand:
 def inner_command(
     copy: RunCopy, home: Path, arguments: Sequence[str], environ: Mapping[str, str]
 ) -> InnerCommand:
-    """Return `goal ARGUMENTS` inside of the copy. Raise EnvironmentFailed, and WorkspaceBusy if the copy is in use."""
+    """Return `goal ARGUMENTS` inside of the copy.
+
+    Raise EnvironmentFailed, and WorkspaceBusy if the copy is in use.
+    """
     record = copy.read()
     with ExitStack() as undo:
         lock = copy.lock()
@@ -209,7 +223,8 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
             run = copy.folder.parent.name
             raise EnvironmentFailed(
                 f"the frozen base of the copy is gone: {base.folder}",
-                f"goal export {run} --patch saves what was done; a new run makes a new copy",
+                f"goal export {run} --patch saves what was done; "
+                "a new run makes a new copy",
             )
         root, shares, *objects = map(
             os.fsdecode, (base.folder / "mount").read_bytes().split(b"\0")
@@ -245,7 +260,9 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
 def _entering(
     mounting: str, tools: Mapping[str, str], program: Sequence[str], folder: Path
 ) -> list[str]:
-    """Return the command line that mounts, enters a folder, and becomes `program` with the ids of the caller."""
+    """Return the command line that mounts, enters a folder, and becomes `program` with
+    the ids of the caller.
+    """
     unshare = tools["unshare"]
     private = ["--mount", "--propagation", "private"]
     entering = f"{mounting}\ncd {shlex.quote(str(folder))}\n"
@@ -259,7 +276,10 @@ def _entering(
 
 
 def _try(mounting: str, tools: Mapping[str, str]) -> None:
-    """Mount once in a process of its own: after exec, nothing could say what failed. Raise EnvironmentFailed."""
+    """Mount once in a process of its own: after exec, nothing could say what failed.
+
+    Raise EnvironmentFailed.
+    """
     argv = _entering(mounting, tools, [tools["cat"], "/dev/null"], Path("/"))
     try:
         done = subprocess.run(

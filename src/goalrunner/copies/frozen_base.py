@@ -1,4 +1,6 @@
-"""The frozen base below copies: a mirror of a workspace's files as they were when a copy began."""
+"""The frozen base below copies: a mirror of a workspace's files as they were when a
+copy began.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,13 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.store_folder import store_name
 
 OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
-"""Attributes of a folder in a lower layer that hide the folder of the same name below it; the second is for root's mounts."""
+"""Attributes of a folder in a lower layer that hide the folder of the same name below
+it; the second is for root's mounts.
+"""
 _CLONE_CONTENT = 0x40049409
-"""The request FICLONE of ioctl(2): both files share their blocks until one of them is written."""
+"""The request FICLONE of ioctl(2): both files share their blocks until one of them is
+written.
+"""
 _TRIES = 5
 _MOST_AT_ONCE = 1 << 30
 _GIT_SECONDS = 120.0
@@ -40,11 +46,16 @@ class FrozenBase:
 
     @property
     def objects(self) -> Path:
-        """The folder with one mount point for each folder of git objects, named 0, 1, 2 ..."""
+        """The folder with one mount point for each folder of git objects, named 0, 1, 2
+        ...
+        """
         return self.folder.parent / "objects"
 
     def is_used(self) -> bool:
-        """Return whether a copy still stands on this base. Users that were removed by hand do not count."""
+        """Return whether a copy still stands on this base.
+
+        Users that were removed by hand do not count.
+        """
         for user in (self.folder / "users").iterdir():
             copy = Path(os.readlink(user))
             if copy.exists():
@@ -68,8 +79,9 @@ def _copy_errors(root: Path) -> Iterator[None]:
         if isinstance(error, PermissionError):
             hint = "check its owner and permissions, or let git ignore it"
         path = f" ({error.filename})" if error.filename else ""
+        why = (error.strerror or str(error)).lower()
         raise EnvironmentFailed(
-            f"a copy of {root} cannot be made: {(error.strerror or str(error)).lower()}{path}",
+            f"a copy of {root} cannot be made: {why}{path}",
             hint,
         ) from error
 
@@ -78,10 +90,11 @@ def _copy_errors(root: Path) -> Iterator[None]:
 def frozen_base(
     home: Path, root: Path, environ: Mapping[str, str]
 ) -> Iterator[tuple[FrozenBase, LiveTree]]:
-    """Give a base that equals the live tree at `root`, made or brought up to date if needed, and the tree.
+    """Give a base that equals the live tree at `root`, made or brought up to date if
+    needed, and the tree.
 
-    The caller adds itself as a user within the block. Two processes do not make one at the same time. Raise
-    EnvironmentFailed.
+    The caller adds itself as a user within the block. Two processes do not make one at
+    the same time. Raise EnvironmentFailed.
     """
     place = home / "bases" / store_name(root)
     with _copy_errors(root), contextlib.ExitStack() as handles:
@@ -133,7 +146,9 @@ def _bases(place: Path) -> list[FrozenBase]:
 
 
 def _link_all(source: Path, target: Path) -> None:
-    """Make a tree whose files are links to those of `source`: files of a base are replaced, and never written."""
+    """Make a tree whose files are links to those of `source`: files of a base are
+    replaced, and never written.
+    """
     shutil.copytree(source, target, symlinks=True, copy_function=os.link)
     for folder, _, _ in os.walk(target):
         original = os.path.join(source, os.path.relpath(folder, target))
@@ -196,7 +211,7 @@ class _Update:
         source = os.path.join(self._tree.root, path)
         target = os.path.join(self._files, path)
         for _ in range(_TRIES):
-            # A file of a base may have other links, so it is replaced, and never written.
+            # Another base may have a link to this file, so it is never written.
             if replaces:
                 os.unlink(target)
             before = os.lstat(source)
@@ -206,7 +221,9 @@ class _Update:
             replaces = True
 
     def _lend_objects(self, path: str) -> None:
-        """Let the repository of the copy read the objects of the live one, and write its own."""
+        """Let the repository of the copy read the objects of the live one, and write
+        its own.
+        """
         folder = self._files / path
         number = self._tree.object_folders.index(path)
         mount_point = self._objects / str(number)
@@ -237,7 +254,9 @@ class _Update:
         os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
 
     def _refresh(self, path: str) -> None:
-        """Let git note the inodes of the mirror in its index; else each `git status` in a copy would read every file."""
+        """Let git note the inodes of the mirror in its index; else each `git status` in
+        a copy would read every file.
+        """
         folder = os.path.dirname(path)
         if os.path.basename(folder) != ".git":
             return

@@ -1,4 +1,4 @@
-"""The files of a workspace that a copy must not share with the person who works there."""
+"""The files of a workspace, and which of them a copy shares with the live tree."""
 
 from __future__ import annotations
 
@@ -19,28 +19,41 @@ _OBJECTS = "objects"
 
 @dataclass
 class LiveTree:
-    """What `read_live_tree` has found below `root`. All paths are relative to it, in the form of `os.fsdecode`."""
+    """What `read_live_tree` has found below `root`.
+
+    All paths are relative to it, in the form of `os.fsdecode`.
+    """
 
     root: Path
     files: dict[str, os.stat_result] = field(default_factory=dict)
-    """Regular files and symbolic links that git does not ignore, and the files of repositories but their objects."""
+    """Regular files and symbolic links that git does not ignore, and the files of
+    repositories but their objects.
+    """
     folders: dict[str, os.stat_result] = field(default_factory=dict)
     """The folders of these files, and empty ones; the root is ""."""
     shared_folders: set[str] = field(default_factory=set)
-    """Folders in which something ignored lies at any depth: their ignored content stays that of the live tree."""
+    """Folders in which something ignored lies at any depth: their ignored content stays
+    that of the live tree.
+    """
     shared: list[str] = field(default_factory=list)
-    """The ignored paths that stay live; a folder ends with a slash. Caches are left out."""
+    """The ignored paths that stay live; a folder ends with a slash.
+
+    Caches are left out.
+    """
     object_folders: list[str] = field(default_factory=list)
-    """The folders with the objects of repositories, which are read and never written."""
+    """The folders with the objects of repositories, which are read and never written.
+    """
 
     def manifest(self) -> bytes:
-        """Return a text that is equal for two readings between which nothing has changed.
+        """Return a text that is equal for two readings between which nothing has
+        changed.
 
         Each line has a path and, after the last null character, what is known of it. A
         line feed in a path is written as a null character, which no path has.
         """
         rows = [
-            f"{_in_line(path)}\0{info.st_mode:o} {info.st_size} {info.st_mtime_ns} {info.st_ctime_ns} {info.st_ino}"
+            f"{_in_line(path)}\0{info.st_mode:o} {info.st_size} {info.st_ino} "
+            f"{info.st_mtime_ns} {info.st_ctime_ns}"
             for path, info in self.files.items()
         ]
         rows += [
@@ -64,9 +77,12 @@ def _in_line(path: str) -> str:
 
 
 def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveTree:
-    """Read the tree at `root`, a folder without links in its path. Raise EnvironmentFailed if git fails or a folder is closed.
+    """Read the tree at `root`, a folder without links in its path.
 
-    `rules` is a folder for an empty repository, with which git reads the ignore files of a tree without one.
+    Raise EnvironmentFailed if git fails or a folder is closed.
+
+    `rules` is a folder for an empty repository, with which git reads the ignore files
+    of a tree without one.
     """
     tree = LiveTree(root)
     _Reader(tree, environ, rules).read()
@@ -96,7 +112,9 @@ class _Reader:
         self._read_folder("")
 
     def _read_folder(self, folder: str) -> None:
-        """Read a folder of the work tree; the paths in `_ignored` are shared or left out."""
+        """Read a folder of the work tree; the paths in `_ignored` are shared or left
+        out.
+        """
         for entry in self._entries(folder):
             path = folder + entry.name
             info = entry.stat(follow_symlinks=False)
@@ -154,7 +172,9 @@ class _Reader:
             ) from error
 
     def _note_ignored(self, folder: str) -> None:
-        """Note what the rules of the repository of `folder` ignore, unless it is tracked."""
+        """Note what the rules of the repository of `folder` ignore, unless it is
+        tracked.
+        """
         self._ask(folder, (), Path(self._tree.root, folder))
 
     def _note_ignored_without_repository(self) -> None:
@@ -177,7 +197,8 @@ class _Reader:
             return output
         words = errors.decode(errors="replace").strip() or f"exit code {code}"
         raise EnvironmentFailed(
-            f"a copy of {self._tree.root} is not possible: git failed in {folder}: {words}",
+            f"a copy of {self._tree.root} is not possible: "
+            f"git failed in {folder}: {words}",
             "run without --isolate",
         )
 

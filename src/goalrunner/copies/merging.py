@@ -25,7 +25,7 @@ _NO_FILE = "0"
 
 @dataclass(frozen=True)
 class Conflict:
-    """A path that was changed on both sides, and why the changes cannot be combined."""
+    """A path that was changed on both sides, and why this cannot be combined."""
 
     path: str
     why: str
@@ -42,7 +42,10 @@ class Merge:
 async def merged(
     store: SnapshotStore, start: Snapshot, end: Snapshot, now: Snapshot
 ) -> Merge:
-    """Merge the change from `start` to `end` into `now`; what `now` has already is left out. Raise WorkspaceError."""
+    """Merge the change from `start` to `end` into `now`. Raise WorkspaceError.
+
+    What `now` has already is left out.
+    """
     changes = await store.changes(start, end)
     before, after, live = [
         await store.entries(snapshot) for snapshot in (start, end, now)
@@ -54,18 +57,18 @@ async def merged(
     for path in sorted(
         change.path for change in changes if change.kind != "repository"
     ):
-        was, wanted, there = before.get(path), after.get(path), live.get(path)
-        if there == wanted:
+        original, by_run, by_person = before.get(path), after.get(path), live.get(path)
+        if by_person == by_run:
             continue
-        if there == was:
-            combined = wanted
-            why = _lost(wanted)
-            if wanted is not None and not why:
+        if by_person == original:
+            combined = by_run
+            why = _not_kept(by_run)
+            if by_run is not None and not why:
                 why = _in_the_way(path, stays)
-                if there is None and not why:
+                if by_person is None and not why:
                     why = _unseen_in_the_way(store, path, removed)
         else:
-            combined, why = await _combined(store, was, wanted, there)
+            combined, why = await _combined(store, original, by_run, by_person)
         if why:
             conflicts.append(Conflict(path, why))
         else:
@@ -73,15 +76,16 @@ async def merged(
     return Merge(entries, tuple(conflicts))
 
 
-def _lost(wanted: Entry | None) -> str:
-    if wanted is None or wanted.stored:
+def _not_kept(by_run: Entry | None) -> str:
+    if by_run is None or by_run.stored:
         return ""
     return "its content is not kept in the snapshots"
 
 
 def _in_the_way(path: str, stays: Collection[str]) -> str:
-    """Return why a file cannot be made: a file has the name of one of its folders, or a folder has its name.
+    """Return why a file cannot be made; empty if it can.
 
+    A file may have the name of one of its folders, or a folder may have its name.
     `stays` are the paths of the workspace that the run did not remove.
     """
     for parent in map(str, PurePosixPath(path).parents):
@@ -123,28 +127,29 @@ def _is_folder(place: bytes) -> bool:
 
 async def _combined(
     store: SnapshotStore,
-    was: Entry | None,
-    wanted: Entry | None,
-    there: Entry | None,
+    original: Entry | None,
+    by_run: Entry | None,
+    by_person: Entry | None,
 ) -> tuple[Entry | None, str]:
-    """Return the combination of two different changes of one path, or why there is none."""
-    if was is None:
+    """Return the combination of two different changes of a path, or why there is none.
+    """
+    if original is None:
         return None, "both the run and you added it, with different content"
-    if there is None:
+    if by_person is None:
         return None, "you removed it, and the run changed it"
-    if wanted is None:
+    if by_run is None:
         return None, "you changed it, and the run removed it"
-    sides = (was, wanted, there)
+    sides = (original, by_run, by_person)
     if not all(side.mode.startswith(_FILE) for side in sides):
         return None, "it is no regular file on one side"
     if not all(side.stored for side in sides):
         return None, "its content is not kept in the snapshots"
-    mode = there.mode if was.mode == wanted.mode else wanted.mode
-    if was.blob == wanted.blob:
-        return Entry(mode, there.blob), ""
-    if was.blob == there.blob:
-        return Entry(mode, wanted.blob), ""
-    content = await _merged_text(store, was.blob, wanted.blob, there.blob)
+    mode = by_person.mode if original.mode == by_run.mode else by_run.mode
+    if original.blob == by_run.blob:
+        return Entry(mode, by_person.blob), ""
+    if original.blob == by_person.blob:
+        return Entry(mode, by_run.blob), ""
+    content = await _merged_text(store, original.blob, by_run.blob, by_person.blob)
     if content is None:
         return None, "the run and you changed the same lines"
     blob = await asyncio.to_thread(objects.write_blob, store.folder, content)
@@ -152,11 +157,14 @@ async def _combined(
 
 
 async def _merged_text(
-    store: SnapshotStore, was: str, wanted: str, there: str
+    store: SnapshotStore, original: str, by_run: str, by_person: str
 ) -> bytes | None:
-    """Return the merged content of three blobs; None if changes overlap, or one of them is not text."""
+    """Return the merged content of three blobs; None if changes overlap, or one of them
+    is not text.
+    """
     contents = [
-        await store.git.ask("cat-file", "blob", one) for one in (was, wanted, there)
+        await store.git.ask("cat-file", "blob", one)
+        for one in (original, by_run, by_person)
     ]
     with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
         names = ("base", "run", "live")
@@ -179,7 +187,10 @@ async def _merged_text(
 async def snapshot_with(
     store: SnapshotStore, now: Snapshot, entries: Mapping[str, Entry | None]
 ) -> Snapshot:
-    """Keep a snapshot that equals `now` with other entries, all of them stored. Raise WorkspaceError."""
+    """Keep a snapshot that equals `now` with other entries, all of them stored.
+
+    Raise WorkspaceError.
+    """
     rows = []
     # Removed paths come first: a folder may replace a file.
     for path in sorted(entries, key=lambda name: (entries[name] is not None, name)):

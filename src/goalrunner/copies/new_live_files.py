@@ -1,4 +1,6 @@
-"""Hiding the files that a person makes in the live tree while a run works in a copy of it."""
+"""Hiding the files that a person makes in the live tree while a run works in a copy of
+it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,12 @@ from goalrunner.snapshots.patterns import CACHES, Patterns
 
 
 class NewLiveFiles:
-    """The files that show through in folders whose ignored content is shared with the live tree.
+    """The files that show through in folders whose ignored content is shared with the
+    live tree.
 
-    A folder that holds something ignored cannot be frozen as a whole, so a new file of the live tree appears in it. It is
-    removed from the copy: the overlay notes that in its upper layer, and the live file stays.
+    A folder that holds something ignored cannot be frozen as a whole, so a new file of
+    the live tree appears in it. It is removed from the copy: the overlay notes that in
+    its upper layer, and the live file stays.
     """
 
     def __init__(self, record: CopyRecord) -> None:
@@ -29,7 +33,10 @@ class NewLiveFiles:
         self._caches = Patterns(CACHES)
 
     def hide(self) -> None:
-        """Remove them from the copy. Raise EnvironmentFailed if this process is not in the copy, and OSError."""
+        """Remove them from the copy.
+
+        Raise EnvironmentFailed if this process is not in the copy, and OSError.
+        """
         for path in self.find():
             self._require_overlay()
             place = self._root / path
@@ -39,7 +46,9 @@ class NewLiveFiles:
                 place.unlink()
 
     def find(self) -> Iterator[str]:
-        """Yield their paths, relative to the root of the copy; for a new folder only its own."""
+        """Yield their paths, relative to the root of the copy; for a new folder only
+        its own.
+        """
         for folder in self._folders:
             try:
                 names = os.listdir(self._root / folder)
@@ -56,7 +65,9 @@ class NewLiveFiles:
         return any(os.path.lexists(layer / path) for layer in (self._base, self._upper))
 
     def _require_overlay(self) -> None:
-        """Raise EnvironmentFailed unless the root is the overlay: elsewhere, the person's own files would be removed."""
+        """Raise EnvironmentFailed unless the root is the overlay: elsewhere, the
+        person's own files would be removed.
+        """
         info = self._root.stat()
         device = f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines():

@@ -1,4 +1,6 @@
-"""The copy of one run: its folder, its record, and what keeps it apart from other copies."""
+"""The copy of one run: its folder, its record, and what keeps it apart from other
+copies.
+"""
 
 from __future__ import annotations
 
@@ -30,20 +32,27 @@ class CopyRecord:
     kind: Literal["overlay", "clone"]
     workspace: str
     root: str
-    """The folder that is covered, or cloned: the repository of the workspace, else the workspace."""
+    """The folder that is covered, or cloned: the repository of the workspace, else the
+    workspace.
+    """
     layers: str
     """The folder of the upper layers: the copy's own, or one on another file system."""
     bases: tuple[str, ...]
-    """The folders of the frozen bases, for `root` and for the folder of its repository if that lies elsewhere."""
+    """The folders of the frozen bases, for `root` and for the folder of its repository
+    if that lies elsewhere.
+    """
     shared: tuple[str, ...] = ()
-    """Ignored paths that are those of the live tree, relative to `root`; a folder ends with a slash."""
+    """Ignored paths that are those of the live tree, relative to `root`; a folder ends
+    with a slash.
+    """
     slot: int | None = None
     """The number of the copy among those of `root` when it was last entered."""
 
     def layer(self, number: int) -> Path:
         """Return the folder of one overlay.
 
-        It has the upper layer `u`, the work folder `w`, and the mount points `b` and `l`.
+        It has the upper layer `u`, the work folder `w`, and the mount points `b` and
+        `l`.
         """
         return Path(self.layers, f"layer-{number}")
 
@@ -66,7 +75,9 @@ class RunCopy:
 
     @property
     def store(self) -> Path:
-        """The snapshot store of this copy: its own index and lock, and the objects of the workspace's store."""
+        """The snapshot store of this copy: its own index and lock, and the objects of
+        the workspace's store.
+        """
         return self.folder / "store"
 
     @property
@@ -87,14 +98,18 @@ class RunCopy:
         write_json(self._record, asdict(record))
 
     def discard(self) -> None:
-        """Remove the copy: first its record, so that a half removed copy is none. Raise OSError."""
+        """Remove the copy: first its record, so that a half removed copy is none.
+
+        Raise OSError.
+        """
         layers = Path(self.read().layers)
         self._record.unlink()
         remove(layers)
         remove(self.folder)
 
     def lock(self) -> int:
-        """Lock the copy and return the handle, which a program started by exec inherits.
+        """Lock the copy and return the handle, which a program started by exec
+        inherits.
 
         Raise WorkspaceBusy if another process works in the copy.
         """
@@ -127,13 +142,14 @@ def is_in_memory(folder: Path) -> bool:
     return nearest is not None and nearest.fstype in ("tmpfs", "ramfs")
 
 
-def take_slot(slots: Path, wanted: int | None = None) -> tuple[int, int]:
-    """Return the lowest free number of a copy, from 0, and the handle that holds it while the process lives.
+def take_slot(slots: Path, preferred: int | None = None) -> tuple[int, int]:
+    """Return the lowest free number of a copy, from 0, and the handle that holds it
+    while the process lives.
 
     A resumed copy gets the number it had, if that is free. Raise OSError.
     """
     slots.mkdir(mode=0o700, parents=True, exist_ok=True)
-    numbers = [] if wanted is None else [wanted]
+    numbers = [] if preferred is None else [preferred]
     for number in (*numbers, *range(10_000)):
         handle = os.open(
             slots / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
@@ -149,9 +165,11 @@ def take_slot(slots: Path, wanted: int | None = None) -> tuple[int, int]:
 
 
 def free_ports(slot: int) -> int:
-    """Return the first of ten adjacent TCP ports that are free on the loopback address now; 0 if there are none.
+    """Return the first of ten adjacent TCP ports that are free on the loopback address
+    now; 0 if there are none.
 
-    The search begins at another place for each slot, so that copies that start at once differ.
+    The search begins at another place for each slot, so that copies that start at once
+    differ.
     """
     blocks = range(_FIRST_PORT, _LAST_PORT, PORTS)
     for offset in range(len(blocks)):
