@@ -77,7 +77,7 @@ def test_the_rules_of_a_nested_repository_hold_below_it(
     assert "nested/b" in tree.files
     assert "nested/build/out" not in tree.files
     assert tree.shared == ["nested/build/"]
-    assert set(tree.object_folders) == {".git/objects", "nested/.git/objects"}
+    assert tree.object_folders == [".git/objects", "nested/.git/objects"]
 
 
 def test_ignore_files_count_without_a_repository(tmp_path: Path, rules: Path) -> None:

@@ -86,6 +86,9 @@ def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveT
     """
     tree = LiveTree(root)
     _Reader(tree, environ, rules).read()
+    # Mount points of objects are numbered: the order must not depend on the disk.
+    tree.object_folders.sort()
+    tree.shared.sort()
     # Mounts and the mirror number them.
     tree.object_folders.sort()
     return tree
