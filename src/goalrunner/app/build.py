@@ -62,6 +62,7 @@ class PreparedRun:
         """Write outcome.json from the present state, and return its content."""
         outcome = self.run.outcome().model_dump(mode="json")
         self.folder.write_outcome(outcome)
+        # The next run with the file says if it was changed meanwhile.
         if goal_file := self.config.options.goal_file:
             goal_file_ended(self.config.home, goal_file, self.folder.run_id)
         return outcome
@@ -83,6 +84,7 @@ def open_run(
     for name in ("stores", TEMPORARY):
         # Mode 700: other users must not read what commands write.
         (config.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A process that was killed leaves the folder of its temporary files.
     clear_leftovers(config.home)
     notes = undo_interrupted(config.workspace, config.home)
     log_end = loaded.end if loaded else None
@@ -110,6 +112,7 @@ def open_run(
         journal.resume_from(loaded.state, loaded.evidence)
         for record in read_records(folder.events):
             resumption.add(record)
+        # The chat is read once, when all its places in the transcript are known.
         resumption.read(transcript.read, parts.artifacts)
         _continue_models(config, loaded, resumption)
     protected = parts.checker.protected if parts.checker is not None else tuple
@@ -214,13 +217,17 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         earlier = chat_to_continue(
             options.continues, goal, has_own_agent=options.conversation is not None
         )
+    # Before a folder is made: a refused run leaves nothing behind.
     config.refuse_shared_workspace()
+    # A secret must never reach the disk, so it is replaced before.
     stored_text = dump_goal(goal, config.redactor.text)
     folder = _new_folder(config)
     try:
         folder.write_text(folder.goal_file, stored_text)
         objective = config.redactor.text(goal.objective)
         now = SystemClock().now()
+        # `goal list` shows the run even if its process is killed before the first
+        # event.
         write_first_summary(folder, run_place(config), objective, now)
         prepared = open_run(config, findings, folder)
         try:
@@ -261,6 +268,7 @@ def _start(
     """Record the first events. `earlier` is the chat that the run continues."""
     config, run, folder = prepared.config, prepared.run, prepared.folder
     options = config.options
+    # One moment for both events: the deadline is counted from the recorded start.
     now = run.parts.clock.now()
     changed = _goal_file_changed(config, folder.run_id)
     notes = (

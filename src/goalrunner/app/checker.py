@@ -85,6 +85,7 @@ def writable_copy(
 
     With `setup`, they also see what it installs.
     """
+    # Only an overlay has a folder for its upper layer.
     if choice.scratch is not None:
         return Overlay(choice.scratch, config.command_environ, setup)
     outputs = config.goal.workspace.outputs
@@ -130,6 +131,7 @@ class _Check:
 
     def next_side(self) -> Side | Decision:
         """Return what to run next, or the decision; at the baseline, M decides."""
+        # Nothing has changed yet, so the other sides would be the same.
         if self.runs and not self.context.iteration:
             return Decision("complete", "M")
         results = {side: ran.results for side, ran in self.runs.items()}
@@ -155,6 +157,7 @@ def _with_delivered(ran: Results, delivered: Results) -> tuple[Answer, ...]:
     answers: list[Answer] = []
     for result, output in ran.answers:
         summary = result.summary
+        # Without both, a person would not see that the agent's own version is green.
         if summaries.get(result.name, summary) != summary:
             summary = f"{summaries[result.name]}; {summary} with the originals"
         answers.append((result.model_copy(update={"summary": summary}), output))
@@ -219,6 +222,7 @@ class CheckRunner:
         self._in_place = InPlace(
             store, config.home, start=start, outputs=settings.outputs
         )
+        # Two of them would not know which files the other one made.
         if isinstance(self.environment, InPlace):
             self._in_place = self.environment
         self._base = BaseResults(start / "base.json", config.redactor.text)
@@ -264,6 +268,7 @@ class CheckRunner:
         self._is_start_recorded = True
 
     async def _start_of(self, base: Snapshot) -> StartFiles:
+        # The listing of a large workspace takes long, so it is made once.
         if self._start_id != base.id:
             self._start = StartFiles(*await self._store.listing(base))
             self._start_id, self._rules = base.id, None
@@ -290,6 +295,7 @@ class CheckRunner:
 
         Raise EnvironmentFailed.
         """
+        # A resumed run has not read the records of its start yet.
         await self.remember(base)
         ignored_files = await self._look()
         ignored_changes = await self._compare(ignored_files)
@@ -306,6 +312,7 @@ class CheckRunner:
         await self._identify(check, now)
         self._runs.flakiness.begin(check.content, when)
         is_accepted = self._reviewed is not None and self._reviewed.key in approved
+        # After a review, the same content need not be checked again.
         if earlier is not None and is_accepted and earlier.counts_for(check):
             check.runs, check.has_hidden = earlier.runs, earlier.has_hidden
         decision = await self._decision(check)
@@ -318,10 +325,12 @@ class CheckRunner:
 
         leaked = await self._has_leaked(ignored_files)
         suppressions: tuple[str, ...] = ()
+        # Nothing rests on red results, so what the agent suppressed does not matter.
         if outcome.decision.ending != "red":
             suppressions = await self._suppressions(base, now)
         fields = self._fields(check, outcome, suppressions, leaked=leaked)
         finished = finished.model_copy(update=fields)
+        # The agent did not see these originals, so the feedback names them.
         if outcome.decision.side != "M":
             originals = check.changes.put_back("O")
             finished = await self._with_differences(finished, originals)
@@ -336,6 +345,7 @@ class CheckRunner:
         """Set what identifies the content that is checked."""
         changes = check.ignored
         built = ""
+        # With `protect` or `editable`, checks do not see build output of the workspace.
         if changes.build is not None and not self._protection.strict:
             built = await asyncio.to_thread(
                 build_state, self._store.workspace, changes.build
@@ -512,6 +522,7 @@ class CheckRunner:
         read: Callable[[ArtifactRef], bytes],
     ) -> None:
         check = self._last
+        # A reused baseline is stored already.
         if check is not None and check.now == now and check.age is None:
             self._keeper.keep(now, check.runs["M"], outputs, read)
 
@@ -543,6 +554,7 @@ class CheckRunner:
 
         `approved` are the keys of changes that a reviewer accepted.
         """
+        # A reviewer must not be asked about work that hidden validators reject.
         if "M" not in check.changes.sides:
             await self._add_hidden(check)
         delivered = check.runs["M"]
@@ -561,6 +573,8 @@ class CheckRunner:
         if key in approved:
             labels = (changed.label(approved[key]), *decision.labels)
             return _Outcome(delivered, Decision("complete", "M", labels))
+        # A run on the source of the start costs as much as a check, so there is one for
+        # each change.
         if self._reviewed is None or self._reviewed.key != key:
             tests = await self._tests_on_start(check, decision.tests)
             self._reviewed = changed.model_copy(update={"tests": tests})
@@ -629,6 +643,7 @@ class CheckRunner:
     def _known_rules(self) -> Protection:
         """Return the rules with what the baseline showed."""
         if self._rules is None or self._observed is not self._base.results:
+            # The results are replaced as a whole, so their identity shows a change.
             self._observed = self._base.results
             observed = observed_checks(self._base.results.values(), self._started)
             self._rules = self._protection.with_observed(observed, self._start)
@@ -673,6 +688,7 @@ class CheckRunner:
             return frozenset()
         options = self.config.options
         goal_file = goal_file_rule(options.goal_file, self.config.workspace)
+        # The goal file is always protected, so naming it would say nothing.
         return self._known_rules().protected().difference(goal_file)
 
     def _is_in_snapshot(self, path: str) -> bool:
@@ -685,6 +701,7 @@ class CheckRunner:
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
         is_incomplete = self._protection.strict or self._setup is not None
+        # Other red results have nothing to do with where the validators run.
         suspicious = {
             item.name: item
             for item in red
@@ -719,6 +736,7 @@ class CheckRunner:
                 "use "
                 "the workspace's packages"
             )
+        # Without a list of what is missing, only the workspace itself helps.
         line = 'check = "in-place"'
         changes = await asyncio.to_thread(self._ignored.compare, await self._look())
         built = [path for path in changes.build if not path.endswith("__pycache__")]

@@ -80,6 +80,7 @@ def make_critic(
     Raise UsageError.
     """
     critic = _critic(config, store, folder, processes)
+    # A critic decides nothing, so its failure must not end the run.
     return Guarded(critic) if critic is not None else None
 
 
@@ -102,6 +103,7 @@ def _critic(
         launcher = config.sandbox.launcher(processes, folder.run_id, checks=True)
         place = Opened(launcher, config.workspace, env)
         return SpecCritic(spec, lambda: nullcontext(place))
+    # A goal without validators has no check environment yet.
     choice = config.check or choose_environment(
         config.goal, config.workspace, config.home
     )
@@ -189,6 +191,7 @@ class ModelCritic:
 
         Raise ModelError and BudgetExhausted.
         """
+        # The agent cannot know it, and so cannot end the fence around its own words.
         nonce = secrets.token_hex(4)
         response = fenced("response", context.response.strip(), _RESPONSE, nonce)
         question = _QUESTION.format(response=response)
@@ -272,6 +275,7 @@ class SpecCritic:
             scorer = kind(self._spec, place.launcher, place.env)
             inside = replace(context, workspace=place.workspace)
             result, output = await scorer.validate(inside)
+        # Only the feedback is recorded.
         if output is not None:
             output.unlink(missing_ok=True)
         if not result.passed:
@@ -289,6 +293,7 @@ class _Command(SpecValidator):
     """
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
+        # Words on stderr must not be taken for the score.
         errors = context.scratch(".err")
         response = context.response.encode(errors="replace")
         completion = await self._launch(

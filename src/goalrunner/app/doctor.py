@@ -63,6 +63,7 @@ def examine(
     """
     options = RunOptions(environ=environ, home=goal_home(environ).resolve())
     config = resolve(_trial(goal, goal.workspace, goal.agent), options)
+    # Warnings are about the goal, which is only made up for the trial.
     findings = [finding for finding in readiness(config) if finding.name != WARNING]
     findings += more_findings(config, findings)
     if config.goal.workspace.sandbox == "none" and "sandbox" not in config.problems:
@@ -70,6 +71,7 @@ def examine(
     if not with_round or any(finding.state == "bad" for finding in findings):
         return Diagnosis(goal.agent.use, tuple(findings))
     used = Usage()
+    # None stands for the built-in agent.
     for agent in config.agents or (None,):
         finding, usage = _try_round(goal, agent, dict(environ))
         findings.append(finding)
@@ -117,10 +119,12 @@ def _try_round(
         shutil.rmtree(folder, ignore_errors=True)
         message = f"the round could not be tried: {error.message}"
         return Finding("round", "bad", message, error.hint), Usage()
+    # Judge and critic have none, so this is the agent's.
     used = sum(outcome.usage.values(), Usage())
     if outcome.status is not GoalStatus.COMPLETE:
         return _failed_round(outcome, sandbox=goal.workspace.sandbox), used
     shutil.rmtree(folder, ignore_errors=True)
+    # An agent that should report tokens, and does not, has another output format.
     reports_tokens = agent and "tokens" in agent.preset.reports_by(agent.protocol)
     if reports_tokens and not used.tokens:
         message = "the file was created, but the agent reported no tokens"
@@ -166,6 +170,7 @@ def more_findings(config: RunConfig, findings: Iterable[Finding]) -> Iterator[Fi
         if agent.preset.version and config.finding_name(PROGRAM, agent) in good:
             yield _version_finding(config, agent, environ)
         for way in ways_of(agent.preset, environ, config.workspace):
+            # This way has a finding already.
             if way.by == agent.protocol:
                 continue
             message = f"{way.program} is not on PATH"
@@ -248,6 +253,7 @@ def take_baseline(goal: Goal, options: RunOptions) -> BaselineResult:
     only_baseline = replace(
         options,
         observers=(*options.observers, Callback(on_event)),
+        # It fails if the run would go on to a round.
         conversation=NoAgent(),
         needs_round=True,
         keeps_run=False,
@@ -293,6 +299,7 @@ class Readiness:
 
         One that a reported problem kept from running is left out.
         """
+        # Its error may have a hint after the message, so the beginning is compared.
         if baseline.event is None and baseline.problem.startswith(self.problems):
             return self
         return replace(self, baseline=baseline)

@@ -41,6 +41,7 @@ class EnvironmentRuns:
         """
         self.flakiness = Flakiness()
         self.callables = config.options.validators
+        # A callable of the program may be hidden as well.
         has_hidden_command = any(spec.hidden for spec in specs)
         self.conceals = has_hidden_command or any(map(is_hidden, self.callables))
         """Whether there are hidden validators."""
@@ -110,6 +111,7 @@ class EnvironmentRuns:
             ran = await self._decide(answers, validators, context, where)
         if not ran.green:
             self._refuse_full(opened, ran.results)
+        # Outputs of red checks are delivered as well: a report shows what failed.
         if self._outputs:
             await opened.collect(self._outputs)
         if not ran.green:
@@ -142,6 +144,7 @@ class EnvironmentRuns:
     ) -> None:
         """Raise EnvironmentFailed if validators are red because a disk is full."""
         temporary = Path(self._env.get("TMPDIR") or "/tmp")  # noqa: S108
+        # A full disk is no fault of the agent, and would make the next round red again.
         full_place = opened.full() or without_space(results, temporary)
         if full_place:
             raise EnvironmentFailed(
@@ -161,6 +164,7 @@ class EnvironmentRuns:
         flaky: list[str] = []
         for result, output in answers:
             earlier = self.flakiness.contradicted(result, where)
+            # `retries = 0` is written for a validator that must not be flaky.
             if earlier and result.name in self.final:
                 answer = (flaky_red(result, earlier), output)
             elif earlier:
@@ -169,6 +173,7 @@ class EnvironmentRuns:
             else:
                 answer = (result, output)
             decided.append(answer)
+            # The next result on this content is compared with the one that counted.
             self.flakiness.note(answer[0], where)
         return Results(tuple(decided), tuple(flaky))
 
@@ -183,6 +188,7 @@ async def _third_run(
 
     `earlier` says when it had the opposite result.
     """
+    # It runs in the same environment, with the files that the second run left there.
     flaky_one = [validator for validator in validators if validator.name == name]
     [(result, output)] = await run_validators(flaky_one, context)
     summary = f"{result.summary} (flaky: a third run decided; see {earlier})"

@@ -128,6 +128,7 @@ class ResolvedAgent:
         line = " ".join(command.split())
         if len(line) > _LONGEST_COMMAND:
             line = f"{line[:_LONGEST_COMMAND].rstrip()}…"
+            # Words that turn permission checks off must not be cut off.
             if self.unchecked and self.unchecked not in line:
                 line = f"{words[0]} … {self.unchecked}"
         return f"{self.name} · {line}"
@@ -225,6 +226,7 @@ def external_conversation(
         return CommandConversation(
             external, SandboxedLauncher(roomy, policy) if policy else roomy
         )
+    # An ACP agent is one process for all rounds, so it has no launcher.
     connector = ProcessConnector(launcher.grace, policy, watchdog=launcher.watchdog)
 
     def waits(kind: Literal["shell", "write"], words: str, /) -> bool:
@@ -274,6 +276,7 @@ def check_installed(
     if "{" in program:
         # A placeholder, whose value is known only when the agent is started.
         return
+    # It is only for the text of the error.
     external = ExternalAgent(agent.name, agent.preset, workspace, {})
     if not path:
         why = "not found"
@@ -295,6 +298,7 @@ def external_notes(agent: ResolvedAgent, *, sandboxed: bool) -> tuple[str, ...]:
     notes: list[str] = []
     if agent.unchecked and not sandboxed:
         notes.append(unchecked_note(agent))
+    # A program without sessions begins each round with nothing.
     is_stateless = agent.protocol == "command" and not agent.preset.resume
     if is_stateless and agent.goal.preserve_context:
         notes.append(
@@ -327,6 +331,7 @@ def refuse_unsupported(agent: ResolvedAgent) -> None:
     for budget in agent.unenforced:
         if budget not in agent.goal.budget.allow_unenforced:
             raise _unsupported_budget(agent, budget)
+    # A command line has no channel back to the agent; ACP has one.
     if agent.protocol == "command" and agent.guarding_key:
         raise UsageError(
             f"{agent.name}, driven by its command line, does not ask before it acts, "
@@ -371,11 +376,13 @@ def sign_in_finding(
     for path in preset.login if home else ():
         if Path(home, path).exists():
             return _login_finding(agent, path, home, policy)
+    # Such an agent may sign in by any means, so nothing is wrong.
     if not (preset.keys or preset.login):
         message = "the preset names neither keys nor login files"
         return Finding(SIGN_IN, "note", message)
     missing = _missing_sign_in(preset)
     unknown = f"no sign-in of {agent} was found: {missing}"
+    # Agents on macOS keep their login in the keychain, and write no file.
     if sys.platform == "darwin" and preset.login:
         message = f"{unknown}; the login may be in the keychain"
         return Finding(SIGN_IN, "note", message, preset.sign_in)

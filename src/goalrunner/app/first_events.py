@@ -54,6 +54,7 @@ def _rules(config: RunConfig, parts: Parts) -> RunRules:
     # External programs and conversations do not have to report their usage.
     has_program = bool(config.agents or programs_in(config.models))
     is_external = has_program or options.conversation is not None
+    # One agent alone is never replaced, so the policy does not need its name.
     has_fallbacks = len(config.agents) > 1
     agents = tuple(agent.name for agent in config.agents)
     return RunRules(
@@ -76,6 +77,7 @@ def _rules(config: RunConfig, parts: Parts) -> RunRules:
         checks_response=checks_response,
         agents=agents if has_fallbacks else (),
         self_judging=config.self_judging if has_fallbacks else (),
+        # A resumed run keeps the policy, even if the default changes.
         approvals=goal.approvals.model_copy(update={"checks": config.check_policy}),
     )
 
@@ -96,6 +98,7 @@ def started_event(
     labels = dict.fromkeys(config.labels)
     if goal_changed:
         labels[Label.GOAL_CHANGED] = None
+    # A resumed run checks that the programs are the same.
     programs = {
         account: program.record
         for account, program in programs_in(config.models).items()

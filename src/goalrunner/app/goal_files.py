@@ -29,6 +29,7 @@ class _LastRun(BaseModel):
 
 
 def _record_of(home: Path, goal_file: Path) -> Path:
+    # Another link to the file names the same record.
     path = os.path.realpath(goal_file)
     return home / _FOLDER / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
 
@@ -60,6 +61,8 @@ def goal_file_began(home: Path, goal_file: Path, run_id: str) -> str:
     """
     before, now = _last_run(home, goal_file), _hash_of(goal_file)
     _write(home, goal_file, _LastRun(run_id=run_id, start=now))
+    # A run without an end was killed, or is active. A file that was put back needs
+    # no note.
     if before is None or not before.end or before.start in (before.end, now):
         return ""
     return before.run_id
@@ -68,6 +71,7 @@ def goal_file_began(home: Path, goal_file: Path, run_id: str) -> str:
 def goal_file_ended(home: Path, goal_file: Path, run_id: str) -> None:
     """Record the goal file at the end of a run."""
     last = _last_run(home, goal_file)
+    # Another run with the file may have begun meanwhile.
     if last is not None and last.run_id == run_id:
         _write(
             home,

@@ -65,6 +65,7 @@ def goal_model(
     UsageError for a program that cannot be one.
     """
     config = goal.model_tables[account]
+    # A function or object of the calling program is the judge itself.
     if account == "judge" and goal.judge.instance is not None:
         return as_model(goal.judge.instance)
     choice = judging_program(goal, account, environ)
@@ -72,6 +73,7 @@ def goal_model(
         return ProgramModel(
             choice, environ, workspaces=[workspace_of(goal)], account=account, tape=tape
         )
+    # An external agent chooses its model itself.
     if not config.model or (account == "agent" and goal.agent.external):
         return None
     name, base, key = config.model, config.api_base, config.api_key_env
@@ -82,6 +84,7 @@ def goal_model(
                 "not share its model",
                 f'name a model for the {account}: {account} = "provider/model"',
             )
+        # The same settings: a copy shares nothing but them, and counts its own usage.
         if not (base or key or config.params):
             return agent.separate(account)
         name = agent.model
@@ -140,6 +143,7 @@ def withheld(
         names += agent.keys
     for model in models:
         if isinstance(model, ProgramModel):
+            # The program gets its own keys when it is started.
             names += model.preset.keys
     for table in tables:
         names += credentials_of(table.model)
@@ -188,6 +192,7 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
     """Return the events without secrets; citations are matched on the same text."""
 
     def redacted(item: Observation | Claim) -> Observation | Claim:
+        # The text of a claim is redacted where it is read.
         if isinstance(item, Claim):
             return item
         update = {

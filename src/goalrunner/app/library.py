@@ -83,6 +83,7 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     # Not in the block above: its RuntimeError would be in each traceback of the work.
     if loop is None:
         return asyncio.run(work)
+    # Else Python warns that the coroutine was never awaited.
     work.close()
     raise UsageError(
         f"{name} cannot be called inside a running event loop",
@@ -148,6 +149,7 @@ def prepare_conversation(
     goal: Goal, options: RunOptions, conversation: Conversation
 ) -> PreparedRun:
     """Prepare a run that drives the caller's conversation."""
+    # Two runs of one conversation would mix their chats.
     refuse_driven(conversation)
     refuse_unconfined(goal)
     refuse_no_checkpoint(goal, conversation)
@@ -156,6 +158,7 @@ def prepare_conversation(
         warnings.warn(
             "this run has no limit: no max_iterations, no timeout, no budget",
             RuntimeWarning,
+            # The line of the caller of `arun_goal`.
             stacklevel=4,
         )
     return prepare_run(goal, replace(options, conversation=conversation))
@@ -224,6 +227,7 @@ def load_earlier(
     refuse_endless_turns(goal, conversation)
     judge = judge_of(goal, _one_judge(judge_llm, keywords))
     goal = goal.model_copy(update={"judge": judge})
+    # A function has no name by which it could be found again.
     if is_custom(goal.judge.model) and goal.judge.instance is None:
         raise UsageError(
             f"the judge of this run, {goal.judge.model}, was made by the program that "
@@ -356,6 +360,7 @@ async def ajudge_goal(
     objective. Secrets are replaced in the events before the judge sees them. (Source:
     OpenHands' judge_goal.)
     """
+    # Only the settings of the judge and of [redact] count.
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
     config = judge_of(goal, judge_llm)
     llm = goal_judge(Goal(objective="audit", judge=config))
@@ -475,8 +480,10 @@ def _workspace(
 
 def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
+    # One error at a time: later ones are often its consequence.
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"]) or "goal"
+    # A ValueError of our own says more than pydantic's sentence around it.
     reason = first.get("ctx", {}).get("error", first["msg"])
     return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
 
@@ -499,6 +506,7 @@ def refuse_no_conversation(value: Any) -> None:
     hint = (
         f'pass chat_conversation("{model}"), or an object like goalrunner.Conversation'
     )
+    # A class has the methods as well, so the next checks would accept it.
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a conversation", hint)
     missing = [name for name in ("send", "messages") if not hasattr(value, name)]
@@ -509,6 +517,7 @@ def refuse_no_conversation(value: Any) -> None:
         )
     name = type(value).__name__
     takes_prompt = accepts(value.send, 2) or accepts(value.send, 1)
+    # `send(prompt)` of a simple conversation does not take a recorder.
     if not callable(value.send) or not takes_prompt:
         raise UsageError(
             f"{name}.send cannot be called with a prompt and a recorder", SEND_SIGNATURE

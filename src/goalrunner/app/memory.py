@@ -77,6 +77,7 @@ def _locked(home: Path) -> Iterator[None]:
     with record_errors(f"cannot write {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
+            # The lock ends with the process, even if that is killed.
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -198,6 +199,7 @@ def promote_fact(
     fact = MemoryItem(
         memory_id=f"m{secrets.token_hex(4)}",
         kind=kind,
+        # The file is read by later runs, whose secrets may be others.
         text=redactor.text(text),
         run_id=folder.run_id,
         source_ref=reference,
@@ -210,6 +212,8 @@ def promote_fact(
         replaces=replaces,
     )
     with EventLog(folder.events, clock, redactor) as log, _locked(home):
+        # The file is locked, so the item cannot be corrected by another process
+        # meanwhile.
         if replaces:
             _refuse_unknown(home, owner, replaces)
         # The event comes first: a fact without one could not be traced to its run.
@@ -314,6 +318,7 @@ def recall(
         items, damages = list_items(home, owner)
     except RecordError as error:
         return (), (f"memory: {error.message}; nothing is recalled",)
+    # Expired items stay in the file until they are forgotten.
     valid = [item for item in items if not item.is_expired(now)]
     lines: list[str] = []
     characters = 0

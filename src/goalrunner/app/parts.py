@@ -40,6 +40,7 @@ def make_parts(
     checker = None
     if store is not None and config.check is not None:
         checker = CheckRunner(config, config.check, store, folder, launcher)
+    # Validators that check a response run outside of a check environment.
     checks_launcher = config.sandbox.launcher(launcher, folder.run_id, checks=True)
     from_goal = goal_validators(config, checks_launcher)
     conversation = config.options.conversation
@@ -70,6 +71,7 @@ def goal_validators(config: RunConfig, launcher: Launcher) -> tuple[Validator, .
 
     Raise UsageError for one that cannot be made.
     """
+    # They have the variables that the scripts of the validators need.
     specs = started_checks(config.goal.validators, config.workspace).specs
     return tuple(
         build_validators(
