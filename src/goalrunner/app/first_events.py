@@ -98,7 +98,7 @@ def started_event(
     labels = dict.fromkeys(config.labels)
     if goal_changed:
         labels[Label.GOAL_CHANGED] = None
-    # A resumed run checks that the programs are the same.
+    # A resumed run uses the same programs, even if another one is on PATH.
     programs = {
         account: program.record
         for account, program in programs_in(config.models).items()

@@ -84,7 +84,7 @@ def goal_model(
                 "not share its model",
                 f'name a model for the {account}: {account} = "provider/model"',
             )
-        # The same settings: a copy shares nothing but them, and counts its own usage.
+        # A copy of the same model counts its own usage.
         if not (base or key or config.params):
             return agent.separate(account)
         name = agent.model

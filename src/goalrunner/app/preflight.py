@@ -107,6 +107,7 @@ def _working_kind(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     if forced == "in-place":
         return EnvironmentChoice("in-place")
     daemon = _daemon_of(goal)
+    # A daemon does not see the namespace in which the overlay is.
     if daemon and forced is None:
         return EnvironmentChoice(
             "in-place", f"{daemon} uses a daemon, which sees the live workspace"
@@ -187,6 +188,7 @@ def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
     protected.
     """
     path = goal_file.resolve() if goal_file is not None else None
+    # The agent does not deliver a file outside of the workspace.
     if path is None or not path.is_relative_to(workspace):
         return {}
     return {path.relative_to(workspace).as_posix(): GOAL_FILE}
@@ -318,6 +320,7 @@ def refuse_invalid_commands(goal: Goal, environ: Mapping[str, str]) -> None:
     workspace = workspace_of(goal)
     named = [(f"validator {name_of(spec)}", spec) for spec in goal.validators]
     if goal.scoring is not None:
+        # A critic is a command line as well.
         named.append((f"[{goal.scoring.name}]", goal.scoring))
     for name, spec in named:
         if not spec.run:
@@ -355,6 +358,7 @@ def warnings_before(goal: Goal, environ: Mapping[str, str]) -> tuple[str, ...]:
     """
     workspace = workspace_of(goal)
     warnings: dict[str, None] = {}
+    # The agent would read about hidden ones.
     visible = [spec for spec in goal.validators if not spec.hidden]
     for spec in visible:
         warnings |= dict.fromkeys(weaknesses_of(spec))

@@ -246,6 +246,7 @@ def chat_to_continue(
     fresh_rounds = frozen_table(folder).get("preserve_context") is False
     chat = _chat(folder, fresh_rounds=fresh_rounds)
     messages = tuple(message for message in chat if message.get("role") != "system")
+    # Without an answer, it would be the prompt of a new run twice.
     if not any(message.get("role") == "assistant" for message in messages):
         raise UsageError(
             f"run {run} has no conversation to continue: its agent wrote nothing",
@@ -258,6 +259,7 @@ def finalize(
     folder: RunFolder, loaded: LoadedRun, observers: Sequence[Observer] = ()
 ) -> None:
     """Write the outcome of a run whose process was killed before it wrote it."""
+    # A killed run can be resumed, and a living process writes its outcome itself.
     if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
         return
     # If a resumed run has renamed outcome.json, it cannot be read.

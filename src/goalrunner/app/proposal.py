@@ -44,6 +44,7 @@ class Proposal:
 
         `python -m pytest` adds this folder to the search path, and can import it.
         """
+        # Another command than pytest has no such form.
         if self.as_module == self.command or baseline.event is None:
             return ""
         for result in baseline.event.results:
@@ -64,6 +65,7 @@ class Proposal:
             r"\1python -m pytest",
             self.command,
         )
+        # Without an environment of its own, the project has the python of PATH.
         return re.sub(r"\Apytest\b", "python3 -m pytest", in_environment)
 
     def text(
@@ -102,6 +104,7 @@ class Proposal:
 
     def _agent_rows(self) -> list[_Row]:
         agent = self.agent
+        # The lines stay comments, so that the file is valid and shows the way.
         if agent is None:
             return [
                 ('# agent = "claude"', "or another of goal agents, or a model:"),

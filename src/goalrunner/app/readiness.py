@@ -88,6 +88,7 @@ def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
     """
     in_run: tuple[type[GoalError], ...] = (AgentError, ValidatorMissing)
     if config.options.conversation is not None:
+        # The calling program expects an outcome rather than an error.
         in_run = (*in_run, ModelError)
     for finding in findings:
         if finding.error is not None and not isinstance(finding.error, in_run):
@@ -205,6 +206,7 @@ def _refuse_unfit(config: RunConfig) -> None:
             '[approvals] checks = "judge" needs a judge',
             'add judge = "provider/model", or remove checks',
         )
+    # An overlay of the workspace would contain its own upper layer.
     if needs_environment(goal):
         refuse_nested_home(config.workspace, config.home)
     hidden = [spec for spec in goal.validators if spec.hidden]
@@ -214,11 +216,13 @@ def _refuse_unfit(config: RunConfig) -> None:
             'need deliverable = "workspace"',
             "remove hidden = true",
         )
+    # The runner sees what the built-in agent does, because it runs its tools.
     refuse_unseen_work(
         goal, goal.agent.use, unseen=goal.agent.external and not goal.validators
     )
     for agent in config.usable_agents:
         refuse_unsupported(agent)
+    # The prompt of the judge must have room for evidence beside the criteria.
     if goal.has_judge:
         check_room(goal)
 
@@ -273,6 +277,7 @@ def _agent_findings(config: RunConfig, agent: ResolvedAgent) -> Iterator[Finding
 
 def _models(config: RunConfig) -> Iterator[Finding]:
     """Yield each model, its key and its provider; then a price that is missing."""
+    # Without models, nothing can be said about their keys.
     if "models" in config.problems:
         yield Finding.of("model", config.problems["models"])
         return
@@ -305,6 +310,7 @@ def _model_finding(name: str, llm: LLM) -> Finding:
         llm.check()
     except GoalError as error:
         message = error.message
+        # A message about a missing key does not name the model, for example.
         if llm.model not in message:
             message = f"{llm.model}: {message}"
         return Finding(name, "bad", message, error.hint, error)
@@ -356,6 +362,7 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
         git = git_program(config.workspace, config.options.environ)
         yield Finding("git", "good", git)
     except GoalError as error:
+        # Snapshots need git; a response has none.
         is_needed = config.goal.deliverable == "workspace"
         yield Finding(
             "git", "bad", error.message, error.hint, error if is_needed else None

@@ -193,6 +193,7 @@ class RunConfig:
         goal = self.goal
         if goal.approvals.checks:
             return goal.approvals.checks
+        # A model that judges its own changes of checks would accept them.
         is_independent = goal.has_judge and not self.self_judging
         is_risky = goal.risk_class in ("high", "critical")
         return "judge" if is_independent and not is_risky else "person"
@@ -207,6 +208,7 @@ class RunConfig:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
             store = self.home / "stores" / store_name(self.workspace)
+            # Several copies of a workspace may be in use at the same time.
             if self.options.copy is not None:
                 store = self.options.copy.store
             refuse_claimed(self.workspace, store / "lock")
@@ -240,6 +242,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     if options.conversation is None:
         agents = resolve_agents(goal, environ)
     callers_models = (goal.judge.instance, *options.own_models)
+    # A recording of models needs it, so it is made before them.
     redactor = goal_redactor(goal, environ, withheld(goal, agents, callers_models))
     models: dict[Account, LLM] = {}
     try:
@@ -370,6 +373,7 @@ def _protection(goal: Goal, parent: RunState) -> dict[str, tuple[str, ...]]:
         return {}
     if plan.protects and not settings.editable:
         return {"protect": _joined(plan.protects, settings.protect)}
+    # Patterns cannot be compared by what they match, so only equal ones count.
     names_some_of_it = set(settings.editable) <= set(plan.editable)
     if plan.editable and not settings.protect and names_some_of_it:
         return {"editable": settings.editable or plan.editable}

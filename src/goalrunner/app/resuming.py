@@ -64,11 +64,13 @@ class EarlierRun:
         loaded, options = self.loaded, self.options
         refuse_final(loaded.state)
         plan = self._plan()
+        # Before anything is opened: a refused run stays as it is.
         _refuse_low_limits(loaded.state, plan)
         handed = options.handed(self.goal) if self.goal else ()
         _refuse_other_start(self.folder, loaded, handed)
         goal = self.goal or frozen_goal(self.folder, options.environ, loaded.goal_file)
         resolved = resolve(goal, replace(options, goal_file=loaded.goal_file))
+        # The agents before this one have given up.
         config = replace(resolved, at_work=loaded.state.agent)
         findings = readiness(config)
         refuse_unready(config, findings)
@@ -194,6 +196,7 @@ def _refuse_other_start(
             "only that program can resume it",
             f"resume it there: goalrunner.resume(run, conversation), or {NEW_RUN}",
         )
+    # An agent without a sandbox could have changed its own goal.
     if file_hash(folder.goal_file) != started.goal_sha256:
         raise RecordError(
             f"{folder.goal_file} was changed after the run began", NEW_RUN

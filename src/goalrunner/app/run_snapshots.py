@@ -43,6 +43,7 @@ class KeptStore:
             start=start if has_rules else None,
             environ=environ,
         )
+        # Opening the store does not make its folder.
         if not self.store.folder.is_dir():
             raise WorkspaceError(
                 f"the snapshots of {workspace} are gone: there is no "
@@ -155,7 +156,10 @@ class RunSnapshots:
         Raise UsageError if there is no such round.
         """
         starts, ends = self.history.starts, self.history.ends
+        # Without an ended round, the whole run has changed nothing.
         if number is None and max(ends, default=0) > 0:
+            # Round 0 ends when the baseline was taken; a run without one begins with
+            # round 1.
             first = ends.get(0) or starts[min(starts)]
             return first, ends[max(ends)]
         if number == 0:

@@ -123,6 +123,7 @@ def with_secrets(
     values = {text.name: text.value for text in texts}
     for text in redacted:
         value = values.get(text.name)
+        # Other values are no part of a command line.
         is_variable = text.name.startswith("validators") and ".env." in text.name
         if (
             value is None

@@ -211,6 +211,7 @@ class _Verifier:
         again = check_verdict(outcome, request).event
         self.done.citations += again.citations_checked
         for old, new in zip(verdict.criteria, again.verdict.criteria, strict=True):
+            # A criterion that was not satisfied needs no citation.
             if old.satisfied and not new.satisfied:
                 raise RecordError(
                     f'the verdict of round {event.round} on "{old.criterion}": '
@@ -226,6 +227,7 @@ class _Verifier:
         self, event: events.VerdictRecorded, state: RunState
     ) -> dict[str, str]:
         """Return why cited observations were outdated, by their ids."""
+        # The reasons that were recorded count in any case.
         stale = dict(event.stale)
         for identifier in event.verdict.cited:
             item = self.evidence.observations.get(identifier)
