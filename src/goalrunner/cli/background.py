@@ -80,6 +80,7 @@ def _started(home: Path, log: Path, writer: int) -> subprocess.Popen[bytes]:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
         handle = os.open(log, flags, 0o600)
     with open(handle, "wb") as stream:  # noqa: PTH123
+        # With -P, no file of the current folder is imported in place of a module.
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "goalrunner", *COMMAND_LINE.get()],
             env={**os.environ, _DETACHED: f"{writer} {log}"},

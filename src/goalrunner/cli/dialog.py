@@ -19,6 +19,7 @@ def agreed(question: str) -> bool:
 
     An empty answer is a yes if the question ends with [Y/n].
     """
+    # Stdout may be a pipe that gets only the result.
     output.complain(question)
     answer = sys.stdin.readline().strip().lower()
     return answer in ("y", "yes") or (not answer and question.endswith("[Y/n]"))

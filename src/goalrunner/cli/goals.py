@@ -36,6 +36,7 @@ def load(
         path = _default_path(values)
     if has_objective and not _is_checked(values):
         values["validators"] = [_proposed(values)]
+    # Wrong values are reported before a person is asked.
     goal = resolved(path, values)
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
         _choose_installed(values)

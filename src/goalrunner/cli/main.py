@@ -85,6 +85,7 @@ def _run(arguments: list[str]) -> int:
     from goalrunner.cli import runs
     from goalrunner.cli.app import app
 
+    # `goal resume` must not continue an older run if this one fails to start.
     if arguments[:1] == ["run"] and not {"--dry-run", "--help", "-h"} & {*arguments}:
         runs.note_attempt()
     # pathlib is not needed for anything else here.

@@ -79,6 +79,7 @@ def say(content: Any) -> None:
         content = json_text(content)
     try:
         if isinstance(content, bytes):
+            # Text that is still buffered comes first.
             sys.stdout.flush()
             sys.stdout.buffer.write(content)
             sys.stdout.buffer.flush()
@@ -130,6 +131,7 @@ def page(text: str, *, pager: bool = True) -> None:
     # Ctrl-C is for the pager.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
+        # As git does: quit if it fits, keep colours and the screen.
         environ = {"LESS": "FRX", "LV": "-c", **os.environ}
         subprocess.run(  # noqa: S602
             command,

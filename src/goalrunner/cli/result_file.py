@@ -126,6 +126,7 @@ def _open_stream(path: Path, name: str) -> int | None:
             return os.dup(number)
         if path.is_file() or not path.exists():
             return None
+        # A terminal that is named must not become that of this process.
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
         # Only opening a pipe must not wait for its reader.
         os.set_blocking(handle, True)

@@ -302,10 +302,12 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
     validator, the check environment, and the checks of the judge's citations. The
     folder is kept, so that you can look at the goal file and at what has changed.
     """
+    # An example in the current folder would change the user's own project.
     folder = Path(tempfile.mkdtemp(prefix="goal-demo-")).resolve()
     for file in (Path(goalrunner.__file__).parent / "quickstart").iterdir():
         if file.is_file():
             shutil.copyfile(file, folder / file.name)
+    # Variables would replace the recorded models.
     for name in ("GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE"):
         os.environ.pop(name, None)
     # The Python that runs `goal` also runs the tests of the demo, even if no other is

@@ -192,6 +192,7 @@ def _show_state(folder: RunFolder, at: int | None, *, json: bool) -> None:
     from goalrunner.core.run_state import RunState
     from goalrunner.reports.show import state_lines
 
+    # The state is a fold of the log, so an earlier one is a shorter fold.
     state: RunState | None = None
     for record in runs.records(folder):
         state = apply(state, record)

@@ -214,6 +214,7 @@ class ApprovalGate:
                     return answer
         finally:
             if not task.done():
+                # The terminal must not take what is typed later as an answer.
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
@@ -292,6 +293,7 @@ class ApprovalGate:
 
         The changes are fields of the decision.
         """
+        # A person may take hours to answer, and accepts what was shown.
         proven = self._journal.state.snapshot
         is_acceptance = approval.kind == "complete" and decision.decision == "approved"
         if not is_acceptance or proven is None:

@@ -190,6 +190,7 @@ class Checks:
         if suppresses or not paths:
             paths = await self._tracker.changed(state.base, after)
         diff = await self._tracker.patch(state.base, after, paths) if paths else ""
+        # A review counts for this change alone, so its key is the content.
         content = "\n".join((*reviewed, diff))
         key = sha256(content.encode(errors="replace")).hexdigest()
         reviewer = state.approved_checks.get(key)
@@ -231,6 +232,7 @@ class Checks:
         if not was_green or state.plan.has_judge or checker is None:
             return ()
         context = self._context(state.iterations + 1, response)
+        # Processes of the agent could change files while checks run.
         with self._agent_paused():
             added_fails = await checker.on_start(state.base, after, context)
         return (Label.PASSED_BEFORE.value,) if added_fails is False else ()
@@ -277,6 +279,7 @@ class Checks:
         assert self._parts.judge is not None, "the plan has a judge"
         verdict = await self._parts.judge.audit(request, self._recorder)
         cited = verdict.verdict.cited
+        # A long run has thousands of observations; only the cited ones matter later.
         stale = {name: why for name, why in request.stale.items() if name in cited}
         update = {"round": number, "stale": stale}
         self._journal.append(verdict.model_copy(update=update))
@@ -305,6 +308,7 @@ class Checks:
         assert reviewer is not None, "the plan has a critic"
         account = events.CritiqueStarted.account
         self._journal.append(events.CritiqueStarted(round=number))
+        # The recorder counts the usage of the calls; the event repeats it for reports.
         before, began = self._state.usage.get(account, Usage()), time.monotonic()
         context = self._context(self._state.iterations + 1, response)
         evidence = await self._request(number)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from goalrunner.core.agent_ports import Conversation, Message, Recorder, RoundReply
 from goalrunner.core.errors import ConversationBusy, GoalError
 
+# By identity: a conversation of a caller need not be hashable.
 _used_conversations: set[int] = set()
 
 

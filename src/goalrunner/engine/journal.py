@@ -82,6 +82,7 @@ class RunJournal:
 
         The outcome then still contains how the run ended.
         """
+        # The log gives a record its number and time; here the last ones are reused.
         last = self.state
         record = Record(
             seq=last.memory.version + 1,
@@ -135,6 +136,7 @@ class RunJournal:
         for observer in tuple(self._observers):
             try:
                 notify(observer)
+            # A run that costs money must not end because of its display.
             except Exception:
                 self._observers.remove(observer)
                 _LOGGER.exception(
@@ -161,6 +163,7 @@ class RunJournal:
         active = (timeout for timeout in self._timeouts if not timeout.expired())
         outer = next(active, None)
         until = outer.when() if outer is not None else None
+        # An expired timeout of the run would cancel what records the end of the turn.
         self.lift_deadlines()
         seconds = None
         if until is not None:

@@ -131,6 +131,7 @@ class Prompts:
         else:
             text = self._again(brief)
         begins_turn = kind in ("retry", "stalled", "neutral")
+        # An agent without its earlier messages needs the objective again.
         if begins_turn and not self.goal.preserve_context:
             text = f"{self._first()}\n\n{text}"
         parts = [interruption_text(brief.interruption)]
@@ -168,6 +169,7 @@ class Prompts:
         remembered: list[str] = []
         if self.remembered:
             remembered.append(REMEMBERED + _items(self.remembered))
+        # A caller's own prompt says itself what is to be done.
         if self.first is not None:
             parts = [self.first, *remembered]
             if feedback is not None:
@@ -190,6 +192,7 @@ class Prompts:
         if goal.constraints:
             heading = "Keep to this all the way:\n"
             parts.append(heading + _items(goal.constraints))
+        # A hidden validator tests more than the agent can see.
         commands = [
             spec.run or spec.python or "" for spec in goal.validators if not spec.hidden
         ]

@@ -73,6 +73,7 @@ class RunRecorder:
 
     def message(self, message: Message) -> None:
         """Write the transcript line, then the event."""
+        # The event contains offset, length and hash of the line.
         ref = self._journal.transcript.append(message)
         has_text = bool(text_of(message.get("content")).strip())
         self._journal.append(

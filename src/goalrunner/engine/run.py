@@ -202,6 +202,7 @@ class Run:
             return self._crashed()
         except asyncio.CancelledError:
             finish = self._cut_off()
+            # Without a signal, a caller has cancelled its task, and expects the error.
             if self._signal is not None or self._cancelled is not None:
                 return finish
             self.end(finish)
@@ -245,6 +246,7 @@ class Run:
             )
         try:
             self.end(finish)
+        # A full disk is the most likely reason that a run is abandoned.
         except RecordError:
             if self.state.status is GoalStatus.RUNNING:
                 self._journal.fold_unwritten(finish)
@@ -320,6 +322,7 @@ class Run:
         # An idle program of an agent may hold locks and memory for hours.
         if isinstance(conversation, Closing):
             await conversation.close()
+        # A resumed run waits on until the recorded time.
         if not step.begun:
             started = events.WaitStarted(
                 account=step.account,
@@ -446,6 +449,7 @@ class Run:
         failure = self.state.failure
         if failure is None or failure.account != "agent" or not await self._has_work():
             return end
+        # The end of the round clears the failure that this depends on.
         resets_at = resume_at(self.state)
         await self.recorder.interrupt_calls()
         # The turn of an external agent is counted when it ends.
@@ -461,6 +465,7 @@ class Run:
 
         Return False if its agent may still be working.
         """
+        # A thread cannot be ended, so its files may change during the check.
         is_cut = self.state.phase is Phase.WORKING and not self._turns.in_thread
         return is_cut and await self.tracker.has_changed()
 
@@ -530,6 +535,7 @@ class Run:
             )
         await self.finish_round(number, await self._turns.interrupted(ending, usage))
         if end is not None:
+            # The last check takes time that the limit does not allow any more.
             self._journal.lift_deadlines()
             self._journal.append(events.LimitReached(end=end))
         return None

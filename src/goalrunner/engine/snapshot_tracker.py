@@ -105,6 +105,7 @@ class SnapshotTracker:
         """
         snapshot = await self.take("round")
         base, started = self.journal.state.base, self.round_start
+        # Each figure needs processes of git, which run side by side.
         total, changes = await asyncio.gather(
             self._diff_stat(base, snapshot), self._diff_stat(started, snapshot)
         )

@@ -100,7 +100,7 @@ class Turns:
         Raise GoalError; AgentError for another error and an unusable answer; TurnCut if
         the turn is ended before it is over. Call `interrupted` then.
         """
-        # The conversation may add to its list of messages itself.
+        # Conversations usually append to one list, so this is a copy of it.
         messages = self._messages()
         chat = list(messages) if messages is not None else None
         self._chat.sent(prompt)
@@ -241,13 +241,14 @@ class Turns:
     def _errors(self, method: str) -> Iterator[None]:
         """Raise an error of a caller's own conversation as AgentError.
 
-        It ends the run as failed. An error of our own conversations is a defect.
+        It ends the run as failed.
         """
         try:
             yield
         except GoalError:
             raise
         except Exception as error:
+            # An error of our own code is a defect, and is reported as one.
             if type(self._conversation).__module__.startswith("goalrunner."):
                 raise
             place = store_traceback(self._recorder.scratch, self._parts.redact)
@@ -285,7 +286,8 @@ def _reply_of(value: object, name: str) -> RoundReply:
 class _Bridge:
     """The recorder for a `send` in a thread: each call waits for the event loop.
 
-    A call is refused once `is_over`: a thread goes on after its turn was ended.
+    A call is refused once `is_over`: a thread goes on after its turn was ended. The
+    calls run in the loop, because the journal is not safe for threads.
     """
 
     def __init__(self, recorder: Recorder) -> None:

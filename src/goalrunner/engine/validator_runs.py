@@ -48,6 +48,7 @@ async def run_validators(
     except BaseExceptionGroup as group_error:
         # Only errors that end the run come here, and the run handles single ones.
         raise group_error.exceptions[0] from None
+    # A serial validator may need all cores, a port or a database.
     for index, validator in enumerate(validators):
         if validator.serial:
             await run(index)

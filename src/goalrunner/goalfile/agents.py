@@ -53,6 +53,7 @@ class AgentCatalog:
 
         Raise GoalFileError for an invalid preset file, KeyError for an unknown name.
         """
+        # The nearest description counts: a goal may replace a preset of the user.
         if name in self.of_goal:
             return self.of_goal[name]
         if name in (BUILTIN, COMMAND, ACP):

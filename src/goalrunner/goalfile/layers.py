@@ -106,6 +106,7 @@ class GoalLayer:
             str(key[0]): value for key, value in self.values.items() if len(key) == 1
         }
         for key, value in self.values.items():
+            # A table that is written as another value is reported by the model.
             if len(key) == 2 and (key[0],) not in self.values:
                 table.setdefault(str(key[0]), {})[key[1]] = value
         return table
@@ -212,6 +213,7 @@ def _spelled(path: tuple[str, ...], value: object) -> object:
         return value
     if value in {"true", "false"}:
         return value == "true"
+    # Texts such as "30m" are read by the model.
     for number in (int, float):
         try:
             return number(value)

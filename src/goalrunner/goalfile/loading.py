@@ -68,6 +68,7 @@ def resolve_goal(
     all values are valid.
     """
     current_folder = resolved_current_folder()
+    # All parts add their problems, so that one run of the command shows them all.
     problems = Problems()
     file_source = ValueSource(problems, base or current_folder, positions)
     file = file_layer(table, file_source)
@@ -360,6 +361,7 @@ def _near_files(path: Path) -> str:
 
     It names the file with the nearest name beside it or above it, else all beside it.
     """
+    # The folder itself may be mistyped.
     names: list[str] = []
     if path.parent.is_dir():
         names = sorted(entry.name for entry in path.parent.glob("*.toml"))

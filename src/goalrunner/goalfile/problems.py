@@ -14,6 +14,7 @@ from goalrunner.goalfile.toml_text import NO_POSITIONS, NOWHERE, Key, Place, Pos
 class Problems:
     """The problems so far, and the keys that need no second message."""
 
+    # A dict keeps the order, and holds each problem once.
     noted: dict[Problem, None] = field(default_factory=dict)
     excused: set[Key] = field(default_factory=set)
 

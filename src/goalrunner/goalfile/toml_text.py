@@ -181,6 +181,7 @@ def parse(text: str, name: str) -> tuple[dict[str, Any], Positions]:
 
     Raise GoalFileError, with the file's `name`.
     """
+    # tomllib does the same, so its lines and these offsets agree.
     text = text.replace("\r\n", "\n")
     try:
         return tomllib.loads(text), locate(text)
@@ -221,12 +222,14 @@ def read_text(path: Path, missing: Callable[[], str] = str) -> str:
     """
     name = str(path)
     try:
+        # A pipe or a device has no size, so the reading itself is limited.
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise file_refusal(
                 name, "is larger than 1 MB; a goal file is a few lines of TOML"
             )
+        # Editors on Windows write a byte order mark.
         return data.decode("utf-8").removeprefix("\ufeff")
     except FileNotFoundError as error:
         raise file_refusal(name, f"no such file{missing()}") from error
