@@ -113,7 +113,7 @@ def test_the_answers_of_an_audit_that_was_cut_are_to_come_again() -> None:
         log.append(event)
     for record in log.records:
         reader.add(record)
-    assert reader.taken == {"judge": 1}
+    assert reader.used_answers == {"judge": 1}
 
 
 def test_a_call_that_was_cut_is_known_with_its_tool_and_its_command() -> None:

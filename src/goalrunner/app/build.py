@@ -172,7 +172,7 @@ def _continue_models(
 ) -> None:
     """Let recorded models and programs go on where the earlier process ended."""
     for account, llm in config.models.items():
-        llm.skip(resumption.taken.get(account, 0))
+        llm.skip(resumption.used_answers.get(account, 0))
     for account, program in programs_in(config.models).items():
         if account in loaded.started.programs:
             program.keep(loaded.started.programs[account])

@@ -35,7 +35,7 @@ class Resumption:
         self.response = ""
         """Text of the last message of the current round."""
         self.unfinished = Unfinished()
-        self.taken: dict[Account, int] = {}
+        self.used_answers: dict[Account, int] = {}
         """By account: how many model answers were used.
 
         An answer that was lost is requested again.
@@ -79,7 +79,7 @@ class Resumption:
                 self._called = None
             case events.RunResumed():
                 # An interrupted audit starts again.
-                self._answered = Counter(self.taken)
+                self._answered = Counter(self.used_answers)
             case events.UsageRecorded() if event.account != "agent":
                 self._answered[event.account] += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
@@ -90,9 +90,9 @@ class Resumption:
                 | events.ChecksReviewed()
             ):
                 # An interrupted audit starts again, with its first question.
-                self.taken["judge"] = self._answered["judge"]
+                self.used_answers["judge"] = self._answered["judge"]
             case events.CritiqueFinished():
-                self.taken[event.account] = self._answered[event.account]
+                self.used_answers[event.account] = self._answered[event.account]
             case _:
                 pass
 
@@ -106,8 +106,8 @@ class Resumption:
             # The ids of calls are unique within one answer only.
             self._forget_calls()
             # Answers in the chat of another run are not counted.
-            count = self.taken.get("agent", 0)
-            self.taken["agent"] = count + int(self._has_begun)
+            count = self.used_answers.get("agent", 0)
+            self.used_answers["agent"] = count + int(self._has_begun)
 
     def _forget_calls(self) -> None:
         self._called, self._results = None, {}

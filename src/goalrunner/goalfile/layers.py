@@ -84,13 +84,10 @@ class GoalLayer:
             keys: set[Key] = {(table, "use"), (table, "model")}
             if keys & self.values.keys():
                 replaced |= keys
-        merged = GoalLayer()
-        for key, value in lower.values.items():
-            if key not in replaced:
-                merged.values[key] = value
-        for key, spot in lower.spots.items():
-            if key not in replaced:
-                merged.spots[key] = spot
+        merged = GoalLayer(dict(lower.values), dict(lower.spots))
+        for key in replaced:
+            merged.values.pop(key, None)
+            merged.spots.pop(key, None)
         merged.values.update(self.values)
         merged.spots.update(self.spots)
         return merged
@@ -178,13 +175,10 @@ def named_layer(
 
     An entry is a dotted key ("agent.model"), a name, and a value.
     """
-    layer, values = GoalLayer(), {}
-    names: dict[Key, str] = {}
-    for key, name, value in entries:
-        values[key] = value
-        names[tuple(key.split("."))] = name
+    layer, entries = GoalLayer(), list(entries)
+    names: dict[Key, str] = {tuple(key.split(".")): name for key, name, _ in entries}
     source = ValueSource(problems, base, names=names, textual=True)
-    for key, value in values.items():
+    for key, _, value in entries:
         path = tuple(key.split("."))
         spot = Spot(source, path)
         if key in SHORT_KEYS or key in Goal.model_fields or key in _DOTTED:
