@@ -65,9 +65,10 @@ class AcpUsage:
         if at(params, "update", "sessionUpdate") == "usage_update":
             dollars = _in_dollars(at(params, "update", "cost"))
         if dollars is not None:
+            earlier = 0.0
             if not self._dollars_are_totals:
-                dollars += self._dollars or 0.0
-            self._dollars = dollars
+                earlier = self._dollars or 0.0
+            self._dollars = earlier + dollars
         # Qwen Code reports the tokens of one call, OpenHands those of the session.
         tokens = _counted(at(params, "update", "_meta", "usage")) or _counted(metrics)
         if tokens is not None:
