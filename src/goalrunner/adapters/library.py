@@ -47,6 +47,7 @@ class Library:
         """Return the keywords of a run that is resumed, with a converted `judge`."""
         if "judge" not in options:
             return options
+        # It may be a model of the framework.
         return {**options, "judge": self._judge(options["judge"])}
 
     def run_goal(

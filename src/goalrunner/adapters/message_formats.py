@@ -31,6 +31,7 @@ def openai_messages(message: Message) -> list[dict[str, Any]]:
     Strands, Bedrock and Anthropic have such messages.
     """
     blocks = blocks_of(message["content"])
+    # OpenAI's messages have one text.
     text = "\n".join(block.text for block in blocks if block.kind == "text")
     converted: list[dict[str, Any]] = []
     if message["role"] == "assistant":

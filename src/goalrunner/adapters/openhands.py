@@ -132,6 +132,7 @@ def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
             user_texts.add(_text(event.to_llm_message().content))
     chat = []
     for message in convertible.events_to_messages(chat_events):
+        # The chat may continue with another agent, which has its own prompt.
         if message.role == "system":
             continue
         entry = _entry(message, made_at)
@@ -259,6 +260,7 @@ class OpenHandsConversation(FrameworkConversation):
         for message in chat_of(new_events):
             await turn.add(message)
         now = _Spent.of(self.conversation.state.stats.get_combined_metrics())
+        # A report of tokens without a finished call is not complete yet.
         if now.calls > before.calls:
             turn.recorder.usage("agent", now.since(before))
         return now

@@ -160,6 +160,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
             raise TypeError(
                 "goal must be a text, a callable (response, agent), or a Goal"
             )
+        # Written like this, NaN is refused too.
         if not max_attempts >= 1:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if not timeout > 0:
@@ -191,6 +192,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         else:
             self.checks = (validators,)
         self.options = options
+        # A result lives as long as its agent.
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
             weakref.WeakKeyDictionary()
         )
@@ -269,6 +271,7 @@ class _AgentLoop:
             self._record(self._host)
         else:
             self._finish(first)
+            # The run has ended before its first round.
             event.cancel = first.message
 
     def _record(self, host: HostedRun) -> None:
@@ -278,6 +281,7 @@ class _AgentLoop:
 
     def _before_model(self, _: Any) -> None:
         """Take the snapshot for retries: the messages with the original input."""
+        # Before the first call only: later ones have its answer in the chat.
         self._snapshot = self._snapshot or self._conversation.checkpoint()
 
     async def _after(self, event: Any) -> None:
@@ -286,6 +290,7 @@ class _AgentLoop:
         if host is None:
             return
         self._turn.close()
+        # The event has no field for the exception that ended the invocation.
         step = await self._checked(host, event.result, sys.exc_info()[1])
         if not isinstance(step, str):
             self._finish(step)
@@ -293,6 +298,7 @@ class _AgentLoop:
         if self._snapshot is not None:
             self._conversation.restore(self._snapshot)
         self._record(host)
+        # A later user message that is not this prompt is from a person.
         self._chat.sent(step)
         event.resume = step if self._input is None else self._input
         self._input = None
@@ -332,6 +338,7 @@ class _AgentLoop:
         goal = self._loop.goal
         if feedback is None or isinstance(goal, str | Goal) or self._loop.checks:
             return feedback
+        # The runner puts the name of the validator before its feedback.
         words = feedback.removeprefix(f"validator {_name(goal)}")
         words = words.removeprefix(": ").strip()
         return None if words in ("", "not passed") else words

@@ -165,6 +165,7 @@ class StrandsConversation(FrameworkConversation):
 
     def _on_model(self, event: Any) -> None:
         if self._turn is not None:
+            # The budget needs the usage of the calls before this one.
             self.count()
             if self._keeps_budget:
                 # Before each call, so that a budget ends the turn in its middle.

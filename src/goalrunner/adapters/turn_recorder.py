@@ -52,6 +52,7 @@ class TurnRecorder:
             await self._result(message, facts)
         calls = {str(call["id"]): call for call in message.get("tool_calls") or ()}
         self._calls |= calls
+        # A tool starts after the message with its call.
         self._starts |= dict.fromkeys(calls, start_of(message.get(TIMESTAMP)))
         entry = {key: value for key, value in message.items() if key != TIMESTAMP}
         self.recorder.message(entry)

@@ -267,6 +267,7 @@ class AcpConversation(ExternalConversation):
         except (Refusal, ConnectionError):
             raise
         except BaseException:
+            # Until the turn has ended, the agent may still change files.
             with suppress(ConnectionError, Refusal, TimeoutError):
                 async with asyncio.timeout(CANCELLING):
                     process.notify("session/cancel", {"sessionId": self._session})

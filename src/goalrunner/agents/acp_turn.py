@@ -217,8 +217,8 @@ class AcpTurn(Turn):
         return self._calls.setdefault(call_id, AcpCall(call_id, self._workspace))
 
     async def _begin(self, call: AcpCall, name: str) -> None:
-        self.flush()
         # The text before a call is a message of its own.
+        self.flush()
         call.recorded_as = name
         self.arrival = call.arrival
         await self.start(name, call.kind, call.command)

@@ -111,6 +111,7 @@ def failed(
     """
     meaning = meaning or ErrorMeaning()
     searched = f"{shortened(message, _LONGEST_READ)}\n{stderr}"
+    # The message of the agent is more precise than its stderr.
     summary = first_lines(message) or last_lines(stderr) or "it printed no message"
     names_key = denied(agent, searched) or _KEY.search(searched)
     if meaning.obstacle == "sign_in" or (meaning.is_unknown and names_key):

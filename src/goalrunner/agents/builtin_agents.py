@@ -328,6 +328,7 @@ class OpenCode(AgentParser):
     preset = preset_of("opencode")
 
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        # Each line names the session; a turn records it once.
         yield from session(line, "sessionID")
         match line.get("type"):
             case "text":

@@ -360,6 +360,7 @@ class ChatConversation:
         """Record new messages, including those that a caller has put into the list."""
         while self._recorded < len(self.messages):
             message = self.messages[self._recorded]
+            # Counted first, so that a message whose record failed is not repeated.
             self._recorded += 1
             role = _RECORDED_AS.get(message["role"], message["role"])
             recorder.message({**message, "role": role})

@@ -55,6 +55,7 @@ def parser_class(name: str) -> type[AgentParser]:
     cannot be imported.
     """
     if name in BUILT_IN:
+        # Imported on use: most commands need no parser.
         module = import_module("goalrunner.agents.builtin_agents")
         built_in: type[AgentParser] = getattr(module, BUILT_IN[name])
         return built_in

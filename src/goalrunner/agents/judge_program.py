@@ -106,6 +106,7 @@ class ProgramModel(LLM):
 
     def keep(self, record: ProgramRecord) -> None:
         """Use the program that an earlier process of the run recorded."""
+        # A program that was installed since the run began must not judge it.
         self._record = record
         self._path = record.path
 
@@ -262,6 +263,7 @@ class ProgramModel(LLM):
 
     def _refuse_long(self, stdin: bytes, argv: Sequence[str]) -> None:
         """Raise ContextWindowExceeded for a prompt that the program would cut."""
+        # Programs cut a long prompt without an error, and the system a long word.
         longest_word = max(len(os.fsencode(word)) for word in argv)
         if len(stdin) <= self.preset.judge.longest and longest_word <= LONGEST_WORD:
             return

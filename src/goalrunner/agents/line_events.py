@@ -35,6 +35,7 @@ _FAILURES = ("true", "error", "failed", "failure", "cancelled", "canceled")
 def is_failure(value: Any) -> bool:
     """Return whether a flag or a status means a failure."""
     if isinstance(value, str):
+        # A status is a text, a flag a bool.
         return value.lower() in _FAILURES
     return bool(value)
 

@@ -50,6 +50,7 @@ def shorten(
     """
     result = [dict(message) for message in messages]
     weight = size(*messages)
+    # The newest step begins with the newest message of the model.
     newest_step = len(result)
     for index, message in enumerate(result):
         if message.get("role") == "assistant":

@@ -52,6 +52,7 @@ def _digest(file: Path) -> str:
     try:
         return sha256(file.read_bytes()).hexdigest()
     except OSError as error:
+        # A file that becomes readable or unreadable counts as changed.
         return f"unreadable: {error.strerror}"
 
 

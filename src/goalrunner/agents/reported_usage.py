@@ -17,6 +17,7 @@ def usage_delta(report: UsageReported, total: Usage) -> tuple[Usage, Usage]:
     if not report.cumulative:
         return _of_turn(report), total
     if _is_smaller(report, total):
+        # The agent began another session.
         total = Usage()
     # The report may be about tokens or dollars alone; the other total stays.
     changes: dict[str, float | None] = {"calls": total.calls + 1}

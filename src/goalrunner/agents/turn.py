@@ -312,6 +312,7 @@ class CommandTurn(Turn):
         """Record the last message and the usage; record open calls as interrupted."""
         self.flush()
         self._write_usage()
+        # A copy, because finishing a call removes it.
         for name in tuple(self._open):
             await self.finish(name, ("interrupted",))
 
