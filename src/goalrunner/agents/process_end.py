@@ -31,11 +31,12 @@ failure."""
 NO_END = "its output ended without a result"
 """The end of a turn of an agent that should have reported it."""
 
-EXIT_OUTAGES: Mapping[ExitMeaning, Outage] = {
-    "limit": Outage("limit", "usage limit"),
-    "overload": Outage("overload", "provider overloaded"),
+EXIT_MEANINGS: Mapping[ExitMeaning | None, ErrorMeaning] = {
+    "limit": ErrorMeaning(Outage("limit", "usage limit")),
+    "overload": ErrorMeaning(Outage("overload", "provider overloaded")),
+    "sign_in": ErrorMeaning(obstacle="sign_in"),
 }
-"""The outages that exit codes stand for."""
+"""What exit codes say about later turns, by their meaning in the preset."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +75,6 @@ def ending_of(completion: Completion) -> str:
     return describe_status(completion.exit_code)
 
 
-def exit_meaning(code_meaning: ExitMeaning | None) -> ErrorMeaning:
-    """Return what the meaning of an exit code says about later turns."""
-    if code_meaning is None:
-        return ErrorMeaning()
-    if code_meaning == "sign_in":
-        return ErrorMeaning(obstacle="sign_in")
-    return ErrorMeaning(EXIT_OUTAGES.get(code_meaning))
-
-
 def failure_of(
     agent: ExternalAgent, turn: CommandTurn, end: ProcessEnd
 ) -> AgentError | None:
@@ -96,7 +88,7 @@ def failure_of(
     meaning = ErrorMeaning(reported.outage, reported.obstacle)
     # What the agent says in typed form is more precise than its exit code.
     if meaning.is_unknown:
-        meaning = exit_meaning(end.meaning)
+        meaning = EXIT_MEANINGS.get(end.meaning, meaning)
     printed = last_lines(stderr) or last_lines(turn.noise)
     if completion is None or turn.failure is not None or not meaning.is_unknown:
         message = reported.message or printed

@@ -21,7 +21,7 @@ from goalrunner.agents.external_agents import ExternalAgent
 from goalrunner.agents.json_lines import Lines, first, number, object_in
 from goalrunner.agents.output_reader import Reader
 from goalrunner.agents.parser import Failed, Noise, Text, TextDelta, UsageReported
-from goalrunner.agents.process_end import ending_of, exit_meaning
+from goalrunner.agents.process_end import EXIT_MEANINGS, ending_of
 from goalrunner.agents.program_call import ProgramChoice
 from goalrunner.agents.reported_usage import usage_delta
 from goalrunner.core.agent_preset import TEXT, Preset
@@ -201,5 +201,5 @@ def _meaning(
         return meaning
     code_meaning = preset.exit_codes.get(code)
     if code_meaning:
-        return exit_meaning(code_meaning)
+        return EXIT_MEANINGS.get(code_meaning, meaning)
     return ErrorMeaning(outage_of(status))
