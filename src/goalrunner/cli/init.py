@@ -188,19 +188,7 @@ def init(
     )
     proposal = _proposal(validator, agent, model, judge, ask=ask)
     output.say("".join(f"{line}\n" for line in _detected(proposal)))
-    baseline = _checked(proposal)
-    module = proposal.unimported_module(baseline)
-    if module:
-        output.say(
-            f"{module} is in this folder, but the tests cannot import it."
-            " Trying python -m:\n"
-        )
-        proposal = replace(
-            proposal,
-            command=proposal.as_module,
-            why=f"so that tests can import {module}",
-        )
-        baseline = _checked(proposal)
+    proposal, baseline = _tried(proposal)
     objective = objective or (PLACEHOLDER if baseline.is_green else GREEN_TESTS)
     if ask and objective in (PLACEHOLDER, GREEN_TESTS):
         objective = dialog.typed(
@@ -279,6 +267,26 @@ def _unchecked(proposal: Proposal) -> Iterator[str]:
     for resolved in resolve_agents(goal, os.environ):
         if resolved.unchecked:
             yield unchecked_note(resolved)
+
+
+def _tried(proposal: Proposal) -> tuple[Proposal, BaselineResult]:
+    """Run the validator once; return the proposal, and the result.
+
+    If the tests cannot import a module of the folder, propose `python -m`.
+    """
+    baseline = _checked(proposal)
+    module = proposal.unimported_module(baseline)
+    if not module:
+        return proposal, baseline
+    output.say(
+        f"{module} is in this folder, but the tests cannot import it."
+        " Trying python -m:\n"
+    )
+    # With python -m, the current folder is on the path of imports.
+    proposal = replace(
+        proposal, command=proposal.as_module, why=f"so that tests can import {module}"
+    )
+    return proposal, _checked(proposal)
 
 
 def _checked(proposal: Proposal) -> BaselineResult:

@@ -66,6 +66,7 @@ class ApprovalGate:
         Raise ApprovalPending and ApprovalDenied.
         """
         redacted_preview = self._parts.redact(preview)
+        # The log must not contain secrets, nor texts of any length.
         preview_ref: ArtifactRef | None = None
         if redacted_preview:
             data = redacted_preview.encode(errors="replace")
@@ -100,6 +101,7 @@ class ApprovalGate:
             "complete", action, rule, snapshot=state.subject
         )
         request = ApprovalRequest(approval)
+        # A command in another terminal computes the patch itself.
         if self._parts.approver is not None and approval.decision is None:
             patch = ""
             # The person still sees the changed paths.

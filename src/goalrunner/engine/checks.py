@@ -157,6 +157,7 @@ class Checks:
             )
         update = {
             "round": number,
+            # A log of many rounds stays short if equal snapshots are left out.
             "snapshot": None if after == before else after,
             "changed_checks": changed,
             "labels": labels,
@@ -266,6 +267,7 @@ class Checks:
 
         Record the changes.
         """
+        # A process that the agent left may write after the check.
         checked, now = self._state.snapshot, await self._tracker.take("complete")
         changed = await self._tracker.changed(checked, now)
         if changed and now is not None:
@@ -341,6 +343,7 @@ class Checks:
             visible = [item for item in self._parts.validators if not is_hidden(item)]
             ran = check_run(await run_validators(visible, context))
         else:
+            # People and programs may have changed files since the end of the round.
             now = await self._tracker.take("validators") or now
             with self._agent_paused():
                 ran = await self._check(checker, now, context, when)
@@ -360,6 +363,7 @@ class Checks:
         try:
             return await checker.check(base, now, context, when=when, approved=approved)
         except EnvironmentFailed as error:
+            # Other causes may pass, such as a full disk or too many processes.
             if error.permanent:
                 raise
             note = f"the check could not run: {error.message}; it runs once more"

@@ -43,6 +43,7 @@ class Flakiness:
 
     def note(self, result: ValidatorResult, where: str = "") -> None:
         """Remember a result on the current content."""
+        # A flaky result would contradict every later one.
         if not result.steady or result.reason in ("not_found", "flaky"):
             return
         content = self.content()

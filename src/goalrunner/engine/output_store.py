@@ -31,6 +31,7 @@ class OutputStore:
         self._artifacts = artifacts
         self._hurried = threading.Event()
         self._cancellation: asyncio.CancelledError | None = None
+        # The task may be at its end after a cancellation already.
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             self._hurried.set()

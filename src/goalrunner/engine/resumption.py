@@ -59,6 +59,7 @@ class Resumption:
         match event:
             case events.RoundStarted():
                 self._has_begun = True
+                # The conversation is restored before each round.
                 if self._fresh_rounds:
                     self._chat.clear()
                     self._session = self._objective = None

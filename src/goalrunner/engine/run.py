@@ -365,6 +365,7 @@ class Run:
         # It is recorded first, so that a resumed run goes on with that agent.
         self._journal.append(event)
         self._journal.save()
+        # The next agent cannot continue the session of this one.
         self.recorder.has_session = False
         assert isinstance(self.conversation, Switching), "the goal has several agents"
         await self.conversation.switch(step.index)

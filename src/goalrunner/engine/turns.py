@@ -112,7 +112,7 @@ class Turns:
             value = await self._sent(prompt)
         reply = _reply_of(value, self._name)
         await self._record_unrecorded(reply)
-        # A failure may end the run; a resumed run estimates what the turn used.
+        # A failure may end the run; then a resumed run estimates what the turn used.
         if reply.failure is None:
             self.count_unreported()
         return reply
@@ -130,6 +130,7 @@ class Turns:
 
         `used` is what its last call may have used, by account.
         """
+        # Each recorded call needs a result, or a resumed run would report it again.
         await self._recorder.interrupt_calls()
         reply = RoundReply(self._last_text(), "interrupted", ending=ending)
         await self._record_unrecorded(reply)
@@ -229,6 +230,7 @@ class Turns:
                 if takes_recorder:
                     return await send(prompt, self._recorder)
                 return await send(prompt)
+            # A plain function would block the event loop, and with it all limits.
             bridge = _Bridge(self._recorder)
             arguments = (prompt, bridge) if takes_recorder else (prompt,)
             try:

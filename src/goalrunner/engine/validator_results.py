@@ -87,6 +87,7 @@ async def observe(
     visible: list[Observation] = []
     concealed: list[Observation] = []
     for result, stored in zip(ran.finished.results, refs, strict=True):
+        # A Python validator has no output; its feedback is what a judge can quote.
         ref = stored or journal.artifacts.put(result.feedback.encode(errors="replace"))
         identifier = journal.next_observation(ahead=len(results))
         update = {"output": ref, "observation": identifier, "suite": SuiteRecord()}

@@ -75,6 +75,7 @@ def check_agent(
     _refuse_keys_of_another(name, spots, file)
     for names, reason in _unfit_keys(goal, catalog.preset(name)):
         for unfit in names:
+            # A key with an invalid value has a message already.
             if unfit in spots and not problems.excuses(spots[unfit].path):
                 spots[unfit].wrong_key(f"{spots[unfit].label} {reason}")
     if name != BUILTIN:
@@ -151,6 +152,7 @@ def _check_fallback(subject: _Subject, name: str, spot: Spot) -> None:
         )
         return
     preset = catalog.preset(name)
+    # The protocol of the goal is for all of its agents.
     is_acp = protocol_of(goal.agent.alone(name), preset) == "acp"
     command = preset.acp if is_acp else preset.argv
     if not command:
@@ -167,6 +169,7 @@ def _check_stream(subject: _Subject, name: str) -> None:
     stream, streams = subject.catalog.preset(name).stream, (TEXT, *agent_names())
     if stream in streams:
         return
+    # The stream is written in the goal only if the preset is.
     is_of_goal = name in subject.goal.agents
     path: Key = ("agents", name, "stream") if is_of_goal else ("agent", "use")
     subject.layer.spot(path, subject.problems).wrong_key(

@@ -24,6 +24,7 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     import tomli_w
 
     table = _table(goal, redact)
+    # A table of the judge without a model is an error in a goal file.
     if not goal.has_judge:
         table.pop("judge")
     for account, config in goal.model_tables.items():

@@ -74,6 +74,7 @@ def resolve_goal(
     file = file_layer(table, file_source)
     options = _options(overrides, current_folder, problems)
     layer = _with_environment(options, file, environ, current_folder, problems)
+    # A default has no spot: problems with it are no mistakes of the file.
     layer.values.setdefault(("workspace", "path"), str(workspace or current_folder))
     goal = _validated(layer.table(), layer, problems)
     _check_workspace(layer, problems)
