@@ -86,7 +86,7 @@ async def test_an_interrupted_call_keeps_what_has_ended(tmp_path: Path) -> None:
     recording(tmp_path / "quick-judge.jsonl")  # it is not asked again
     recording(tmp_path / "slow-judge.jsonl", CITED)
     audits = await audit_many(jobs, KeptVerdicts(verdicts_file))
-    assert [(one.result, one.is_known) for one in audits] == [
+    assert [(one.result, one.was_kept) for one in audits] == [
         ("complete", True),
         ("complete", False),
     ]

@@ -218,15 +218,16 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
 
 def goal_judge(goal: Goal) -> LLM:
     """Return a new model for the judge of a goal. Raise UsageError if it has none."""
-    is_agents = judged_by(goal).judge.model == AGENT_MODEL and not goal.judge.use
-    agent = goal_model(goal, "agent") if is_agents else None
+    judge = require_judge(goal).judge
+    is_agents_model = judge.model == AGENT_MODEL and not judge.use
+    agent = goal_model(goal, "agent") if is_agents_model else None
     llm = goal_model(goal, "judge", agent=agent)
     assert llm is not None, "it has a judge"
     return llm
 
 
-def judged_by(goal: Goal) -> Goal:
-    """Return the goal. Raise UsageError if it has no judge."""
+def require_judge(goal: Goal) -> Goal:
+    """Return the goal itself. Raise UsageError if it has no judge."""
     if not goal.has_judge:
         raise UsageError("no judge is given", "add --judge MODEL, or set GOAL_JUDGE")
     is_agents_model = goal.judge.model == AGENT_MODEL and not goal.judge.use

@@ -33,9 +33,10 @@ OnEnd = Callable[[int, int, TranscriptAudit], None]
 class Auditor:
     """Audits many transcripts within one budget and keeps the verdicts.
 
-    Errors are not kept: a later call tries again. With `measuring`, the audits measure
-    the judge: answers that cannot be read are kept as well, and a verdict that the
-    budget cut short does not count. `model` makes the judge of a goal.
+    Errors are not kept: a later command tries again. With `measuring`, the audits
+    measure the judge: answers that cannot be read are kept as well, and a verdict does
+    not count if the budget was spent before the last question of its audit. `model`
+    makes the judge of a goal.
     """
 
     verdicts: KeptVerdicts
@@ -60,7 +61,7 @@ class Auditor:
         waiting = iter(enumerate(jobs))
 
         async def work() -> None:
-            # A model makes one audit at a time, so each task makes its own.
+            # An LLM object serves one audit at a time, so each task makes its own.
             models: dict[str, LLM] = {}
             for index, job in waiting:
                 audit = await self._result(job, models)
@@ -83,17 +84,18 @@ class Auditor:
             saved = await in_thread(job.read)
             key = await in_thread(job.key, saved)
         except GoalError as error:
-            return job.result("unreadable", error.message)
+            return job.without_verdict("unreadable", error.message)
         except OSError as error:
-            return job.result("unreadable", str(error))
+            return job.without_verdict("unreadable", str(error))
         # Equal transcripts are judged once: the second waits for the verdict.
         async with self._locks[key]:
             earlier = self.verdicts.get(key)
             if earlier is not None:
-                update = {"transcript": path_text(job.path), "is_known": True}
+                update = {"transcript": path_text(job.path), "was_kept": True}
                 return earlier.model_copy(update=update)
-            if stop := self.spending.stop:
-                return job.result("not audited", stop, key)
+            stop_reason = self.spending.stop_reason
+            if stop_reason:
+                return job.without_verdict("not audited", stop_reason, key)
             settings = _settings(job.goal)
             if settings not in models:
                 models[settings] = self.model(job.goal)
@@ -111,11 +113,13 @@ class Auditor:
             # They would fail every other audit as well.
             raise
         except ModelError as error:
-            audit = job.result("judge failed", error.message, key)
+            audit = job.without_verdict("judge failed", error.message, key)
         except GoalError as error:
-            audit = job.result("unreadable", error.message, key)
+            audit = job.without_verdict("unreadable", error.message, key)
+        # An audit that was cut before its last question may still have a verdict: a
+        # measurement must not use it.
         if recorder.is_cut and (self.measuring or audit.verdict is None):
-            return job.result("not audited", self.spending.stop, key)
+            return job.without_verdict("not audited", self.spending.stop_reason, key)
         is_final = self.measuring or audit.result != "judge failed"
         if audit.verdict is not None and is_final:
             self.verdicts.add(audit)

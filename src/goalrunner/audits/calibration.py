@@ -199,7 +199,7 @@ def _audits_of_call(audits: Sequence[TranscriptAudit]) -> Audits:
     asked = 0
     for audit in audits:
         # An audit without a key is of a transcript that could not be read.
-        if audit.key and audit.result != "not audited" and not audit.is_known:
+        if audit.key and audit.result != "not audited" and not audit.was_kept:
             asked += 1
     stopped = remaining[0].problem if remaining else ""
     return Audits(asked=asked, left=len(remaining), stopped=stopped)

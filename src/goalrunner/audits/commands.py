@@ -1,4 +1,7 @@
-"""The commands `goal audit`, `goal judge calibrate` and `goal judge canary`."""
+"""The commands `goal audit`, `goal judge calibrate` and `goal judge canary`.
+
+`goal status TRANSCRIPT` ends here as well, in `judge_transcript`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
-from goalrunner.app.goal_models import judged_by
+from goalrunner.app.goal_models import require_judge
 from goalrunner.audits import canaries
 from goalrunner.audits.auditor import Auditor, check_judges
 from goalrunner.audits.canaries import EXAMPLE, CanaryReport
@@ -40,13 +43,13 @@ _EXIT_CODES = {
     "not audited": 1,
     "judge failed": int(ExitCode.FAILED),
 }
-# Mark and word by whether the judge accepts a copy.
-_ANSWERS = {
+# Mark and word by whether the judge accepts a copy that proves nothing.
+_CANARY_ANSWERS = {
     True: ("✗", "accepts"),
     False: ("✓", "refuses"),
     None: ("?", "not readable"),
 }
-_STRICT = (
+_STRICT_JUDGE = (
     "the judge also refuses the unchanged copy, so its other answers say little; "
     "it may refuse every result"
 )
@@ -104,15 +107,16 @@ def judge_transcript(
         run_options = RunOptions(home=runs.home(), goal_file=goal_file)
         checks = main.wait_for(check_revision(goal, base, run_options))
     job = AuditJob(transcript, goal, format_)
-    result = main.wait_for(audit_transcript(job, checks))
+    finished_audit = main.wait_for(audit_transcript(job, checks))
     if junit_file is not None:
-        junit_file.write(audits_junit([result]))
+        junit_file.write(audits_junit([finished_audit]))
     if json:
-        output.say(audit_value(result))
+        output.say(audit_value(finished_audit))
     else:
         not_run = bool(goal.validators) and base is None
-        output.say(output.terminal_text(audit_facts(result, not_run=not_run)))
-    return _EXIT_CODES[result.result]
+        lines = audit_facts(finished_audit, validators_not_run=not_run)
+        output.say(output.terminal_text(lines))
+    return _EXIT_CODES[finished_audit.result]
 
 
 def _transcript(target: str | None) -> str:
@@ -156,7 +160,7 @@ def audit_goal(
         "workspace.path": workspace,
         "validators": validators or None,
     }
-    return judged_by(goals.resolved(goal_file, settings))
+    return require_judge(goals.resolved(goal_file, settings))
 
 
 def _budget(
@@ -219,7 +223,7 @@ def audit(
     check_judges(audit_jobs, budget)
     auditor = Auditor(verdicts, Spending(budget), on_end=_report_end)
     results = main.wait_for(auditor.run(audit_jobs, jobs))
-    audits = [_of_this_call(result) for result in results]
+    audits = [_with_own_cost(result) for result in results]
     if json:
         lines = [f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in audits]
         output.say("".join(lines))
@@ -249,17 +253,17 @@ def _audit_jobs(
     return [AuditJob(path, shared_goal, format_) for path in paths]
 
 
-def _of_this_call(audit: TranscriptAudit) -> TranscriptAudit:
-    """Return an audit with what it cost in this call."""
-    if not audit.is_known:
+def _with_own_cost(audit: TranscriptAudit) -> TranscriptAudit:
+    """Return an audit with what it cost this command."""
+    if not audit.was_kept:
         return audit
-    # An earlier call made and paid it.
+    # An earlier command made and paid it.
     return audit.model_copy(update={"usage": Usage(), "seconds": 0.0})
 
 
-def _report_end(number: int, of: int, audit: TranscriptAudit) -> None:
+def _report_end(number: int, total: int, audit: TranscriptAudit) -> None:
     output.complain(
-        f"[{number}/{of}] {audit.result}: {printable_line(audit.transcript)}"
+        f"[{number}/{total}] {audit.result}: {printable_line(audit.transcript)}"
     )
 
 
@@ -375,7 +379,7 @@ def canary(
         # Without a goal file, the built-in example is the goal.
         settings: dict[str, Any] = {"objective": None if path else EXAMPLE}
         goal = goals.resolved(path, {**settings, "judge.model": judge})
-    report = _question_judge(judged_by(goal), folder)
+    report = _question_judge(require_judge(goal), folder)
     if json:
         output.say(report.model_dump(mode="json"))
     else:
@@ -397,7 +401,7 @@ def require_careful_judge(goal: Goal) -> None:
     report = _question_judge(goal, None)
     canaries.refuse_credulous_judge(report)
     if not report.unchanged.judge_accepts:
-        output.complain(f"Warning: {_STRICT}")
+        output.complain(f"Warning: {_STRICT_JUDGE}")
 
 
 def _question_judge(goal: Goal, folder: RunFolder | None) -> CanaryReport:
@@ -411,7 +415,7 @@ def _question_judge(goal: Goal, folder: RunFolder | None) -> CanaryReport:
 def _print_canaries(report: CanaryReport) -> None:
     rows = [(" ", "COPY", "JUDGE", "AFTER CHECK", "WHAT IS DIFFERENT")]
     for answer in (report.unchanged, *report.copies):
-        mark, word = _ANSWERS[answer.judge_accepts]
+        mark, word = _CANARY_ANSWERS[answer.judge_accepts]
         # The unchanged trail is there to compare with; accepting it is no miss.
         if answer is report.unchanged:
             mark = "·"
@@ -428,4 +432,4 @@ def _print_canaries(report: CanaryReport) -> None:
         text += f", {survivors} of them complete after the check of the citations"
     output.say(f"\n{text} · {' · '.join(spent(report.usage))}\n")
     if report.unchanged.judge_accepts is False:
-        output.complain(f"Note: {_STRICT}")
+        output.complain(f"Note: {_STRICT_JUDGE}")

@@ -18,7 +18,10 @@ Result = Literal[
     "complete", "not complete", "unreadable", "judge failed", "not audited"
 ]
 EvidenceSource = Literal["transcript", "runner", "both", ""]
-"""Where the evidence is from: claims of the transcript, observations, or both."""
+"""Who saw the results: the writer of the transcript, the runner, or both.
+
+Empty if there is no verdict.
+"""
 
 _HINT = "name another file with --output: verdicts are only added to a file of verdicts"
 # The beginning of each line. It tells a file of verdicts from a file that must not be
@@ -47,8 +50,8 @@ class TranscriptAudit(Frozen):
     judge: str = ""
     usage: Usage = Usage()
     seconds: float = 0.0
-    is_known: bool = Field(default=False, exclude=True)
-    """Whether an earlier call made it."""
+    was_kept: bool = Field(default=False, exclude=True)
+    """Whether an earlier command made it."""
 
     @property
     def missing(self) -> str:
@@ -82,9 +85,7 @@ class KeptVerdicts:
                 lines = file.read().splitlines(keepends=True)
         self._is_torn = bool(lines) and not lines[-1].endswith(b"\n")
         for number, line in enumerate(lines, 1):
-            # A torn line is the beginning of the start.
-            is_torn = _START.startswith(line.rstrip(b"\n") or b"-")
-            if not line.startswith(_START) and not is_torn:
+            if not _may_be_verdict(line):
                 raise UsageError(f"{path}:{number}  not a verdict", _HINT)
             # A verdict of another version of this program is made again.
             with contextlib.suppress(ValidationError):
@@ -97,13 +98,22 @@ class KeptVerdicts:
     def add(self, verdict: TranscriptAudit) -> None:
         """Append a verdict; it is durable when this returns. Raise RecordError."""
         line = f"{verdict.model_dump_json()}\n".encode(errors="replace")
+        if self._is_torn:
+            # A line that an earlier process left unfinished must not swallow this one.
+            line = b"\n" + line
         with (
             record_errors(f"{self.path} could not be written", ""),
             self.path.open("ab") as file,
         ):
-            # A line that an earlier process left unfinished must not swallow this one.
-            file.write(b"\n" + line if self._is_torn else line)
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
         self._is_torn = False
         self._verdicts[verdict.key] = verdict
+
+
+def _may_be_verdict(line: bytes) -> bool:
+    """Return whether a line begins as a verdict does, or is torn before that ends."""
+    text = line.rstrip(b"\n")
+    is_torn = bool(text) and _START.startswith(text)
+    return line.startswith(_START) or is_torn

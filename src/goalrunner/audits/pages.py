@@ -27,7 +27,7 @@ EVIDENCE = {
     "runner": "what the log of the run recorded",
     "both": "what the transcript claims, and what the runner recorded itself",
 }
-# The results in the order of the last line.
+# The results in the order in which the line below the table counts them.
 _RESULTS = ("complete", "not complete", "unreadable", "not audited", "judge failed")
 # A transcript without a verdict is an error of the suite, not a failure.
 _CASE_KINDS: dict[str, CaseKind] = {"complete": "", "not complete": "failure"}
@@ -37,6 +37,7 @@ def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     """Yield the score, each criterion, and what is missing."""
     yield Fact("verdict", result_text(verdict))
     criteria = []
+    # Empty lines are not printed either.
     listed_lines = {""}
     for item in verdict.criteria:
         missing = f": {item.missing}" if item.missing and not item.satisfied else ""
@@ -55,10 +56,12 @@ def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:
     yield from facts("missing", other_lines)
 
 
-def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fact]:
+def audit_facts(
+    audit: TranscriptAudit, *, validators_not_run: bool = False
+) -> Iterator[Fact]:
     """Yield the lines of an audit.
 
-    `not_run`: the goal has validators, which did not run.
+    `validators_not_run`: the goal has validators, and the command did not run them.
     """
     if audit.problem:
         yield Fact("verdict", f"none; {audit.problem}")
@@ -69,7 +72,7 @@ def audit_facts(audit: TranscriptAudit, *, not_run: bool = False) -> Iterator[Fa
         mark = "✓" if result.passed else "✗"
         results.append(f"{mark} {result.name}: {public_remark(result)}")
     yield from facts("validators", results)
-    if not_run:
+    if validators_not_run:
         yield Fact(
             "validators",
             "not run; --base REV runs them with the protected files of that git "
@@ -143,14 +146,14 @@ def _case(audit: TranscriptAudit) -> Case:
     message = audit.missing or audit.result
     output = laid_out(audit_facts(audit)) if audit.verdict is not None else ""
     return Case(
-        "transcripts",
-        audit.transcript,
-        _CASE_KINDS.get(audit.result, "error"),
-        audit.result.replace(" ", "_"),
-        message,
-        message,
-        output,
-        audit.seconds,
+        group="transcripts",
+        name=audit.transcript,
+        kind=_CASE_KINDS.get(audit.result, "error"),
+        type=audit.result.replace(" ", "_"),
+        message=message,
+        details=message,
+        output=output,
+        seconds=audit.seconds,
     )
 
 

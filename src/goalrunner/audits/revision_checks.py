@@ -133,13 +133,13 @@ async def _run_validators(prepared: PreparedRun, revision: str) -> RevisionCheck
         redacted_result = _redacted(result, prepared)
         results.append(redacted_result)
         outputs.append(_output_text(output, redacted_result, prepared))
+    changed_paths = [*finished.leaked, *(change.path for change in changes)]
     return RevisionChecks(
-        tuple(results),
-        tuple(outputs),
-        finished.refusal
-        or _leak_message([*finished.leaked, *(change.path for change in changes)]),
-        finished.protected_changes,
-        finished.labels,
+        results=tuple(results),
+        outputs=tuple(outputs),
+        refusal=finished.refusal or _change_refusal(changed_paths),
+        protected_changes=finished.protected_changes,
+        labels=finished.labels,
     )
 
 
@@ -168,7 +168,7 @@ def _output_text(
     return b"".join(ends).decode(errors="replace")
 
 
-def _leak_message(changed_paths: list[str]) -> str:
+def _change_refusal(changed_paths: list[str]) -> str:
     """Return why the results do not count if validators changed the workspace."""
     if not changed_paths:
         return ""

@@ -1,4 +1,4 @@
-"""The budget of one call that makes many audits."""
+"""The budget of one command that makes many audits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from goalrunner.core.outcome import Usage
 
 @dataclass
 class Spending:
-    """The usage of all audits of one call, and their budget.
+    """The usage of all audits of one command, and their budget.
 
     An audit that has begun may exceed the budget by one question.
     """
@@ -22,7 +22,7 @@ class Spending:
     total: Usage = field(default_factory=Usage)
 
     @property
-    def stop(self) -> str:
+    def stop_reason(self) -> str:
         """Why the judge may not be asked any more; empty if it may.
 
         Unknown usage is a reason, unless `unenforced` names it.
@@ -70,7 +70,7 @@ class SpendingRecorder:
 
     def check_budget(self) -> None:
         """Raise BudgetExhausted if the judge may not be asked any more."""
-        stop = self.spending.stop
-        if stop:
+        stop_reason = self.spending.stop_reason
+        if stop_reason:
             self.is_cut = True
-            raise BudgetExhausted(stop)
+            raise BudgetExhausted(stop_reason)

@@ -84,8 +84,10 @@ class AuditJob:
             digest.update(text)
         return digest.hexdigest()[:32]
 
-    def result(self, result: Result, problem: str, key: str = "") -> TranscriptAudit:
-        """Return an audit without a verdict."""
+    def without_verdict(
+        self, result: Result, problem: str, key: str = ""
+    ) -> TranscriptAudit:
+        """Return the record of an audit that ended without a verdict."""
         return TranscriptAudit(
             key=key, transcript=path_text(self.path), result=result, problem=problem
         )
@@ -130,21 +132,16 @@ async def audit_trail(
     else:
         verdict = await _ask_judge(job, trail, llm, recorder, redactor)
     if saved.partial and verdict.complete:
-        missing = (
-            f"The transcript was read only partly: {saved.partial}. "
-            "What is missing could contradict the rest."
-        )
-        verdict = verdict.model_copy(update={"complete": False, "missing": missing})
+        verdict = _not_complete(verdict, saved.partial)
     problem = ""
     result: Result = "complete" if verdict.complete else "not complete"
+    # A fallback stands for a verdict if no answer of the judge could be read.
     if verdict.source == "fallback":
         result = "judge failed"
         problem = f"the judge's answers could not be read: {recorder.problem}"
     # The judge's words may repeat a secret of the transcript.
     redacted_verdict = redactor.json(verdict.model_dump(mode="json"))
     forgeable = frozenset(saved.forgeable)
-    if checks is None:
-        checks = RevisionChecks()
     return TranscriptAudit(
         transcript=path_text(job.path),
         result=result,
@@ -154,12 +151,21 @@ async def audit_trail(
         partial=saved.partial,
         evidence=_evidence_source(trail),
         forgeable=tuple(name for name in verdict.cited if name in forgeable),
-        validators=checks.results,
-        labels=checks.labels,
+        validators=checks.results if checks else (),
+        labels=checks.labels if checks else (),
         judge=llm.model,
         usage=recorder.used,
         seconds=time.monotonic() - began,
     )
+
+
+def _not_complete(verdict: GoalVerdict, partial: str) -> GoalVerdict:
+    """Return a complete verdict on a partial transcript as one that is not complete."""
+    missing = (
+        f"The transcript was read only partly: {partial}. "
+        "What is missing could contradict the rest."
+    )
+    return verdict.model_copy(update={"complete": False, "missing": missing})
 
 
 async def _ask_judge(

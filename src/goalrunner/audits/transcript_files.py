@@ -51,10 +51,7 @@ def _named(name: str) -> Iterator[Path]:
 
 
 def file_of_part(path: str) -> str:
-    """Return FILE of a path FILE#NAME; empty for other paths.
-
-    NAME is one conversation of the file.
-    """
+    """Return FILE if a path is FILE#NAME, one conversation of a file; else empty."""
     file, _, _ = path.rpartition("#")
     # The methods of Path raise errors for some invalid names.
     is_part = os.path.isfile(file) and not os.path.lexists(path)  # noqa: PTH113

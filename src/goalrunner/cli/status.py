@@ -93,10 +93,10 @@ def status(
         )
     from goalrunner.audits.commands import audit_goal, judge_transcript
 
-    judged_by = audit_goal(objective, goal, judge, workspace, validator)
+    goal_to_judge = audit_goal(objective, goal, judge, workspace, validator)
     return judge_transcript(
         target,
-        judged_by,
+        goal_to_judge,
         format_=format_,
         base=base,
         goal_file=goal,
