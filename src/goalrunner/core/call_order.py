@@ -30,7 +30,8 @@ _OUTSIDE = re.compile(r"/tmp/[^/]+|/(?:dev|proc)/.*")  # noqa: S108 - in a comma
 def removed_by(command: str) -> list[str]:
     """Return what a command line removes or touches.
 
-    git and patch change files that they do not name; for them it is a name.
+    git and patch do not name the files that they change: "git checkout" or "patch" is
+    returned instead.
     """
     paths = []
     for words in _REMOVED.findall(command):

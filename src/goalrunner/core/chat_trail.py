@@ -20,12 +20,6 @@ from goalrunner.core.observation import Trail
 from goalrunner.core.trail_builder import Deliverable, TrailBuilder
 from goalrunner.core.user_messages import ORIGIN
 
-_RAN_AT_PROVIDER: dict[Any, bool] = {"user": False, "assistant": True}
-"""Roles of messages with results in blocks.
-
-A tool that the provider ran has its result in the message of the assistant.
-"""
-
 
 def trail_of(
     messages: Sequence[Mapping[str, Any]], *, deliverable: Deliverable = "workspace"
@@ -48,12 +42,13 @@ def add_message(
 ) -> None:
     """Add a chat message.
 
-    Text of the assistant is a claim, results of tools are observations unless all are
-    `claims`.
+    Text of the assistant is a claim, results of tools are observations. With `claims`,
+    everything is a claim, as in the conversation of a sub-agent.
     """
     content, role = message.get("content"), message.get("role")
     content_text = clean(text_of(content))
-    results, tool = _results_in(content, role), ""
+    results = _results_in(content, role)
+    tool = ""
     if role == "user" and not claims:
         _add_user_message(trail, message, content_text, has_results=bool(results))
     elif role == "assistant":
@@ -77,10 +72,18 @@ def add_message(
 
 
 def _results_in(content: object, role: object) -> list[Block]:
-    """Return the results in the blocks of a message that may have them in its role."""
+    """Return the results in the blocks of a message that its role can have.
+
+    The result of a tool that the provider ran is in the message of the assistant, other
+    results are in a message of the user.
+    """
     results = [block for block in blocks_of(content) if block.kind == "result"]
-    at_provider = _RAN_AT_PROVIDER.get(role)
-    return [result for result in results if bool(result.name) == at_provider]
+    # Only a result of a tool that ran at the provider has a name.
+    if role == "assistant":
+        return [result for result in results if result.name]
+    if role == "user":
+        return [result for result in results if not result.name]
+    return []
 
 
 def _add_user_message(

@@ -59,9 +59,9 @@ class Block:
 
     kind: Literal["text", "call", "result", "other", "unknown"]
     name: str = ""
-    """The tool of a call, or the type of a block of another kind.
+    """The name of a called tool, or the type of an "other" or "unknown" block.
 
-    The type of a result, if its tool ran at the provider; else empty.
+    Of a result, the kind of tool if it ran at the provider, else empty. Empty for text.
     """
     id: str = ""
     text: str = ""
@@ -324,7 +324,7 @@ _INTERRUPTED = re.compile(r"\[Request interrupted by user|<error>Command was abo
 def facts_of(output: str, *, failed: bool) -> tuple[str, ...]:
     """Return the facts of a result.
 
-    None if it succeeded; else its exit code, "denied", "interrupted" or "error".
+    Empty if it succeeded; else one: its exit code, "denied", "interrupted" or "error".
     """
     if not failed:
         return ()

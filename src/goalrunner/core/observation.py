@@ -12,7 +12,7 @@ from pydantic import Field
 
 from goalrunner.core.field_types import Frozen
 
-SAID = frozenset({"report_blocked", "ask", "plan", "response"})
+AGENT_WORDS = frozenset({"report_blocked", "ask", "plan", "response"})
 """Sources of observations that contain only the agent's own words."""
 
 UNDONE = frozenset({"error", "denied", "interrupted"})
@@ -39,7 +39,8 @@ runner ran again."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.:/-]+")
 _NAME_LIMIT = 80
-_READ = 1_000
+_NAME_READ = 1_000
+"""Characters of a tool's name that are normalised, before it is cut."""
 
 
 def source_of(tool: str) -> str:
@@ -50,7 +51,7 @@ def source_of(tool: str) -> str:
     """
     # Normalised first: full-width letters and brackets become plain ones wherever they
     # are shown.
-    normal = unicodedata.normalize("NFKC", tool[:_READ])
+    normal = unicodedata.normalize("NFKC", tool[:_NAME_READ])
     name = _UNSAFE.sub("_", normal)[:_NAME_LIMIT] or "tool"
     return f"tool_{name}" if name.lower() in (OWNER, RESPONSE) else name
 
@@ -171,7 +172,7 @@ class Observation(Frozen):
 
         The agent's own words, and calls that failed or were not made, do not.
         """
-        return self.source not in SAID and UNDONE.isdisjoint(self.facts)
+        return self.source not in AGENT_WORDS and UNDONE.isdisjoint(self.facts)
 
     @property
     def heading(self) -> str:

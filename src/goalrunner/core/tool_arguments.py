@@ -63,8 +63,9 @@ def _are_words(values: list[Any]) -> bool:
 def shown_arguments(tool: str, arguments: Any, command: str | None) -> str:
     """Return the command line, the path of a file tool, or else the arguments.
 
-    Other texts are left out only for tools that write files: their results are marked
-    as forgeable.
+    All arguments are returned, so that a quote which only repeats them is recognised.
+    For tools that write files, the path is enough: a result that shows the written text
+    is marked as forgeable.
     """
     if command is not None:
         return command

@@ -36,8 +36,10 @@ Deliverable = Literal["workspace", "response"]
 """What is judged: the files of the workspace, or the agent's last text."""
 
 _LONGEST_PATH = 80
-_COMMAND_TASK, _HEAD = "<task_type>local_bash</task_type>", 300
-"""The mark of a background command in the first characters of a result."""
+_BACKGROUND_COMMAND = "<task_type>local_bash</task_type>"
+"""The mark of a background command in a result of Claude Code's TaskOutput."""
+_MARK_WITHIN = 300
+"""The first characters of a result, which contain the mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,11 @@ class _Call:
     path: str = ""
     """The only file on which its result depends; empty: all files."""
 
-    def beside(self, other: _Call) -> _Call:
-        """Return what holds for a result of one of two calls with the same id.
+    def merged_with(self, other: _Call) -> _Call:
+        """Return a call that stands for two calls with the same id.
 
-        Which of the two it belongs to is not known.
+        A result with this id may belong to either of them, so the merged call has the
+        doubts of both, and no command.
         """
         return _Call(
             texts=self.texts | other.texts,
@@ -81,7 +84,7 @@ class TrailBuilder:
     `reporter` is the program that reports the results, if it is an external one.
     `subagents`: whether results of tools with names like `task` are reports of other
     agents, and so claims. `store` keeps a text elsewhere and returns its place; `read`
-    returns the text at a place.
+    returns the text at a place. By default, a text is its own place.
     """
 
     def __init__(
@@ -98,13 +101,13 @@ class TrailBuilder:
         self._items: list[Observation | Claim] = []
         self._places: list[Any] = []
         """The place of the text of each item."""
-        self._observed = 0
-        self._response: int | None = None
+        self._observation_count = 0
+        self._response_index: int | None = None
         """The index of the last text of the agent itself."""
         self._calls: dict[str, _Call] = {}
         self._written = WrittenFiles()
         self._order = CallOrder()
-        self._called = 0
+        self._call_count = 0
         self._round = 0
         self._user_texts: list[UserText] = []
 
@@ -120,12 +123,13 @@ class TrailBuilder:
     def claimed(self, text: str, *, summary: bool = False) -> None:
         """Add a text of the agent, which is a claim.
 
-        `summary`: of a sub-agent or an earlier conversation.
+        `summary`: it is of a sub-agent or an earlier conversation, and so never the
+        agent's response.
         """
         if not text.strip():
             return
         if not summary:
-            self._response = len(self._items)
+            self._response_index = len(self._items)
         self._add_item(Claim(round=self._round), text)
 
     def _add_item(self, item: Observation | Claim, text: str) -> None:
@@ -142,22 +146,22 @@ class TrailBuilder:
         writes: Sequence[str] = (),
         started: int | None = None,
     ) -> None:
-        """Note a tool call with its arguments, a dict or a text.
+        """Note a tool call with its arguments: a dict, or a text.
 
         `summary`: its result is the report of another agent. `writes`: files that it
         writes and its arguments omit. `started`: a time before it started, in
         nanoseconds since 1970, if one is known.
         """
         command = command_of(arguments)
-        self._called += 1
-        self._written.newest.clear()
-        for path in writes:
-            self.wrote(path)
-        forgeable = writes[0] if writes else ""
-        if not forgeable:
-            forgeable = self._written.of_call(tool, arguments, command)
-        removed = removed_by(command[:LONGEST_COMMAND] if command else "")
-        self._order.changed(self._called, [*self._written.newest, *removed])
+        self._call_count += 1
+        if writes:
+            for path in writes:
+                self.wrote(path)
+            forgeable = writes[0]
+        else:
+            forgeable = self._note_written(tool, arguments, command)
+        if command:
+            self._order.changed(self._call_count, removed_by(command[:LONGEST_COMMAND]))
         call = _Call(
             tool=source_of(clean(tool)),
             command=clean(shown_arguments(tool, arguments, command)),
@@ -165,18 +169,28 @@ class TrailBuilder:
             forgeable=forgeable,
             summary=summary or (self._subagents and is_subagent(tool)),
             started=started,
-            number=self._called,
+            number=self._call_count,
             path="" if command is not None else only_path(tool, arguments),
         )
         before = self._calls.get(identifier)
         if before is not None and before.waiting:
-            call = before.beside(call)
+            call = before.merged_with(call)
         self._calls[identifier] = call
+
+    def _note_written(self, tool: str, arguments: Any, command: str | None) -> str:
+        """Note the files that a call writes, by its arguments.
+
+        Return the written file whose content its output may show; empty if none.
+        """
+        self._written.newest.clear()
+        forgeable = self._written.of_call(tool, arguments, command)
+        self._order.changed(self._call_count, self._written.newest)
+        return forgeable
 
     def wrote(self, path: str) -> None:
         """Note a file that the agent wrote by other means than its tools."""
         self._written.add(path)
-        self._order.changed(self._called, [path])
+        self._order.changed(self._call_count, [path])
 
     def tool(self, identifier: str) -> str:
         """Return the tool of a call that waits for its result; else empty."""
@@ -189,7 +203,7 @@ class TrailBuilder:
         """Add the result of a call, or of a tool whose call is not known.
 
         It is an observation, except for a sub-agent's report and a result that only
-        repeats an argument (`finish`).
+        repeats an argument, as the result of a tool named `finish` does.
         """
         call = self._call_of_result(identifier, tool)
         is_report = call.summary or self._is_report(call, text)
@@ -198,9 +212,9 @@ class TrailBuilder:
             return
         if call.forgeable:
             facts = (*facts, _forgeable_fact(call.forgeable))
-        self._observed += 1
+        self._observation_count += 1
         observation = Observation(
-            id=f"o{self._observed}",
+            id=f"o{self._observation_count}",
             source=call.tool,
             facts=tuple(facts),
             command=call.command,
@@ -212,14 +226,15 @@ class TrailBuilder:
         self._add_item(observation, text)
 
     def _call_of_result(self, identifier: str, tool: str) -> _Call:
-        """Return the call that a result belongs to, which waits for it no more."""
+        """Return the call that a result belongs to. It no longer waits for this one."""
         call = self._calls.pop(identifier, None)
         if call is None:
             source = source_of(clean(tool)) if tool else "tool"
-            return _Call(source, number=self._called)
+            return _Call(source, number=self._call_count)
         is_shared = call.waiting > 1
+        # Calls without an id say nothing about later results without an id.
         if identifier or is_shared:
-            # A further result with this id belongs to no known call.
+            # A further result with this id has the doubts of the call, not its command.
             self._calls[identifier] = replace(
                 call,
                 tool="tool",
@@ -236,7 +251,7 @@ class TrailBuilder:
         """
         if not self._subagents or call.tool != "TaskOutput":
             return False
-        return _COMMAND_TASK not in text[:_HEAD]
+        return _BACKGROUND_COMMAND not in text[:_MARK_WITHIN]
 
     def finish(self, deliverable: Deliverable) -> Trail:
         """Return the trail.
@@ -244,18 +259,19 @@ class TrailBuilder:
         If the response is the deliverable, the last text of the agent is an
         observation.
         """
-        if deliverable == "response" and self._response is not None:
-            number = self._items[self._response].round
-            self._items[self._response] = Observation(
-                id=f"o{self._observed + 1}",
+        if deliverable == "response" and self._response_index is not None:
+            number = self._items[self._response_index].round
+            self._items[self._response_index] = Observation(
+                id=f"o{self._observation_count + 1}",
                 source=RESPONSE,
                 facts=(f"round {number}",),
                 round=number,
             )
-        trail = trail_with(zip(self._items, self._places, strict=True))
+        # `read` of this trail returns places; that of the returned one returns texts.
+        with_places = trail_with(zip(self._items, self._places, strict=True))
         return replace(
-            trail,
-            read=lambda item: self._read(trail.read(item)),
+            with_places,
+            read=lambda item: self._read(with_places.read(item)),
             said=tuple(self._user_texts),
             # No later change of a file makes a response outdated.
             stale=self._order.stale() if deliverable == "workspace" else {},

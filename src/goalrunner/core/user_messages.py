@@ -22,7 +22,8 @@ _SHORT = 40
 _REMINDER = re.compile(r"<(system-reminder|EXTRA_INFO)>.*?</\1>", re.DOTALL)
 
 # Agents' programs do not mark what they add to the texts of the user, so it is known by
-# how it begins. A text that is taken for a person's is only shown to the judge as such.
+# how it begins. An unknown one does no harm: the judge sees it as a text of the user,
+# which is no evidence.
 _TAGS_OF_PROGRAMS = (
     # Claude Code, Codex and Gemini CLI.
     "system",

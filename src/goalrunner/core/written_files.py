@@ -18,7 +18,7 @@ LONGEST_COMMAND = 50_000
 """Characters of a command in which written files are searched."""
 
 _LOOKS = frozenset({"view", "undo_edit"})
-"""What a tool that writes files may be called with, and then writes none."""
+"""Values of the argument `command` with which such a tool writes no file."""
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
 _WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
@@ -91,7 +91,8 @@ class WrittenFiles:
             self.add(path)
         if not self._by_name:
             return ""
-        # A file that is only written into shows nothing; named once more, it may.
+        # A redirection or a copy names its target once and prints nothing of it. A path
+        # that is named more often may be printed.
         mentions = Counter(map(posixpath.normpath, _WORDS.findall(command)))
         mentions.subtract(map(posixpath.normpath, silent))
         return self._first_written(

@@ -114,11 +114,12 @@ def read_transcript(
         )
     trail = _read(source, name, reader, deliverable)
     return SavedTrail(
-        trail.items,
-        trail.read,
-        trail.said,
-        trail.stale,
+        items=trail.items,
+        read=trail.read,
+        said=trail.said,
+        stale=trail.stale,
         format=name,
+        # Known only now: the source finds what it lacks while it is read.
         partial=source.partial,
     )
 
@@ -132,17 +133,17 @@ def _read(
     """Return the trail of one reader; its errors name the format."""
     try:
         trail = reader.read(source, deliverable)
-        # A run that was stopped before its first round has an empty transcript.
-        if not trail.items and name != _RUN:
-            raise source.error(
-                "the transcript contains nothing that an agent did or said"
-            )
     except UsageError as error:
         failure = error
     except RecursionError:
         failure = source.error_here("the JSON is nested too deeply")
     else:
-        return trail
+        # A run that was stopped before its first round has an empty transcript.
+        if trail.items or name == _RUN:
+            return trail
+        failure = source.error(
+            "the transcript contains nothing that an agent did or said"
+        )
     # The format may have been recognised wrongly, which explains the error.
     hint = f"It was read as {name} ({reader.DESCRIPTION}). {failure.hint}"
     raise UsageError(failure.message, hint) from None
@@ -193,15 +194,15 @@ def _reader_named(name: str) -> TranscriptReader:
 
 
 def _readers() -> Iterator[tuple[str, TranscriptReader]]:
-    *first, (last_name, last_place) = _BUILT_IN.items()
-    for name, place in first:
-        yield name, _built_in(place)
+    *specific, (general_name, general_class) = _BUILT_IN.items()
+    for name, class_path in specific:
+        yield name, _built_in(class_path)
     yield from _registered()
-    yield last_name, _built_in(last_place)
+    yield general_name, _built_in(general_class)
 
 
-def _built_in(place: str) -> TranscriptReader:
-    module_name, class_name = place.split(":")
+def _built_in(class_path: str) -> TranscriptReader:
+    module_name, class_name = class_path.split(":")
     module = import_module(f"goalrunner.transcripts.{module_name}")
     return cast("TranscriptReader", getattr(module, class_name)())
 

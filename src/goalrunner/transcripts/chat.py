@@ -16,8 +16,8 @@ class ChatReader(RowReader):
 
     keys = frozenset({"", "messages"})
 
-    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
-        add_message(self.trail, row, claims=claims)
+    def add(self, row: Mapping[str, Any]) -> None:
+        add_message(self.trail, row)
 
 
 class OpenAIChatReader(ChatReader):

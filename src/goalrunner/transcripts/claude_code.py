@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from goalrunner.core.chat_trail import add_message
 from goalrunner.core.messages import at, clean, text, text_of
 from goalrunner.transcripts.chat import ChatReader
 
@@ -12,11 +13,12 @@ from goalrunner.transcripts.chat import ChatReader
 class ClaudeCodeReader(ChatReader):
     """Sessions of Claude Code: `~/.claude/projects/*/*.jsonl`.
 
-    Words of sub-agents and summaries are claims.
+    Texts of sub-agents, their results, and summaries are claims.
     """
 
     DESCRIPTION = "session of Claude Code (JSON Lines)"
     reporter = "claude"
+    # A session is JSON Lines; an object with `messages` is another format.
     keys = frozenset({""})
     # Each record has one of them, whatever its type. New types of records appear
     # often; they are accepted by their ids and add nothing.
@@ -38,7 +40,7 @@ class ClaudeCodeReader(ChatReader):
         content = at(row.get("message"), "content")
         return role in ("user", "assistant") and isinstance(content, str | list)
 
-    def add(self, row: Mapping[str, Any], *, claims: bool = False) -> None:
+    def add(self, row: Mapping[str, Any]) -> None:
         if row["type"] == "summary":
             self.trail.claimed(text(row.get("summary")), summary=True)
             return
@@ -50,4 +52,4 @@ class ClaudeCodeReader(ChatReader):
             self.trail.claimed(clean(text_of(message["content"])), summary=True)
         elif not row.get("isMeta"):
             # A side chain is the conversation of a sub-agent.
-            super().add(message, claims=bool(row.get("isSidechain")))
+            add_message(self.trail, message, claims=bool(row.get("isSidechain")))

@@ -28,8 +28,9 @@ class RowReader:
     HAS_PARTS: ClassVar[bool] = False
     """Whether a file may have several conversations; FILE#NAME selects one."""
     reporter: ClassVar[str] = "the agent"
+    """The program that ran the tools: observations are "reported by" it."""
     fault: ClassVar[str] = "a record of this format"
-    """The end of the message "not ..." for a row that cannot be read."""
+    """What an unreadable row should have been: the message is "not" and these words."""
     keys: ClassVar[frozenset[str]] = frozenset({""})
     """Members of the outer object whose elements are rows.
 

@@ -30,7 +30,9 @@ LARGEST_DOCUMENT = 256 * 2**20
 """Bytes of one JSON document that are read."""
 
 _SAMPLED = 64
+"""Records by which a format is recognised."""
 _HEAD = 8_000
+"""Bytes by which JSON, and JSON Lines, are recognised."""
 
 # Members that contain the records. Any other list is part of a record.
 _CONTAINERS = frozenset(
@@ -78,8 +80,9 @@ class _Piece:
 class TranscriptSource:
     """The file of a transcript, a folder with a file for each event, or standard input.
 
-    `part` selects one conversation of a file that has several. After `records` is
-    exhausted, `partial` says what is missing at the end; empty if nothing is.
+    `part` selects one conversation of a file that has several. When all `records` were
+    read, `partial` says which of them are missing: a torn last one, or a gap in the
+    numbers of files. It is empty if none is.
     """
 
     def __init__(self, path: Path | str, *, part: str = "") -> None:
@@ -90,6 +93,8 @@ class TranscriptSource:
         """The file as it is named in messages."""
         # Unlike the method of Path, this one never raises.
         self.is_folder = os.path.isdir(path)  # noqa: PTH112
+        # Messages write it between the name of the source and the reason. It is that of
+        # the last record; only a separator before the first one.
         self._place = "  "
 
     @cached_property
@@ -134,10 +139,11 @@ class TranscriptSource:
 
         They end before the first record that cannot be read.
         """
-        if self.is_json and self._document is not None:
-            return tuple(self._records())
-        if not self.is_json and not self.is_folder:
+        if not (self.is_json or self.is_folder):
             return ()
+        is_document = self.is_json and self._document is not None
+        if is_document:
+            return tuple(self._records())
         records: list[SourceRecord] = []
         # The reader reports the error, with the name of the format.
         with suppress(UsageError):
@@ -153,9 +159,9 @@ class TranscriptSource:
 
     @property
     def members(self) -> dict[str, Any]:
-        """The members of an object that contains records, without lists.
+        """The members of an object that contains records, with None for each list.
 
-        A list is None. Empty for other documents and for JSON Lines.
+        Empty for other documents and for JSON Lines.
         """
         if not self.is_json or not _contains_records(self._document):
             return {}
@@ -200,7 +206,8 @@ class TranscriptSource:
 
     def _records_of_pieces(self) -> Iterator[SourceRecord]:
         """Yield the values of JSON Lines, or of the files of a folder."""
-        for piece in self._files() if self.is_folder else self._lines():
+        pieces = self._files() if self.is_folder else self._lines()
+        for piece in pieces:
             try:
                 value = loads(piece.data)
             except RecursionError as error:
@@ -229,8 +236,10 @@ class TranscriptSource:
         Raise UsageError if it is neither.
         """
         with self._open() as file:
-            while (first := file.readline(LONGEST_ROW)) and not first.strip():
-                pass
+            first = file.readline(LONGEST_ROW)
+            # Empty lines before the first record are skipped.
+            while first and not first.strip():
+                first = file.readline(LONGEST_ROW)
             # JSON Lines: the first line is an object, and something follows it.
             with suppress(ValueError, RecursionError):
                 if isinstance(loads(first), dict) and file.read(_HEAD).strip():
@@ -267,14 +276,17 @@ class TranscriptSource:
         inner = self.path / "events"
         numbered_paths: list[tuple[int, Path]] = []
         try:
-            for path in (inner if inner.is_dir() else self.path).iterdir():
+            folder = inner if inner.is_dir() else self.path
+            for path in folder.iterdir():
                 match = _EVENT.fullmatch(path.name)
                 if match:
                     numbered_paths.append((int(match[1]), path))
             numbered_paths.sort()
             total = len(numbered_paths)
-            for place, (_, path) in enumerate(numbered_paths, 1):
-                yield _Piece(path.name, 0, path.read_bytes(), 1 < place == total)
+            for position, (_, path) in enumerate(numbered_paths, 1):
+                # A folder whose only file is damaged is no transcript.
+                may_be_torn = position == total and total > 1
+                yield _Piece(path.name, 0, path.read_bytes(), may_be_torn)
         except OSError as error:
             reason = error.strerror or error
             raise self.error(f"cannot read {error.filename}: {reason}") from None
