@@ -7,7 +7,7 @@ from dataclasses import replace
 from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict
-from goalrunner.judge.verdict_check import again, check_verdict
+from goalrunner.judge.verdict_check import advice_to_repeat, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import seen, trail
 
@@ -178,12 +178,12 @@ def test_blocked_and_complete_at_once_is_not_complete() -> None:
 def test_a_file_is_to_be_looked_at_again() -> None:
     item, _ = seen(1, "", source="read_file", command="src/b.py")
     item = item.model_copy(update={"path": "src/b.py"})
-    assert again([item, item]) == "Look at src/b.py again."
+    assert advice_to_repeat([item, item]) == "Look at src/b.py again."
 
 
 def test_a_long_command_is_named_shortly() -> None:
     item, _ = seen(1, "", command="python - <<E\n" + "x = 1\n" * 500 + "E")
-    said = again([item])
+    said = advice_to_repeat([item])
     assert said.startswith("Run python - <<E x = 1 x = 1 ")
     assert said.endswith("… again.")
     assert len(said) < 250

@@ -8,7 +8,7 @@ import pytest
 
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.judge.evidence import (
-    LEAST,
+    SMALLEST_BLOCK,
     claim_block,
     heading,
     index_line,
@@ -94,7 +94,7 @@ def test_a_long_output_in_little_room() -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["", "true", "y" * 100_000, "🎉\n" * 5_000])
-@pytest.mark.parametrize("room", [LEAST, 4 * LEAST])
+@pytest.mark.parametrize("room", [SMALLEST_BLOCK, 4 * SMALLEST_BLOCK])
 def test_no_block_takes_more_than_its_room(
     output: str, command: str, room: int
 ) -> None:
@@ -113,8 +113,8 @@ def test_no_block_takes_more_than_its_room(
 
 
 def test_no_claim_takes_more_than_its_room() -> None:
-    block = claim_block(Claim(round=1), "I am sure. " * 10_000, LEAST, NONCE)
-    assert price_in_bytes(block) <= LEAST
+    block = claim_block(Claim(round=1), "I am sure. " * 10_000, SMALLEST_BLOCK, NONCE)
+    assert price_in_bytes(block) <= SMALLEST_BLOCK
     assert block.startswith(
         "claim of the agent (round 1), no evidence\n<claim 5f3a9c>\nI am sure. "
     )
@@ -154,7 +154,7 @@ def test_what_an_agent_reports_as_its_facts_shows_no_heading_of_the_runner() -> 
     )
 
 
-@pytest.mark.parametrize("room", [LEAST, 4 * LEAST])
+@pytest.mark.parametrize("room", [SMALLEST_BLOCK, 4 * SMALLEST_BLOCK])
 def test_no_reported_block_takes_more_than_its_room(room: int) -> None:
     item, output = seen(
         1,

@@ -20,10 +20,10 @@ from goalrunner.judge.prompt_builder import (
     build_judge_prompt,
     least_tokens,
 )
-from goalrunner.judge.prompt_text import BARRED, LEFT, OPINION
+from goalrunner.judge.prompt_text import LEFT, ONLY_RUNNER, OPINION
 from goalrunner.judge.prompt_text import REPORTED as REPORTED_RULE
 from goalrunner.judge.text_matching import LEFT_OUT
-from goalrunner.judge.verdict_check import again, check_verdict
+from goalrunner.judge.verdict_check import advice_to_repeat, check_verdict
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.adversarial.judges import verdict
 from tests.support.judge_model import AuditNotes, ScriptedJudgeModel
@@ -107,7 +107,8 @@ def test_the_remedy_is_one_that_helps() -> None:
 
 def test_a_stale_report_is_to_be_run_in_a_round_of_its_own() -> None:
     assert (
-        again([REPORTED[0]]) == "Run pytest -q again, in a round that changes no file."
+        advice_to_repeat([REPORTED[0]])
+        == "Run pytest -q again, in a round that changes no file."
     )
 
 
@@ -125,13 +126,13 @@ def test_the_prompt_says_what_reported_means_where_something_is() -> None:
         request(trail(REPORTED)), nonce=NONCE, form=OPINION
     )
     barred = audit_prompt(request(trail(REPORTED), "runner"), nonce=NONCE)
-    assert BARRED in barred
+    assert ONLY_RUNNER in barred
     assert REPORTED_RULE not in barred
 
 
 def test_a_judge_with_its_own_rules_sees_the_mark_as_well() -> None:
     goal = Goal(objective="Make it work.", judge=JudgeConfig("x/y", require="runner"))
-    assert BARRED in build_judge_prompt(goal, trail(REPORTED), nonce=NONCE)
+    assert ONLY_RUNNER in build_judge_prompt(goal, trail(REPORTED), nonce=NONCE)
 
 
 async def test_the_judges_own_configuration_is_enough() -> None:
@@ -140,7 +141,7 @@ async def test_the_judges_own_configuration_is_enough() -> None:
     judge = LLMJudge(model, JudgeConfig("x/y", require="runner"))
     audit = await judge.audit(request(trail(REPORTED)), AuditNotes())
     assert not audit.verdict.complete
-    assert BARRED in model.asked[0].messages[-1]["content"]
+    assert ONLY_RUNNER in model.asked[0].messages[-1]["content"]
 
 
 def test_a_report_never_passes_for_the_last_result_of_a_validator() -> None:

@@ -13,7 +13,7 @@ from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import CriterionVerdict
 from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.requirements import Requirement, requirements_of
-from goalrunner.judge.verdict_check import matched
+from goalrunner.judge.verdict_check import in_words_of_goal
 from goalrunner.judge.verdict_parser import JudgeOutcome
 from tests.support.trails import trail
 
@@ -40,7 +40,7 @@ def entries_of(
         tuple(one.text for one in requirements if one.constraint is constraint)
         for constraint in (False, True)
     )
-    return matched(
+    return in_words_of_goal(
         answer, AuditRequest("Do it.", criteria, constraints, "workspace", 1, trail())
     ).criteria
 
@@ -191,9 +191,9 @@ def test_a_verdict_in_the_words_of_the_goal_covers_every_requirement(
         request = AuditRequest(
             "Do it.", tuple(criteria), tuple(bounds), "workspace", 1, trail()
         )
-        assert [entry.criterion for entry in matched(verdict, request).criteria] == [
-            one.text for one in reversed(goal)
-        ]
+        assert [
+            entry.criterion for entry in in_words_of_goal(verdict, request).criteria
+        ] == [one.text for one in reversed(goal)]
 
 
 @pytest.mark.timeout(30)

@@ -30,7 +30,11 @@ from goalrunner.judge.judge_session import AuditRecorder, JudgeSession
 from goalrunner.judge.prices import SECOND_LOOK
 from goalrunner.judge.prompt_builder import Events, audit_request, plain_goal
 from goalrunner.judge.prompt_text import correction_prompt
-from goalrunner.judge.verdict_check import CheckedVerdict, check_verdict, matched
+from goalrunner.judge.verdict_check import (
+    CheckedVerdict,
+    check_verdict,
+    in_words_of_goal,
+)
 from goalrunner.judge.verdict_parser import (
     JudgeOutcome,
     parse_confirmation,
@@ -58,7 +62,9 @@ class LLMJudge:
 
         `check` replaces the check of citations, to measure its effect.
         """
-        self._llm, self._config, self._redact = llm, config or JudgeConfig(), redact
+        self._llm = llm
+        self._config = config or JudgeConfig()
+        self._redact = redact
         self._check = check
 
     async def audit(
@@ -66,15 +72,16 @@ class LLMJudge:
     ) -> VerdictRecorded:
         """Ask the judge for a verdict.
 
-        Once, show the observations that it asks for; once, report citations that do not
-        hold. Raise ModelError, BudgetExhausted, and UsageError if the goal alone is too
-        long for the prompt.
+        The judge may ask once to see whole observations, and is asked once to correct
+        citations that do not hold. Raise ModelError, BudgetExhausted, and UsageError if
+        the goal alone is too long for the prompt.
         """
         # The stricter of the goal's and the judge's own settings counts.
         score = max(request.minimum_score, self._config.minimum_score)
         request = replace(request, minimum_score=score)
         if self._config.require == "runner":
             request = replace(request, require="runner")
+        # It stands in the fences around recorded texts, so that no text can close them.
         nonce = secrets.token_hex(4)
         form = prompt_builder.audit_form(
             self._config.system_prompt, request.unread, nonce
@@ -145,37 +152,48 @@ class _Audit:
         self._request = request
         self._nonce = nonce
         self._check = check
-        self._has_looked = False
+        self._has_shown_observations = False
 
     async def verdict(self) -> VerdictRecorded:
         """Return the verdict. Raise ModelError and BudgetExhausted."""
-        # A verdict whose citations the judge may still mend; it is not complete.
-        first: VerdictRecorded | None = None
+        # The verdict before the judge was asked to correct its citations. It is not
+        # complete, and counts if no corrected one can be read.
+        uncorrected: VerdictRecorded | None = None
         while True:
             try:
                 text = await self._session.ask()
             except (ModelError, BudgetExhausted):
-                if first is None:
+                if uncorrected is None:
                     raise
-                return first
+                return uncorrected
             try:
                 outcome = await self._outcome(text)
             except UnreadableReplyError as error:
                 if self._session.repair(str(error)):
                     continue
-                return first or self._unreadable()
+                return uncorrected or self._unreadable()
             if outcome is None:
+                # The observations that the judge asked for are the next message.
                 continue
             checked: CheckedVerdict = await in_thread(
                 self._check, outcome, self._request
             )
-            # A stale citation needs new work of the agent, other faults need another
-            # answer of the judge.
-            passes = outcome.passed and outcome.score >= self._request.minimum_score
-            if not (passes and checked.mendable) or first is not None:
+            if uncorrected is not None or not self._is_worth_correcting(
+                outcome, checked
+            ):
                 return checked.event
-            first = checked.event
+            uncorrected = checked.event
             self._session.add(correction_prompt(checked.mendable))
+
+    def _is_worth_correcting(
+        self, outcome: JudgeOutcome, checked: CheckedVerdict
+    ) -> bool:
+        """Return whether other citations could make the verdict complete.
+
+        A stale citation is not mendable: it needs new work of the agent.
+        """
+        is_score_enough = outcome.score >= self._request.minimum_score
+        return outcome.passed and is_score_enough and bool(checked.mendable)
 
     async def _outcome(self, text: str) -> JudgeOutcome | None:
         """Return the verdict in an answer.
@@ -184,7 +202,7 @@ class _Audit:
         """
         outcome: JudgeOutcome = await in_thread(parse_reply, text)
         # Once: a judge could ask for one observation after another.
-        if not self._has_looked:
+        if not self._has_shown_observations:
             requested = prompt_builder.requested_observations(
                 outcome.need, self._request
             )
@@ -192,10 +210,10 @@ class _Audit:
                 await self._show(requested)
                 return None
         # Requests after the first are ignored.
-        return matched(settled_outcome(outcome), self._request)
+        return in_words_of_goal(settled_outcome(outcome), self._request)
 
     async def _show(self, requested: Sequence[Observation]) -> None:
-        self._has_looked = True
+        self._has_shown_observations = True
         build_prompt = partial(
             prompt_builder.look_prompt,
             self._request,

@@ -31,22 +31,22 @@ _REMEDIES = {
     "workspace": "Run something whose output shows it.",
     "response": "Let the response itself show it.",
 }
-_RUNNER = (
+_RUNNER_REMEDY = (
     "The agent cannot show it: a validator of the goal can ([[validators]]), whose"
     " output the runner itself sees."
 )
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedCitation:
     """The result of checking one citation."""
 
     objection: str = ""
     """Why the citation does not count, without a full stop; empty if it counts."""
     unfounded: bool = False
-    """Whether its content does not exist."""
+    """Whether the cited observation, or what is cited of it, does not exist."""
     stale: Observation | None = None
-    """The cited observation, if its content exists but no longer counts."""
+    """The cited observation, if the citation is right, but outdated."""
 
 
 class Evidence:
@@ -61,77 +61,79 @@ class Evidence:
         self._response = deliverable_response(request.trail, request.deliverable)
         self._outputs: dict[str, tuple[OutputText, CommandText]] = {}
 
-    def check(self, citation: Citation) -> Checked:
+    def check(self, citation: Citation) -> CheckedCitation:
         """Return whether a citation holds and is fresh."""
         observation = self._by_id.get(citation.identifier)
         if observation is None:
             cited = short(citation.observation)
-            return Checked(f'observation "{cited}" does not exist', unfounded=True)
-        # Of `deliverable = "response"`, the last response itself is judged.
+            return CheckedCitation(
+                f'observation "{cited}" does not exist', unfounded=True
+            )
+        # Only the response that is judged is evidence, and only of what it says.
         if observation.source == RESPONSE and observation != self._response:
-            return Checked(
+            return CheckedCitation(
                 f"{observation.id} is text of the agent, not an observation",
                 unfounded=True,
             )
         if observation.reported_by and self.request.require == "runner":
-            return Checked(
+            return CheckedCitation(
                 f"{observation.id} is only reported by {observation.reported_by}; "
                 '[judge] require = "runner" counts only what the runner ran itself'
             )
         if citation.fact is not None:
-            looked_up = _fact(observation, citation.fact)
+            looked_up = _look_up_fact(observation, citation.fact)
         else:
-            looked_up = self._quote(observation, citation.quote or "")
+            looked_up = self._look_up_quote(observation, citation.quote or "")
         if looked_up.objection or observation.id not in self.request.stale:
             return looked_up
         # A reason may name files, whose names may have line breaks.
         why = " ".join(self.request.stale[observation.id].split()).rstrip(". ")
         why = why or f"something changed after {observation.id}"
-        return Checked(f"{observation.id} is stale: {why}", stale=observation)
+        return CheckedCitation(f"{observation.id} is stale: {why}", stale=observation)
 
     @property
     def remedy(self) -> str:
         """The advice for a criterion that no evidence shows."""
         is_reported = any(item.reported_by for item in self._by_id.values())
         deliverable = self.request.deliverable
-        is_barred = is_reported and self.request.require == "runner"
-        if is_barred and deliverable == "workspace":
-            return _RUNNER
+        only_runner = self.request.require == "runner"
+        if is_reported and only_runner and deliverable == "workspace":
+            return _RUNNER_REMEDY
         return _REMEDIES[deliverable]
 
-    def _quote(self, observation: Observation, quote: str) -> Checked:
+    def _look_up_quote(self, observation: Observation, quote: str) -> CheckedCitation:
         """Return whether a quote is in the output, and not only in the command."""
         forms = forms_of(quote)
         if not forms:
-            return Checked(
+            return CheckedCitation(
                 f"the quote from {observation.id} is empty or only punctuation"
             )
         if len(quote) > LONGEST:
-            return Checked(
+            return CheckedCitation(
                 f"the quote from {observation.id} is longer than"
                 f" {LONGEST:,} characters",
                 unfounded=True,
             )
         # Judges also write a fact where a quote belongs.
         if observation.source != RESPONSE and is_fact(observation, quote):
-            return Checked()
+            return CheckedCitation()
         output, command = self._texts_of(observation)
         matching = [form for form in forms if output.holds(form)]
         if any(not command.says(form) for form in matching):
-            return Checked()
+            return CheckedCitation()
         name = f'"{short(quote)}"'
         if matching:
             # A command that prints its own words shows nothing.
-            return Checked(
+            return CheckedCitation(
                 f"{name} is part of the command of {observation.id}, not of its output"
             )
         if any(output.holds(form, anywhere=True) for form in forms):
-            return Checked(
+            return CheckedCitation(
                 f"{name} is not a whole line of the output of {observation.id};"
                 f" a quote of fewer than {SHORT} characters must be a whole line"
             )
         absent = f"the output of {observation.id} does not contain {name}"
-        return Checked(absent, unfounded=True)
+        return CheckedCitation(absent, unfounded=True)
 
     def _texts_of(self, observation: Observation) -> tuple[OutputText, CommandText]:
         """Return output and command; outputs are large, so each is read once."""
@@ -142,16 +144,16 @@ class Evidence:
         return self._outputs[observation.id]
 
 
-def _fact(observation: Observation, fact: str) -> Checked:
+def _look_up_fact(observation: Observation, fact: str) -> CheckedCitation:
     """Return whether a fact is one of the observation."""
-    # Its facts would be claims of the agent.
+    # A fact about a response would be a claim of the agent.
     if observation.source == RESPONSE:
-        return Checked(f"{observation.id} shows only what the response says")
+        return CheckedCitation(f"{observation.id} shows only what the response says")
     if is_fact(observation, fact):
-        return Checked()
+        return CheckedCitation()
     facts = ", ".join(map(plain_fact, observation.facts)) or "none"
     objection = f'"{short(fact)}" is not among the facts of {observation.id} ({facts})'
-    return Checked(objection, unfounded=says_something(fact))
+    return CheckedCitation(objection, unfounded=says_something(fact))
 
 
 def is_fact(observation: Observation, cited: str) -> bool:

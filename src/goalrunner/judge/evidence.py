@@ -19,10 +19,10 @@ Stale = Mapping[str, str]
 
 NOTHING = "(nothing has been observed)"
 
-LEAST = 150 * TOKEN
-"""The most that the smallest block costs.
+SMALLEST_BLOCK = 150 * TOKEN
+"""The room in which any block fits, if only by its shortest form.
 
-The heading, the fences, and a few words of command and output.
+That is the heading, the fences, and a few words of command and output.
 """
 
 # Room for the parts of a heading, and for other parts of a block.
@@ -87,7 +87,7 @@ def observation_block(
 ) -> str:
     """Return an observation with its output `text`.
 
-    The price is at most `room`, or LEAST if that is more.
+    The price is at most `room`, or SMALLEST_BLOCK if that is more.
     """
     parts = [heading(item, stale).replace(nonce, "fence")]
     if item.command:
@@ -101,7 +101,10 @@ def observation_block(
 
 
 def claim_block(item: Claim, text: str, room: int, nonce: str) -> str:
-    """Return a claim of the agent, at a price of at most `room`, or of LEAST."""
+    """Return a claim of the agent.
+
+    The price is at most `room`, or SMALLEST_BLOCK if that is more.
+    """
     title = f"claim of the agent (round {item.round}), no evidence\n"
     return title + fenced("claim", text.strip(), room - price_in_bytes(title), nonce)
 
@@ -245,7 +248,7 @@ class _View:
 
     def place(self, position: int, allowance: int) -> bool:
         """Place an item at a price of at most `allowance`. Return whether it fits."""
-        allowance = min(max(allowance, LEAST), self.room - _BETWEEN)
+        allowance = min(max(allowance, SMALLEST_BLOCK), self.room - _BETWEEN)
         if allowance <= 0:
             return False
         item = self._items[position]
@@ -309,7 +312,8 @@ def _index(items: Sequence[Item], room: int, nonce: str, stale: Stale) -> list[s
     unlisted = len(observations) - len(lines)
     if unlisted:
         lines.insert(0, f"[… {unlisted:,} more not listed …]")
-    return [f"{note}\n{fence('index', inert(chr(10).join(lines), nonce), nonce)}"]
+    listed = inert("\n".join(lines), nonce)
+    return [f"{note}\n{fence('index', listed, nonce)}"]
 
 
 def _counted(number: int, noun: str) -> str:

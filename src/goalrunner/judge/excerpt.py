@@ -63,7 +63,9 @@ def decisive(text: str) -> list[tuple[int, int]]:
     while match := _decisive().search(text, position):
         start = text.rfind("\n", 0, match.start()) + 1
         end = text.find("\n", match.start())
-        position = end = len(text) if end < 0 else end
+        if end < 0:
+            end = len(text)
+        position = end
         if end - start > LONGEST:
             start = max(start, min(match.start() - _BEFORE, end - LONGEST))
             end = min(end, start + LONGEST)
@@ -84,7 +86,8 @@ def excerpt(text: str, room: int, nonce: str) -> str:
     """
     hidden = max(0, len(text) - 2 * _SEARCHED)
     parts: list[str] = []
-    for part in (text[:_SEARCHED], text[-_SEARCHED:]) if hidden else (text,):
+    ends = [text[:_SEARCHED], text[-_SEARCHED:]] if hidden else [text]
+    for part in ends:
         # No provider takes half of a surrogate pair.
         plain = inert(readable(part), nonce).encode("utf-8", "replace").decode()
         parts.append(plain)
@@ -113,8 +116,8 @@ def _shortened(text: str, room: int, cut: _Cut) -> str:
     # A mark stands on a line of its own. The rest of a line that follows it may look
     # like a heading and need INERT.
     gap = price_in_bytes(f"\n{mark(len(text) + cut.characters)}\n{INERT}")
-    # The beginning gets 15 % of the room and the end 25 %; lines between get the rest,
-    # and the end what is not used.
+    # The beginning gets 15 % of the room, and 25 % are reserved for the end. Decisive
+    # lines between them get the rest; what they do not use makes the end longer.
     head = min(cut.position, _head(text, min(room * 3 // 20, room - gap)))
     reserved = room // 4
     tail = len(text) - len(ending(text, min(reserved, room - gap)))

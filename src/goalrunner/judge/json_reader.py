@@ -18,10 +18,10 @@ LIMIT = 400_000
 
 _TRIES = 1_000
 """Opening braces at which an object is looked for."""
-_LENIENTLY = 5 * LIMIT
-"""Characters that are read although they are not JSON.
+_LENIENT_LIMIT = 5 * LIMIT
+"""Characters that the lenient reader reads in one answer.
 
-Those that are read again count again.
+It begins again at each brace, so it may read the same characters many times.
 """
 _THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _TOKEN = re.compile(
@@ -129,7 +129,7 @@ class _LenientReader:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._remaining = _LENIENTLY
+        self._remaining = _LENIENT_LIMIT
 
     def object_at(self, start: int) -> _Read | None:
         """Return the object that begins at `start`; None if there is none."""

@@ -66,27 +66,29 @@ class JudgeSession:
         self._account: Account = account
         self._messages: list[dict[str, Any]] = []
         self._repairs = REPAIRS
-        self._most = 0
+        """How many more unreadable answers may be repaired."""
+        self._max_tokens = 0
         self._finish_reason = ""
         self._text = ""
         self.unread: UnreadAnswer | None = None
         """The last answer that could not be read."""
 
-    async def begin(self, request: AuditRequest, nonce: str, most: int) -> None:
-        """Add the rules and the prompt of at most `most` tokens.
+    async def begin(self, request: AuditRequest, nonce: str, max_tokens: int) -> None:
+        """Add the rules and the prompt, which take at most `max_tokens` together.
 
-        Fewer for a small context window.
+        In a small context window, they take at most half of it if the goal allows that.
         """
         window = self._llm.context_window()
         if window is not None:
             # Half of the window stays free for the answers and a second look.
-            most = min(most, max(window // 2, least_tokens(request, self._form)))
-        self._most = most
+            least = least_tokens(request, self._form)
+            max_tokens = min(max_tokens, max(window // 2, least))
+        self._max_tokens = max_tokens
         build_prompt = partial(
             prompt_builder.audit_prompt,
             request,
             nonce=nonce,
-            max_tokens=most,
+            max_tokens=max_tokens,
             form=self._form,
         )
         # In a thread: outputs may be large, and the deadline must not wait for them.
@@ -103,9 +105,9 @@ class JudgeSession:
     def look_room(self) -> int:
         """The tokens that requested observations may take in a second message."""
         window = self._llm.context_window()
-        room = SECOND_LOOK * self._most
+        room = SECOND_LOOK * self._max_tokens
         # A quarter of the context window stays free.
-        return min(room, window * 3 // 4 - self._most) if window else room
+        return min(room, window * 3 // 4 - self._max_tokens) if window else room
 
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""

@@ -19,7 +19,7 @@ from goalrunner.core.verdict import UnreadAnswer
 from goalrunner.judge import prompt_text
 from goalrunner.judge.citations import cited_in
 from goalrunner.judge.evidence import (
-    LEAST,
+    SMALLEST_BLOCK,
     deliverable_response,
     observation_block,
     render_trail,
@@ -31,11 +31,12 @@ from goalrunner.judge.prompt_text import AUDIT, OPINION, AuditForm
 from goalrunner.judge.requirements import requirements_of
 
 _BETWEEN = price_in_bytes("\n\n")
-_LISTED = 100 * TOKEN
-_LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 3 * _LISTED
+_SHORT_LIST = 100 * TOKEN
+"""The least room of the user's messages, of changed paths, or of left processes."""
+_LEAST_ROOM = LEAST_EVIDENCE * TOKEN + 3 * _SHORT_LIST
 """The least room beside the goal: for evidence, and three short lists."""
 # A requested observation was too short before, so it gets more than the least.
-_LEAST_LOOK = 4 * LEAST
+_LEAST_LOOK = 4 * SMALLEST_BLOCK
 _CLAIM = 400 * TOKEN
 _UNREAD = 400 * TOKEN
 
@@ -111,17 +112,17 @@ def audit_prompt(
     """
     # The criteria decide, so they are never cut.
     goal = _goal_parts(request, nonce)
-    room = max_tokens * TOKEN - _fixed(goal, form)
+    room = max_tokens * TOKEN - _price_without_evidence(goal, form)
     if room < _LEAST_ROOM:
         raise _too_long(least_tokens(request, form), max_tokens)
-    # Lists get a part of the room, of which at least `_LEAST_ROOM` is for evidence.
+    # Lists may be longer than a short list only with room that evidence can spare.
     free = room - _LEAST_ROOM
-    changed_room = max(_LISTED, min(free, room // 20))
-    user_room = max(_LISTED, min(free, room // 8))
+    changed_room = max(_SHORT_LIST, min(free, room // 20))
+    user_room = max(_SHORT_LIST, min(free, room // 8))
     lists = [
         *_user_part(request, user_room, nonce),
         *_listing(prompt_text.CHANGED, "changed", request.changed, changed_room, nonce),
-        *_listing(prompt_text.LEFT, "left", request.left, _LISTED, nonce),
+        *_listing(prompt_text.LEFT, "left", request.left, _SHORT_LIST, nonce),
     ]
     evidence = render_trail(
         request.trail,
@@ -148,11 +149,11 @@ def least_tokens(request: AuditRequest, form: AuditForm = AUDIT) -> int:
     It is enough for the goal's own text and a little evidence.
     """
     # The nonce of an audit has eight characters.
-    least = _fixed(_goal_parts(request, "0" * 8), form) + _LEAST_ROOM
+    least = _price_without_evidence(_goal_parts(request, "0" * 8), form) + _LEAST_ROOM
     return -(-least // TOKEN)  # rounded up
 
 
-def _fixed(goal: Sequence[str], form: AuditForm) -> int:
+def _price_without_evidence(goal: Sequence[str], form: AuditForm) -> int:
     """Return the price of a prompt without evidence, and of its rules."""
     prompt = "\n\n".join([*goal, prompt_text.HAPPENED, "", form.question])
     return price_in_bytes(prompt) + price_in_bytes(form.rules) + OVERHEAD * TOKEN
@@ -236,7 +237,7 @@ def look_prompt(
         # A few readable observations are better than unreadable parts of all.
         share = max(room // remaining, _LEAST_LOOK)
         allowance = min(room, share) - _BETWEEN
-        if allowance < LEAST:
+        if allowance < SMALLEST_BLOCK:
             blocks.append(_do_not_fit(remaining))
             break
         output = request.trail.read(item)
@@ -251,7 +252,7 @@ def _do_not_fit(number: int) -> str:
 
 
 def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
-    """Return the goal, and what is to be known of its evidence."""
+    """Return the parts with the goal, and with what counts as evidence for it."""
     requirements = requirements_of(request.success_criteria, request.constraints)
     criteria = "\n".join(str(one) for one in requirements if not one.constraint)
     constraints = "\n".join(str(one) for one in requirements if one.constraint)
@@ -273,8 +274,8 @@ def _goal_parts(request: AuditRequest, nonce: str) -> list[str]:
     if request.stale:
         parts.append(prompt_text.STALE)
     if any(_is_reported(item) for item in request.trail.items):
-        is_barred = request.require == "runner"
-        parts.append(prompt_text.BARRED if is_barred else prompt_text.REPORTED)
+        only_runner = request.require == "runner"
+        parts.append(prompt_text.ONLY_RUNNER if only_runner else prompt_text.REPORTED)
     return parts
 
 

@@ -131,12 +131,12 @@ REPORTED = (
     "may be no more than what the agent wrote into that file."
 )
 
-BARRED = (
+ONLY_RUNNER = (
     'An observation marked "reported by" is the agent\'s own word: the runner did not '
     "see it. In this audit it proves nothing, and no criterion is satisfied by it: "
     "cite the results of validators and what the runner saw itself."
 )
-"""The same for `[judge] require = "runner"`."""
+"""Replaces REPORTED if `[judge] require = "runner"`."""
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,8 @@ def requirement_of(
 ) -> Requirement | None:
     """Return the requirement that an entry of the verdict is about.
 
-    The text of the entry counts more than its label. The label decides between
-    requirements that differ in details which copying changes.
+    The text of the entry counts more than its label. The label decides if several
+    requirements are the same text but for quotes, capitals or a full stop.
     """
     entry = entry.strip()
     for requirement in requirements:

@@ -151,7 +151,11 @@ def _tokens_of(text: str) -> list[str]:
 
 
 def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
-    """Return whether the lines contain the parts of a quote, one after another."""
+    """Return whether the lines contain the parts of a quote, one after another.
+
+    Each part counts at its first place after the part before it. A short part must be a
+    whole line, unless `anywhere`; a single word after other parts always.
+    """
     text = lines.replace("\n", " ")
     position = 0
     for number, part in enumerate(parts, 1):
@@ -160,14 +164,15 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
         is_word = number > 1 and sum(map(says_something, tokens)) < 2
         must_be_line = is_word or (len(part) < SHORT and not anywhere)
         for begin, end in _places(text, f" {' '.join(tokens)} ", position):
-            # The dots between two parts may be the output's own, within a line:
-            # `test_a ... FAIL`.
-            goes_on = number < len(parts) and text.startswith(" ... ", end)
+            # Dots that the output itself has after a part leave nothing out: from
+            # `test_a ... FAIL`, "test_a ... ok" must not match a later "ok".
+            has_own_dots = number < len(parts) and text.startswith(" ... ", end)
             is_line = lines[begin] == lines[end] == "\n"
-            if not goes_on and (is_line or not must_be_line):
+            if not has_own_dots and (is_line or not must_be_line):
                 position = end
                 break
         else:
+            # No place of this part counts.
             return False
     return bool(parts)
 
@@ -190,8 +195,8 @@ class CommandText:
 
         The words of each line and part must follow one another there.
         """
-        # An empty command says nothing.
-        if self._words == " ":
+        has_words = bool(self._words.strip())
+        if not has_words:
             return False
         for line in form.split("\n"):
             for part in _parts_of(line):

@@ -11,7 +11,7 @@ from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.observation import Observation, Trail
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, CriterionVerdict, GoalVerdict
-from goalrunner.judge.citations import Checked, Evidence, cited_in, short
+from goalrunner.judge.citations import CheckedCitation, Evidence, cited_in, short
 from goalrunner.judge.evidence import shortened_line
 from goalrunner.judge.json_reader import UnreadableReplyError
 from goalrunner.judge.prices import TOKEN
@@ -30,9 +30,14 @@ _FAILING = re.compile(
 Standing = Literal["proven", "unfounded", "stale", "waiting", "open"]
 """The result for a criterion.
 
-If the judge calls it satisfied: "proven", "stale" if fresh citations would prove it,
-else "unfounded". If not: "waiting" if all that it cites shows no failure and is stale,
-else "open".
+Of one that the judge calls satisfied:
+"proven": citations that count show it.
+"stale": they would show it if they were not outdated.
+"unfounded": nothing shows it, or one of the citations is invented.
+
+Of one that the judge does not call satisfied:
+"waiting": all that is cited is outdated, and none of it is a failure.
+"open": anything else.
 """
 
 
@@ -42,7 +47,7 @@ class _Finding:
 
     criterion: CriterionVerdict
     standing: Standing
-    results: Sequence[Checked] = ()
+    results: Sequence[CheckedCitation] = ()
     """The checked citations, if the judge calls the criterion satisfied."""
     unproven: str = ""
     """What is missing, for the agent."""
@@ -59,7 +64,7 @@ class CheckedVerdict:
     """Faults that the judge itself can correct, one sentence each."""
 
 
-def matched(outcome: JudgeOutcome, request: AuditRequest) -> JudgeOutcome:
+def in_words_of_goal(outcome: JudgeOutcome, request: AuditRequest) -> JudgeOutcome:
     """Return the verdict in the words of the goal, with ids of cited observations.
 
     Raise UnreadableReplyError if a complete verdict has no entry for a requirement, or
@@ -102,9 +107,10 @@ def _with_id(citation: Citation, trail: Trail) -> Citation:
 def check_verdict(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdict:
     """Return the verdict after the check of its citations.
 
-    They name observations by id. The verdict is complete if the judge says so and
-    reports nothing that blocks the goal, every criterion is satisfied with a citation
-    that counts and none that is unfounded, and the score is at least the minimum score.
+    They must name observations by id, as after `in_words_of_goal`. The verdict is
+    complete if the judge says so and reports nothing that blocks the goal, every
+    criterion is satisfied with a citation that counts and none that is unfounded, and
+    the score is at least the minimum score.
     """
     evidence = Evidence(request)
     findings = [_check(criterion, evidence) for criterion in outcome.criteria]
@@ -127,7 +133,7 @@ def check_verdict(outcome: JudgeOutcome, request: AuditRequest) -> CheckedVerdic
     return CheckedVerdict(event, tuple(mendable))
 
 
-def _objections(results: Sequence[Checked]) -> list[str]:
+def _objections(results: Sequence[CheckedCitation]) -> list[str]:
     return [result.objection for result in results if result.objection]
 
 
@@ -136,7 +142,7 @@ def _verdict(
 ) -> GoalVerdict:
     """Return the verdict that follows from the findings."""
     unproven = [finding.unproven for finding in findings if finding.unproven]
-    # Nothing passes for nothing.
+    # All of no criteria are proven; that must not count.
     if outcome.complete and not findings:
         unproven.append(
             "Nothing is shown yet: no criterion and no evidence was named for the"
@@ -151,11 +157,13 @@ def _verdict(
     blocked = outcome.blocked.strip()
     all_proven = {finding.standing for finding in findings} == {"proven"}
     complete = outcome.complete and all_proven and not too_low and not blocked
-    missing, questions = "", dict[str, None]()
+    missing = ""
+    questions: list[str] = []
     # A complete verdict has no open questions, whatever the judge wrote.
     if not complete:
         missing = "\n".join(filter(None, [missing_of(outcome), *unproven]))
-        questions = dict.fromkeys(filter(None, map(str.strip, outcome.questions)))
+        stripped = filter(None, map(str.strip, outcome.questions))
+        questions = list(dict.fromkeys(stripped))
     return GoalVerdict(
         score=outcome.score,
         complete=complete,
@@ -177,7 +185,8 @@ def _is_only_stale(
         return False
     if "waiting" not in standings:
         return outcome.complete and outcome.score >= request.minimum_score
-    # With open criteria, a verdict may leave others out. Those are unknown.
+    # A verdict that is not complete may leave criteria out (`in_words_of_goal`), and
+    # nothing is known of these.
     requirements = requirements_of(request.success_criteria, request.constraints)
     named = {finding.criterion.criterion for finding in findings}
     return all(requirement.text in named for requirement in requirements)
@@ -188,30 +197,35 @@ def _check(criterion: CriterionVerdict, evidence: Evidence) -> _Finding:
     results = [evidence.check(citation) for citation in criterion.evidence]
     if not criterion.satisfied:
         return _check_open(criterion, results)
-    objections = _objections(results)
-    counts = len(objections) < len(results)
+    some_count = any(not result.objection for result in results)
     is_unfounded = any(result.unfounded for result in results)
     # One invented citation makes the whole criterion doubtful.
-    if counts and not is_unfounded:
+    if some_count and not is_unfounded:
         return _Finding(criterion, "proven", results)
     stale = [result.stale for result in results if result.stale is not None]
-    missing = "No evidence is cited"
-    if objections:
-        fault = "Some citations are invalid" if counts else "Citation invalid"
-        missing = f"{fault}: {'; '.join(objections)}"
-    remedy = again(stale) if stale and not counts else evidence.remedy
-    missing = f"{missing}. {remedy}"
+    needs_repetition = bool(stale) and not some_count
+    remedy = advice_to_repeat(stale) if needs_repetition else evidence.remedy
+    missing = f"{_citation_fault(results, some_count=some_count)}. {remedy}"
     unproven = f"{criterion.criterion}: {missing}"
     failed = criterion.model_copy(update={"satisfied": False, "missing": missing})
-    # Another answer cannot mend this: the agent has to run it again.
-    if stale and not counts and not is_unfounded:
+    # Another answer of the judge cannot mend this: the agent has to run it again.
+    if needs_repetition and not is_unfounded:
         return _Finding(failed, "stale", results, unproven)
     mendable = tuple(_mendable_faults(criterion, results))
     return _Finding(failed, "unfounded", results, unproven, mendable)
 
 
+def _citation_fault(results: Sequence[CheckedCitation], *, some_count: bool) -> str:
+    """Return what is wrong with the citations of a criterion, for the agent."""
+    objections = _objections(results)
+    if not objections:
+        return "No evidence is cited"
+    fault = "Some citations are invalid" if some_count else "Citation invalid"
+    return f"{fault}: {'; '.join(objections)}"
+
+
 def _mendable_faults(
-    criterion: CriterionVerdict, results: Sequence[Checked]
+    criterion: CriterionVerdict, results: Sequence[CheckedCitation]
 ) -> Iterator[str]:
     """Yield a sentence for each fault that another answer of the judge may mend."""
     name = short(criterion.criterion)
@@ -222,7 +236,9 @@ def _mendable_faults(
             yield f"{name}: {result.objection}."
 
 
-def _check_open(criterion: CriterionVerdict, results: Sequence[Checked]) -> _Finding:
+def _check_open(
+    criterion: CriterionVerdict, results: Sequence[CheckedCitation]
+) -> _Finding:
     """Return the result for a criterion that the judge calls open."""
     stale_proofs: list[Observation] = []
     for result in results:
@@ -233,18 +249,19 @@ def _check_open(criterion: CriterionVerdict, results: Sequence[Checked]) -> _Fin
     if not results or len(stale_proofs) < len(results):
         return _Finding(criterion, "open")
     reason = "; ".join(dict.fromkeys(result.objection for result in results))
-    unproven = f"{criterion.criterion}: {reason}. {again(stale_proofs)}"
+    unproven = f"{criterion.criterion}: {reason}. {advice_to_repeat(stale_proofs)}"
     return _Finding(criterion, "waiting", unproven=unproven)
 
 
-def again(observations: Iterable[Observation]) -> str:
+def advice_to_repeat(observations: Iterable[Observation]) -> str:
     """Return how to renew stale observations: `Run pytest -q again.`"""
     sentences: dict[str, None] = {}
     for item in observations:
         what = shortened_line(item.command, _LONGEST_COMMAND) or item.source
         verb = "Run" if item.path is None or item.reported_by else "Look at"
         when = ""
-        # Only what the runner did not see itself is in doubt.
+        # The runner knows when its own observations were made. Of a reported one, it
+        # knows only the round, or when its tool had not started yet.
         if item.reported_by and item.started is None:
             when = ", in a round that changes no file"
         elif item.reported_by:

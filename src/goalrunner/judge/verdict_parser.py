@@ -133,9 +133,9 @@ _OF_VERDICT = re.compile(r'"(?:criteria|complete|score|missing|blocked)"\s*:')
 def parse_reply(text: str) -> JudgeOutcome:
     """Return the judge's answer in `text`.
 
-    An answer that asks for observations (`need`) may contradict itself, or be only that
-    request; see `settled_outcome`. Raise UnreadableReplyError with the reason in one
-    sentence.
+    An answer that asks for observations (`need`) is not final, so it may contradict
+    itself, or be the request alone. `settled_outcome` checks one that has to count.
+    Raise UnreadableReplyError with the reason in one sentence.
     """
     answer = only_object(text, "a verdict", _OF_VERDICT, _is_answer)
     if set(answer) == {"need"}:
