@@ -247,7 +247,7 @@ class TrailBuilder:
     def _is_report(self, call: _Call, text: str) -> bool:
         """Return whether a result is the report of another agent, by its text.
 
-        Claude Code's TaskOutput returns that, or the output of a background command.
+        Claude Code's TaskOutput returns a report or a background command's output.
         """
         if not self._subagents or call.tool != "TaskOutput":
             return False

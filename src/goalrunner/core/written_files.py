@@ -91,8 +91,8 @@ class WrittenFiles:
             self.add(path)
         if not self._by_name:
             return ""
-        # A redirection or a copy names its target once and prints nothing of it. A path
-        # that is named more often may be printed.
+        # A redirection or a copy names its target once and prints nothing of it. Only a
+        # path that the command names more often may be printed.
         mentions = Counter(map(posixpath.normpath, _WORDS.findall(command)))
         mentions.subtract(map(posixpath.normpath, silent))
         return self._first_written(

@@ -178,9 +178,9 @@ class _Audit:
             checked: CheckedVerdict = await in_thread(
                 self._check, outcome, self._request
             )
-            if uncorrected is not None or not self._is_worth_correcting(
-                outcome, checked
-            ):
+            # Once: a judge could cite wrongly again and again.
+            may_correct = uncorrected is None
+            if not (may_correct and self._is_worth_correcting(outcome, checked)):
                 return checked.event
             uncorrected = checked.event
             self._session.add(correction_prompt(checked.mendable))

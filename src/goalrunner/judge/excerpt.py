@@ -118,18 +118,20 @@ def _shortened(text: str, room: int, cut: _Cut) -> str:
     gap = price_in_bytes(f"\n{mark(len(text) + cut.characters)}\n{INERT}")
     # The beginning gets 15 % of the room, and 25 % are reserved for the end. Decisive
     # lines between them get the rest; what they do not use makes the end longer.
-    head = min(cut.position, _head(text, min(room * 3 // 20, room - gap)))
+    head_end = min(cut.position, _head(text, min(room * 3 // 20, room - gap)))
     reserved = room // 4
-    tail = len(text) - len(ending(text, min(reserved, room - gap)))
-    free = room - gap - price_in_bytes(text[:head])
-    spans = [(0, head)]
+    tail_start = len(text) - len(ending(text, min(reserved, room - gap)))
+    free = room - gap - price_in_bytes(text[:head_end])
+    spans = [(0, head_end)]
     for start, end in decisive(text):
         price = price_in_bytes(text[start:end]) + gap
-        if head < end <= tail and price <= free - reserved:
+        is_between = head_end < end <= tail_start
+        if is_between and price <= free - reserved:
             spans.append((start, end))
             free -= price
-    earliest_tail = cut.position + 1 if cut.characters else 0
-    spans.append((max(_tail(text, free), earliest_tail), len(text)))
+    # The tail may grow up to the characters that were left out before.
+    earliest_start = cut.position + 1 if cut.characters else 0
+    spans.append((max(_tail(text, free), earliest_start), len(text)))
     return _joined(text, sorted(spans), cut, gap)
 
 
@@ -143,7 +145,7 @@ def _joined(text: str, spans: Sequence[tuple[int, int]], cut: _Cut, gap: int) ->
         omitted = start - position
         if position <= cut.position <= start:
             omitted += cut.characters
-        # A mark must be shorter than the omission.
+        # A text that costs no more than its mark is shown instead.
         if omitted <= gap and price_in_bytes(text[position:start]) <= gap:
             pieces[-1] += text[position:end]
         elif end > position:
