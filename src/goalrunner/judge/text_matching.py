@@ -164,8 +164,8 @@ def _in_order(lines: str, parts: list[str], anywhere: bool) -> bool:
         is_word = number > 1 and sum(map(says_something, tokens)) < 2
         must_be_line = is_word or (len(part) < SHORT and not anywhere)
         for begin, end in _places(text, f" {' '.join(tokens)} ", position):
-            # Dots that the output itself has after a part leave nothing out: from
-            # `test_a ... FAIL`, "test_a ... ok" must not match a later "ok".
+            # The dots after a part may be the output's own, as in `test_a ... FAIL`.
+            # They omit nothing, so "test_a ... ok" must not match a later "ok".
             has_own_dots = number < len(parts) and text.startswith(" ... ", end)
             is_line = lines[begin] == lines[end] == "\n"
             if not has_own_dots and (is_line or not must_be_line):

@@ -225,9 +225,9 @@ class TranscriptSource:
 
     def _piece_error(self, piece: _Piece, error: Exception) -> UsageError:
         reason = reason_of(error)
-        return self.error(
-            reason if piece.line else f"{piece.name}: {reason}", piece.line
-        )
+        if not piece.line:
+            reason = f"{piece.name}: {reason}"
+        return self.error(reason, piece.line)
 
     @cached_property
     def _document(self) -> Any:
