@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import MemoryItem, list_items, promote_fact
+from goalrunner.app.memory import MemoryItem, list_items
+from goalrunner.app.promotion import Promotion, promote_fact
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError
 from goalrunner.core.fold import apply
@@ -30,12 +31,9 @@ def promoted(
     return promote_fact(
         folder,
         home,
-        more.pop("item", item),
-        "fact",
+        Promotion(**{"item": item, "kind": "fact", "by": "ann@desk", **more}),
         CLOCK,
         redactor,
-        by="ann@desk",
-        **more,
     )
 
 

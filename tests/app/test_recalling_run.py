@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from goalrunner.app.memory import promote_fact
+from goalrunner.app.promotion import Promotion, promote_fact
 from goalrunner.core import events
 from goalrunner.core.errors import ModelError
 from goalrunner.records.redaction import Redactor
@@ -26,12 +26,9 @@ async def later_run(folder: Path, judge_llm: Any = None, **goal: Any) -> Ending:
     promote_fact(
         earlier,
         arena.home,
-        "o1",
-        "fact",
+        Promotion(item="o1", kind="fact", by="ann@desk", text=FACT),
         ManualClock(),
         Redactor({}),
-        by="ann@desk",
-        text=FACT,
     )
     keys = {"validators": [{"name": "made", "run": "test -e hello.txt"}], **goal}
     return await arena.fight((shell("touch hello.txt"),), judge_llm=judge_llm, **keys)

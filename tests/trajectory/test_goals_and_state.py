@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from goalrunner.app.memory import promote_fact
+from goalrunner.app.promotion import Promotion, promote_fact
 from goalrunner.core import events
 from goalrunner.core.decision import decide
 from goalrunner.core.errors import UsageError
@@ -322,10 +322,7 @@ def _promote(course: Course, item: str, kind: Any = "fact") -> None:
     promote_fact(
         course.run_folder,
         course.home,
-        item,
-        kind,
+        Promotion(item=item, kind=kind, by="ann@desk", text=text),
         SystemClock(),
         Redactor({}),
-        by="ann@desk",
-        text=text,
     )

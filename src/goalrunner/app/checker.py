@@ -148,6 +148,21 @@ class _Outcome:
     """What a reviewer has to decide about; None if nothing is open."""
 
 
+def _protection(config: RunConfig, rules: Mapping[str, str]) -> Protection:
+    """Return the protection of a goal's files; `rules` are those of its validators."""
+    goal, settings = config.goal, config.goal.workspace
+    goal_file = goal_file_rule(config.options.goal_file, config.workspace)
+    words = (goal.objective, *goal.success_criteria)
+    return Protection(
+        settings.protect,
+        settings.editable,
+        settings.allow,
+        {**rules, **goal_file},
+        setup=bool(settings.setup),
+        named=named_by_goal(words, goal.constraints),
+    )
+
+
 def _with_delivered(ran: Results, delivered: Results) -> tuple[Answer, ...]:
     """Return the answers of a side with original checks.
 
@@ -189,17 +204,7 @@ class CheckRunner:
         self._started = started_checks(
             goal.validators, workspace, start / "scripts.json", config.redactor.text
         )
-        self._specs = self._started.specs
-        self._protection = Protection(
-            settings.protect,
-            settings.editable,
-            settings.allow,
-            self._started.rules | goal_file_rule(config.options.goal_file, workspace),
-            setup=bool(settings.setup),
-            named=named_by_goal(
-                (goal.objective, *goal.success_criteria), goal.constraints
-            ),
-        )
+        self._protection = _protection(config, self._started.rules)
         self._ignored = IgnoredContent(
             workspace,
             start / "ignored",
@@ -211,13 +216,8 @@ class CheckRunner:
         self.git = GitSettings(workspace, start / "git.json", self._started.outside)
         self._setup: Setup | None = None
         if settings.setup:
-            self._setup = Setup(
-                settings.setup,
-                store,
-                config.command_environ,
-                self._launcher,
-                folder.scratch_file,
-            )
+            env, scratch = config.command_environ, folder.scratch_file
+            self._setup = Setup(settings.setup, store, env, self._launcher, scratch)
         self.environment = writable_copy(config, choice, store, folder, self._setup)
         self._in_place = InPlace(
             store, config.home, start=start, outputs=settings.outputs
@@ -227,7 +227,11 @@ class CheckRunner:
             self._in_place = self.environment
         self._base = BaseResults(start / "base.json", config.redactor.text)
         self._runs = EnvironmentRuns(
-            config, self._specs, self._base, self._launcher, self._is_in_snapshot
+            config,
+            self._started.specs,
+            self._base,
+            self._launcher,
+            self._is_in_snapshot,
         )
         self._keeper = BaselineKeeper(
             config, store, folder, self._started, self.environment.kind
@@ -330,13 +334,24 @@ class CheckRunner:
             suppressions = await self._suppressions(base, now)
         fields = self._fields(check, outcome, suppressions, leaked=leaked)
         finished = finished.model_copy(update=fields)
+        return await self._check_run(check, outcome, finished, diff)
+
+    async def _check_run(
+        self,
+        check: _Check,
+        outcome: _Outcome,
+        finished: ValidatorsFinished,
+        diff: str,
+    ) -> CheckRun:
+        """Return the result of a check, with the outputs of the side that counts."""
+        delivered = check.runs["M"]
+        answers = outcome.ran.answers
+        if outcome.ran is not delivered:
+            answers = _with_delivered(outcome.ran, delivered)
         # The agent did not see these originals, so the feedback names them.
         if outcome.decision.side != "M":
             originals = check.changes.put_back("O")
             finished = await self._with_differences(finished, originals)
-        answers = outcome.ran.answers
-        if outcome.ran is not check.runs["M"]:
-            answers = _with_delivered(outcome.ran, check.runs["M"])
         changed = tuple(item.path for item in check.changes.put_back("B"))
         ran_now = check_run(answers, finished, diff)
         return replace(ran_now, changed=changed, age=check.age)
@@ -654,7 +669,7 @@ class CheckRunner:
 
     def warnings(self, results: Sequence[ValidatorResult]) -> tuple[str, ...]:
         protected = sorted(self._protected_files())
-        specs = {spec.name: spec for spec in self._specs}
+        specs = {spec.name: spec for spec in self._started.specs}
         texts: list[str] = []
         for result in results:
             texts += _result_warnings(result, specs.get(result.name), protected)

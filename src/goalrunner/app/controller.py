@@ -286,8 +286,9 @@ def _refuse_missing_usage(budget: Budget, usage: Usage | None) -> None:
 
 
 def reported_usage(usage: Usage | None) -> Usage:
-    """Return the usage of one run of the agent; fields that are not set are unknown,
-    not 0.
+    """Return the usage of one run of the agent.
+
+    Fields that are not set are unknown, not 0.
     """
     if usage is None:
         return Usage.unknown()

@@ -220,8 +220,9 @@ def _parsed(text: str) -> Critique:
 
 
 class CallableCritic:
-    """Calls `function(response, agent)` in this process; `agent` is the conversation,
-    with `messages`.
+    """Calls `function(response, agent)` in this process.
+
+    `agent` is the conversation, with `messages`.
     """
 
     def __init__(
@@ -254,8 +255,9 @@ class Opened:
 
 
 class SpecCritic:
-    """Runs a command line or a Python callable in a place whose writes are dropped
-    afterwards.
+    """Runs a command line or a Python callable.
+
+    It runs in a place whose writes are dropped afterwards.
     """
 
     def __init__(
@@ -288,8 +290,9 @@ _BYTES = 65_536
 
 
 class _Command(SpecValidator):
-    """Runs the command with the response on stdin; the end of its output becomes the
-    feedback.
+    """Runs the command with the response on stdin.
+
+    The end of its output becomes the feedback.
     """
 
     async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:

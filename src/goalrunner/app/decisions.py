@@ -49,10 +49,9 @@ _PREVIEW = 200_000  # bytes of a diff that is shown to a person
 
 @contextlib.contextmanager
 def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJournal]:
-    """Open the journal of a run that no process drives; write summary and outcome
-    after.
+    """Open the journal of a run that no process drives.
 
-    Raise LogInUse.
+    Write summary and outcome at the end. Raise LogInUse.
     """
     redactor = run_redactor(folder, environ)
     files = DecisionFiles(folder.decisions)

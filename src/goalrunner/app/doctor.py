@@ -216,8 +216,10 @@ def sandbox_finding(workspace: Path, environ: Mapping[str, str]) -> Finding:
 
 @dataclass(frozen=True)
 class BaselineResult:
-    """The results before any work, why a run would end there (`problem`), and the exit
-    code if a signal ended it.
+    """The results before any work.
+
+    `problem` is why a run would end there; `interrupted` is the exit code if a signal
+    ended it.
     """
 
     event: BaselineTaken | None = None

@@ -111,8 +111,9 @@ class ResolvedAgent:
 
     @property
     def guarding_key(self) -> str:
-        """The key of the goal that requires approval of single actions; empty if there
-        is none.
+        """The key of the goal that requires approval of single actions.
+
+        Empty if there is none.
         """
         return guarding_key(self.goal.approvals, self.goal.risk_class)
 
@@ -166,8 +167,9 @@ class ResolvedAgent:
 
 
 def in_turn(names: Iterable[str]) -> str:
-    """Return the names of agents in the order in which they take over: "claude, then
-    codex".
+    """Return the names of agents in the order in which they take over.
+
+    For example: "claude, then codex".
     """
     return ", then ".join(names)
 

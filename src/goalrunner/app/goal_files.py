@@ -1,5 +1,6 @@
-"""Whether a goal file was changed while the last run with it worked: its hash at the
-start and at the end of the run.
+"""Noticing that a goal file was changed while a run with it worked.
+
+The hashes of the file at the start and at the end of a run are stored in GOAL_HOME.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ _FOLDER = "goal-files"
 
 
 class _LastRun(BaseModel):
-    """The last run with a goal file, and the hash of the file at its start and at its
-    end; empty while it works.
+    """The last run with a goal file, and the hash of the file at its start and end.
+
+    `end` is empty while the run works.
     """
 
     run_id: str

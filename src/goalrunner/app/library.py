@@ -60,8 +60,9 @@ _BUDGETS = ("tokens", "cost_usd")
 
 
 class MinimalConversation(Protocol):
-    """The members that every conversation has; `Conversation` also has the optional
-    ones.
+    """The members that every conversation has.
+
+    `Conversation` also has the optional ones.
     """
 
     @property
@@ -70,8 +71,9 @@ class MinimalConversation(Protocol):
 
     @property
     def send(self) -> Callable[..., Any]:
-        """Called with a prompt and a recorder, or with the prompt alone; returns the
-        answer, or an awaitable of it.
+        """Called with a prompt and a recorder, or with the prompt alone.
+
+        It returns the answer, or an awaitable of it.
         """
 
 

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import fcntl
-import secrets
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from goalrunner.core import events
 from goalrunner.core.errors import RecordError, UsageError, one_line, record_errors
-from goalrunner.core.events import Event, MemoryKind, MemoryPromoted
+from goalrunner.core.events import MemoryKind
 from goalrunner.core.field_types import Frozen, first_problem
-from goalrunner.core.observation import Observation
-from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.event_log import EventLog, SystemClock, read_records
-from goalrunner.records.files import AppendFile, write_whole
-from goalrunner.records.redaction import Redactor
-from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.files import write_whole
 
 # A run recalls the newest facts within these limits, so that the prompt stays small.
 MOST_ITEMS = 50
 MOST_CHARACTERS = 8_000
-_LONGEST_FACT = 2_000  # characters of a remembered fact
 _LONGEST = 500  # characters of a recalled fact
 _MOMENT = r"^\d{4}-\d\d-\d\dT[\d:.]+\+00:00$"
 Sensitivity = Literal["low", "medium", "high"]
@@ -62,18 +54,18 @@ class MemoryItem(Frozen):
         return self.expires_at is not None and self.expires_at <= now.isoformat()
 
 
-def _file(home: Path) -> Path:
+def items_file(home: Path) -> Path:
     """Return the file of all items."""
     return home / "memory" / "items.jsonl"
 
 
 @contextmanager
-def _locked(home: Path) -> Iterator[None]:
+def locked_items(home: Path) -> Iterator[None]:
     """Wait until no other process changes the file.
 
     Raise RecordError if it cannot be written.
     """
-    folder = _file(home).parent
+    folder = items_file(home).parent
     with record_errors(f"cannot write {folder}"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with (folder / ".lock").open("w") as lock:
@@ -95,7 +87,7 @@ class _Content:
 
 def _read(home: Path) -> _Content:
     """Return the content of the file. Raise RecordError."""
-    path = _file(home)
+    path = items_file(home)
     with record_errors(f"{path} cannot be read", "check its permissions"):
         lines = path.read_bytes().splitlines() if path.exists() else []
     items: list[MemoryItem] = []
@@ -130,7 +122,7 @@ def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
 
     Raise UsageError for an unknown id, and RecordError.
     """
-    with _locked(home):
+    with locked_items(home):
         content = _read(home)
         by_id = {item.memory_id: item for item in content.items}
         removed: list[MemoryItem] = []
@@ -150,159 +142,8 @@ def forget_fact(home: Path, memory_id: str) -> list[MemoryItem]:
         for line in content.lines:
             if not any(mark in line for mark in marks):
                 text += line + b"\n"
-        write_whole(_file(home), text)
+        write_whole(items_file(home), text)
         return removed
-
-
-def promote_fact(
-    folder: RunFolder,
-    home: Path,
-    item: str,
-    kind: MemoryKind,
-    clock: SystemClock,
-    redactor: Redactor,
-    *,
-    by: str,
-    text: str = "",
-    expires: float | None = None,
-    sensitivity: Sensitivity = "low",
-    permission: str = "",
-    replaces: str = "",
-) -> MemoryItem:
-    """Store one fact of a run under `home`, and return it.
-
-    It rests on the observation ("o7") or event ("e12") `item`. Without a `text`, the
-    observation's own output is the fact; `expires` is in seconds. Raise UsageError if
-    the goal does not allow it, and RecordError if a process drives the run, its records
-    are damaged, or nothing can be written.
-    """
-    owner = _owner_allowing(folder, kind)
-    if sensitivity != "low" and not permission.strip():
-        raise UsageError(
-            f"a fact of {sensitivity} sensitivity needs --permission",
-            '--permission "..."',
-        )
-    if sensitivity == "high" and expires is None:
-        raise UsageError("a fact of high sensitivity needs --expires", "--expires 30d")
-    reference, text = _source(folder, item.strip().lower(), text.strip())
-    if not 0 < len(text) <= _LONGEST_FACT:
-        raise UsageError(
-            f"a fact has 1 to {_LONGEST_FACT:,} characters, and this text has "
-            f"{len(text)}",
-            '--text "..."',
-        )
-    now = clock.now()
-    expires_at = None
-    if expires is not None:
-        expires_at = (now + timedelta(seconds=expires)).isoformat()
-    permission = redactor.text(permission.strip())
-    fact = MemoryItem(
-        memory_id=f"m{secrets.token_hex(4)}",
-        kind=kind,
-        # The file is read by later runs, whose secrets may be others.
-        text=redactor.text(text),
-        run_id=folder.run_id,
-        source_ref=reference,
-        owner=owner,
-        permission=permission or f'[memory] promote = ["{kind}"] of the goal',
-        sensitivity=sensitivity,
-        expires_at=expires_at,
-        promoted_by=by,
-        promoted_at=now.isoformat(),
-        replaces=replaces,
-    )
-    with EventLog(folder.events, clock, redactor) as log, _locked(home):
-        # The file is locked, so the item cannot be corrected by another process
-        # meanwhile.
-        if replaces:
-            _refuse_unknown(home, owner, replaces)
-        # The event comes first: a fact without one could not be traced to its run.
-        log.append(
-            MemoryPromoted(memory_id=fact.memory_id, kind=kind, source_ref=reference)
-        )
-        with closing(AppendFile(_file(home))) as file:
-            file.append(fact.model_dump_json().encode())
-    return fact
-
-
-def _owner_allowing(folder: RunFolder, kind: MemoryKind) -> str:
-    """Return the owner of a run.
-
-    Raise UsageError if its goal does not allow the kind.
-    """
-    # Not at the top: listing facts needs no goal.
-    from goalrunner.app.stored_goal import frozen_table
-
-    table = frozen_table(folder)
-    new_run = "and start a new run: the goal of a run is fixed"
-    if kind not in table.get("memory", {}).get("promote", ()):
-        raise UsageError(
-            f"the goal of this run does not allow promoting the kind {kind}",
-            f'write [memory] promote = ["{kind}"] in the goal file, {new_run}',
-        )
-    owner = str(table.get("owner", ""))
-    if not owner.strip():
-        raise UsageError(
-            "the goal of this run names no owner",
-            f'write owner = "..." in the goal file, {new_run}',
-        )
-    return owner
-
-
-def _refuse_unknown(home: Path, owner: str, memory_id: str) -> None:
-    """Raise UsageError if the owner has no valid item of this id."""
-    items, _ = list_items(home, owner)
-    if memory_id not in [item.memory_id for item in items]:
-        raise UsageError(
-            f'there is no item "{memory_id}" of owner "{owner}" to correct',
-            "goal memory",
-        )
-
-
-def _source(folder: RunFolder, reference: str, text: str) -> tuple[str, str]:
-    """Return the reference of an observation ("o7") or event ("e12"), and the fact.
-
-    Raise UsageError for a reference that a fact cannot rest on.
-    """
-    for record in read_records(folder.events):
-        if reference == f"e{record.seq}":
-            return reference, text
-        for observation in events.observations_of(record.event):
-            if observation.id == reference:
-                _refuse_unfit(record.event, observation)
-                return reference, text or _output_of(folder, observation)
-    raise UsageError(
-        f'run {folder.run_id} has no observation or event "{reference[:40]}"',
-        f"name an observation (o7) or an event (e12) of it: goal show {folder.run_id} "
-        "--evidence",
-    )
-
-
-def _refuse_unfit(event: Event, observation: Observation) -> None:
-    """Raise UsageError for an observation that must not become a fact."""
-    if (
-        isinstance(event, events.ValidatorsFinished | events.BaselineTaken)
-        and observation in event.concealed
-    ):
-        # The agent of a later run would read it.
-        raise UsageError(
-            f"{observation.id} is from a hidden validator, whose output agents do not "
-            "get",
-            "name another observation",
-        )
-    if not observation.shows:
-        raise UsageError(
-            f"{observation.id} ({observation.source}) is not evidence: it contains the "
-            "agent's words, or a call that did not run",
-            "name an observation that shows it: goal show RUN --evidence",
-        )
-
-
-def _output_of(folder: RunFolder, observation: Observation) -> str:
-    if observation.output is None:
-        return ""
-    output = ArtifactStore(folder.artifacts, Redactor({})).read(observation.output)
-    return output.decode(errors="replace").strip()
 
 
 def recall(

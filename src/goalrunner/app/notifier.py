@@ -33,10 +33,10 @@ _LONGEST = 200  # characters of the command's output in a remark
 
 @dataclass
 class Notifier:
-    """Signals the end of a run, and, if the run `asks` a person at a terminal, that it
-    waits for a decision.
+    """Signals the end of a run to a person.
 
-    A command that fails is only a note.
+    If the run `asks` a person at a terminal, it also signals that the run waits for a
+    decision. A command that fails is only a note.
     """
 
     config: NotifyConfig

@@ -184,9 +184,7 @@ def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
 
 
 def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:
-    """Return the path of the goal file in the workspace, with the reason why it is
-    protected.
-    """
+    """Return the path of the goal file in the workspace, and why it is protected."""
     path = goal_file.resolve() if goal_file is not None else None
     # The agent does not deliver a file outside of the workspace.
     if path is None or not path.is_relative_to(workspace):

@@ -57,8 +57,9 @@ class Proposal:
 
     @property
     def as_module(self) -> str:
-        """The command with `python -m pytest` of the same environment in place of
-        `pytest`.
+        """The command with `python -m pytest` in place of `pytest`.
+
+        The environment stays the same.
         """
         in_environment = re.sub(
             r"\A((?:uv|poetry) run |\S+/bin/)pytest\b",
@@ -160,7 +161,6 @@ class Proposal:
 
 
 def _toml(value: str | tuple[str, ...]) -> str:
-    """Return a value as TOML on one line; TOML shares its strings with JSON, except for
-    DEL.
-    """
+    """Return a value as TOML on one line."""
+    # TOML shares its strings with JSON, except for DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

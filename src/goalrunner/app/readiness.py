@@ -245,8 +245,9 @@ def _name_of(spec: ValidatorSpec) -> str:
 
 
 def _agents(config: RunConfig) -> Iterator[Finding]:
-    """Yield the program of each external agent, and its key or login, as they are in
-    its sandbox.
+    """Yield the program of each external agent, and its key or login.
+
+    In a sandbox, they must be visible there.
     """
     for agent in config.usable_agents:
         yield from _agent_findings(config, agent)

@@ -50,8 +50,9 @@ class CopyOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The settings of a run besides its goal, from the command line or a calling
-    program.
+    """The settings of a run besides its goal.
+
+    They come from the command line or a calling program.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -92,8 +93,9 @@ class RunOptions:
 
     @property
     def live(self) -> bool:
-        """Whether the agent keeps working while its work is checked, so that no check
-        may run in place.
+        """Whether the agent keeps working while its work is checked.
+
+        Then no check may run in place.
         """
         return getattr(self.conversation, "live", False)
 
@@ -310,8 +312,9 @@ def own_critic(critic: Any) -> LLM | Critic | None:
 
 
 def goal_tables_of(keywords: RunKeywords) -> dict[str, object]:
-    """Return the keywords that replace a table of the goal: a critic that is a model's
-    name or a configuration.
+    """Return the keywords that replace a table of the goal.
+
+    That is a critic that is a model's name or a configuration.
     """
     critic = keywords.get("critic")
     return {"critic": critic} if isinstance(critic, str | CriticConfig) else {}

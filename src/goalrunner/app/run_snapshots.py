@@ -206,7 +206,8 @@ async def round_patch(
 
 
 def _files(changes: tuple[Change, ...]) -> tuple[Change, ...]:
-    """Return the changes of files: HEAD, refs and index of the user's repositories are
-    never written.
+    """Return the changes of files.
+
+    HEAD, refs and index of the user's repositories are never written.
     """
     return tuple(change for change in changes if change.kind != "repository")

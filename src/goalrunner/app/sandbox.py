@@ -97,10 +97,10 @@ def secret_goal_file(goal: Goal, goal_file: Path | None) -> Path | None:
 def runner_outputs(
     workspace: Path, record: Path | None, streams: Iterable[int] = (1, 2)
 ) -> tuple[str, ...]:
-    """Return a .gitignore pattern for each file of the workspace that the runner
-    writes.
+    """Return a .gitignore pattern for each file that the runner writes.
 
-    These are `record`, and the files that stdout and stderr are redirected to.
+    These are files of the workspace: `record`, and those that stdout and stderr are
+    redirected to.
     """
     written = [Path(os.path.realpath(record))] if record else []
     for number in streams:

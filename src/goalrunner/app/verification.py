@@ -39,8 +39,9 @@ _LONGEST = 80  # characters of a value
 
 @dataclass(frozen=True)
 class Broken:
-    """The first damage: the file, the byte where it begins (None: the file as a whole),
-    and what is wrong.
+    """The first damage: its file, its place and what is wrong.
+
+    `byte` is where it begins; None: it is the file as a whole.
     """
 
     file: str
@@ -90,8 +91,9 @@ async def verify_run(
 
 
 class _Verifier:
-    """Folds a run's records in order, and checks the files that they name and the
-    citations of each verdict.
+    """Folds a run's records in order, and checks what they refer to.
+
+    That is the files that they name, and the citations of each verdict.
     """
 
     def __init__(

@@ -183,7 +183,7 @@ def promote(
     of that owner with [memory] recall = true read the fact; the judge never accepts it
     as evidence.
     """
-    from goalrunner.app import memory as promotion
+    from goalrunner.app import promotion
     from goalrunner.app.decisions import run_redactor
     from goalrunner.app.sandbox import person
     from goalrunner.records.event_log import SystemClock
@@ -193,16 +193,18 @@ def promote(
     fact = promotion.promote_fact(
         folder,
         runs.home(),
-        item,
-        kind,
+        promotion.Promotion(
+            item=item,
+            kind=kind,
+            by=person(),
+            text=text,
+            expires=expires,
+            sensitivity=sensitivity,
+            permission=permission,
+            replaces=replaces,
+        ),
         SystemClock(),
         run_redactor(folder, os.environ),
-        by=person(),
-        text=text,
-        expires=expires,
-        sensitivity=sensitivity,
-        permission=permission,
-        replaces=replaces,
     )
     output.say(memory_text([fact], now=datetime.now(UTC), columns=output.columns()))
     return 0
@@ -215,8 +217,8 @@ def forget(
 
     The items that it corrected are removed with it.
     """
-    from goalrunner.app import memory as promotion
+    from goalrunner.app.memory import forget_fact
     from goalrunner.reports.memory_table import forgotten_text
 
-    output.say(forgotten_text(promotion.forget_fact(runs.home(), item)))
+    output.say(forgotten_text(forget_fact(runs.home(), item)))
     return 0
