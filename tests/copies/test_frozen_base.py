@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,12 @@ def test_a_repository_that_is_gone_leaves_nothing_in_the_mirror(
     (root / "nested").write_text("a file\n")
     base = _base(tmp_path / "home", root)
     assert listing(base.files) == listing(root)
+
+
+def test_the_mirror_may_lie_on_another_file_system(root: Path) -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or memory.stat().st_dev == root.stat().st_dev:
+        pytest.skip("there is no second file system")
+    with tempfile.TemporaryDirectory(dir=memory) as home:
+        base = _base(Path(home), root)
+        assert listing(base.files) == listing(root)

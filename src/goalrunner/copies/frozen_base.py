@@ -310,5 +310,6 @@ class FileCopier:
                 self._shares_blocks = False
             else:
                 return
-        while os.copy_file_range(reading, writing, _MOST_AT_ONCE):
+        # Unlike copy_file_range, it works from any file system to any other one.
+        while os.sendfile(writing, reading, None, _MOST_AT_ONCE):
             pass
