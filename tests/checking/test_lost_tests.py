@@ -68,10 +68,18 @@ def recorded(name: str) -> ValidatorResult:
 
 
 def lost(
-    start: ValidatorResult | None, now: ValidatorResult, *, freed: bool = False
+    start: ValidatorResult | None,
+    now: ValidatorResult,
+    *,
+    checks_may_change: bool = False,
 ) -> list[str]:
     """Return the tests that are lost. Files below src/ are the agent's."""
-    found = lost_tests(start, now, lambda path: path.startswith("src/"), freed=freed)
+    found = lost_tests(
+        start,
+        now,
+        lambda path: path.startswith("src/"),
+        checks_may_change=checks_may_change,
+    )
     return [
         f"{item.test} ({item.change})" if item.change != "lost" else item.test
         for item in found
@@ -199,7 +207,7 @@ def test_a_run_without_any_report_loses_the_tests_of_the_start() -> None:
 
 def test_counts_do_not_decide_where_the_goal_lets_checks_change() -> None:
     start, now = result(count(3)), result(count(2))
-    assert lost(start, now, freed=True) == []
+    assert lost(start, now, checks_may_change=True) == []
     assert removed_tests([start], now) == 1
 
 

@@ -38,8 +38,11 @@ _LOST = re.compile(r"session|conversation|thread|rollout|chat", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class _Run:
-    """One process of the agent, from its command line to the record of its turn."""
+class _Attempt:
+    """One process of the agent, from its command line to the record of its turn.
+
+    A turn has two if the session that the first one resumes is lost.
+    """
 
     invocation: Invocation
     resumed: AgentSession | None
@@ -75,25 +78,26 @@ class CommandConversation(ExternalConversation):
         before = self._add_prompt(prompt, recorder)
         preset, session = self.agent.preset, self._session
         if preset.resume and session is not None:
-            run = self._prepared(preset.resume, prompt, recorder, session)
-            reply = await self._run(run)
+            attempt = self._prepared(preset.resume, prompt, recorder, session)
+            reply = await self._perform(attempt)
             if reply is not None:
                 return reply
             recorder.session(AgentSession(agent=self.agent.name, id=""))
             if cut and preset.totals:
-                # The next total of the lost session would have included the turn that
-                # was interrupted.
+                # The agent reports totals of a session. The usage of the interrupted
+                # turn would have been in the next one, which never comes.
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
         message = with_history(before, prompt, by_another=self.follows_another)
-        reply = await self._run(self._prepared(preset.argv, message, recorder, None))
+        attempt = self._prepared(preset.argv, message, recorder, None)
+        reply = await self._perform(attempt)
         assert reply is not None  # only a resumed session can be lost
         return reply
 
-    async def _run(self, run: _Run) -> RoundReply | None:
+    async def _perform(self, attempt: _Attempt) -> RoundReply | None:
         """Run one process. Return its reply, or None if its session is lost."""
-        end = await self._follow(run)
-        return await self._reply(run, end)
+        end = await self._follow(attempt)
+        return await self._reply(attempt, end)
 
     def _prepared(
         self,
@@ -101,7 +105,7 @@ class CommandConversation(ExternalConversation):
         prompt: str,
         recorder: Recorder,
         resumed: AgentSession | None,
-    ) -> _Run:
+    ) -> _Attempt:
         """Return a process to start. Raise RecordError if the prompt needs a file."""
         agent = self.agent
         session_id = resumed.id if resumed else ""
@@ -111,7 +115,7 @@ class CommandConversation(ExternalConversation):
             raise RecordError(
                 f"cannot write the prompt: {error.strerror}", "free some space"
             ) from error
-        return _Run(
+        return _Attempt(
             command,
             resumed,
             CommandTurn(agent.name, recorder, self.messages, resumed),
@@ -120,122 +124,123 @@ class CommandConversation(ExternalConversation):
             recorder.scratch(".err"),
         )
 
-    async def _follow(self, run: _Run) -> ProcessEnd:
+    async def _follow(self, attempt: _Attempt) -> ProcessEnd:
         """Run a process to its end, and record what it prints.
 
         However this ends, the process has ended too, and its turn is recorded.
         """
-        agent, turn = self.agent, run.turn
-        # The clock of its processor time, once the process has started.
+        agent, turn = self.agent, attempt.turn
+        # Empty until the process has started; then it has the function that returns the
+        # processor time.
         clocks: list[Callable[[], float]] = []
-        process = self._launched(run, clocks)
+        process = self._launched(attempt, clocks)
         signs = LifeSigns(
-            written=lambda: written_to(run.output, run.errors),
+            written=lambda: written_to(attempt.output, attempt.errors),
             processor_time=lambda: clocks[-1]() if clocks else 0.0,
             is_waiting=lambda: turn.has_open_call and not turn.has_ended,
         )
         try:
             async with watched(agent.idle_timeout, signs):
-                completion = await self._record_output(process, run)
+                completion = await self._record_output(process, attempt)
         except BaseException:
             await _stop(process)
             # A full disk must not hide the error that is raised.
             with contextlib.suppress(RecordError):
                 await turn.end()
                 ran = AgentRan(agent=agent.name, ending="cut")
-                await turn.recorder.agent_ran(ran, run.output, run.errors)
+                await turn.recorder.agent_ran(ran, attempt.output, attempt.errors)
             raise
         finally:
             # Also of a turn that was interrupted: its session can be resumed.
             self._session = turn.session
-            if run.invocation.prompt_file is not None:
-                run.invocation.prompt_file.unlink(missing_ok=True)
+            if attempt.invocation.prompt_file is not None:
+                attempt.invocation.prompt_file.unlink(missing_ok=True)
         if turn.failure is not None:
-            await self._add_details(run, turn.failure)
+            await self._add_details(attempt, turn.failure)
         await turn.end()
         meaning = None
         if completion is not None:
             meaning = agent.preset.exit_codes.get(completion.exit_code or 0)
-        return ProcessEnd(completion, tail_of(run.errors), meaning)
+        return ProcessEnd(completion, tail_of(attempt.errors), meaning)
 
     def _launched(
-        self, run: _Run, clocks: list[Callable[[], float]]
+        self, attempt: _Attempt, clocks: list[Callable[[], float]]
     ) -> asyncio.Task[Completion]:
         """Start the process. The clock of its processor time is added to `clocks`."""
-        prompt_file = run.invocation.prompt_file
+        prompt_file = attempt.invocation.prompt_file
         return asyncio.ensure_future(
             self._launcher.launch(
-                run.invocation.argv,
+                attempt.invocation.argv,
                 cwd=self.agent.workspace,
                 env=self.agent.env,
-                output=run.output,
-                stdin=run.invocation.stdin,
-                errors=run.errors,
+                output=attempt.output,
+                stdin=attempt.invocation.stdin,
+                errors=attempt.errors,
                 shared=[prompt_file] if prompt_file else [],
                 on_start=clocks.append,
             )
         )
 
     async def _record_output(
-        self, process: asyncio.Task[Completion], run: _Run
+        self, process: asyncio.Task[Completion], attempt: _Attempt
     ) -> Completion | None:
         """Record the output of the process. Return None if it was ended early."""
-        turn = run.turn
+        turn = attempt.turn
         is_described = False
-        async with aclosing(growing_file(run.output, process)) as pieces:
+        async with aclosing(growing_file(attempt.output, process)) as pieces:
             async for piece in pieces:
                 turn.arrival = piece.arrival
-                for event in run.reader.feed(piece.data):
+                for event in attempt.reader.feed(piece.data):
                     # By its first words or call, the agent has written the file of its
                     # session.
                     if isinstance(event, Text | CallStarted) and not is_described:
                         is_described = True
-                        await self._describe(run)
+                        await self._describe(attempt)
                     await turn.add(event)
                     if isinstance(event, Failed) and event.ends:
                         await _stop(process)
                         return None
-        for event in run.reader.feed(b"", final=True):
+        for event in attempt.reader.feed(b"", final=True):
             await turn.add(event)
         return await process
 
-    async def _describe(self, run: _Run) -> None:
+    async def _describe(self, attempt: _Attempt) -> None:
         """Record the model and the version of a session from the agent's own files.
 
         Do nothing if the agent's output names them.
         """
-        turn = run.turn
+        turn = attempt.turn
         if turn.is_undescribed and turn.session is not None:
             started = await asyncio.to_thread(
-                run.reader.model_and_version, turn.session.id, self.agent.env
+                attempt.reader.model_and_version, turn.session.id, self.agent.env
             )
             turn.describe(started.model, started.version)
 
-    async def _add_details(self, run: _Run, failure: Failed) -> None:
+    async def _add_details(self, attempt: _Attempt, failure: Failed) -> None:
         """Add what the agent's own files contain about a failed turn."""
-        session_id = run.turn.session.id if run.turn.session is not None else ""
+        session_id = attempt.turn.session.id if attempt.turn.session is not None else ""
         events: list[StreamEvent] = await asyncio.to_thread(
-            run.reader.details, failure, session_id, self.agent.env
+            attempt.reader.details, failure, session_id, self.agent.env
         )
         for event in events:
-            await run.turn.add(event)
+            await attempt.turn.add(event)
 
-    async def _reply(self, run: _Run, end: ProcessEnd) -> RoundReply | None:
+    async def _reply(self, attempt: _Attempt, end: ProcessEnd) -> RoundReply | None:
         """Return what the end of a process means for the round.
 
         Return None if the agent no longer has the session that was to be resumed. Raise
         AgentError if the work cannot continue.
         """
-        turn, recorder = run.turn, run.turn.recorder
+        turn, recorder = attempt.turn, attempt.turn.recorder
         failure = failure_of(self.agent, turn, end)
-        is_lost = _is_lost(run, end, failure)
+        is_lost = _is_lost(attempt, end, failure)
         ran = AgentRan(
             agent=self.agent.name,
             ending=end.words,
             duration=end.duration,
             note=NEW_SESSION if is_lost else "",
         )
-        await recorder.agent_ran(ran, run.output, run.errors)
+        await recorder.agent_ran(ran, attempt.output, attempt.errors)
         if is_lost:
             self._session = None
             return None
@@ -243,7 +248,7 @@ class CommandConversation(ExternalConversation):
             self._unanswered = ""
         else:
             # The prompt is sent again in the session that had not answered it.
-            self._session = run.resumed
+            self._session = attempt.resumed
         if turn.worked or turn.reports:
             turn.settle()
         elif failure is not None and _used_nothing(failure):
@@ -251,7 +256,7 @@ class CommandConversation(ExternalConversation):
         if failure is not None and ends_run(failure):
             raise failure
         steps = max(1, len(turn.reports))
-        ending = interruption_of(turn, end, failure, run.reader.reports_end)
+        ending = interruption_of(turn, end, failure, attempt.reader.reports_end)
         if not ending:
             return RoundReply(turn.text, "answered", steps, end.survivors)
         return RoundReply(
@@ -259,11 +264,11 @@ class CommandConversation(ExternalConversation):
         )
 
 
-def _is_lost(run: _Run, end: ProcessEnd, failure: AgentError | None) -> bool:
+def _is_lost(attempt: _Attempt, end: ProcessEnd, failure: AgentError | None) -> bool:
     """Return whether the agent no longer has the session that was to be resumed."""
-    if run.resumed is None or failure is None:
+    if attempt.resumed is None or failure is None:
         return False
-    if run.turn.worked or ends_run(failure):
+    if attempt.turn.worked or ends_run(failure):
         return False
     return _LOST.search(f"{failure.message}\n{end.stderr}") is not None
 

@@ -295,7 +295,9 @@ class _Command(SpecValidator):
     The end of its output becomes the feedback.
     """
 
-    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
+    async def _attempt_in(
+        self, context: ValidationContext, place: CheckPlace
+    ) -> Answer:
         # Words on stderr must not be taken for the score.
         errors = context.scratch(".err")
         response = context.response.encode(errors="replace")

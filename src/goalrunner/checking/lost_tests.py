@@ -29,14 +29,14 @@ def lost_tests(
     now: ValidatorResult,
     by_agent: Callable[[str], bool],
     *,
-    freed: bool = False,
+    checks_may_change: bool = False,
 ) -> tuple[ChangedTest, ...]:
     """Return the tests of the start that are missing or newly skipped.
 
     `now` is a run with the original checks. `by_agent` tells whether a file has the
     agent's content: tests in such files are left out, and a skip that is raised in one
-    counts for tests that were unknown at the start as well. `freed` tells that the goal
-    lets the agent change some checks.
+    counts for tests that were unknown at the start as well. `checks_may_change`: the
+    goal lets the agent change some checks.
     """
     # Tests whose names or number differ from run to run cannot be compared.
     if start is not None and start.suite.varying:
@@ -49,7 +49,7 @@ def lost_tests(
     # A file of the agent may have other tests than at the start.
     lost = [row for row in rows.values() if not by_agent(file_of(row.test))]
     # If some checks may change, the numbers of tests may change as well.
-    if start is None or freed:
+    if start is None or checks_may_change:
         return tuple(lost)
     ran = _tests_that_ran(start)
     # Nothing shows that they ran: there are neither names nor numbers.

@@ -141,7 +141,7 @@ async def make_plan(
             continue
         if item.protected and not item.allowed:
             missing.append(item.path)
-        items.append(_of_agent(item))
+        items.append(_with_agents_content(item))
     items += _ignored_changes(protection, changes)
     items += _folders_before(protection, store.workspace, start)
     originals = _originals(ignored, changes)
@@ -155,8 +155,10 @@ async def make_plan(
     refusal, hint = _refusal(protection, missing, changes)
     special = _special_files(store.workspace, changed)
     if special:
-        refusal, hint = f"a pipe or device is in place of {some(special)}", ""
-        refusal += "; make it a file again"
+        hint = ""
+        refusal = (
+            f"a pipe or device is in place of {some(special)}; make it a file again"
+        )
     hidden = {*changes.caches, *_bytecode(protection, start, changed)}
     # Under strict rules, build output is built anew.
     if protection.strict:
@@ -183,8 +185,12 @@ def _originals(ignored: IgnoredContent, changes: Changes) -> dict[str, File]:
     return originals
 
 
-def _of_agent(item: ChangedPath) -> ChangedPath:
-    """Return a path that cannot be put back."""
+def _with_agents_content(item: ChangedPath) -> ChangedPath:
+    """Return a path that cannot be put back: each side has the content of the agent.
+
+    A protected path is returned as it is; without its original content, the check is
+    refused.
+    """
     if item.protected or item.kind == "source":
         return item
     return replace(

@@ -178,9 +178,10 @@ class Protection:
         self._tests = StartTests(self._start, self._observed)
         self._configuration = configuration_of(self._observed.tools)
         self._protected: frozenset[str] | None = None
-        # A pattern that matches nothing, such as a misspelled folder, must not protect
-        # less than no pattern.
-        self._leaves_tests = self.mode == "protect" and bool(
+        # Under `protect`, existing tests that no pattern matches may change. If the
+        # patterns match no file at all, such as a misspelled folder, all tests stay
+        # protected, as without the key.
+        self._protects_matches_only = self.mode == "protect" and bool(
             self._start.matching(self._protect)
         )
 
@@ -295,20 +296,22 @@ class Protection:
         The goal's keys are applied later.
         """
         role = self._role(one_spelling(path))
-        held = ChangedPath(path, change, "configuration", role, protected=True)
+        protected_item = ChangedPath(
+            path, change, "configuration", role, protected=True
+        )
         # A new file before a program or module of a check would be used in its place.
         if role == GOAL_FILE or (role.startswith(BEFORE) and change == "new"):
-            return held
+            return protected_item
         if change != "new":
-            test = self._existing_test(held)
+            test = self._existing_test(protected_item)
             if test is not None:
                 return test
         if role.startswith(SCRIPT):
-            return replace(held, kind="script")
+            return replace(protected_item, kind="script")
         if change == "new":
             check = self._new(path, delivered)
         else:
-            check = self._existing_configuration(held)
+            check = self._existing_configuration(protected_item)
         if check is not None:
             return check
         if role.startswith(CHECKED):
@@ -318,42 +321,46 @@ class Protection:
             return ChangedPath(path, change, kind, role, named=True)
         return None
 
-    def _existing_test(self, held: ChangedPath) -> ChangedPath | None:
+    def _existing_test(self, protected_item: ChangedPath) -> ChangedPath | None:
         """Return what makes a path of the start a test; None if nothing does.
 
-        `held` is a protected configuration with the role of the path as its rule.
+        `protected_item` is a protected configuration with the role of the path as its rule.
         """
-        test = self._tests.kind(held.path)
+        test = self._tests.kind(protected_item.path)
         if test is None:
             return None
         kind: PathKind = test
         # conftest.py is a test by its name, and configures the others.
-        if self._configuration.of(held.path, self._start) == "tests":
+        if self._configuration.of(protected_item.path, self._start) == "tests":
             kind = "configuration"
-        is_named = held.rule.startswith((USED, COMPARED))
+        is_named = protected_item.rule.startswith((USED, COMPARED))
         return replace(
-            held,
+            protected_item,
             kind=kind,
             rule=EXISTING_TEST,
             named=is_named,
         )
 
-    def _existing_configuration(self, held: ChangedPath) -> ChangedPath | None:
+    def _existing_configuration(
+        self, protected_item: ChangedPath
+    ) -> ChangedPath | None:
         """Return what makes a path of the start configuration; None if nothing does.
 
-        `held` is a protected configuration with the role of the path as its rule.
+        `protected_item` is a protected configuration with the role of the path as its rule.
         """
-        if self._configuration.of(held.path, self._start):
-            is_named = held.rule.startswith((USED, COMPARED))
+        if self._configuration.of(protected_item.path, self._start):
+            is_named = protected_item.rule.startswith((USED, COMPARED))
             return replace(
-                held,
+                protected_item,
                 rule=CONFIGURATION,
                 named=is_named,
             )
-        is_installed_from = self.setup and _IS_MANIFEST(held.path)
+        is_installed_from = self.setup and _IS_MANIFEST(protected_item.path)
         # Without `protect` or `editable`, a label names changed dependencies.
-        if is_installed_from and (self.strict or language_of(held.path) is not None):
-            return replace(held, rule=INSTALLED_FROM)
+        if is_installed_from and (
+            self.strict or language_of(protected_item.path) is not None
+        ):
+            return replace(protected_item, rule=INSTALLED_FROM)
         return None
 
     def _new(self, path: str, delivered: ObservedChecks | None) -> ChangedPath | None:
@@ -455,7 +462,7 @@ class Protection:
             )
         # With `protect`, the goal itself says which tests are protected.
         is_test = item.rule == EXISTING_TEST and item.kind != "configuration"
-        if is_test and self._leaves_tests:
+        if is_test and self._protects_matches_only:
             return replace(
                 item,
                 rule="",

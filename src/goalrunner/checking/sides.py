@@ -169,7 +169,7 @@ def next_side(case: CheckedChanges, runs: Runs) -> Side | Decision:
 
 
 def _is_green(results: Sequence[ValidatorResult]) -> bool:
-    # Nothing passes for nothing.
+    # Without a result, nothing shows that the work is done.
     return bool(results) and all(result.passed for result in results)
 
 
@@ -191,12 +191,15 @@ def _lost(
     results: Sequence[ValidatorResult],
 ) -> tuple[ChangedTest, ...]:
     """Return the tests of the start that are missing or skipped in these results."""
-    # A check that may change may have other tests.
-    freed = any(item.allowed and item.rule for item in case.changes)
+    # A check that `allow` lets the agent change may have other tests than at the start.
+    checks_may_change = any(item.allowed and item.rule for item in case.changes)
     lost: dict[str, ChangedTest] = {}
     for now in results:
         start = case.start.get(now.name)
-        for row in lost_tests(start, now, case.is_by_agent, freed=freed):
+        rows = lost_tests(
+            start, now, case.is_by_agent, checks_may_change=checks_may_change
+        )
+        for row in rows:
             lost[row.test] = row
     return tuple(lost.values())
 

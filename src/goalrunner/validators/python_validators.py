@@ -61,7 +61,9 @@ class PythonValidator(SpecValidator):
     scores = False
     """Whether the function returns a score instead."""
 
-    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
+    async def _attempt_in(
+        self, context: ValidationContext, place: CheckPlace
+    ) -> Answer:
         # The nonce shows that the answer was written by the child, not by the agent.
         nonce, folder = secrets.token_hex(16), context.scratch(".answer")
         answer = folder / "result.json"

@@ -79,48 +79,54 @@ class ShellValidator(SpecValidator):
         self._base = base
         self._goal_folder = goal_folder
 
-    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        result, output = await self._tried(context, place)
+    async def _attempt_in(
+        self, context: ValidationContext, place: CheckPlace
+    ) -> Answer:
+        result, output = await self._run_line(context, place)
         if context.iteration > 0:
             return judged(self._base, result, self._spec), output
-        again = None
+        second_result = None
         # At the baseline a failure must be seen twice to be known.
         if self._spec.known_failures and not result.passed and result.tests is not None:
-            again, second_output = await self._tried(context, place)
+            second_result, second_output = await self._run_line(context, place)
             if second_output is not None:
                 second_output.unlink(missing_ok=True)
-        return judged_at_start(result, again, self._spec, place.workspace), output
+        first_result = result
+        result = judged_at_start(
+            first_result, second_result, self._spec, place.workspace
+        )
+        return result, output
 
-    async def _tried(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        """Run the line once; return the result before `fixes` and `known_failures`."""
+    async def _run_line(self, context: ValidationContext, place: CheckPlace) -> Answer:
+        """Run the line once. `fixes` and `known_failures` are not applied to the result."""
         # The reader follows scripts in the workspace, which may be slow to read.
         reader: SuiteReader = await in_thread(
             SuiteReader, self._spec, self._calls, place.folder, place.workspace
         )
         place = replace(place, env=reader.environment(place.env))
-        completion, reports = await self._run(context, place, reader.texts)
+        completion, reports = await self._run_reporting(context, place, reader.texts)
         reading: SuiteReading = await in_thread(
             reader.read, completion.output, context.scratch(".plain"), reports
         )
         result = self._cut_short(completion)
         if result is None:
-            result = await self._judged(context, completion, reading, reports)
+            result = await self._result_of_end(context, completion, reading, reports)
         result = _with_tests(result, reading, reports)
-        result = self._blamed(result, reading.output.text, context, place)
+        result = self._with_obstacle(result, reading.output.text, context, place)
         if not result.passed and no_test_ran(self._calls, reading, reports):
-            result = self._located(result, place)
+            result = self._with_folders(result, place)
         # What gets a variable of the run may give another result in each round.
         result = result.model_copy(update={"steady": not passed_variables(self._spec)})
         return result, completion.output if completion.output.exists() else None
 
-    def _blamed(
+    def _with_obstacle(
         self,
         result: ValidatorResult,
         output: str,
         context: ValidationContext,
         place: CheckPlace,
     ) -> ValidatorResult:
-        """Return a result as one that cannot run, if only a person can correct it."""
+        """Return the result, marked as one that cannot run if only a person can help."""
         why = missing_in_pipe(result, output, place)
         if not why and not result.passed:
             why = self._obstacle(result, context, place)
@@ -146,12 +152,14 @@ class ShellValidator(SpecValidator):
         goal_text = "\n".join((context.objective, *context.criteria))
         return unexecutable_script(result, place, goal_text)
 
-    def _located(self, result: ValidatorResult, place: CheckPlace) -> ValidatorResult:
-        """Return a result that says where the validator ran.
+    def _with_folders(
+        self, result: ValidatorResult, place: CheckPlace
+    ) -> ValidatorResult:
+        """Return a result that names the folder of the validator and the goal file's.
 
-        It does not if that is the folder of the goal file, where the tests may be
-        expected.
+        If both are the same folder, the result is returned as it is.
         """
+        # A person may expect the tests beside the goal file.
         if self._goal_folder is None or self._goal_folder == place.folder:
             return result
         summary = (
@@ -160,7 +168,7 @@ class ShellValidator(SpecValidator):
         )
         return result.model_copy(update={"summary": summary})
 
-    async def _run(
+    async def _run_reporting(
         self, context: ValidationContext, place: CheckPlace, texts: str
     ) -> tuple[Completion, Reports]:
         """Run the line; return its end, and what its test runners reported."""
@@ -214,7 +222,7 @@ class ShellValidator(SpecValidator):
         )
         output.unlink(missing_ok=True)
 
-    async def _judged(
+    async def _result_of_end(
         self,
         context: ValidationContext,
         completion: Completion,

@@ -150,13 +150,13 @@ class SpecValidator(NamedValidator, ABC):
         """
         most_tries = (self._spec.retries or 0) + 1
         tries, duration = 1, 0.0
-        result, output = await self._once(context)
+        result, output = await self._attempt(context)
         while not result.passed and result.reason not in _FINAL and tries < most_tries:
             if output is not None:
                 output.unlink(missing_ok=True)
             tries += 1
             duration += result.duration
-            result, output = await self._once(context)
+            result, output = await self._attempt(context)
         fields: dict[str, object] = {
             "steady": result.steady and most_tries == 1,
             "duration": duration + result.duration,
@@ -168,7 +168,8 @@ class SpecValidator(NamedValidator, ABC):
             fields["summary"] = f"{result.summary}, {how}"
         return result.model_copy(update=fields), output
 
-    async def _once(self, context: ValidationContext) -> Answer:
+    async def _attempt(self, context: ValidationContext) -> Answer:
+        """Run it once, in the folder and with the variables of its spec."""
         workspace = Path(os.path.realpath(context.workspace))
         folder = Path(os.path.realpath(workspace / self._spec.cwd))
         # A link in the workspace may lead out of it.
@@ -187,7 +188,7 @@ class SpecValidator(NamedValidator, ABC):
             if shared:
                 response.write_bytes(context.response.encode(errors="replace"))
             place = CheckPlace(context.workspace, folder, env, shared)
-            return await self._checked(context, place)
+            return await self._attempt_in(context, place)
         except (OSError, ValueError) as error:
             problem = f"could not be run: {error}"
             return self._result("crashed", problem, feedback=str(error)), None
@@ -214,8 +215,10 @@ class SpecValidator(NamedValidator, ABC):
         return {name: values[name] for name in passed_variables(self._spec)}
 
     @abstractmethod
-    async def _checked(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        """Run it once."""
+    async def _attempt_in(
+        self, context: ValidationContext, place: CheckPlace
+    ) -> Answer:
+        """Run it once in this place."""
 
     async def _launch(
         self,
