@@ -162,7 +162,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
             )
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
-        # What the agent has done so far may be enough, so it is checked once.
+        # A limit has cut the turn. The work so far may be enough, so it is checked once.
         case _ if state.limit is not None:
             return _last_check(state, state.limit)
         case _ if state.failure is not None:
@@ -176,7 +176,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
         case Phase.BASELINED if state.baseline is not None:
             return _after_baseline(state, state.baseline)
         case Phase.WORKING | Phase.BASELINED:
-            return _unless_spent(state, _again(state))
+            return _unless_spent(state, _interrupted_round(state))
         # The critic comes before the checks: it may ask for more work.
         case Phase.WORKED if _is_open(state) and state.critique is None:
             return ScoreRound(state.round)
@@ -326,12 +326,12 @@ def _go_on(state: RunState) -> Step:
     if denial is not None and denial.refused and stops_by_denial and not denial.told:
         # After a resume, `told` is set: the run does not end with this denial again.
         return end_by_denial(denial)
-    limit, stall = state.plan.max_iterations, state.plan.stall_rounds
+    limit, most_equal_rounds = state.plan.max_iterations, state.plan.stall_rounds
     if limit is not None and state.iterations >= limit:
         rounds = "round" if limit == 1 else "rounds"
         message = f"not complete after {limit} {rounds}"
         return end(StopReason.MAX_ITERATIONS, message, state.settling)
-    if stall is not None and state.stall.rounds > stall:
+    if most_equal_rounds is not None and state.stall.rounds > most_equal_rounds:
         return end(StopReason.STALLED, _stall_text(state.stall), state.settling)
     if state.memory.open_questions:
         return _end_by_questions(state)
@@ -341,7 +341,7 @@ def _go_on(state: RunState) -> Step:
 def _stall_text(stall: Stall) -> str:
     """Return how many rounds ended the same way, and what the agent did in them.
 
-    What it did is there as far as it was recorded.
+    The actions are those that were recorded; there may be none.
     """
     text = (
         f"{stall.rounds} rounds in a row ended the same way: what is checked did not "
@@ -363,7 +363,7 @@ def _end_by_questions(state: RunState) -> RunEnded:
     return end(StopReason.QUESTION_OPEN, message, hint)
 
 
-def _again(state: RunState) -> RunRound:
+def _interrupted_round(state: RunState) -> RunRound:
     """Return the prompt of an interrupted round.
 
     The agent may already have received it.
@@ -380,10 +380,10 @@ def _again(state: RunState) -> RunRound:
 
 def _retry(state: RunState) -> RunRound:
     """Return the prompt of the next round."""
-    number, limit = state.round + 1, state.plan.stall_rounds
+    number, most_equal_rounds = state.round + 1, state.plan.stall_rounds
     if state.round == 0:
         return _round(state, "first", 1, _feedback(state))
-    if limit is not None and state.stall.rounds == limit:
+    if most_equal_rounds is not None and state.stall.rounds == most_equal_rounds:
         # One more round, which asks for another way, before the run ends as stalled.
         return _round(state, "stalled", number, _feedback(state))
     if state.verdict is not None and state.verdict.source == "fallback":
@@ -408,24 +408,26 @@ def _feedback(state: RunState) -> str | None:
     verdict = state.verdict
     if verdict is not None and verdict.source == "validators" and verdict.missing:
         return agent_feedback(verdict, state.validators)
+    # The last verdict may be that of an earlier round, or of the judge. Red validators
+    # of this round say what is missing now.
     if state.validators and not state.validators_green:
-        own_verdict = verdict_of(
+        validators_verdict = verdict_of(
             state.validators, state.refusal, state.protected_changes
         )
-        return own_verdict.missing.strip() or None
+        return validators_verdict.missing.strip() or None
     parts = [protected_message(state.protected_changes)]
     if verdict is not None and verdict.source == "judge":
         parts.insert(0, verdict.missing.strip())
     return "\n\n".join(filter(None, parts)) or None
 
 
-def _last_check(state: RunState, reached: RunEnded) -> Step:
+def _last_check(state: RunState, limit_end: RunEnded) -> Step:
     """Return the next step of the check after a limit cut the agent's turn.
 
     It is the end by that limit if the check proves nothing.
     """
     if state.failure is not None or state.leaked or state.obstacle:
-        return reached
+        return limit_end
     may_ask = state.plan.has_judge and not shortfall(state)
     match state.phase:
         case Phase.WORKED if state.plan.validators:
@@ -433,16 +435,16 @@ def _last_check(state: RunState, reached: RunEnded) -> Step:
         case Phase.WORKED if may_ask:
             return AskJudge(state.round)
         case Phase.VALIDATED if state.changed_checks is not None:
-            return _last_review(state, state.changed_checks, reached)
+            return _last_review(state, state.changed_checks, limit_end)
         case Phase.VALIDATED if state.validators_green and may_ask:
             return AskJudge(state.round)
         case Phase.VALIDATED | Phase.JUDGED if proven(state):
             return _completion(state)
         case _:
-            return reached
+            return limit_end
 
 
-def _last_review(state: RunState, changed: ChangedChecks, reached: RunEnded) -> Step:
+def _last_review(state: RunState, changed: ChangedChecks, limit_end: RunEnded) -> Step:
     """Return the judge's review of changed checks, or the end by a limit.
 
     No person is asked after a limit; the end says what could be decided.
@@ -454,7 +456,7 @@ def _last_review(state: RunState, changed: ChangedChecks, reached: RunEnded) -> 
         f"the validators pass, but this has to be reviewed: {changed.action}\n"
         f"{state.settling}"
     ).strip()
-    return end(reached.stop_reason, f"{reached.message}\n{needed}")
+    return end(limit_end.stop_reason, f"{limit_end.message}\n{needed}")
 
 
 def _unless_spent(state: RunState, step: Step) -> Step:

@@ -114,17 +114,18 @@ class Stall(Frozen):
     """
 
     key: str = ""
+    """Identifies how the last round ended."""
     before: str = ""
-    """The other one of two states between which rounds alternate."""
+    """The key of the other ending, if rounds alternate between two."""
     rounds: int = 0
     actions: dict[str, int] = Field({})
     """How often the agent did what in these rounds: {"edited src/a.py": 4}."""
     idle: int = 0
     """In how many of these rounds the agent changed no file."""
     doing: dict[str, int] = Field({})
-    """The same as `actions`, of the round at hand."""
+    """How often the agent did what in the round that is not counted yet."""
     is_idle: bool = False
-    """Whether the agent changed no file in the round at hand."""
+    """Whether the agent changed no file in the round that is not counted yet."""
 
 
 class Approval(ApprovalFacts):
@@ -203,7 +204,7 @@ class RunState(Frozen):
     base: Snapshot | None = None
     """The workspace at the start."""
     kept: dict[str, str] = Field({})
-    """Files about the start in the run's folder, and their SHA-256."""
+    """Files in the run's folder that describe the start, and their SHA-256."""
     baseline: BaselineOutcome | None = None
 
     # Where the run is.
@@ -297,7 +298,8 @@ class RunState(Frozen):
     check_labels: tuple[str, ...] = ()
     """What weakens the results of the round at hand."""
     settling: str = ""
-    """What a person can write in the goal file about the check of the round at hand."""
+    """What a person can write in the goal file so that the next run accepts the changes
+    that the check of this round did not accept."""
     leaked: tuple[str, ...] = ()
     """Paths that changed in the workspace during its check, or after it."""
     leaks: int = 0
@@ -346,7 +348,7 @@ class RunState(Frozen):
     waited: float = 0.0
     """Seconds that the run has waited for limits to reset."""
     agent: int = 0
-    """The place of the agent at work among `plan.agents`."""
+    """The index of the agent at work in `plan.agents`."""
     switched: bool = False
     """Whether another agent took over in the round at hand."""
     given_up: dict[str, str] = Field({})

@@ -333,9 +333,10 @@ def agent_feedback(
     None if the validators only say that they did not pass.
     """
     are_silent = all(result.is_silent for result in results if not result.passed)
-    # A refusal or protected files are feedback, also beside silent validators.
-    has_no_more = verdict.missing == verdict_of(results).missing
-    if verdict.source == "validators" and are_silent and has_no_more:
+    # The verdict may also have a refusal or protected files, which are feedback beside
+    # silent validators.
+    is_of_results_only = verdict.missing == verdict_of(results).missing
+    if verdict.source == "validators" and are_silent and is_of_results_only:
         return None
     return verdict.missing.strip() or None
 

@@ -108,9 +108,9 @@ def _verdict_of_validators(event: events.ValidatorsFinished) -> GoalVerdict:
 
 
 def _settling_line(event: events.ValidatorsFinished) -> str:
-    """Return what a person can write in the goal file about a check that is not green.
+    """Return what a person can write in the goal file so that changes are accepted.
 
-    With it, the next run accepts the changes that this check did not accept.
+    They are those that this check did not accept; the next run accepts them.
     """
     line, changed_checks = "", event.changed_checks
     is_red = any(not result.passed for result in event.results)

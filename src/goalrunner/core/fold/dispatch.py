@@ -44,11 +44,15 @@ def apply(state: RunState | None, record: Record) -> RunState:
     if isinstance(record.event, events.MemoryPromoted):
         # It may follow the end of the run, and must not change the time of the end.
         return state.with_memory(version=record.seq)
-    return _with_place(_changed(state, record), state, record)
+    return _with_common_changes(_changed(state, record), state, record)
 
 
-def _with_place(after: RunState, before: RunState, record: Record) -> RunState:
-    """Return the state with what every event changes: place, times and names."""
+def _with_common_changes(after: RunState, before: RunState, record: Record) -> RunState:
+    """Return the state with what every event changes.
+
+    That is the number and the time of the last event, the pending steps, and the names
+    of observations.
+    """
     if after.phase is Phase.ENDED and before.phase is not Phase.ENDED:
         after = after.replace(ended_at=record.at)
     if after is not before:
@@ -59,9 +63,9 @@ def _with_place(after: RunState, before: RunState, record: Record) -> RunState:
 
 
 def _with_names(state: RunState, event: events.Event) -> RunState:
-    """Return the state with the names that the event's observations give themselves.
+    """Return the state with the names of the event's observations.
 
-    The newest names are kept.
+    The newest names of all are kept.
     """
     new_names: dict[str, str] = {}
     for observation in events.shown_observations(event):

@@ -76,6 +76,8 @@ def _stall_after(state: RunState, verdict: GoalVerdict) -> Stall:
 
 def _next_stall(last: Stall, key: str) -> Stall:
     """Return the stall after a round that ended with this key."""
+    # Endings A, B, A alternate: the round has B as its other key. After A, B, B, the
+    # other key is still A.
     before = last.before if key == last.key else last.key
     if key not in (last.key, last.before):
         return Stall(
