@@ -89,8 +89,6 @@ def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveT
     # Mount points of objects are numbered: the order must not depend on the disk.
     tree.object_folders.sort()
     tree.shared.sort()
-    # Mounts and the mirror number them.
-    tree.object_folders.sort()
     return tree
 
 
