@@ -309,7 +309,7 @@ def test_the_first_lines_show_the_command_without_places_that_hold_nothing(
     [
         ("claude", "claude · claude … --permission-mode bypassPermissions"),
         ("codex", "codex · codex … --dangerously-bypass-approvals-and-sandbox"),
-        ("gemini", "gemini · gemini --output-format stream-json --yolo --skip-trust"),
+        ("gemini", "gemini · gemini --output-format stream-json --yolo --skip…"),
         ("qwen", "qwen · qwen --output-format stream-json --yolo"),
         ("opencode", "opencode · opencode run --format json --auto"),
         ("openhands", "openhands · openhands … --always-approve"),

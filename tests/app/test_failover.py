@@ -304,7 +304,7 @@ def test_findings_name_the_agent_if_there_are_several(tmp_path: Path) -> None:
         "second sign-in",
     ]
     notes = run_notes(readiness(config), config)
-    assert [note.partition(":")[0] for note in notes if "key" in note] == [
+    assert [note.partition(":")[0] for note in notes if "KEY" in note] == [
         "first is not signed in",
         "second is not signed in",
     ]

@@ -71,7 +71,8 @@ class RevisionChecks:
                 round=last_round,
             )
             parts.append((observation, text))
-        return trail_with(parts)
+        # The order of the items says what is outdated, and it does not change here.
+        return replace(trail_with(parts), said=trail.said, stale=trail.stale)
 
 
 async def check_revision(
