@@ -18,6 +18,7 @@ from goalrunner.records.run_folder import write_json
 from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
+from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
 
 _AGENT = """\
@@ -272,3 +273,17 @@ def test_an_apply_that_was_killed_is_undone_by_the_next_one(
     assert (workspace / "mul.txt").read_text().startswith("2 * 3\n")
     assert (workspace / "made" / "slot").read_text() == "0\n"
     assert not list((home / "applies").iterdir())
+
+
+@needs_sandbox
+def test_git_works_in_a_copy_with_a_sandbox(workspace: Path, home: Path) -> None:
+    goal = _GOAL.replace("&& test", "&& git log agents && ! test -e escaped && test")
+    agent = f"""{_AGENT}
+if touch "$(cat .git/objects/info/alternates)/x"; then touch escaped; fi
+"""
+    sandbox = '\n[workspace]\nsandbox = "bwrap"\n'
+    write(workspace, {"goal.toml": goal + sandbox, "agent.sh": agent})
+    state = _state(workspace)
+    ran = _goal("run", "--isolate", cwd=workspace, home=home)
+    assert ran.code == 0, ran.err + ran.out
+    assert _state(workspace) == state

@@ -260,6 +260,8 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
         problems["checks"] = error
     try:
         sandbox = choose_sandbox(goal, options.home, environ, options.goal_file)
+        if options.copy is not None:
+            sandbox = replace(sandbox, shows=options.copy.objects)
     except GoalError as error:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)

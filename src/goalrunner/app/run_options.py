@@ -46,6 +46,10 @@ class CopyOptions:
     """
     notes: tuple[str, ...] = ()
     """Lines for people at the start of the run."""
+    objects: tuple[Path, ...] = ()
+    """Folders in GOAL_HOME through which git in the copy reads the objects of the
+    workspace's repositories, so that commands in a sandbox must see them.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

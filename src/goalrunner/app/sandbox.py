@@ -156,6 +156,8 @@ class Sandbox:
     secret: Path | None = None  # a goal file that commands must not read
     # GOAL_HOME, the default GOAL_HOME, and the logins of all agents.
     hides: tuple[Path, ...] = ()
+    # Folders in GOAL_HOME that commands may nevertheless read.
+    shows: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
@@ -218,7 +220,7 @@ class Sandbox:
         confinement = Confinement(
             hidden=tuple(filter(Path.exists, self.hides)),
             emptied=self._emptied,
-            readable=visible_paths(self.outer_environ),
+            readable=(*visible_paths(self.outer_environ), *self.shows),
             network=self.goal.workspace.network,
         )
         return SandboxedLauncher(
@@ -250,7 +252,11 @@ class Sandbox:
         git_settings = [home / name for name in (".gitconfig", ".config/git")]
         confinement = Confinement(
             writable=agent_paths,
-            readable=(*visible_paths(self.outer_environ, home), *git_settings),
+            readable=(
+                *visible_paths(self.outer_environ, home),
+                *git_settings,
+                *self.shows,
+            ),
             hidden=tuple(filter(Path.exists, hidden)),
             emptied=self._emptied,
             home=(home, folder / "agent-home"),

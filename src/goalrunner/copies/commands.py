@@ -16,6 +16,7 @@ from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import Text, flag, option
 from goalrunner.copies import INSIDE
 from goalrunner.copies.entering import inner_command, make_copy
+from goalrunner.copies.frozen_base import FrozenBase
 from goalrunner.copies.new_live_files import NewLiveFiles
 from goalrunner.copies.run_copy import RunCopy, is_in_memory
 from goalrunner.core.errors import UsageError, some
@@ -85,7 +86,14 @@ def copy_options(copy: RunCopy) -> CopyOptions:
             "the copy is in memory (tmpfs): "
             "after a restart of this machine, the run cannot be resumed"
         )
-    return CopyOptions(run, copy.store, NewLiveFiles(record).hide, tuple(notes))
+    bases = [FrozenBase(Path(folder).resolve()) for folder in record.bases]
+    return CopyOptions(
+        run,
+        copy.store,
+        NewLiveFiles(record).hide,
+        tuple(notes),
+        tuple(base.objects for base in bases),
+    )
 
 
 def apply(
