@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from goalrunner.app.agent_findings import Finding, sign_in_finding
 from goalrunner.app.doctor import Diagnosis, examine
-from goalrunner.app.external_agent import Finding, sign_in_finding
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, WorkspaceConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from goalrunner.app.agent_findings import Finding
 from goalrunner.app.doctor import Diagnosis, examine
-from goalrunner.app.external_agent import Finding
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AgentConfig, WorkspaceConfig

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from goalrunner.app import session
-from goalrunner.app.external_agent import (
+from goalrunner.app.agent_findings import (
     check_installed,
     external_notes,
     refuse_unsupported,
-    resolve_agents,
 )
+from goalrunner.app.external_agent import resolve_agents
 from goalrunner.app.readiness import readiness, run_notes
 from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions

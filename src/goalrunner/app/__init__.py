@@ -2,7 +2,7 @@
 
 Resolving: `resolve.py` makes one `RunConfig` of a goal and its options; what must hold
 before a run is a finding in `readiness.py`, with its check in `preflight.py`,
-`sandbox.py`, `goal_models.py` or `external_agent.py`.
+`agent_findings.py`, `sandbox.py` or `goal_models.py`.
 Running: `build.py` opens a run, `parts.py` makes what the engine drives, `resuming.py`
 opens a run again, `session.py` drives one to its end; `checker.py` and
 `environment_runs.py` check a round.

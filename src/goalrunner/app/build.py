@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from goalrunner.app.external_agent import Finding
+from goalrunner.app.agent_findings import Finding
 from goalrunner.app.first_events import created_event, run_place, started_event
 from goalrunner.app.goal_files import goal_file_began, goal_file_ended
 from goalrunner.app.goal_models import programs_in
 from goalrunner.app.memory import recall
 from goalrunner.app.notifier import Notifier
-from goalrunner.app.parts import make_parts
+from goalrunner.app.parts import RunFiles, make_parts
 from goalrunner.app.preflight import undo_interrupted
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue
 from goalrunner.app.readiness import ask_before, readiness, refuse_unready, run_notes
@@ -87,21 +87,15 @@ def open_run(
     # A process that was killed leaves the folder of its temporary files.
     clear_leftovers(config.home)
     notes = undo_interrupted(config.workspace, config.home)
-    log_end = loaded.end if loaded else None
-    log = EventLog(folder.events, SystemClock(), config.redactor, log_end)
-    transcript = TranscriptFile(folder.transcript, config.redactor, log)
-    store = _snapshot_store(config, folder)
+    files = _open_files(config, folder, loaded)
 
     def close() -> None:
-        log.close()
-        transcript.close()
-        if store is not None:
-            store.close()
+        files.close()
         launcher.close()
         clear_own(config.home, folder.run_id)
         folder.clear_scratch()
 
-    parts = make_parts(config, folder, launcher, store, log, transcript)
+    parts = make_parts(config, folder, launcher, files)
     facts: tuple[str, ...] = ()
     if goal.memory.recall:
         facts, recalled = recall(config.home, goal.owner, parts.clock.now())
@@ -113,7 +107,7 @@ def open_run(
         for record in read_records(folder.events):
             resumption.add(record)
         # The chat is read once, when all its places in the transcript are known.
-        resumption.read(transcript.read, parts.artifacts)
+        resumption.read(files.transcript.read, parts.artifacts)
         _continue_models(config, loaded, resumption)
     protected = parts.checker.protected if parts.checker is not None else tuple
     prompts = Prompts(goal, options.resume_prompt, options.prompt, facts, protected)
@@ -128,6 +122,15 @@ def open_run(
         cut_usage=partial(cut_usage, config),
     )
     return PreparedRun(run, config, folder, close, notes)
+
+
+def _open_files(
+    config: RunConfig, folder: RunFolder, loaded: LoadedRun | None
+) -> RunFiles:
+    log_end = loaded.end if loaded else None
+    log = EventLog(folder.events, SystemClock(), config.redactor, log_end)
+    transcript = TranscriptFile(folder.transcript, config.redactor, log)
+    return RunFiles(log, transcript, _snapshot_store(config, folder))
 
 
 def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | None:

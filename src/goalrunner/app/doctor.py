@@ -12,7 +12,8 @@ from pathlib import Path
 
 from goalrunner.agents.facts import find_program, versions, ways_of
 from goalrunner.agents.program_files import program_path
-from goalrunner.app.external_agent import Finding, ResolvedAgent
+from goalrunner.app.agent_findings import Finding
+from goalrunner.app.external_agent import ResolvedAgent
 from goalrunner.app.readiness import PROGRAM, WARNING, described, readiness
 from goalrunner.app.resolve import RunConfig, resolve, resolve_new
 from goalrunner.app.run_options import Callback, RunOptions, only_checks

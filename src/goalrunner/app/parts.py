@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 from goalrunner.agents.agent_chain import AgentChain
@@ -28,16 +29,30 @@ from goalrunner.validators.shell_validator import build_validators
 from goalrunner.validators.started_checks import started_checks
 
 
+@dataclass(frozen=True)
+class RunFiles:
+    """The open files of a run."""
+
+    log: EventLog
+    transcript: TranscriptFile
+    snapshots: SnapshotStore | None
+    """None if the workspace is not what the run delivers."""
+
+    def close(self) -> None:
+        self.log.close()
+        self.transcript.close()
+        if self.snapshots is not None:
+            self.snapshots.close()
+
+
 def make_parts(
     config: RunConfig,
     folder: RunFolder,
     launcher: ProcessLauncher,
-    store: SnapshotStore | None,
-    log: EventLog,
-    transcript: TranscriptFile,
+    files: RunFiles,
 ) -> Parts:
-    """Return the parts of a run that are not its files. Raise GoalError."""
-    checker = None
+    """Return the parts of a run. Raise GoalError."""
+    store, checker = files.snapshots, None
     if store is not None and config.check is not None:
         checker = CheckRunner(config, config.check, store, folder, launcher)
     # Validators that check a response run outside of a check environment.
@@ -49,9 +64,9 @@ def make_parts(
         validators=(*from_goal, *config.options.validators),
         judge=make_judge(config),
         reviewer=make_critic(config, store, folder, launcher),
-        log=log,
-        transcript=transcript,
-        artifacts=ArtifactStore(folder.artifacts, config.redactor, log),
+        log=files.log,
+        transcript=files.transcript,
+        artifacts=ArtifactStore(folder.artifacts, config.redactor, files.log),
         clock=SystemClock(),
         workspace=config.workspace,
         scratch=folder.scratch_file,
@@ -113,15 +128,12 @@ def _external_conversation(
             # An agent does not see what another one wrote into its HOME.
             folder = folder / agent.name
         policy = sandbox.agent_policy(folder, agent.preset.home)
+        # Of the keys that are withheld, an agent gets its own ones.
+        env = agent.environment(
+            sandbox.environ, config.withheld, sandboxed=policy is not None
+        )
         conversations.append(
-            external_conversation(
-                agent,
-                config.workspace,
-                launcher,
-                sandbox.environ,
-                config.withheld,
-                policy,
-            )
+            external_conversation(agent, config.workspace, launcher, env, policy)
         )
     if is_chain:
         return AgentChain(conversations, config.at_work)

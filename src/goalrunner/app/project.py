@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from goalrunner.agents.facts import ways_of
-from goalrunner.app.external_agent import in_turn, sign_in_finding
+from goalrunner.app.agent_findings import sign_in_finding
+from goalrunner.app.external_agent import in_turn
 from goalrunner.app.preflight import listed_files
 from goalrunner.checking.start_files import is_test_file
 from goalrunner.core.goal_tables import BUILTIN

@@ -11,15 +11,15 @@ from itertools import chain
 from goalrunner.agents.external_agents import ACP, COMMAND
 from goalrunner.agents.facts import find_program
 from goalrunner.agents.judge_program import ProgramModel
-from goalrunner.app.external_agent import (
+from goalrunner.app.agent_findings import (
     SIGN_IN,
     Finding,
-    ResolvedAgent,
     check_installed,
     external_notes,
     refuse_unsupported,
     sign_in_finding,
 )
+from goalrunner.app.external_agent import ResolvedAgent
 from goalrunner.app.goal_models import programs_in
 from goalrunner.app.parts import goal_validators
 from goalrunner.app.preflight import (

@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+from goalrunner.app.agent_findings import unchecked_note
 from goalrunner.app.doctor import (
     BaselineResult,
     check_readiness,
     sandbox_finding,
     take_baseline,
 )
-from goalrunner.app.external_agent import resolve_agents, unchecked_note
+from goalrunner.app.external_agent import resolve_agents
 from goalrunner.app.project import (
     InstalledAgent,
     Project,

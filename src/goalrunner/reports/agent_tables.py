@@ -17,8 +17,8 @@ from goalrunner.reports.terminal_text import (
 
 if TYPE_CHECKING:
     from goalrunner.agents.facts import AgentFacts
+    from goalrunner.app.agent_findings import Finding
     from goalrunner.app.doctor import Diagnosis
-    from goalrunner.app.external_agent import Finding
 
 _HEADINGS = (
     "AGENT",
