@@ -1,6 +1,8 @@
-"""The policy gate: is the recommendation what the policy says of the evidence, and was exactly that paid?
+"""The policy gate: is the recommendation what the policy says of the evidence, and was
+exactly that paid?
 
-`python3 check.py gate` looks at the recommendation alone, `python3 check.py` at the payment too.
+`python3 check.py gate` looks at the recommendation alone, `python3 check.py` at the
+payment too.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""What a refund assistant may call: `show ORDER` to look, `issue ORDER AMOUNT` to pay what the policy gate agrees to, once."""
+"""What a refund assistant may call: `show ORDER` to look, `issue ORDER AMOUNT` to pay
+what the policy gate agrees to, once.
+"""
 
 import json
 import sys
@@ -28,7 +30,9 @@ def show(order: str) -> str:
 
 
 def issue(order: str, amount: str) -> str:
-    """Pay what the recommendation says, if the policy gate agrees to it and nothing was paid for the order before."""
+    """Pay what the recommendation says, if the policy gate agrees to it and nothing was
+    paid for the order before.
+    """
     if found := problems(paid=False):
         sys.exit(f"policy gate: {'; '.join(found)}")
     recommended = json.loads((HERE / "recommendation.json").read_text())

@@ -1,4 +1,5 @@
-"""Goal Runner: run an AI agent in rounds until the runner has verified that the goal is met.
+"""Goal Runner: run an AI agent in rounds until the runner has verified that the goal is
+met.
 
 Each name is imported at its first use.
 """

@@ -1,6 +1,7 @@
-"""Scripted doubles of the ports, for tests of your own goals, validators and drivers without a model.
+"""Scripted doubles of the ports, for tests without a model.
 
-Each plays its script in order and raises ScriptExhausted at its end. goalrunner itself never imports this package.
+Each plays its script in order and raises ScriptExhausted at its end. goalrunner itself
+never imports this package.
 """
 
 from __future__ import annotations
@@ -158,9 +159,12 @@ class ScriptedValidator:
 
 
 class ScriptedJudge:
-    """A judge that plays verdicts and second opinions. Their citations are not checked.
+    """A judge that plays verdicts and second opinions.
 
-    A verdict or an opinion may be given as a whole event, such as a verdict that fails on freshness alone.
+    Their citations are not checked.
+
+    A verdict or an opinion may be given as a whole event, such as a verdict that fails
+    on freshness alone.
     """
 
     def __init__(
@@ -206,7 +210,10 @@ class ScriptedJudge:
     async def review(
         self, request: ChecksReviewRequest, recorder: Recorder
     ) -> ChecksReviewed:
-        """Play the next review of changed checks: True accepts all changes, False refuses all."""
+        """Play the next review of changed checks.
+
+        True accepts all changes, False refuses all.
+        """
         review = _next(self._reviews, len(self.reviewed), "the judge", "reviews")
         self.reviewed.append(request)
         answer: ChecksReviewed | bool = await self._answer(review, recorder)
@@ -240,7 +247,10 @@ class ScriptedJudge:
 
 
 class ScriptedApprover:
-    """A person who plays decisions and answers: True, False, a reason (a denial), or None if no person is there."""
+    """A person who plays decisions and answers.
+
+    A decision is True, False, or a reason (a denial); None: no person is there.
+    """
 
     def __init__(
         self, *decisions: bool | str | None, answers: Sequence[str | None] = ()

@@ -118,7 +118,7 @@ def test_a_judge_of_ones_own_is_given_chat_messages() -> None:
         Light bends in rain.
         </output 5f3a9c>
 
-        """)  # noqa: E501
+        """)
     assert (
         build_judge_prompt("Be concise.", messages, nonce=NONCE)
         == expected + ANSWER_FORMAT

@@ -324,7 +324,7 @@ class Protection:
     def _existing_test(self, protected_item: ChangedPath) -> ChangedPath | None:
         """Return what makes a path of the start a test; None if nothing does.
 
-        `protected_item` is a protected configuration with the role of the path as its rule.
+        `protected_item` is a protected configuration; its rule is the role of the path.
         """
         test = self._tests.kind(protected_item.path)
         if test is None:
@@ -346,7 +346,7 @@ class Protection:
     ) -> ChangedPath | None:
         """Return what makes a path of the start configuration; None if nothing does.
 
-        `protected_item` is a protected configuration with the role of the path as its rule.
+        `protected_item` is a protected configuration; its rule is the role of the path.
         """
         if self._configuration.of(protected_item.path, self._start):
             is_named = protected_item.rule.startswith((USED, COMPARED))

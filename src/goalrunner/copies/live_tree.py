@@ -56,10 +56,10 @@ class LiveTree:
             f"{info.st_mtime_ns} {info.st_ctime_ns}"
             for path, info in self.files.items()
         ]
-        rows += [
-            f"{_in_line(path) or '.'}/\0{info.st_mode:o} {path in self.shared_folders:d}"
-            for path, info in self.folders.items()
-        ]
+        for path, info in self.folders.items():
+            is_shared = path in self.shared_folders
+            name = _in_line(path) or "."
+            rows.append(f"{name}/\0{info.st_mode:o} {is_shared:d}")
         return b"\n".join(sorted(map(os.fsencode, rows)))
 
 

@@ -131,7 +131,7 @@ async def _combined(
     by_run: Entry | None,
     by_person: Entry | None,
 ) -> tuple[Entry | None, str]:
-    """Return the combination of two different changes of a path, or why there is none."""
+    """Return the combination of two changes of a path, or why there is none."""
     if original is None:
         return None, "both the run and you added it, with different content"
     if by_person is None:

@@ -162,7 +162,7 @@ def decide(state: RunState) -> Step:  # noqa: C901 - one arm per phase
             )
         case _ if state.wait is not None:
             return wait_at_hand(state.wait)
-        # A limit has cut the turn. The work so far may be enough, so it is checked once.
+        # A limit has cut the turn. Its work may be enough, so it is checked once.
         case _ if state.limit is not None:
             return _last_check(state, state.limit)
         case _ if state.failure is not None:

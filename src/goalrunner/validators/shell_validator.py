@@ -98,7 +98,10 @@ class ShellValidator(SpecValidator):
         return result, output
 
     async def _run_line(self, context: ValidationContext, place: CheckPlace) -> Answer:
-        """Run the line once. `fixes` and `known_failures` are not applied to the result."""
+        """Run the line once.
+
+        `fixes` and `known_failures` are not applied to the result.
+        """
         # The reader follows scripts in the workspace, which may be slow to read.
         reader: SuiteReader = await in_thread(
             SuiteReader, self._spec, self._calls, place.folder, place.workspace
@@ -126,7 +129,7 @@ class ShellValidator(SpecValidator):
         context: ValidationContext,
         place: CheckPlace,
     ) -> ValidatorResult:
-        """Return the result, marked as one that cannot run if only a person can help."""
+        """Return the result, marked as unrunnable if only a person can help."""
         why = missing_in_pipe(result, output, place)
         if not why and not result.passed:
             why = self._obstacle(result, context, place)
