@@ -267,12 +267,17 @@ def test_an_apply_that_was_killed_is_undone_by_the_next_one(
         "paths": ["mul.txt", "made/slot"],
     }
     write_json(home / "applies" / f"{store.folder.name}.json", journal)
+    write(workspace, {"mul.txt": "edited since\n"})
     again = _goal("apply", cwd=workspace, home=home)
     assert again.code == 0, again.err
     assert "had been interrupted; its files were put back" in again.err
     assert (workspace / "mul.txt").read_text().startswith("2 * 3\n")
     assert (workspace / "made" / "slot").read_text() == "0\n"
     assert not list((home / "applies").iterdir())
+    assert "changed since then, and put back as well: mul.txt" in again.err
+    edit = again.err.split("goal restore ")[1].split()
+    assert _goal("restore", *edit, "--yes", cwd=workspace, home=home).code == 0
+    assert (workspace / "mul.txt").read_text() == "edited since\n"
 
 
 @needs_sandbox

@@ -26,6 +26,7 @@ from goalrunner.core.errors import (
     GoalError,
     UsageError,
     WorkspaceError,
+    some,
 )
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import Change, Snapshot
@@ -144,13 +145,36 @@ class Application:
         journal: _Journal | None = read_json(self._journal, _Journal)
         if journal is None:
             return ""
-        await self._store.snapshot()
+        between = await self._store.snapshot()
+        lost = await self._edited(journal, between)
         await self._store.restore(journal.before, journal.paths)
         self._journal.unlink()
-        return (
+        note = (
             f"an apply of run {journal.run} had been interrupted; "
             "its files were put back"
         )
+        if not lost:
+            return note
+        return (
+            f"{note}\nchanged since then, and put back as well: {some(lost)}; "
+            f"to get one again: goal restore {journal.run} "
+            f"--snapshot {between.id[:SHORT_ID]} --path {lost[0]}"
+        )
+
+    async def _edited(self, journal: _Journal, between: Snapshot) -> list[str]:
+        """Return the paths whose content comes neither from before nor from the apply.
+
+        A person has changed them after the apply was killed, or it wrote only a part.
+        """
+        found, before, target = [
+            await self._store.entries(snapshot)
+            for snapshot in (between, journal.before, journal.target)
+        ]
+        return [
+            path
+            for path in journal.paths
+            if path in found and found[path] not in (before.get(path), target.get(path))
+        ]
 
     async def perform(self, *, check: bool | None) -> Applied:
         """Merge, check and write.
