@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking.overlay import probe
-from goalrunner.records.run_folder import write_json
+from goalrunner.copies import entering
+from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store_folder import store_name
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -292,3 +294,28 @@ if touch "$(cat .git/objects/info/alternates)/x"; then touch escaped; fi
     ran = _goal("run", "--isolate", cwd=workspace, home=home)
     assert ran.code == 0, ran.err + ran.out
     assert _state(workspace) == state
+
+
+def test_on_an_overlay_the_layers_lie_on_another_file_system(
+    workspace: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "memory"
+    gone, elsewhere = "gone-run", store_name(tmp_path / "another-home")
+    left = other / "copies" / store_name(home.resolve()) / gone
+    write(left, {"x": "1\n"})
+    write(other / "copies" / elsewhere / gone, {"x": "1\n"})
+    (other / "copies").chmod(0o700)
+    left.parent.chmod(0o700)
+    monkeypatch.setattr(entering, "is_overlay", lambda place: home in place.parents)
+    monkeypatch.setattr(
+        entering, "scratch_candidates", lambda *_: iter([other / "checks"])
+    )
+    run = RunFolder.create(home, "a001-run")
+    copy = entering.make_copy(run, workspace, home, os.environ)
+    layers = Path(copy.read().layers)
+    assert layers == left.with_name("a001-run")
+    assert not left.exists()
+    assert (other / "copies" / elsewhere / gone / "x").exists()
+    layers.mkdir()
+    copy.discard()
+    assert not layers.exists()

@@ -25,6 +25,7 @@ from goalrunner.copies.frozen_base import FrozenBase, frozen_base
 from goalrunner.copies.live_tree import LiveTree
 from goalrunner.copies.run_copy import CopyRecord, RunCopy, copy_environment, take_slot
 from goalrunner.core.errors import EnvironmentFailed, os_errors
+from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.file_times import is_overlay
@@ -121,7 +122,10 @@ def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
     for candidate in scratch_candidates(home, workspace):
         if is_overlay(Path(os.path.realpath(candidate))):
             continue
-        folder = candidate.with_name(candidate.name.replace("checks", "copies"))
+        shared_folder = candidate.with_name(candidate.name.replace("checks", "copies"))
+        make_scratch(shared_folder)
+        # Runs of another GOAL_HOME have their layers beside this folder.
+        folder = shared_folder / store_name(home.resolve())
         make_scratch(folder)
         for other in folder.iterdir():
             run = RunFolder(copy.folder.parent.with_name(other.name))
@@ -137,7 +141,9 @@ def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
 def _note_shared(base: FrozenBase, tree: LiveTree) -> None:
     """Save what a mount of this base needs to know of the live tree."""
     lines = [str(tree.root), str(int(bool(tree.shared))), *tree.object_folders]
-    (base.folder / "mount").write_bytes(b"\0".join(map(os.fsencode, lines)))
+    text = b"\0".join(map(os.fsencode, lines))
+    # Another copy on this base may read it at the same time.
+    write_whole(base.folder / "mount", text, lasting=False)
 
 
 def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
