@@ -284,7 +284,9 @@ class RunChange:
             if not entry.stored or committed.blobs.get(path) == entry.blob:
                 continue
             is_goal_file = PurePosixPath(path).name == "goal.toml"
-            if path in committed.blobs or not (is_goal_file or store.is_passing(path)):
+            if path in committed.blobs or not (
+                is_goal_file or store.is_cache_or_output(path)
+            ):
                 differing.append(path)
         unseen = committed.blobs.keys() - entries.keys() - changed_paths
         return sorted(differing), sorted(unseen)

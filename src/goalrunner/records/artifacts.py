@@ -26,7 +26,7 @@ _MOST_SYNCS = 8
 
 
 class ArtifactStore:
-    """The port `Artifacts` over a folder.
+    """The outputs of a run, in a folder by their hashes.
 
     A file is `<folder>/<first two of the hash>/<hash>`, mode 0600.
     """

@@ -231,7 +231,7 @@ _NO_WAIT = (
 
 
 class EventLog:
-    """The port `Log` over a file. It continues an existing log; one writer at a time.
+    """The log of a run in a file. It continues an existing log; one writer at a time.
 
     Every event is in the file when `append` returns, so killing the process loses
     nothing. The wait for the disk, which matters in a power cut, comes before the next

@@ -15,7 +15,7 @@ from goalrunner.records.redaction import Redactor
 
 
 class TranscriptFile:
-    """The port `Transcript` over a file, secrets replaced.
+    """The messages of a run in a file, secrets replaced.
 
     The lock of the run's log covers it. Raise RecordError.
     """

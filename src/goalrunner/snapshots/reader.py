@@ -76,12 +76,12 @@ class SnapshotReader:
 
     The tree of a snapshot contains `content`, and `unstored` if some content is not
     stored. Paths are in the form of `objects.printable_path`. Caches and the goal's
-    `outputs` match `passing`.
+    `outputs` match `caches_and_outputs`.
     """
 
-    def __init__(self, git: Git, passing: Patterns) -> None:
+    def __init__(self, git: Git, caches_and_outputs: Patterns) -> None:
         self.git = git
-        self._passing = passing
+        self._caches_and_outputs = caches_and_outputs
         self.left_by_checks: dict[str, list[str]] = {}
         """By file that checks made in the workspace, the contents that they gave it.
 
@@ -240,8 +240,8 @@ class SnapshotReader:
         }
 
     def _counts(self, path: str, sides: tuple[str, str]) -> bool:
-        is_passing = self._passing.match(path)
-        return not is_passing and not self._is_left_by_checks(path, sides)
+        is_expected = self._caches_and_outputs.match(path)
+        return not is_expected and not self._is_left_by_checks(path, sides)
 
     def _is_left_by_checks(self, path: str, sides: tuple[str, str]) -> bool:
         """Return whether a file of checks only appeared, disappeared or changed."""
@@ -291,7 +291,7 @@ class SnapshotReader:
             added_lines, removed_lines, name = row.split(b"\t", 2)
             path = printable_path(name)
             # Matching the names is enough if no check made a file.
-            if counted is None and self._passing.match(path):
+            if counted is None and self._caches_and_outputs.match(path):
                 continue
             if counted is not None and path not in counted:
                 continue

@@ -77,7 +77,7 @@ class _Ignored:
 
 
 class SnapshotStore(SnapshotReader):
-    """The port `Workspace`.
+    """Takes snapshots of a workspace, and restores them.
 
     The first snapshot locks the workspace; `close` releases it. `outputs` are patterns
     of files that checks write. `start` is the folder with the ignore rules of the run,
@@ -127,7 +127,7 @@ class SnapshotStore(SnapshotReader):
         self._ignored: _Ignored | None = None
         self._committed: Mapping[str, str] | None = None
         # The index can be used by one task at a time.
-        self._turn = asyncio.Lock()
+        self._index_lock = asyncio.Lock()
         self.clock = ChangeClock()
         """The clock of the times that `touched` returns."""
 
@@ -144,7 +144,7 @@ class SnapshotStore(SnapshotReader):
         Raise WorkspaceError if the folder is gone, cannot be read, or another run is
         active in it.
         """
-        async with self._turn:
+        async with self._index_lock:
             try:
                 if self._prepare is not None:
                     await asyncio.to_thread(self._prepare)
@@ -170,7 +170,7 @@ class SnapshotStore(SnapshotReader):
         or its index changed. Caches and the goal's `outputs` are left out. Return None
         if the file system has another clock.
         """
-        async with self._turn:
+        async with self._index_lock:
             index = await self._ready()
             # The look has listed them, so git need not be asked.
             if self._last_look:
@@ -190,9 +190,9 @@ class SnapshotStore(SnapshotReader):
         repositories = self._repositories(folders)
 
         def is_watched(path: bytes) -> bool:
-            if path in files and not self._passes(path):
+            if path in files and not self._is_cache_or_output(path):
                 return True
-            return path in folders and not self._passes(path + b"/")
+            return path in folders and not self._is_cache_or_output(path + b"/")
 
         changed = ChangedSince(self._root, since, is_watched)
         changed.look(files, folders)
@@ -207,7 +207,7 @@ class SnapshotStore(SnapshotReader):
         touched = {
             printable_path(path): time
             for path, time in times.items()
-            if not self._passes(path)
+            if not self._is_cache_or_output(path)
         }
         for repository in repositories:
             time = repository.changed_since(since)
@@ -220,12 +220,12 @@ class SnapshotStore(SnapshotReader):
         place = os.fsencode(repository.root / ".git")
         return printable_path(os.path.relpath(place, self._root))
 
-    def is_passing(self, path: str) -> bool:
+    def is_cache_or_output(self, path: str) -> bool:
         """Return whether a path is a cache, or one of the goal's `outputs`."""
-        return self._passing.match(path)
+        return self._caches_and_outputs.match(path)
 
-    def _passes(self, path: bytes) -> bool:
-        return self.is_passing(printable_path(path))
+    def _is_cache_or_output(self, path: bytes) -> bool:
+        return self.is_cache_or_output(printable_path(path))
 
     async def committed(self) -> Mapping[str, str] | None:
         """Return the content of the commit of the start of the run, by path.
@@ -234,7 +234,7 @@ class SnapshotStore(SnapshotReader):
         content can be lost then. If the commit cannot be read any more, the result is
         empty.
         """
-        async with self._turn:
+        async with self._index_lock:
             await self._ready()
             if self._committed is None:
                 commit = self._start.commit or ""
@@ -246,7 +246,7 @@ class SnapshotStore(SnapshotReader):
 
         An ignored folder ends with a slash.
         """
-        async with self._turn:
+        async with self._index_lock:
             index = await self._ready()
             look = await self._look(index)
             if look is not None and self._ignored is not None:
@@ -272,7 +272,7 @@ class SnapshotStore(SnapshotReader):
         """
         before = await self.snapshot()
         differing = await self._differing(before, snapshot)
-        async with self._turn:
+        async with self._index_lock:
             # Files that are restored may get the times that the index has.
             (await self._ready()).doubt(map(raw, differing))
             self._last_look = None
@@ -441,7 +441,7 @@ class SnapshotStore(SnapshotReader):
         if wrong:
             wrong -= await self._differing(snapshot, await self.snapshot())
         if wrong:
-            async with self._turn:
+            async with self._index_lock:
                 (await self._ready()).doubt(map(raw, wrong))
                 self._last_look = None
             raise WorkspaceError(

@@ -132,6 +132,7 @@ class ChildProcess:
             candidates = processes.children(os.getpid(), recursive=True)
         else:
             candidates = psutil.pids()
+        # After the child was reaped, another process may get its id.
         parent = None if self.ended() else self.pid
         descendants: dict[int, Process] = {}
         # Parents come first, so children of descendants are recognised.
