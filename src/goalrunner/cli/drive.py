@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
 
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.core.agent_ports import Approver
+    from goalrunner.core.agent_ports import Approver, Observer
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.result_files import ResultFiles
@@ -56,10 +56,14 @@ def drive(
         stream, quiet=quiet, verbose=verbose, place=workspace_state
     ) as progress:
         announcing = announcer(options.home)
-        observers = (progress,) if announcing is None else (progress, announcing)
-        approver: Approver | None = DetachedApprover()
+        approver: Approver | None
         if announcing is None:
+            observers: tuple[Observer, ...] = (progress,)
             approver = terminal_approver(stream, progress.suspended)
+        else:
+            # It names the run to the command that started this process in the background.
+            observers = (progress, announcing)
+            approver = DetachedApprover()
         failure: RecordError | None = None
         try:
             outcome = main.wait_for(
@@ -72,6 +76,7 @@ def drive(
             outcome, failure = error.outcome, error
         _write_results(outcome, results, progress, stream, is_recorded=failure is None)
         if failure is not None:
+            # A failure that the message of the outcome contains was printed with it.
             if str(failure) not in outcome.message:
                 raise failure
             return int(failure.exit_code)
@@ -87,7 +92,8 @@ def _write_results(
     is_recorded: bool,
 ) -> None:
     """Write the outcome to all places, and the last lines of the progress."""
-    text, copied = json_text(outcome.model_dump(mode="json")), ""
+    text = json_text(outcome.model_dump(mode="json"))
+    copied_to = ""
     printed = outcome
     if not is_recorded and not runs.is_file(f"{outcome.run_path}/outcome.json"):
         # The last lines name the folder only if the outcome is in it.
@@ -102,10 +108,11 @@ def _write_results(
             stack.callback(output.say, text)
         if copy is not None and copy.is_stream:
             stack.callback(copy.write, text)
-        stack.callback(lambda: progress.finish(printed, copied))
+        # A function, because `copied_to` is known only after the copy is written.
+        stack.callback(lambda: progress.finish(printed, copied_to))
         if copy is not None and not copy.is_stream:
             copy.write(text)
-            copied = str(copy.path)
+            copied_to = str(copy.path)
 
 
 def open_progress(

@@ -37,6 +37,7 @@ def load(
     if has_objective and not _is_checked(values):
         values["validators"] = [_proposed(values)]
     # Wrong values are reported before a person is asked.
+    # First without requiring a model, to see whether an agent or a model is named.
     goal = resolved(path, values)
     if not (goal.agent.model or "use" in goal.agent.model_fields_set):
         _choose_installed(values)

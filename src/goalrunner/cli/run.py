@@ -158,9 +158,12 @@ def run(
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
+    # The outcome must not replace the goal file.
     inputs = {"the goal file": goal_file} if goal_file is not None else {}
-    copy = ResultFile(output_file, inputs) if output_file is not None else None
-    results = Results(copy, open_files(junit, summary, gitlab), json)
+    outcome_copy = None
+    if output_file is not None:
+        outcome_copy = ResultFile(output_file, inputs)
+    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
     earlier = runs.find(continue_from) if continue_from is not None else None
     run_options = RunOptions(
         home=runs.home(),
@@ -284,8 +287,8 @@ def resume(
     from goalrunner.copies.commands import resume_in_copy
 
     run_options = resume_in_copy(folder, RunOptions(home=runs.home()))
-    copy = ResultFile(output_file) if output_file is not None else None
-    results = Results(copy, open_files(junit, summary, gitlab), json)
+    outcome_copy = ResultFile(output_file) if output_file is not None else None
+    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
     return drive(
         lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
         run_options,
