@@ -43,7 +43,8 @@ def _rules(config: RunConfig, parts: Parts) -> RunRules:
     hidden: list[str] = []
     visible: list[str] = []
     for validator in parts.validators:
-        (hidden if is_hidden(validator) else visible).append(validator.name)
+        names = hidden if is_hidden(validator) else visible
+        names.append(validator.name)
     commands = [spec for spec in goal.validators if spec.run is not None]
     # Only commands can be run before there is a response; a callable checks one.
     has_visible_command = any(not spec.hidden for spec in commands)

@@ -55,7 +55,7 @@ class RunConfig:
     sandbox: Sandbox
     # The check environment; None if the goal needs none.
     check: EnvironmentChoice | None
-    # By part: what keeps models, checks or sandbox from being made.
+    # By part: why models, checks, sandbox or the parent's rules cannot be resolved.
     problems: Mapping[str, GoalError]
     # The place of the agent at work among `agents`; those before it have given up.
     at_work: int = 0
@@ -233,8 +233,8 @@ def hidden_readable(
 def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     """Resolve everything that a run of the goal depends on; write nothing.
 
-    What cannot work is in `problems`; `readiness` tells all of them. Raise UsageError
-    for an unknown agent and an invalid [redact].
+    Parts that cannot be resolved are in `problems`, which `readiness` turns into
+    findings. Raise UsageError for an unknown agent and an invalid [redact].
     """
     environ = options.environ
     problems: dict[str, GoalError] = {}
@@ -266,9 +266,17 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
         problems["sandbox"] = error
         sandbox = no_sandbox(goal, options.home, environ)
     # The models of the goal may be programs, which have keys of their own.
-    names = withheld(goal, agents, (*callers_models, *models.values()))
+    withheld_names = withheld(goal, agents, (*callers_models, *models.values()))
     return RunConfig(
-        goal, options, agents, models, names, redactor, sandbox, check, problems
+        goal,
+        options,
+        agents,
+        models,
+        withheld_names,
+        redactor,
+        sandbox,
+        check,
+        problems,
     )
 
 

@@ -38,7 +38,8 @@ Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
 def _signals() -> Iterator[Watch]:
     """Let SIGINT, SIGTERM and SIGHUP end a run.
 
-    The run is passed to the yielded function; a signal may have come before.
+    Call the yielded function with the run and its task when the task exists; a signal
+    that came before ends it then.
     """
     numbers = [signal.SIGINT, signal.SIGTERM]
     # SIGHUP comes when the terminal is closed; `nohup` ignores it on purpose.
@@ -49,7 +50,9 @@ def _signals() -> Iterator[Watch]:
     driven: list[tuple[PreparedRun, asyncio.Task[GoalOutcome]]] = []
 
     def cancel() -> None:
-        for prepared, task in driven if received else ():
+        if not received:
+            return
+        for prepared, task in driven:
             prepared.run.interrupt(received[0])
             # The second time, children are killed at once.
             task.cancel()
@@ -176,16 +179,17 @@ def _is_cancelled(prepared: PreparedRun) -> bool:
 def settled(
     prepared: PreparedRun, ended: Callable[[], bool] = lambda: True
 ) -> Iterator[None]:
-    """Write the outcome of a run that has `ended`, or at an error, and close its files.
+    """Return a context that writes the outcome of a run and closes its files.
 
-    A RecordError gets the outcome.
+    It does so if `ended()` is true at the end of the context, and after every error,
+    which ends the run. A RecordError gets the outcome.
     """
     try:
         try:
             yield
         except BaseException as error:
             prepared.run.abandon(error)
-            # The first error says more than one about the records.
+            # An error about the records must not hide the first one.
             with contextlib.closing(prepared), contextlib.suppress(RecordError):
                 prepared.write_outcome()
             raise
