@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.engine.snapshot_tracker import Step, gone_or_reverted, joined
+from goalrunner.engine.snapshot_tracker import Difference, gone_or_reverted, joined
 
 Content = dict[str, str]
 
@@ -30,7 +30,7 @@ def changed(one: Content, other: Content) -> tuple[str, ...]:
     )
 
 
-def steps(contents: list[Content]) -> list[Step]:
+def steps(contents: list[Content]) -> list[Difference]:
     pairs = pairwise(contents)
     return [
         {path: (old.get(path, ""), new.get(path, "")) for path in changed(old, new)}

@@ -65,7 +65,7 @@ async def test_a_round_that_was_cut_begins_where_it_began(
     await watch.take("resumed")
     assert watch.round_start == TWO
     folder.now = final
-    fields = await watch.end_round()
+    fields = vars(await watch.end_round())
     watch.journal.append(events.RoundFinished(round=2, **fields))
     end = fields["snapshot"]
     stale = await watch.stale([report(1, 1, ONE), report(2, 2, TWO)], end)

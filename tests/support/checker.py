@@ -128,7 +128,7 @@ class ScriptedChecker:
             raise answer
         return answer
 
-    async def on_start(
+    async def added_test_fails_on_start(
         self, base: Snapshot, now: Snapshot, context: ValidationContext
     ) -> bool | None:
         """Return what the script says."""
@@ -150,7 +150,7 @@ class ScriptedChecker:
     ) -> None:
         """Nothing is kept."""
 
-    async def compare(
+    async def environment_fault(
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
         """Return the text of the script."""

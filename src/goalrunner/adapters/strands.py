@@ -267,7 +267,9 @@ class _AgentLoop:
         self._snapshot = None
         first = await self._host.next()
         if isinstance(first, str):
-            self._chat.hear(trail_of(self._agent.messages).said, prepared.run.recorder)
+            self._chat.record_user_texts(
+                trail_of(self._agent.messages).said, prepared.run.recorder
+            )
             self._record(self._host)
         else:
             self._finish(first)
@@ -299,7 +301,7 @@ class _AgentLoop:
             self._conversation.restore(self._snapshot)
         self._record(host)
         # A later user message that is not this prompt is from a person.
-        self._chat.sent(step)
+        self._chat.note_prompts(step)
         event.resume = step if self._input is None else self._input
         self._input = None
         self._resumed = True

@@ -17,10 +17,20 @@ from goalrunner.app.notifier import Notifier
 from goalrunner.app.parts import RunFiles, make_parts
 from goalrunner.app.preflight import undo_interrupted
 from goalrunner.app.previous_run import LoadedRun, chat_to_continue
-from goalrunner.app.readiness import ask_before, readiness, refuse_unready, run_notes
+from goalrunner.app.readiness import (
+    check_before_run,
+    readiness,
+    refuse_unready,
+    run_notes,
+)
 from goalrunner.app.resolve import RunConfig, resolve_new
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.sandbox import TEMPORARY, clear_leftovers, clear_own, runner_outputs
+from goalrunner.app.sandbox import (
+    TEMPORARY,
+    clear_leftovers,
+    clear_temporary,
+    runner_outputs,
+)
 from goalrunner.core.agent_ports import Message
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import UsageError
@@ -92,14 +102,14 @@ def open_run(
     def close() -> None:
         files.close()
         launcher.close()
-        clear_own(config.home, folder.run_id)
+        clear_temporary(config.home, folder.run_id)
         folder.clear_scratch()
 
     parts = make_parts(config, folder, launcher, files)
     facts: tuple[str, ...] = ()
     if goal.memory.recall:
-        facts, recalled = recall(config.home, goal.owner, parts.clock.now())
-        notes = (*notes, *recalled)
+        facts, recall_notes = recall(config.home, goal.owner, parts.clock.now())
+        notes = (*notes, *recall_notes)
     journal = _journal(config, folder, parts)
     resumption = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:
@@ -109,14 +119,20 @@ def open_run(
         # The chat is read once, when all its places in the transcript are known.
         resumption.read(files.transcript.read, parts.artifacts)
         _continue_models(config, loaded, resumption)
-    protected = parts.checker.protected if parts.checker is not None else tuple
-    prompts = Prompts(goal, options.resume_prompt, options.prompt, facts, protected)
+    prompts = Prompts(
+        goal,
+        resume_prompt=options.resume_prompt,
+        first=options.prompt,
+        remembered=facts,
+        # Without a checker no file is protected: `tuple()` is empty.
+        protected=parts.checker.protected if parts.checker is not None else tuple,
+    )
     run = Run(
         parts,
         journal,
         prompts.render,
         fresh_rounds=not goal.preserve_context,
-        preflight=partial(ask_before, config, findings),
+        preflight=partial(check_before_run, config, findings),
         resumption=resumption,
         longest_turn=goal.agent.turn_timeout,
         cut_usage=partial(cut_usage, config),
@@ -139,11 +155,11 @@ def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | Non
         return None
     copy = config.options.copy
     # Files that the runner itself writes are no work of the agent.
-    runners = runner_outputs(config.workspace, config.options.record)
+    runner_patterns = runner_outputs(config.workspace, config.options.record)
     return SnapshotStore(
         config.workspace,
         config.home,
-        outputs=(*config.goal.workspace.outputs, *runners),
+        outputs=(*config.goal.workspace.outputs, *runner_patterns),
         start=folder.start,
         folder=copy.store if copy else None,
         prepare=copy.hide_new_files if copy else None,
@@ -239,7 +255,7 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
             prepared.close()
             raise
     except BaseException:
-        # The run never began. The first error says more than one about the folder.
+        # The run never began. An error about the folder must not hide the first one.
         with contextlib.suppress(UsageError):
             folder.remove()
         raise
@@ -283,7 +299,7 @@ def _start(
     )
     started = started_event(config, folder, now, notes, goal_changed=bool(changed))
     created = created_event(config, run.parts, folder.run_id, now)
-    run.start(created, started, earlier, asked=options.prompt or "")
+    run.start(created, started, earlier, first_message=options.prompt or "")
 
 
 def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:

@@ -1,4 +1,8 @@
-"""Running the validators in the check environment."""
+"""Running the validators in the check environment.
+
+A check has sides, M, B, O, T and N, which `checking/sides.py` defines: M is what the
+agent left; on the others, some files have their original content.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from goalrunner.app.environment_runs import EnvironmentRuns
+from goalrunner.app.environment_runs import EnvironmentRuns, Stage
 from goalrunner.app.kept_baseline import BaselineKeeper
 from goalrunner.app.preflight import EnvironmentChoice, goal_file_rule
 from goalrunner.app.protected_files import (
@@ -301,10 +305,11 @@ class CheckRunner:
         """
         # A resumed run has not read the records of its start yet.
         await self.remember(base)
-        ignored_files = await self._look()
-        ignored_changes = await self._compare(ignored_files)
+        ignored_files = await self._ignored_now()
+        ignored_changes = await self._ignored_changes(ignored_files)
         earlier = self._last
-        check = self._last = await self._begin(base, now, ignored_changes, context)
+        check = await self._begin(base, now, ignored_changes, context)
+        self._last = check
         plan = await self._refused_in_place(check.plan)
         # The run sets the number of the round.
         finished = ValidatorsFinished(
@@ -352,6 +357,7 @@ class CheckRunner:
         if outcome.decision.side != "M":
             originals = check.changes.put_back("O")
             finished = await self._with_differences(finished, originals)
+        # On B, only the agent's source differs from the start: these are not source.
         changed = tuple(item.path for item in check.changes.put_back("B"))
         ran_now = check_run(answers, finished, diff)
         return replace(ran_now, changed=changed, age=check.age)
@@ -372,7 +378,7 @@ class CheckRunner:
 
     async def _has_leaked(self, before: Classifier) -> bool:
         """Return whether ignored files of the workspace changed during the checks."""
-        after = await self._look()
+        after = await self._ignored_now()
         if self.environment.kind == "overlay":
             return not self._ignored.same(before, after)
         # In place, the checks themselves write ignored files of the workspace.
@@ -428,8 +434,7 @@ class CheckRunner:
             return plan
         why = (
             f"git's own settings changed: {some(settings)}; restore them, as "
-            "validators "
-            "run in the workspace itself"
+            "validators run in the workspace itself"
         )
         hint = "or run where an overlay of the workspace works"
         return replace(plan, refusal=why, hint=hint)
@@ -457,18 +462,21 @@ class CheckRunner:
         )
         return why, f"{hint}{json.dumps(paths[:_MOST_ALLOWED])}"
 
-    async def on_start(
+    async def added_test_fails_on_start(
         self, base: Snapshot, now: Snapshot, context: ValidationContext
     ) -> bool | None:
         check = self._last
         if check is None or "M" not in check.runs:
             # A resumed run has not checked anything yet.
-            changes = await self._compare(await self._look())
-            check = self._last = await self._begin(base, now, changes, context)
+            changes = await self._ignored_changes(await self._ignored_now())
+            check = await self._begin(base, now, changes, context)
+            self._last = check
             await self._run_side(check, "M", hidden=False)
         delivered = check.runs["M"].results
         fixes = fixes_failure(check.changes, delivered)
-        if fixes or added_test_fails(check.changes, delivered, ()) is None:
+        # It is None, whatever the other results are, if no test was added.
+        adds_no_test = added_test_fails(check.changes, delivered, ()) is None
+        if fixes or adds_no_test:
             return fixes
         on_start = await self._run_side(check, "N", hidden=False)
         return added_test_fails(check.changes, delivered, on_start.results)
@@ -480,9 +488,11 @@ class CheckRunner:
         changes: Changes,
         context: ValidationContext,
     ) -> _Check:
+        """Return a new check of `now`, of which no side ran; note its changed paths."""
         start = await self._start_of(base)
         self._changed = await self._store.changed_entries(base, now)
-        return _Check(changes, context, *await self._classified(start, changes))
+        plan, checked_changes = await self._classified(start, changes)
+        return _Check(changes, context, plan, checked_changes)
 
     async def _classified(
         self, start: StartFiles, changes: Changes, delivered: Results | None = None
@@ -691,9 +701,8 @@ class CheckRunner:
             what = "a change of it waits for a person"
         return [
             (
-                f"the goal names {some(named)}, which is protected: {what}; to allow "
-                "it: "
-                f"{allowing(named)}"
+                f"the goal names {some(named)}, which is protected: {what}; "
+                f"to allow it: {allowing(named)}"
             )
         ]
 
@@ -712,7 +721,7 @@ class CheckRunner:
             return self._changed[path][1] is not None
         return path in self._start.paths
 
-    async def compare(
+    async def environment_fault(
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
         is_incomplete = self._protection.strict or self._setup is not None
@@ -725,17 +734,20 @@ class CheckRunner:
         is_live = self.config.options.live
         if not suspicious or self.environment.kind == "in-place" or is_live:
             return ""
-        stages = (False, True) if self._runs.conceals else (False,)
+        stages: list[Stage] = ["visible"]
+        if self._runs.conceals:
+            stages.append("hidden")
         workspace = Layer(self._store.workspace)
         in_place = await self._runs.run(self._in_place, (workspace,), context, stages)
         for result in in_place.results:
-            ours = suspicious.get(result.name)
-            if ours is None:
+            red_result = suspicious.get(result.name)
+            if red_result is None:
                 continue
-            if result.passed or result.exit_code != ours.exit_code:
+            if result.passed or result.exit_code != red_result.exit_code:
                 place, remedy = await self._remedy()
                 return (
-                    f"validator {ours.name} cannot work in the {place}: {ours.remark}; "
+                    f"validator {red_result.name} cannot work in the {place}: "
+                    f"{red_result.remark}; "
                     f"in the workspace itself: {result.remark}\n{remedy}"
                 )
         return ""
@@ -747,13 +759,14 @@ class CheckRunner:
         """
         if self._setup is not None:
             return "check environment (setup)", (
-                "install what is missing with [workspace] setup, or remove setup to "
-                "use "
-                "the workspace's packages"
+                "install what is missing with [workspace] setup, or remove setup "
+                "to use the workspace's packages"
             )
         # Without a list of what is missing, only the workspace itself helps.
         line = 'check = "in-place"'
-        changes = await asyncio.to_thread(self._ignored.compare, await self._look())
+        changes = await asyncio.to_thread(
+            self._ignored.compare, await self._ignored_now()
+        )
         built = [path for path in changes.build if not path.endswith("__pycache__")]
         if self._protection.strict and built:
             quoted = sorted(f'"{path}"' for path in built)
@@ -775,11 +788,11 @@ class CheckRunner:
         self, check: _Check, side: Side, *, visible: bool = True, hidden: bool = True
     ) -> Results:
         layers = self.git.layers(await check.plan.layer(check.changes.put_back(side)))
-        stages: list[bool] = []
+        stages: list[Stage] = []
         if visible:
-            stages.append(False)
+            stages.append("visible")
         if hidden and self._runs.conceals:
-            stages.append(True)
+            stages.append("hidden")
         ran = await self._runs.run(
             self.environment, layers, check.context, stages, side
         )
@@ -807,14 +820,15 @@ class CheckRunner:
                 return True
         return False
 
-    async def _compare(self, look: Classifier) -> Changes:
+    async def _ignored_changes(self, look: Classifier) -> Changes:
         """Return how ignored content that checks see differs from the start."""
         if self._setup is not None and self.environment.kind == "overlay":
             # After `setup`, they see none of it.
             return Changes()
         return await asyncio.to_thread(self._ignored.compare, look)
 
-    async def _look(self) -> Classifier:
+    async def _ignored_now(self) -> Classifier:
+        """Return the files that git ignores now."""
         names = await self._store.ignored_names()
         return await asyncio.to_thread(self._ignored.look, names)
 

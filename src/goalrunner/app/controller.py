@@ -128,8 +128,8 @@ class GoalController:
         self._goal, self._options = earlier.goal, earlier.options
         redactor = goal_redactor(self._goal, self._options.environ)
         self._chat = ReportedChat(cls.caller, redactor.text)
-        self._chat.recall(_reported(earlier, cls.caller))
-        self._chat.sent(*sent_prompts(earlier.folder))
+        self._chat.continue_from(_reported(earlier, cls.caller))
+        self._chat.note_prompts(*sent_prompts(earlier.folder))
         return self
 
     @property
@@ -230,7 +230,7 @@ class GoalController:
         step = await self._host.next(turn, usage)
         if isinstance(step, GoalOutcome):
             return GoalDone(step)
-        self._chat.sent(step)
+        self._chat.note_prompts(step)
         return GoalContinue(step, last_verdict(self._host.prepared.run.state))
 
     def close(self) -> None:

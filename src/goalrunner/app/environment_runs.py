@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from goalrunner.app.resolve import RunConfig
 from goalrunner.checking.base_results import BaseResults
@@ -22,6 +23,9 @@ from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.validators.environment_faults import without_space
 from goalrunner.validators.shell_validator import build_validators
+
+Stage = Literal["visible", "hidden"]
+"""Which validators run."""
 
 
 class EnvironmentRuns:
@@ -61,22 +65,24 @@ class EnvironmentRuns:
         environment: CheckEnvironment,
         layers: Sequence[Layer],
         context: ValidationContext,
-        stages: Sequence[bool],
+        stages: Sequence[Stage],
         where: str = "",
     ) -> Results:
-        """Run the visible validators (stage False), then the hidden ones (True).
+        """Run the validators of each stage, visible ones before hidden ones.
 
-        Hidden ones run only if the visible ones are green. A third run decides where a
-        result contradicts an earlier one at the place `where`; empty: none does.
+        Hidden ones run only if the visible ones are green. `where` names the side. If a
+        result contradicts an earlier one of the same side and content, a third run
+        decides. Without `where`, results are not compared.
         """
         total = Results(())
-        for hidden in stages:
-            if hidden and total.answers and not total.green:
+        for stage in stages:
+            is_hidden_stage = stage == "hidden"
+            if is_hidden_stage and total.answers and not total.green:
                 break
             # Each stage has a new environment, so files that visible validators write
             # cannot affect hidden ones.
             async with environment.open(layers) as opened:
-                validators = self._validators(opened, context, hidden=hidden)
+                validators = self._validators(opened, context, hidden=is_hidden_stage)
                 inside = replace(context, workspace=opened.path)
                 total += await self._run_stage(opened, validators, inside, where)
         return total

@@ -73,7 +73,7 @@ def make_parts(
         snapshots=store,
         checker=checker,
         redact=config.redactor.text,
-        replaced=config.redactor.take_counts,
+        take_secret_counts=config.redactor.take_counts,
         start_files=partial(kept_files, folder),
         in_thread=in_thread,
         approver=config.options.approver,

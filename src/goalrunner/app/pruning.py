@@ -90,10 +90,10 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     Raise UsageError if it cannot be removed.
     """
     # Not at the top: listing old runs needs no sandbox.
-    from goalrunner.app.sandbox import clear_own
+    from goalrunner.app.sandbox import clear_temporary
 
     folder.remove()
-    clear_own(home, folder.run_id)
+    clear_temporary(home, folder.run_id)
 
 
 @dataclass

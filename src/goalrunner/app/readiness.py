@@ -81,21 +81,21 @@ def _is_reported(message: str, findings: Iterable[Finding]) -> bool:
 
 
 def refuse_unready(config: RunConfig, findings: Iterable[Finding]) -> None:
-    """Raise the error of the first finding for which no run is made.
+    """Raise the error of the first finding that keeps a run from being made.
 
-    Failures of agent, model or validator end a run as failed. Only a built-in agent
-    without its model gets no run.
+    With a missing agent or validator, a run is made, and ends as failed. So does a run
+    without a usable model, if the calling program passed the conversation.
     """
-    in_run: tuple[type[GoalError], ...] = (AgentError, ValidatorMissing)
+    run_errors: tuple[type[GoalError], ...] = (AgentError, ValidatorMissing)
     if config.options.conversation is not None:
         # The calling program expects an outcome rather than an error.
-        in_run = (*in_run, ModelError)
+        run_errors = (*run_errors, ModelError)
     for finding in findings:
-        if finding.error is not None and not isinstance(finding.error, in_run):
+        if finding.error is not None and not isinstance(finding.error, run_errors):
             raise finding.error
 
 
-async def ask_before(
+async def check_before_run(
     config: RunConfig,
     findings: Iterable[Finding],
     count: Callable[[Account, Usage], None],

@@ -51,7 +51,7 @@ def clear_leftovers(home: Path) -> None:
         ended = [path.name for path in folders if not _is_driven(home, path.name)]
         if ended:
             threading.Thread(
-                target=clear_own,
+                target=clear_temporary,
                 args=(home, *ended),
                 name="goal-leftovers",
                 daemon=True,
@@ -65,7 +65,7 @@ def _is_driven(home: Path, run_id: str) -> bool:
     )
 
 
-def clear_own(home: Path, *run_ids: str) -> None:
+def clear_temporary(home: Path, *run_ids: str) -> None:
     """Remove the temporary files of runs that are over. Never raise."""
     for run_id in run_ids:
         with contextlib.suppress(OSError):

@@ -50,7 +50,7 @@ class RunRound:
     """Red output or the judge's `missing`, verbatim; None if there is none."""
     interruption: Interruption | None = None
     """What happened while the run was interrupted, if anything."""
-    ended: tuple[str, ...] = ()
+    ended_processes: tuple[str, ...] = ()
     """Names of processes that the agent left running, and the runner ended."""
     ending: str = ""
     """Why the agent's last turn ended early; empty: it did not."""

@@ -195,7 +195,7 @@ class Checker(Protocol):
         `ChangedChecks.label`. Raises GoalError if the environment fails.
         """
 
-    async def on_start(
+    async def added_test_fails_on_start(
         self, base: Snapshot, now: Snapshot, context: ValidationContext
     ) -> bool | None:
         """Run the checks of `now` on the source of the start.
@@ -227,12 +227,12 @@ class Checker(Protocol):
         It is about protected files, and tests that do not exist.
         """
 
-    async def compare(
+    async def environment_fault(
         self, red: Sequence[ValidatorResult], context: ValidationContext
     ) -> str:
-        """Return why these baseline results fail because of the environment.
+        """Return why these results of the baseline fail only in the environment.
 
-        The text has the line to type; it is empty for another reason.
+        The text has the line to type. It is empty if they fail in the workspace too.
         """
 
 

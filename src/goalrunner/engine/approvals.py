@@ -160,7 +160,7 @@ class ApprovalGate:
         with self._journal.suspended():
             return await self._first(approver.answer(redacted), answer_elsewhere)
 
-    def take_over(self) -> None:
+    def record_decisions_elsewhere(self) -> None:
         """Record answers and notes from other terminals.
 
         A decision on an approval is recorded where the run needs it.

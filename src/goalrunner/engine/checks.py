@@ -65,20 +65,19 @@ class Checks:
     def _state(self) -> RunState:
         return self._journal.state
 
-    async def keep_start(self, *, checked: bool = False) -> None:
-        """Record the files about the start in the run's folder; only before round 1.
-
-        `checked`: the baseline ran.
-        """
+    async def record_start(self, *, baseline_ran: bool = False) -> None:
+        """Write and record the files that describe the start; only before round 1."""
         state = self._state
         if state.round:
             return
         checker, base = self._parts.checker, state.base
-        # The baseline itself records the start, while validators run.
-        is_due = (
-            checked or state.phase is not Phase.READY or not state.plan.takes_baseline
+        # A baseline that follows writes these files itself.
+        is_written_here = (
+            baseline_ran
+            or state.phase is not Phase.READY
+            or not state.plan.takes_baseline
         )
-        if checker is not None and base is not None and is_due:
+        if checker is not None and base is not None and is_written_here:
             await checker.remember(base)
         files = self._parts.start_files()
         if files and files != self._state.kept:
@@ -98,14 +97,14 @@ class Checks:
         checker = self._parts.checker
         if standing in ("red", "cannot_run") and checker is not None:
             red = [result for result in finished.results if not result.passed]
-            difference = await checker.compare(red, self._context(0, ""))
-            if difference:
-                standing, reason = "differs", difference
+            fault = await checker.environment_fault(red, self._context(0, ""))
+            if fault:
+                standing, reason = "differs", fault
         notes: tuple[str, ...] = ()
         if standing in ("red", "green") and checker is not None:
             notes = checker.warnings(finished.results)
             self._keep_baseline(checker, finished, after)
-        await self.keep_start(checked=True)
+        await self.record_start(baseline_ran=True)
         self._journal.append(
             events.BaselineTaken(
                 standing=standing,
@@ -146,11 +145,13 @@ class Checks:
         checked = await self._run(iteration, response, f"round {number}")
         ran, after = checked.ran, checked.after
         finished = await observe(ran, self._journal, after)
-        label = await self._label_without_work(finished, after, response)
-        labels = (*finished.labels, *label)
+        more_labels = await self._labels_without_work(finished, after, response)
+        labels = (*finished.labels, *more_labels)
         changed = finished.changed_checks
         if changed is not None and ran.diff:
             changed = changed.model_copy(update={"diff": self._store(ran.diff)})
+        # Results that are a proof have no changed checks, but the goal may let their
+        # labels be reviewed.
         if _is_proof(finished):
             labels, changed = await self._reviewed_labels(
                 finished, labels, ran.changed, after
@@ -209,7 +210,7 @@ class Checks:
         )
         return labels, changed
 
-    async def _label_without_work(
+    async def _labels_without_work(
         self, finished: events.ValidatorsFinished, after: Snapshot | None, response: str
     ) -> tuple[str, ...]:
         """Return the label of green results that show no work; none for others.
@@ -235,7 +236,9 @@ class Checks:
         context = self._context(state.iterations + 1, response)
         # Processes of the agent could change files while checks run.
         with self._agent_paused():
-            added_fails = await checker.on_start(state.base, after, context)
+            added_fails = await checker.added_test_fails_on_start(
+                state.base, after, context
+            )
         return (Label.PASSED_BEFORE.value,) if added_fails is False else ()
 
     async def review(self, number: int) -> None:
@@ -340,6 +343,7 @@ class Checks:
         context = self._context(iteration, response)
         now, checker = self._tracker.last, self._parts.checker
         if checker is None or now is None or self._state.base is None:
+            # Hidden validators run only in a check environment.
             visible = [item for item in self._parts.validators if not is_hidden(item)]
             ran = check_run(await run_validators(visible, context))
         else:

@@ -63,7 +63,7 @@ class RunJournal:
         self._notify(lambda observer: observer.on_record(record))
         return record
 
-    def count(self, replaced: dict[str, int]) -> None:
+    def count_secrets(self, replaced: dict[str, int]) -> None:
         """Record how many secrets were replaced since the last call, by kind."""
         if replaced:
             self.append(SecretsReplaced(counts=replaced))

@@ -37,10 +37,10 @@ class Parts:
     checker: Checker | None = None
     """None if validators run in the workspace as it is."""
     redact: Callable[[str], str] = lambda text: text
-    replaced: Callable[[], dict[str, int]] = dict
+    take_secret_counts: Callable[[], dict[str, int]] = dict
     """Returns how many secrets were replaced since the last call, by kind."""
     start_files: Callable[[], dict[str, str]] = dict
-    """Returns the files about the start in the run's folder, with their SHA-256."""
+    """Returns the SHA-256 of each file in the run's folder that describes the start."""
     reviewer: Reviewer | None = None
     in_thread: Callable[..., Awaitable[Any]] = asyncio.to_thread
     """Calls a plain function in a thread, so that the event loop goes on."""

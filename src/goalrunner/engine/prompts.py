@@ -138,8 +138,8 @@ class Prompts:
         if brief.ending and kind != "resumed":
             parts.append(CUT_SHORT.format(ending=brief.ending))
         parts.append(text)
-        if brief.ended and begins_turn:
-            parts.append(ENDED.format(names=some(brief.ended)))
+        if brief.ended_processes and begins_turn:
+            parts.append(ENDED.format(names=some(brief.ended_processes)))
         return "\n\n".join(filter(None, parts))
 
     def _again(self, brief: RunRound) -> str:

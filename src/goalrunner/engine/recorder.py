@@ -46,8 +46,8 @@ class _Called:
 
     tool: str
     summary: str
-    after: int | None
-    """A time before its tool started, if one is known."""
+    time_before: int | None
+    """A time before its tool started; None: not known."""
 
 
 class RunRecorder:
@@ -63,6 +63,7 @@ class RunRecorder:
         self._journal = journal
         self._tracker = tracker
         self._approvals = approvals
+        # The port lets the suffix be left out.
         self.scratch = lambda suffix="": scratch(suffix)
         self.text = journal.stream
         self.show = journal.show
@@ -94,8 +95,8 @@ class RunRecorder:
 
     def tool_called(self, tool_call_id: str, tool: str, summary: str) -> None:
         """Record the intent before the effect."""
-        after = self._tracker.after_changes()
-        self._called[tool_call_id] = _Called(tool, summary, after)
+        time_before = self._tracker.after_changes()
+        self._called[tool_call_id] = _Called(tool, summary, time_before)
         self._journal.append(
             events.ToolCalled(tool_call_id=tool_call_id, tool=tool, summary=summary)
         )
@@ -161,7 +162,7 @@ class RunRecorder:
         called = self._called.pop(result.tool_call_id, None)
         started = result.started
         if started == CALLED:
-            started = called.after if called is not None else None
+            started = called.time_before if called is not None else None
         ended = self._tracker.note_changes() if result.ended is None else result.ended
         # Without a start, the end shows nothing.
         return started, None if started is None else ended

@@ -31,11 +31,11 @@ class ReportedChat:
         self._prompts: list[str] = []
         self._recorded_texts: set[str] = set()
 
-    def sent(self, *prompts: str) -> None:
+    def note_prompts(self, *prompts: str) -> None:
         """Note prompts of the runner, which are not what a person wrote."""
         self._prompts += map(self._redact, prompts)
 
-    def hear(self, texts: Sequence[UserText], recorder: Recorder) -> None:
+    def record_user_texts(self, texts: Sequence[UserText], recorder: Recorder) -> None:
         """Record what a person wrote, once."""
         for user_text in texts:
             text = persons_text(self._redact(user_text.text), self._prompts)
@@ -43,7 +43,7 @@ class ReportedChat:
                 recorder.user_said(text)
                 self._recorded_texts.add(text)
 
-    def recall(self, trail: Trail) -> None:
+    def continue_from(self, trail: Trail) -> None:
         """Take a chat, or the record of an earlier process, as the previous chat."""
         self._recorded_texts.update(self._redact(text.text) for text in trail.said)
         self._previous = []
@@ -61,8 +61,8 @@ class ReportedChat:
         Tool results become reported observations, texts of the agent claims.
         """
         trail, previous = trail_of(messages), self._previous
-        self.hear(trail.said, recorder)
-        self.recall(trail)
+        self.record_user_texts(trail.said, recorder)
+        self.continue_from(trail)
         continues = self._previous[: len(previous)] == previous
         new_items = trail.items[len(previous) :] if continues else trail.items
         response = ""

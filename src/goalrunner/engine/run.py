@@ -83,16 +83,17 @@ class Run:
 
         `fresh_rounds` restores the conversation before each retry. `longest_turn` is
         the time limit of a turn in seconds.
-        `preflight(count)` is awaited once before anything else (in a run resumed after
-        its baseline, before the next round), and returns warnings; it calls `count`
-        with what its calls used. Its GoalError ends the run.
+        `preflight(count)` is awaited once, before the baseline; in a run that is
+        resumed after its baseline, before the next round. It calls `count` with what
+        its calls used, and returns warnings. Its GoalError ends the run.
         """
         self.parts = parts
         self._journal = journal
         self._render = render
         self._fresh_rounds = fresh_rounds
         self._preflight = preflight
-        # The checkpoint is one without the chat of an earlier process.
+        # Taken now, before the chat of an earlier process is loaded: a fresh round
+        # begins without it.
         self._checkpoint = parts.conversation.checkpoint() if fresh_rounds else None
         self.resumption = resumption or Resumption()
         self._reply = RoundReply(text=self.resumption.response)
@@ -125,20 +126,20 @@ class Run:
         created: events.GoalCreated,
         started: events.RunStarted,
         chat: Sequence[Message] = (),
-        asked: str = "",
+        first_message: str = "",
     ) -> None:
         """Write the first events, with the chat of another run among them.
 
-        A run whose process is killed between them has not started. `asked` is what a
-        person wrote to the agent, if that is not the objective.
+        A run whose process is killed between them has not started. `first_message` is
+        what a person wrote to the agent, if that is not the objective.
         """
         self._journal.append(created)
         if chat and isinstance(self.conversation, Resumable):
             self.conversation.adopt_history(chat, self.recorder)
-            self._turns.hears_history = False
+            self._turns.records_user_texts = False
         self._journal.append(started)
-        if asked.strip():
-            self.recorder.user_said(shortened(asked, LONGEST_USER_TEXT))
+        if first_message.strip():
+            self.recorder.user_said(shortened(first_message, LONGEST_USER_TEXT))
         self._journal.save()
 
     async def resume(self, begun: events.RunResumed) -> None:
@@ -201,7 +202,7 @@ class Run:
                 return endings.timed_out(self.state)
             return self._crashed()
         except asyncio.CancelledError:
-            finish = self._cut_off()
+            finish = self._end_by_cancellation()
             # Without a signal, a caller has cancelled its task, and expects the error.
             if self._signal is not None or self._cancelled is not None:
                 return finish
@@ -220,7 +221,7 @@ class Run:
     def end(self, finish: events.RunEnded) -> GoalOutcome:
         """Write the last event once; return the outcome."""
         if self.state.status is GoalStatus.RUNNING:
-            self._journal.count(self.parts.replaced())
+            self._journal.count_secrets(self.parts.take_secret_counts())
             self._journal.append(finish)
             self._journal.save()
         return self.outcome()
@@ -236,7 +237,7 @@ class Run:
         if self.state.status is not GoalStatus.RUNNING:
             return
         if isinstance(error, (KeyboardInterrupt, asyncio.CancelledError)):
-            finish = self._cut_off()
+            finish = self._end_by_cancellation()
         elif isinstance(error, GoalError):
             finish = endings.end_by_error(self.state, error)
         else:
@@ -251,7 +252,8 @@ class Run:
             if self.state.status is GoalStatus.RUNNING:
                 self._journal.fold_unwritten(finish)
 
-    def _cut_off(self) -> events.RunEnded:
+    def _end_by_cancellation(self) -> events.RunEnded:
+        """Return how the run ends by a signal, or by `cancel`."""
         if self._cancelled is None:
             return endings.interrupted(self._signal)
         return events.RunEnded(
@@ -263,24 +265,26 @@ class Run:
     ) -> decision.RunRound | events.RunEnded:
         """Perform steps until the agent has to work or the run ends."""
         if self.state.phase is Phase.READY:
-            await self._check()
+            await self._run_preflight()
         if self.tracker.last is None:
             await self.tracker.take("start")
-        await self._checks.keep_start()
+        await self._checks.record_start()
         while True:
-            self._approvals.take_over()
+            self._approvals.record_decisions_elsewhere()
             step = decision.decide(self.state)
             match step:
                 case decision.RunRound():
-                    await self._check()
+                    await self._run_preflight()
                     return step
                 case events.RunEnded(stop_reason=StopReason.QUESTION_OPEN) if (
                     await self._approvals.answers_all()
                 ):
+                    # A person has answered every question: the state decides anew.
                     pass
                 case events.RunEnded() if (
                     step.stop_reason.status is GoalStatus.COMPLETE
                 ):
+                    # Files that changed since the check are recorded, and checked.
                     if await self._checks.unchanged():
                         return step
                 case events.RunEnded():
@@ -313,7 +317,7 @@ class Run:
                     await self._switch(step)
                 case _:
                     assert_never(step)
-            self._journal.count(self.parts.replaced())
+            self._journal.count_secrets(self.parts.take_secret_counts())
             self._journal.save()
 
     async def _wait(self, step: decision.Wait) -> None:
@@ -422,10 +426,10 @@ class Run:
         )
         self._journal.append(failed)
 
-    async def _check(self) -> None:
-        """Check once in each process that agent, judge and validators can work.
+    async def _run_preflight(self) -> None:
+        """Run the preflight of this process, once, and record its warnings.
 
-        This happens before anything is spent.
+        It shows that agent, judge and validators can work, before anything is spent.
         """
         preflight, self._preflight = self._preflight, None
         if preflight is not None:
@@ -438,14 +442,14 @@ class Run:
             if isinstance(step, decision.RunRound):
                 end = await self._round(step)
             else:
-                end = await self._checked_end(step)
+                end = await self._end_after_check(step)
             if end is not None:
                 return end
 
-    async def _checked_end(self, end: events.RunEnded) -> events.RunEnded | None:
-        """Return the end of the run, or None if changes have to be checked before.
+    async def _end_after_check(self, end: events.RunEnded) -> events.RunEnded | None:
+        """Return the end of the run; None if a last check has to come before it.
 
-        They are those of an agent that cannot go on.
+        It is needed if an agent that cannot go on has changed files.
         """
         failure = self.state.failure
         if failure is None or failure.account != "agent" or not await self._has_work():
@@ -487,12 +491,12 @@ class Run:
             self._failed("agent", error, has_work=has_work)
         except BudgetExhausted:
             end = endings.out_of_budget(self.state)
-            return await self._cut(brief.round, "its budget is spent", end)
+            return await self._finish_cut_turn(brief.round, "its budget is spent", end)
         except DeadlineReached as reached:
             end = endings.timed_out(self.state)
-            return await self._cut(brief.round, str(reached), end)
+            return await self._finish_cut_turn(brief.round, str(reached), end)
         except TurnCut as cut:
-            return await self._cut(brief.round, str(cut))
+            return await self._finish_cut_turn(brief.round, str(cut))
         return None
 
     async def _turn(self, brief: decision.RunRound) -> RoundReply:
@@ -518,27 +522,27 @@ class Run:
         news = interruption_text(brief.interruption)
         return self._prompt if news in self._prompt else f"{news}\n\n{self._prompt}"
 
-    async def _cut(
-        self, number: int, ending: str, end: events.RunEnded | None = None
+    async def _finish_cut_turn(
+        self, number: int, ending: str, run_end: events.RunEnded | None = None
     ) -> events.RunEnded | None:
         """Record the end of a turn that was cut.
 
-        `end` is that of the run, if a limit of the run cut the turn. Such a run ends
-        after a last check of the changes; return `end` if there are none.
+        `ending` says why it was cut. If a limit of the run cut it, `run_end` is how the
+        run ends after a last check of the changes; return it if there are none.
         """
-        if end is not None and not await self._has_work():
-            return end
+        if run_end is not None and not await self._has_work():
+            return run_end
         usage: Mapping[events.Account, Usage] = {}
         # A spent budget ends a turn between two calls, so no call was cut.
-        if end is None or end.stop_reason is not StopReason.BUDGET_EXHAUSTED:
+        if run_end is None or run_end.stop_reason is not StopReason.BUDGET_EXHAUSTED:
             usage = self._cut_usage(
                 self.state, self.conversation.messages, self.recorder.has_session
             )
         await self.finish_round(number, await self._turns.interrupted(ending, usage))
-        if end is not None:
+        if run_end is not None:
             # The last check takes time that the limit does not allow any more.
             self._journal.lift_deadlines()
-            self._journal.append(events.LimitReached(end=end))
+            self._journal.append(events.LimitReached(end=run_end))
         return None
 
     def begin_round(self, brief: decision.RunRound) -> str:
@@ -568,12 +572,17 @@ class Run:
         """
         self._reply = reply
         ended = await self.tracker.end_round()
-        has_changed = ended["snapshot"] is not None and not ended["idle"]
+        has_changed = ended.snapshot is not None and not ended.idle
         if reply.failure is not None:
             if not has_changed and not reply.text:
                 raise reply.failure
             self._turns.count_unreported()
-        plan, data = self.state.plan, reply.text.encode("utf-8", errors="replace")
+        plan = self.state.plan
+        response_bytes = reply.text.encode("utf-8", errors="replace")
+        # A callable may check the response, which no snapshot shows.
+        response_hash = ""
+        if plan.checks_response:
+            response_hash = sha256(response_bytes).hexdigest()
         response: Observation | None = None
         if plan.deliverable == "response":
             response = Observation(
@@ -581,7 +590,7 @@ class Run:
                 source=RESPONSE,
                 facts=(f"round {number}",),
                 round=number,
-                output=self._journal.artifacts.put(data),
+                output=self._journal.artifacts.put(response_bytes),
             )
         self._journal.append(
             events.RoundFinished(
@@ -590,12 +599,17 @@ class Run:
                 ending=reply.ending,
                 steps=reply.steps,
                 response=response,
-                said=sha256(data).hexdigest() if plan.checks_response else "",
+                said=response_hash,
                 left=reply.left,
-                **ended,
+                snapshot=ended.snapshot,
+                idle=ended.idle,
+                changes=ended.changes,
+                total=ended.total,
+                touched=ended.touched,
+                gone_or_reverted=ended.gone_or_reverted,
             )
         )
-        self._journal.count(self.parts.replaced())
+        self._journal.count_secrets(self.parts.take_secret_counts())
 
     def _crashed(self) -> events.RunEnded:
         """Return how the run ends after a defect of the runner or an adapter.

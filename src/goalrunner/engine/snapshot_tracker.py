@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import SnapshotTaken
@@ -22,19 +23,19 @@ Moment = Literal[
     "start", "tool", "round", "validators", "resumed", "approval", "complete"
 ]
 
-Step = Mapping[str, tuple[str, str]]
+Difference = Mapping[str, tuple[str, str]]
 """By path: what identifies its content before and after.
 
 It is empty where the path does not exist.
 """
 
 
-def joined(steps: Sequence[Step]) -> Step:
-    """Return consecutive steps as one, without paths that changed and changed back."""
+def joined(differences: Sequence[Difference]) -> Difference:
+    """Return consecutive differences as one, without paths that changed back."""
     before: dict[str, str] = {}
     after: dict[str, str] = {}
-    for step in steps:
-        for path, (old, new) in step.items():
+    for difference in differences:
+        for path, (old, new) in difference.items():
             before.setdefault(path, old)
             after[path] = new
     return {
@@ -45,7 +46,7 @@ def joined(steps: Sequence[Step]) -> Step:
 
 
 def gone_or_reverted(
-    since_start: Step, committed: Mapping[str, str]
+    since_start: Difference, committed: Mapping[str, str]
 ) -> tuple[str, ...]:
     """Return the paths whose uncommitted content of the start was lost.
 
@@ -65,6 +66,23 @@ def gone_or_reverted(
     return tuple(sorted(paths))
 
 
+@dataclass(frozen=True)
+class RoundChanges:
+    """The snapshot at the end of a round, and what changed: fields of RoundFinished."""
+
+    snapshot: Snapshot | None
+    idle: bool
+    """Whether nothing changed in the round."""
+    changes: DiffStat | None
+    """What changed in the round."""
+    total: DiffStat | None
+    """What changed since the start of the run."""
+    touched: dict[str, int] | None
+    """The time of the last change of each path that changed in the round."""
+    gone_or_reverted: tuple[str, ...]
+    """Paths whose uncommitted content of the start was lost."""
+
+
 class SnapshotTracker:
     """Takes snapshots and compares them.
 
@@ -75,7 +93,7 @@ class SnapshotTracker:
         self._store = store
         self.journal = journal
         # From each snapshot to the next one, as far as they were compared.
-        self._steps: list[Step] = []
+        self._neighbours: list[Difference] = []
 
     @property
     def _history(self) -> SnapshotHistory:
@@ -98,11 +116,8 @@ class SnapshotTracker:
         started, now = self.round_start, await self.take("round")
         return started is not None and now is not None and now.id != started.id
 
-    async def end_round(self) -> dict[str, Any]:
-        """Take the snapshot at the end of a round.
-
-        Return it, and what changed, as fields of RoundFinished.
-        """
+    async def end_round(self) -> RoundChanges:
+        """Take the snapshot at the end of a round; return it, and what changed."""
         snapshot = await self.take("round")
         base, started = self.journal.state.base, self.round_start
         # Each figure needs processes of git, which run side by side.
@@ -112,14 +127,14 @@ class SnapshotTracker:
         idle = False
         if snapshot is not None and started is not None:
             idle = snapshot.id == started.id
-        return {
-            "snapshot": snapshot,
-            "idle": idle,
-            "changes": changes,
-            "total": total,
-            "touched": await self._touched(started, snapshot),
-            "gone_or_reverted": await self._gone_or_reverted(snapshot),
-        }
+        return RoundChanges(
+            snapshot=snapshot,
+            idle=idle,
+            changes=changes,
+            total=total,
+            touched=await self._touched(started, snapshot),
+            gone_or_reverted=await self._gone_or_reverted(snapshot),
+        )
 
     async def _gone_or_reverted(self, snapshot: Snapshot | None) -> tuple[str, ...]:
         base = self.journal.state.base
@@ -138,9 +153,9 @@ class SnapshotTracker:
     async def _touched(
         self, started: Snapshot | None, ended: Snapshot | None
     ) -> dict[str, int] | None:
-        """Return when the paths that changed in this round last changed.
+        """Return the time of the last change of each path that changed in this round.
 
-        Return None if that is not known.
+        Return None if the times are not known.
         """
         number = self.journal.state.round
         began = self._history.began.get(number)
@@ -151,7 +166,7 @@ class SnapshotTracker:
             if item.started is not None:
                 earliest = min(earliest, item.started)
         times = await self._store.touched(earliest)
-        differing: Step = {}
+        differing: Difference = {}
         if started.id != ended.id:
             [differing] = await self._store.differences((started, ended))
         if times is None:
@@ -203,7 +218,7 @@ class SnapshotTracker:
             return ()
         return tuple(sorted(await self._difference(old, new)))
 
-    async def _difference(self, old: Snapshot, new: Snapshot) -> Step:
+    async def _difference(self, old: Snapshot, new: Snapshot) -> Difference:
         """Return what differs, without caches, ignored files and outputs."""
         if self._store is None or old.id == new.id:
             return {}
@@ -212,13 +227,13 @@ class SnapshotTracker:
             return joined(await self._store.differences((old, new)))
         # Neighbours are compared once; each git process costs milliseconds, and the
         # evidence of a round asks for many pairs.
-        uncompared = self._history.snapshots[len(self._steps) :]
+        uncompared = self._history.snapshots[len(self._neighbours) :]
         if len(uncompared) > 1:
-            self._steps += await self._store.differences(uncompared)
+            self._neighbours += await self._store.differences(uncompared)
         first, last = places[old.id], places[new.id]
         if first <= last:
-            return joined(self._steps[first:last])
-        backwards = joined(self._steps[last:first])
+            return joined(self._neighbours[first:last])
+        backwards = joined(self._neighbours[last:first])
         return {path: (then, now) for path, (now, then) in backwards.items()}
 
     async def patch(

@@ -1,4 +1,7 @@
-"""One turn of a conversation: its limits, its answer, and a record if it keeps none."""
+"""The turns of a conversation, with their time limits.
+
+The chat of a conversation that records nothing is recorded here.
+"""
 
 from __future__ import annotations
 
@@ -91,8 +94,8 @@ class Turns:
         self._name = type(parts.conversation).__name__
         reporter = getattr(parts.conversation, "name", None) or self._name
         self._chat = ReportedChat(str(reporter))
-        self.hears_history = True
-        """Whether the chat before the first turn may contain what a person wrote."""
+        self.records_user_texts = True
+        """Whether the texts of users in the chat before round 1 are recorded."""
 
     async def send(self, prompt: str) -> RoundReply:
         """Let the agent work on a user message.
@@ -103,13 +106,13 @@ class Turns:
         # Conversations usually append to one list, so this is a copy of it.
         messages = self._messages()
         chat = list(messages) if messages is not None else None
-        self._chat.sent(prompt)
-        if chat and self.hears_history and self._state.round == 1:
-            self._chat.hear(trail_of(chat).said, self._recorder)
-        self.hears_history = False
+        self._chat.note_prompts(prompt)
+        if chat and self.records_user_texts and self._state.round == 1:
+            self._chat.record_user_texts(trail_of(chat).said, self._recorder)
+        self.records_user_texts = False
         self._start = self._turn_start(prompt, chat)
         async with self._limits():
-            value = await self._sent(prompt)
+            value = await self._answer_to(prompt)
         reply = _reply_of(value, self._name)
         await self._record_unrecorded(reply)
         # A failure may end the run; then a resumed run estimates what the turn used.
@@ -154,7 +157,7 @@ class Turns:
             return
         recorder.message({"role": "user", "content": start.prompt})
         if start.chat is not None:
-            self._chat.recall(trail_of(start.chat))
+            self._chat.continue_from(trail_of(start.chat))
         last_text = ""
         # Tool results that the conversation recorded itself may be in its messages as
         # well, and would count twice.
@@ -191,19 +194,19 @@ class Turns:
 
         Raise DeadlineReached at the time limit of the run, TurnCut at that of the turn.
         """
-        run = turn = None
+        run_timeout = turn_timeout = None
         try:
             async with (
-                self._journal.turn_deadline() as run,
-                self._journal.deadline(self._longest) as turn,
+                self._journal.turn_deadline() as run_timeout,
+                self._journal.deadline(self._longest) as turn_timeout,
             ):
                 yield
         # A conversation may report its cancellation as its own failure.
         except (TimeoutError, AgentError) as error:
-            if run is not None and run.expired():
+            if run_timeout is not None and run_timeout.expired():
                 limit = span(self._state.plan.timeout or 0.0)
                 raise DeadlineReached(f"the time limit of {limit}") from error
-            if turn is not None and turn.expired():
+            if turn_timeout is not None and turn_timeout.expired():
                 limit = span(self._longest or 0.0)
                 raise TurnCut(f"the turn's time limit of {limit}") from error
             raise
@@ -221,7 +224,7 @@ class Turns:
                     notice, unfinished, self._recorder
                 )
 
-    async def _sent(self, prompt: str) -> Any:
+    async def _answer_to(self, prompt: str) -> Any:
         """Return the answer of `send`, which may take the prompt alone."""
         send: Any = self._conversation.send
         takes_recorder = accepts(send, 2)
