@@ -61,7 +61,7 @@ def drive(
             observers: tuple[Observer, ...] = (progress,)
             approver = terminal_approver(stream, progress.suspended)
         else:
-            # It names the run to the command that started this process in the background.
+            # It names the run to the command that started this process.
             observers = (progress, announcing)
             approver = DetachedApprover()
         failure: RecordError | None = None
