@@ -313,6 +313,21 @@ def test_the_deadline_is_part_of_the_budget() -> None:
     assert fold(started).memory.budget_state.deadline_at == "2026-01-01T00:30:00+00:00"
 
 
+@pytest.mark.parametrize(
+    ("guarded", "labels"), [(True, ()), (False, ("unguarded answer",))]
+)
+def test_an_answer_that_the_agent_could_have_given_has_a_label(
+    guarded: bool, labels: tuple[str, ...]
+) -> None:
+    state = fold(
+        events.QuestionOpened(question="which?"),
+        events.QuestionAnswered(
+            question="which?", evidence_ref="person:1", guarded=guarded
+        ),
+    )
+    assert state.labels == labels
+
+
 def test_questions_are_opened_and_answered() -> None:
     asked = fold(events.QuestionOpened(question="which?"))
     assert asked.memory.open_questions == ("which?",)

@@ -206,7 +206,7 @@ def test_a_prune_that_is_killed_in_the_middle_is_finished_by_the_next(
 import os, shutil, signal
 from pathlib import Path
 from goalrunner.records import removal
-shutil.rmtree = lambda path: os.kill(os.getpid(), signal.SIGKILL)
+shutil.rmtree = lambda path, **_: os.kill(os.getpid(), signal.SIGKILL)
 removal.remove_whole(Path({str(goal.folder)!r}))
 """
     killed = subprocess.run([sys.executable, "-c", body], check=False)

@@ -311,10 +311,14 @@ class ApprovalRequest:
 
 @dataclass(frozen=True)
 class QuestionReply:
-    """The answer of a person (`by`: user@host) to a question."""
+    """The answer of a person (`by`: user@host) to a question.
+
+    It is `typed` if it was given by a command, and not at the terminal of the run.
+    """
 
     text: str
     by: str = ""
+    typed: bool = False
 
 
 class Approver(Protocol):

@@ -844,6 +844,8 @@ class QuestionAnswered(Frozen):
     """None where a tool result holds the answer."""
     by: str = ""
     """Who answered: user@host."""
+    guarded: bool = True
+    """False: a command of the agent could have given the answer."""
 
 
 class NoteGiven(Frozen):

@@ -37,6 +37,7 @@ class Label(StrEnum):
     GOAL_CHANGED = "goal changed"
     RESTS_ON_REPORTS = "rests on reports"
     UNGUARDED = "unguarded approval"
+    UNGUARDED_ANSWER = "unguarded answer"
     UNASKED = "unasked actions"
     HIDDEN_READABLE = "hidden checks readable"
     NOT_AUDITED = "validators green, not audited"
@@ -180,6 +181,11 @@ EXPLANATIONS = {
         "No sandbox confined the agent, so one of its commands could have given the "
         "approval.",
         'Run the agent in a sandbox: `sandbox = "auto"`.',
+    ),
+    Label.UNGUARDED_ANSWER: Explanation(
+        "No sandbox confined the agent, so one of its commands could have given the "
+        "answer to a question.",
+        "Answer at the terminal of the run, or run the agent in a sandbox.",
     ),
     Label.UNASKED: Explanation(
         "The agent did something without the approval that the goal requires.",

@@ -187,7 +187,7 @@ class ApprovalGate:
         """Return the answer from another terminal to one of these questions."""
         for decision in self._decisions_elsewhere():
             if decision.kind == "answer" and decision.question in questions:
-                return QuestionReply(decision.text, decision.by)
+                return QuestionReply(decision.text, decision.by, typed=True)
         return None
 
     def _approval_elsewhere(self, approval: Approval) -> ApprovalAnswer | None:

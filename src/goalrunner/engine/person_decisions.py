@@ -34,10 +34,17 @@ def decision_on(
         decision=answer.decision,
         by=answer.by,
         reason=answer.reason,
-        # An agent without a sandbox could have typed the command itself.
-        guarded=not answer.typed or state.sandbox != "none",
+        guarded=is_guarded(answer, state),
         evidence_refs=approval.evidence_refs,
     )
+
+
+def is_guarded(decision: ApprovalAnswer | QuestionReply, state: RunState) -> bool:
+    """Return whether a person must have given a decision or an answer.
+
+    An agent without a sandbox could have typed the command itself.
+    """
+    return not decision.typed or state.sandbox != "none"
 
 
 def answer_in(decision: GivenApproval) -> ApprovalAnswer:
@@ -56,7 +63,7 @@ def record_given(journal: RunJournal, files: DecisionFiles) -> None:
                 # It is recorded when the run reaches the action.
                 continue
             if decision.kind == "answer":
-                reply = QuestionReply(decision.text, decision.by)
+                reply = QuestionReply(decision.text, decision.by, typed=True)
                 record_answer(journal, decision.question, reply)
             else:
                 note = events.NoteGiven(
@@ -92,6 +99,7 @@ def record_answer(journal: RunJournal, question: str, reply: QuestionReply) -> N
             evidence_ref=observation.id,
             observation=observation,
             by=reply.by,
+            guarded=is_guarded(reply, journal.state),
         )
     )
 

@@ -34,7 +34,7 @@ from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.engine.approvals import ActionKind, ApprovalGate
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.output_store import OutputStore, recorded
-from goalrunner.engine.person_decisions import answered_by
+from goalrunner.engine.person_decisions import answered_by, is_guarded
 from goalrunner.engine.plans import settle_plan
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.validator_results import NAMED_BYTES
@@ -190,6 +190,7 @@ class RunRecorder:
             answer=reply.text,
             evidence_ref=observation.id,
             by=reply.by,
+            guarded=is_guarded(reply, self._journal.state),
         )
         self._journal.append(answered)
         self._approvals.settle()

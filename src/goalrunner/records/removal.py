@@ -86,5 +86,6 @@ def finish_removals(folder: Path) -> int:
     """
     leftovers = unfinished(folder)
     for path in leftovers:
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            remove(path)
     return sum(not path.exists() for path in leftovers)

@@ -165,6 +165,8 @@ def question_answered(state: RunState, event: events.QuestionAnswered) -> RunSta
     state = state.with_memory(open_questions=tuple(still_open))
     is_new = event.observation is not None
     state = state.with_evidence([event.evidence_ref], new=is_new)
+    if not event.guarded:
+        state = state.with_label(Label.UNGUARDED_ANSWER)
     by = f" by {event.by}" if event.by else ""
     state = _with_message(state, f"the question was answered{by}")
     if not is_new:
