@@ -128,7 +128,7 @@ def test_a_login_that_the_sandbox_hides_is_found(
     found = check(
         diagnosis(programs, preset=PRESET.model_copy(update={"home": home})), "sign-in"
     )
-    assert (found.state, "~/.asking/login.json exists" in found.message) == (
+    assert (found.state, "~/.asking/login.json" in found.message) == (
         state,
         True,
     )
