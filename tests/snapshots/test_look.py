@@ -255,3 +255,14 @@ async def test_random_changes_are_seen_as_by_git(
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(numbers.randbytes(3))
         assert await same_as_git(store)
+
+
+async def test_a_home_in_the_workspace_hides_only_the_folders_around_it(
+    tmp_path: Path,
+) -> None:
+    workspace = make_repository(tmp_path / "ws", {".gitignore": ".goal\n.g\ndata/\n"})
+    write(workspace, {".g": "1\n", "data/x": "2\n"})
+    store = SnapshotStore(workspace, workspace / ".goal")
+    await store.snapshot()
+    assert await store.ignored_names() == (".g", "data/")
+    store.close()

@@ -255,8 +255,12 @@ class SnapshotStore(SnapshotReader):
                 paths = await index.ignored()
         # GOAL_HOME is no part of the workspace, and neither are the folders around it.
         home = f"{os.path.relpath(self._home, self.workspace)}/"
-        names = map(os.fsdecode, paths)
-        return tuple(sorted(name for name in names if not home.startswith(name)))
+        names = []
+        for name in map(os.fsdecode, paths):
+            holds_home = name.endswith("/") and home.startswith(name)
+            if not holds_home:
+                names.append(name)
+        return tuple(sorted(names))
 
     async def restore(
         self,
