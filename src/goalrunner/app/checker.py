@@ -367,7 +367,7 @@ class CheckRunner:
         changes = check.ignored
         built = ""
         # With `protect` or `editable`, checks do not see build output of the workspace.
-        if changes.build is not None and not self._protection.strict:
+        if not self._protection.strict:
             built = await asyncio.to_thread(
                 build_state, self._store.workspace, changes.build
             )

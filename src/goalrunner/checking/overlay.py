@@ -64,7 +64,7 @@ done
 
 
 @dataclass
-class UpperLayer:
+class UpperLayers:
     """The layers of one overlay mount above the live files, in `folder`.
 
     `p` has what the plan puts and hides, and `u` what checks write. The root of the
@@ -280,7 +280,7 @@ class OpenOverlay(OpenEnvironment):
         self._layers = [
             replace(layer, root=Path(os.path.realpath(layer.root))) for layer in layers
         ]
-        self.uppers: list[UpperLayer] = []
+        self.uppers: list[UpperLayers] = []
         self.files: Path
         """The folder that has the files that checks write.
 
@@ -364,7 +364,7 @@ class OpenOverlay(OpenEnvironment):
         ):
             folder = self._make_folder()
             self.uppers = [
-                UpperLayer(layer, folder / str(number))
+                UpperLayers(layer, folder / str(number))
                 for number, layer in enumerate(self._layers)
             ]
             self.uppers[0].products = self._products

@@ -36,7 +36,7 @@ class Results:
     """
 
     copy: ResultFile | None
-    """It gets a copy of the outcome."""
+    """The file of `--output`, for a copy of the outcome."""
     files: ResultFiles
     json: bool
     """Whether the outcome is printed on stdout, and the progress on stderr."""

@@ -159,7 +159,11 @@ class RunJournal:
 
     @asynccontextmanager
     async def turn_deadline(self) -> AsyncIterator[asyncio.Timeout]:
-        """Return a context that the deadline of the run ends, instead of the run."""
+        """Return a context with the deadline of the run, at which only the turn ends.
+
+        The run goes on without a deadline then. If the turn ends earlier, the deadline
+        is that of the run again.
+        """
         active = (timeout for timeout in self._timeouts if not timeout.expired())
         outer = next(active, None)
         until = outer.when() if outer is not None else None
@@ -177,7 +181,7 @@ class RunJournal:
                     outer.reschedule(turn.when())
 
     def lift_deadlines(self) -> None:
-        """Remove the time limits: one was reached, and a last check may take longer."""
+        """Remove the time limits that are not reached."""
         for timeout in self._timeouts:
             if not timeout.expired():
                 timeout.reschedule(None)

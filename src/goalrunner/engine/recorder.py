@@ -102,10 +102,10 @@ class RunRecorder:
         )
 
     async def tool_result(self, result: ToolResult) -> Recorded:
-        """Store the output, take a snapshot if needed, and write the event.
+        """Store the output, and write the event.
 
-        A question is asked before. A snapshot is needed if the tool may have changed
-        the workspace.
+        If the agent asks a question, a person is asked first, whose answer becomes the
+        output. If the tool may have changed the workspace, a snapshot is taken.
         """
         if result.plan is not None:
             result = self._planned(result, result.plan)

@@ -16,6 +16,7 @@ from goalrunner.core.steps import with_step, with_step_done
 def round_started(state: RunState, event: events.RoundStarted) -> RunState:
     """Return the state of a new round, without the results of the last one."""
     state = with_step(state, f"round-{event.round}").with_memory(proposed_stop="")
+    # In a new round, every approval that still waits is void.
     state = with_withdrawn(state, lambda _: True)
     return before_prompt(state).replace(
         phase=Phase.WORKING,
