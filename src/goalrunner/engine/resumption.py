@@ -21,37 +21,43 @@ if TYPE_CHECKING:
 
 
 class Resumption:
-    """What an earlier process recorded of a run, collected from its log.
+    """What an earlier process recorded of a run.
 
-    With `fresh_rounds`, each round is a new chat.
+    `add` collects it from each record of the log; `read` then reads the texts. With
+    `fresh_rounds`, each round is a new chat.
     """
 
     def __init__(self, *, fresh_rounds: bool = False) -> None:
+        # Set by `read`:
         self.chat: tuple[Message, ...] = ()
-        """The messages with which the conversation continues.
-
-        This and the next two are set by `read`.
-        """
+        """The messages with which the conversation continues."""
         self.response = ""
         """Text of the last message of the current round."""
         self.unfinished = Unfinished()
+        # Collected by `add`:
         self.used_answers: dict[Account, int] = {}
-        """By account: how many model answers were used.
+        """By account: how many answers of its model led to a recorded result.
 
-        An answer that was lost is requested again.
+        The answers after them, of an audit that was interrupted, are requested again.
         """
         self.contents: list[events.Content] = []
-        """The recorded results of checks by content, oldest first."""
+        """The contents that validators ran on, with their results, oldest first."""
+        # Collected by `add` for `read`:
         self._fresh_rounds = fresh_rounds
-        self._system: TranscriptRef | None = None
+        self._system_prompt: TranscriptRef | None = None
         self._chat: list[TranscriptRef] = []
         self._results: dict[str, Observation] = {}
-        self._called: events.ToolCalled | None = None
-        self._answered: Counter[Account] = Counter()
+        """By call: the results since the agent's newest message."""
+        self._open_call: events.ToolCalled | None = None
+        """The newest call, until it has a result."""
+        self._all_answers: Counter[Account] = Counter()
+        """By account: its used answers, and those of an audit that is not over."""
         self._session: AgentSession | None = None
+        """The session of an external agent that can be resumed."""
         self._has_begun = False
-        self._objective: int | None = None
-        """The place of the first prompt in the chat."""
+        """Whether round 1 has begun: earlier messages belong to another run."""
+        self._first_prompt: int | None = None
+        """The place of the run's first prompt in the chat."""
 
     def add(self, record: Record) -> None:  # noqa: C901  one arm per event
         """Process one record."""
@@ -62,7 +68,7 @@ class Resumption:
                 # The conversation is restored before each round.
                 if self._fresh_rounds:
                     self._chat.clear()
-                    self._session = self._objective = None
+                    self._session = self._first_prompt = None
             case events.SessionOpened():
                 self._session = event.session if event.session.id else None
             case events.AgentSwitched():
@@ -70,19 +76,20 @@ class Resumption:
                 self._session = None
                 self._forget_calls()
             case events.MessageRecorded(role="system") if not self._chat:
-                self._system = event.text
+                self._system_prompt = event.text
             case events.MessageRecorded():
                 self._add_message(event)
             case events.ToolCalled():
-                self._called = event
+                self._open_call = event
             case events.ToolResultRecorded():
                 self._results[event.tool_call_id] = event.observation
-                self._called = None
+                self._open_call = None
             case events.RunResumed():
-                # An interrupted audit starts again.
-                self._answered = Counter(self.used_answers)
+                # The audit that was interrupted has started again, so the answers that
+                # it had got do not count.
+                self._all_answers = Counter(self.used_answers)
             case events.UsageRecorded() if event.account != "agent":
-                self._answered[event.account] += event.usage.calls
+                self._all_answers[event.account] += event.usage.calls
             case events.BaselineTaken() | events.ValidatorsFinished() if event.content:
                 self.contents.append(event.content)
             case (
@@ -90,18 +97,16 @@ class Resumption:
                 | events.ConfirmationRecorded()
                 | events.ChecksReviewed()
             ):
-                # An interrupted audit starts again, with its first question.
-                self.used_answers["judge"] = self._answered["judge"]
+                self.used_answers["judge"] = self._all_answers["judge"]
             case events.CritiqueFinished():
-                self.used_answers[event.account] = self._answered[event.account]
+                self.used_answers[event.account] = self._all_answers[event.account]
             case _:
                 pass
 
     def _add_message(self, event: events.MessageRecorded) -> None:
         is_prompt = event.role == "user" and self._has_begun
-        if is_prompt and self._objective is None:
-            # The messages before it belong to another run.
-            self._objective = len(self._chat)
+        if is_prompt and self._first_prompt is None:
+            self._first_prompt = len(self._chat)
         self._chat.append(event.text)
         if event.role == "assistant":
             # The ids of calls are unique within one answer only.
@@ -111,41 +116,43 @@ class Resumption:
             self.used_answers["agent"] = count + int(self._has_begun)
 
     def _forget_calls(self) -> None:
-        self._called, self._results = None, {}
+        self._open_call, self._results = None, {}
 
     def messages(
-        self, message: Callable[[TranscriptRef], Message]
+        self, read_message: Callable[[TranscriptRef], Message]
     ) -> tuple[Message, ...]:
         """Return the messages, the system prompt first.
 
         Raise RecordError if one is damaged.
         """
-        refs = [self._system] if self._system else []
-        return tuple(message(ref) for ref in (*refs, *self._chat))
+        refs = [self._system_prompt] if self._system_prompt else []
+        return tuple(read_message(ref) for ref in (*refs, *self._chat))
 
     def read(
-        self, message: Callable[[TranscriptRef], Message], artifacts: ArtifactStore
+        self,
+        read_message: Callable[[TranscriptRef], Message],
+        artifacts: ArtifactStore,
     ) -> Resumption:
-        """Read all texts of what was added, and return the resumption.
+        """Read the texts that the added records name; return the resumption itself.
 
         Raise RecordError if one is damaged.
         """
-        self.chat = self.messages(message)
+        self.chat = self.messages(read_message)
         self.response = ""
-        for chat_message in reversed(self.chat):
-            if chat_message.get("role") == "assistant":
-                self.response = text_of(chat_message.get("content"))
+        for message in reversed(self.chat):
+            if message.get("role") == "assistant":
+                self.response = text_of(message.get("content"))
                 break
-        interrupted: dict[str, tuple[str, str]] = {}
-        if self._called is not None:
-            call = self._called
-            interrupted[call.tool_call_id] = (call.tool, call.summary)
+        cut_calls: dict[str, tuple[str, str]] = {}
+        if self._open_call is not None:
+            call = self._open_call
+            cut_calls[call.tool_call_id] = (call.tool, call.summary)
         results = {
-            name: recorded(observation, artifacts)
-            for name, observation in self._results.items()
+            call_id: recorded(observation, artifacts)
+            for call_id, observation in self._results.items()
         }
         self.unfinished = Unfinished(
-            results, interrupted, self._session, self._objective
+            results, cut_calls, self._session, self._first_prompt
         )
         return self
 
@@ -155,12 +162,13 @@ def cut_calls(
     chat: Sequence[Message],
     totals: frozenset[BudgetName] = frozenset(),
 ) -> dict[Account, Usage]:
-    """Return by account the estimated usage of a call that the process did not survive.
+    """Return by account the estimated usage of a call that was cut before its answer.
 
-    It is estimated from the previous call. For a first call, only the sent tokens are
-    estimated, from their characters; for the first turn of an external agent, the usage
-    is unknown. `totals` are budgets that the agent reports as totals of its session:
-    the next turn contains the tokens of the interrupted one.
+    Empty if no call was running. The whole turn of an external agent is one call. The
+    estimate is the usage of the last answered call. For a first call, it is the sent
+    tokens, by their characters; of an external agent, it is unknown. `totals` are
+    budgets that the agent reports as totals of its session: the report of the next turn
+    then includes the tokens of this one.
     """
     account = state.awaiting
     if account is None:
