@@ -49,8 +49,8 @@ async def kept(
     artifacts: MemoryArtifacts, paths: list[Path], refs: list[ArtifactRef | None]
 ) -> None:
     keeping = OutputStore(artifacts)
-    refs += [await keeping.adopt(path) for path in paths]
-    keeping.settle()
+    refs += [await keeping.take_if_any(path) for path in paths]
+    keeping.raise_cancellation()
 
 
 async def test_files_are_kept_and_what_is_empty_or_not_there_is_nothing(

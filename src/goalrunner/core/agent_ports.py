@@ -25,8 +25,8 @@ Message = Mapping[str, Any]
 name."""
 
 CALLED = -1
-"""The start of a tool whose call was recorded before it started: the time of that
-record."""
+"""In `ToolResult.started`: the tool had not started when its call was recorded, so the
+recorder knows the time."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class RoundReply:
 class Unfinished:
     """The interrupted turn of an earlier process.
 
-    Its fields are by the ids of the calls in the last assistant message.
+    The keys of its mappings are the ids of the calls in the last assistant message.
     """
 
     results: Mapping[str, Recorded] = field(default_factory=dict)

@@ -21,10 +21,10 @@ SHOWN_BYTES = 100_000
 
 
 class OutputStore:
-    """Stores output files.
+    """Stores output files, even while the task is being cancelled.
 
-    After a cancellation, which `settle` raises, only both ends of the remaining files
-    are stored.
+    After a cancellation, only both ends of the remaining files are stored. It is raised
+    by `raise_cancellation`.
     """
 
     def __init__(self, artifacts: ArtifactStore) -> None:
@@ -36,7 +36,7 @@ class OutputStore:
         if task is not None and task.cancelling():
             self._hurried.set()
 
-    async def adopt(self, path: Path) -> ArtifactRef | None:
+    async def take_if_any(self, path: Path) -> ArtifactRef | None:
         """Store a file and remove it; return None if it is empty or missing.
 
         Raise RecordError.
@@ -61,7 +61,7 @@ class OutputStore:
                 self._hurried.set()
         return storing.result()
 
-    def settle(self) -> None:
+    def raise_cancellation(self) -> None:
         """Raise the CancelledError that was deferred, if there is one."""
         if self._cancellation is not None:
             raise self._cancellation

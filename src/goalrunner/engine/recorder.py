@@ -153,8 +153,8 @@ class RunRecorder:
             self._journal.append(events.BlockReported(reason=result.command))
         if reply is not None:
             self._close_question(result.command, reply, observation)
-        # The cancellation is raised once the event is in the log.
-        store.settle()
+        # Only now that the event is in the log.
+        store.raise_cancellation()
         return recorded(observation, artifacts)
 
     def _times(self, result: ToolResult) -> tuple[int | None, int | None]:
@@ -235,11 +235,11 @@ class RunRecorder:
         """
         store = OutputStore(self._journal.artifacts)
         stored = {
-            "output": await store.adopt(output),
-            "errors": await store.adopt(errors),
+            "output": await store.take_if_any(output),
+            "errors": await store.take_if_any(errors),
         }
         self._journal.append(ran.model_copy(update=stored))
-        store.settle()
+        store.raise_cancellation()
 
     def audit_failed(
         self,

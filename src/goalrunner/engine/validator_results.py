@@ -82,7 +82,7 @@ async def observe(
     refs: list[ArtifactRef | None] = []
     for output in ran.outputs:
         refs.append(None if output is None else await store.take(output))
-    store.settle()
+    store.raise_cancellation()
     results: list[ValidatorResult] = []
     visible: list[Observation] = []
     concealed: list[Observation] = []
