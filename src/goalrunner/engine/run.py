@@ -142,23 +142,26 @@ class Run:
             self.recorder.user_said(shortened(first_message, LONGEST_USER_TEXT))
         self._journal.save()
 
-    async def resume(self, begun: events.RunResumed) -> None:
-        """Continue the run that the journal has replayed.
+    async def resume(self, resumed: events.RunResumed) -> None:
+        """Record that the run goes on, with what changed in the workspace meanwhile.
 
-        Record `begun` with the changes in the workspace since.
+        The journal has the state that the earlier process left. The snapshots and the
+        interrupted calls are added to `resumed` here.
         """
         is_live = getattr(self.conversation, "live", False)
-        before = self.tracker.last
-        # Changes by a live agent are the work of its round.
+        last_snapshot = self.tracker.last
+        now = None
+        # A live agent has worked on meanwhile: the changes are those of its round.
         if is_live and self.state.phase is Phase.WORKING:
-            before = None
-        now = await self.tracker.take("resumed") if before is not None else None
+            last_snapshot = None
+        if last_snapshot is not None:
+            now = await self.tracker.take("resumed")
         update = {
             "snapshot": now,
             "cut": tuple(self.resumption.unfinished.cut),
-            "changed": await self.tracker.changed(before, now),
+            "changed": await self.tracker.changed(last_snapshot, now),
         }
-        self._journal.append(begun.model_copy(update=update))
+        self._journal.append(resumed.model_copy(update=update))
         self._journal.save()
 
     def interrupt(self, number: int) -> None:
@@ -503,12 +506,14 @@ class Run:
         """Return the answer of the agent, whose turn may have begun earlier."""
         conversation = self.parts.conversation
         is_working = self.state.phase is Phase.WORKING
-        # The turn of an earlier process is reported to the agent once.
+        # Only the first turn of this process can go on with one of an earlier process.
         unfinished = self.resumption.unfinished
         self.resumption.unfinished = Unfinished()
         if is_working and self.state.prompted and isinstance(conversation, Resumable):
+            # The agent has got its prompt already, so the same turn goes on.
             return await self._turns.resume(self._render(brief), unfinished)
         if is_working and self._prompt:
+            # The turn failed in this process: its prompt is sent again.
             self._prompt = self._same_prompt(brief)
         else:
             self._prompt = self.begin_round(brief)
@@ -551,7 +556,8 @@ class Run:
         Return its user message.
         """
         if self.state.phase is Phase.WORKING:
-            # An earlier process has recorded the start.
+            # An earlier process has recorded the start. With nothing to report, the
+            # text is empty, but an agent that begins again needs a prompt.
             neutral = decision.RunRound("neutral", brief.round)
             return self._render(brief) or self._render(neutral)
         if brief.kind == "refine":

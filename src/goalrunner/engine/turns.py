@@ -101,7 +101,7 @@ class Turns:
         """Let the agent work on a user message.
 
         Raise GoalError; AgentError for another error and an unusable answer; TurnCut if
-        the turn is ended before it is over. Call `interrupted` then.
+        a time limit cuts the turn, which `interrupted` then has to record.
         """
         # Conversations usually append to one list, so this is a copy of it.
         messages = self._messages()
