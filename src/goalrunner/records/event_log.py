@@ -218,8 +218,8 @@ class SystemClock:
         return time.monotonic()
 
 
-# Events after which the runner only records, until a `sync` or an event that waits for
-# the disk: no effect lies between.
+# These events are not flushed to the disk by themselves: nothing but recording follows
+# until the next other event or `sync`, which flushes them before anything happens.
 _NO_WAIT = (
     MessageRecorded,
     RoundFinished,
@@ -237,9 +237,9 @@ class EventLog:
     nothing. The wait for the disk, which matters in a power cut, comes before the next
     effect: what events refer to becomes durable first, then the events.
 
-    `start` is the end of the log as its reader found it; without it the log is read
-    here. A last line that a crash left unfinished is cut, with a warning. Raise
-    RecordError if the log is damaged, in use, or cannot be written.
+    `end` is where the log ended when it was read; without it, the log is read here. A
+    last line that a crash left unfinished is cut, with a warning. Raise RecordError if
+    the log is damaged, in use, or cannot be written.
     """
 
     def __init__(
@@ -247,14 +247,15 @@ class EventLog:
         path: Path,
         clock: SystemClock,
         redactor: Redactor,
-        start: LogEnd | None = None,
+        end: LogEnd | None = None,
     ) -> None:
         self._clock = clock
         self._redactor = redactor
         self._lock = WriterLock(lock_of(path))
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.close)
-            end = read_end(path) if start is None else start
+            if end is None:
+                end = read_end(path)
             self._file = AppendFile(path)
             undo.callback(self._file.close)
             if self._file.size != end.size:
