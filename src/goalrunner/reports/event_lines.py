@@ -254,7 +254,7 @@ def _person_lines(event: events.Event) -> Iterator[ReportLine]:
             yield StepLine("note", subject=event.by, remark=event.text)
         case events.RunResumed():
             yield Fact("resumed", figures.limits(vars(event.plan)))
-            yield from _changes_since_last_session(event)
+            yield from _interruption_lines(event)
 
 
 def _decision_step(event: events.ApprovalRecorded) -> StepLine:
@@ -267,7 +267,8 @@ def _decision_step(event: events.ApprovalRecorded) -> StepLine:
     return make_step("approval", remark, event.approval_id)
 
 
-def _changes_since_last_session(event: events.RunResumed) -> Iterator[Fact]:
+def _interruption_lines(event: events.RunResumed) -> Iterator[Fact]:
+    """Yield what happened between two processes of the run."""
     for note in event.notes:
         yield Fact("", note, "warn")
     if event.note:

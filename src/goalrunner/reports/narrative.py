@@ -87,8 +87,9 @@ class Narrative:
         """Return the first lines of a resumed run, with what is used of its limits."""
         self.state = state
         self._begin_round(state, is_resumed=True)
-        # In the middle of a round, the next line is the first one of this process.
-        if 0 < state.round != state.counted:
+        # The first line of this process in a round repeats the label of the round.
+        is_in_round = state.round > 0 and state.round != state.counted
+        if is_in_round:
             self.label = f"round {state.round}"
         return [
             Fact("goal", state.goal.description),

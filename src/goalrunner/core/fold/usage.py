@@ -58,9 +58,9 @@ def with_usage_counted(state: RunState) -> RunState:
 
 
 def account_in_flight(state: RunState) -> Account | None:
-    """Return the account whose usage becomes unknown if the process ends now.
+    """Return the account with unrecorded usage while a tool runs or a person decides.
 
-    That is asked while a tool runs or a person decides. An external agent reports its
-    usage at the end of a turn; the model of the built-in agent is idle meanwhile.
+    That is an external agent, which reports its usage at the end of its turn; the model
+    of the built-in agent is idle meanwhile.
     """
     return state.awaiting if state.external else None
