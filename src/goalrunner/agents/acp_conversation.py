@@ -83,7 +83,7 @@ class AcpConversation(ExternalConversation):
         # Denials of the last turn, for the next prompt.
         self._denials: list[str] = []
 
-    def _continue(self, session: AgentSession) -> None:
+    def _use_session(self, session: AgentSession) -> None:
         self._earlier = session.id
         self._usage = AcpUsage(self.agent.preset.acp_reports, session.total)
 

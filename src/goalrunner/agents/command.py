@@ -68,7 +68,7 @@ class CommandConversation(ExternalConversation):
         # Created here so that a missing parser is an error before round 1.
         Reader(agent.preset.stream)
 
-    def _continue(self, session: AgentSession) -> None:
+    def _use_session(self, session: AgentSession) -> None:
         self._session = session
 
     def _forget_session(self) -> None:
@@ -82,6 +82,7 @@ class CommandConversation(ExternalConversation):
             reply = await self._perform(attempt)
             if reply is not None:
                 return reply
+            # Recorded without an id, so that no later process tries the lost session.
             recorder.session(AgentSession(agent=self.agent.name, id=""))
             if cut and preset.totals:
                 # The agent reports totals of a session. The usage of the interrupted
@@ -250,7 +251,7 @@ class CommandConversation(ExternalConversation):
             # The prompt is sent again in the session that had not answered it.
             self._session = attempt.resumed
         if turn.worked or turn.reports:
-            turn.settle()
+            turn.count_missing_usage()
         elif failure is not None and _used_nothing(failure):
             recorder.usage("agent", Usage())
         if failure is not None and ends_run(failure):
@@ -258,9 +259,14 @@ class CommandConversation(ExternalConversation):
         steps = max(1, len(turn.reports))
         ending = interruption_of(turn, end, failure, attempt.reader.reports_end)
         if not ending:
-            return RoundReply(turn.text, "answered", steps, end.survivors)
+            return RoundReply(turn.text, "answered", steps, left=end.survivors)
         return RoundReply(
-            turn.answer, "interrupted", steps, end.survivors, failure, ending
+            turn.answer,
+            "interrupted",
+            steps,
+            left=end.survivors,
+            failure=failure,
+            ending=ending,
         )
 
 

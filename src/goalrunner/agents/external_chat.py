@@ -57,6 +57,7 @@ class ExternalConversation:
                     self.agent.name, call_id, tool, command, ("interrupted",)
                 )
                 await recorder.tool_result(interrupted)
+            # After a failure in this process, the agent may not have read its prompt.
             prompt = notice or self._unanswered or GO_ON
             return await self._round(prompt, recorder, cut=True)
 
@@ -69,18 +70,20 @@ class ExternalConversation:
         session = unfinished.session
         # A session without an id was lost; one of another agent cannot be resumed here.
         if session is not None and session.agent == self.agent.name and session.id:
-            self._continue(session)
+            self._use_session(session)
 
-    def _continue(self, session: AgentSession) -> None:
+    def _use_session(self, session: AgentSession) -> None:
+        """Resume this session in the next round."""
         raise NotImplementedError
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
+        """Return a context around a turn: what comes before it, and after an error."""
         recorder.check_budget()
         yield
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
-        """Run one round. `cut`: the previous turn was interrupted."""
+        """Send a prompt. `cut`: it continues a turn that was interrupted."""
         raise NotImplementedError
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:

@@ -40,7 +40,7 @@ class Arrival:
     """What is known of the time at which a report was written."""
 
     before: int
-    """When it had not been written yet, by the clock of file times."""
+    """A time at which it had not been written yet, by the clock of file times."""
     batch: int = 0
     """The number of its batch: what was read without a pause."""
     whole: bool = True
@@ -112,7 +112,7 @@ class Turn:
         self.calls = 0
         self.recorder = recorder
         self.arrival: Arrival | None = None
-        """Of what is recorded now; None: not known."""
+        """The arrival of the report that is being recorded; None: not known."""
         self._agent = agent
         self._messages = messages
         self._streamed = ""
@@ -145,7 +145,9 @@ class Turn:
         self.recorder.message(message)
         self.text = text
 
-    async def start(self, name: str, tool: str, command: str, change: str = "") -> None:
+    async def start(
+        self, call_id: str, tool: str, command: str, change: str = ""
+    ) -> None:
         """Record the beginning of a call. `change` is what an edit adds and removes."""
         self.calls += 1
         call = _Open(
@@ -155,12 +157,12 @@ class Turn:
             self.arrival,
             change,
         )
-        self._open[name] = call
-        self.recorder.tool_called(name, call.tool, one_line(call.command))
+        self._open[call_id] = call
+        self.recorder.tool_called(call_id, call.tool, one_line(call.command))
 
     async def finish(
         self,
-        name: str,
+        call_id: str,
         facts: tuple[str, ...],
         output: str = "",
         *,
@@ -172,12 +174,12 @@ class Turn:
 
         `tool`, `command` and `change` replace those of its beginning.
         """
-        call = self._open.pop(name, None)
+        call = self._open.pop(call_id, None)
         if call is None:
             return
         result = reported_result(
             self._agent,
-            name,
+            call_id,
             source_of(tool) if tool else call.tool,
             command or call.command,
             facts,
@@ -261,7 +263,7 @@ class CommandTurn(Turn):
             "version": one_line(version, _LONGEST_NAME),
         }
         self.session = self.session.model_copy(update=update)
-        self._write_usage()
+        self._record_usage_and_session()
 
     async def add(self, event: StreamEvent) -> None:
         """Record one event."""
@@ -306,17 +308,17 @@ class CommandTurn(Turn):
             version=one_line(event.version, _LONGEST_NAME),
         )
         # Recorded at once, so that a killed run can resume the session.
-        self._write_usage()
+        self._record_usage_and_session()
 
     async def end(self) -> None:
         """Record the last message and the usage; record open calls as interrupted."""
         self.flush()
-        self._write_usage()
+        self._record_usage_and_session()
         # A copy, because finishing a call removes it.
-        for name in tuple(self._open):
-            await self.finish(name, ("interrupted",))
+        for call_id in tuple(self._open):
+            await self.finish(call_id, ("interrupted",))
 
-    def settle(self) -> None:
+    def count_missing_usage(self) -> None:
         """Record the usage of a turn that ended; what was not reported is unknown.
 
         Not called for a turn that the runner interrupted: its usage is estimated when
@@ -330,7 +332,7 @@ class CommandTurn(Turn):
         )
         if self._pending or missing != Usage():
             self._pending = (self._pending or Usage()) + missing
-        self._write_usage()
+        self._record_usage_and_session()
 
     def _count(self, report: UsageReported) -> None:
         new, self._total = usage_delta(report, self._total)
@@ -340,7 +342,7 @@ class CommandTurn(Turn):
         self.tokens += new.tokens
         self._pending = (self._pending or Usage()) + new
 
-    def _write_usage(self) -> None:
+    def _record_usage_and_session(self) -> None:
         if self._pending is not None:
             self.recorder.usage("agent", self._pending)
             self._pending = None
@@ -355,11 +357,11 @@ class CommandTurn(Turn):
         super().add_message(text)
 
     async def _start(self, event: CallStarted) -> None:
-        name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
-        call = self._open.get(name)
+        call_id = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
+        call = self._open.get(call_id)
         if call is None:
-            self._write_usage()
-            await self.start(name, event.tool, event.command, event.change)
+            self._record_usage_and_session()
+            await self.start(call_id, event.tool, event.command, event.change)
             return
         # Some agents report the command of a call later than its beginning.
         call.command = call.command or shortened(event.command, LONGEST_COMMAND)
@@ -367,23 +369,23 @@ class CommandTurn(Turn):
 
     async def _finish(self, event: CallFinished) -> None:
         # Without an id, it is the result of the newest call.
-        name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls}"
-        self._write_usage()
-        if name not in self._open:
+        call_id = event.id[:LONGEST_CALL_ID] or f"call-{self.calls}"
+        self._record_usage_and_session()
+        if call_id not in self._open:
             if not (event.tool or event.command):
                 # A second result, or one of a call that was not reported.
                 return
-            name = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
-            await self.start(name, event.tool, event.command, event.change)
+            call_id = event.id[:LONGEST_CALL_ID] or f"call-{self.calls + 1}"
+            await self.start(call_id, event.tool, event.command, event.change)
             # It had ended when its beginning became known.
-            self._open[name].arrival = None
+            self._open[call_id].arrival = None
         facts: tuple[str, ...] = ()
         if event.failed and not event.exit_code:
             facts = ("error",)
         elif event.exit_code is not None:
             facts = (f"exit {event.exit_code}",)
         await self.finish(
-            name,
+            call_id,
             facts,
             event.output,
             tool=event.tool,

@@ -74,7 +74,7 @@ async def turned(
         await turn.add(happening)
     await turn.end()
     if not cut:
-        turn.settle()
+        turn.count_missing_usage()
     return turn, recorder
 
 
@@ -124,7 +124,7 @@ async def test_dollars_of_claude_add_up_over_rounds_in_each_version(
         for event in Reader("claude").feed(data, final=True):
             await turn.add(event)
         await turn.end()
-        turn.settle()
+        turn.count_missing_usage()
         session = turn.session
         reported.append(json.loads(data.splitlines()[-1])["total_cost_usd"])
     used = total(recorder)
@@ -175,7 +175,7 @@ async def test_an_unknown_version_is_never_counted_too_low(tmp_path: Path) -> No
         ):
             await turn.add(event)
         await turn.end()
-        turn.settle()
+        turn.count_missing_usage()
         session = turn.session
     assert total(recorder).cost_usd == 1.25
 
