@@ -100,35 +100,37 @@ async def resume_run(
     limits: Limits,
     *,
     note: str = "",
-    attempt: datetime | None = None,
+    last_goal_run: datetime | None = None,
 ) -> GoalOutcome:
     """Resume a run and drive it to its end.
 
     `note` is a message of the owner to the agent.
 
-    If the run is complete, return its outcome, so that a retry is safe; but raise
-    UsageError if it ended before `attempt`, when a user last tried to start a run,
-    because the outcome is not that of the attempt. Raise GoalError if it cannot be
-    resumed: it was cancelled, another process drives it, its log is damaged, or its
+    If the run is complete, return its outcome, so that a retry is safe. But raise
+    UsageError if it ended before `last_goal_run`: a later `goal run` failed to start,
+    and the outcome of an earlier run would hide that. Raise GoalError if the run cannot
+    be resumed: it was cancelled, another process drives it, its log is damaged, or its
     limits are used up.
     """
     earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
     outcome = earlier.completed()
     if outcome is not None:
-        _refuse_older(earlier.loaded.state, attempt)
+        _refuse_older(earlier.loaded.state, last_goal_run)
         return outcome
     with _signals() as watch:
         return await drive_to_end(await earlier.resume(), watch)
 
 
-def _refuse_older(state: RunState, attempt: datetime | None) -> None:
-    """Raise UsageError if a complete run ended before the last attempt to start one."""
-    if attempt is None or datetime.fromisoformat(state.ended_at) >= attempt:
+def _refuse_older(state: RunState, last_goal_run: datetime | None) -> None:
+    """Raise UsageError if a complete run ended before the last `goal run`."""
+    if last_goal_run is None:
+        return
+    if datetime.fromisoformat(state.ended_at) >= last_goal_run:
         return
     run = state.goal.run_id
     raise UsageError(
-        f"the last goal run in this folder, at {attempt:%Y-%m-%d %H:%M:%S} UTC, made "
-        "no run here; "
+        f"the last goal run in this folder, at {last_goal_run:%Y-%m-%d %H:%M:%S} UTC, "
+        "made no run here; "
         f"run {run} is complete, but ended before",
         f"goal run starts a new run; goal resume {run} prints that outcome",
     )
@@ -138,6 +140,7 @@ async def drive_to_end(
     prepared: PreparedRun, watch: Watch = lambda *_: None
 ) -> GoalOutcome:
     """Drive a run to its end, write its outcome whatever that is, and return it."""
+    # What happens between two events is shown by the observers of this run.
     task = asyncio.create_task(
         prepared.run.drive(), context=context_with(prepared.run.recorder.show)
     )
@@ -155,7 +158,7 @@ async def _watch_for_cancel(
 ) -> None:
     """Wait for a request of `goal cancel`, then cancel the task."""
     # Another process makes the request, so there is no event to wait for.
-    while not _is_cancelled(prepared):  # noqa: ASYNC110
+    while not _take_cancellation(prepared):  # noqa: ASYNC110
         await asyncio.sleep(_INTERVAL)
     task.cancel()
     await asyncio.sleep(_GRACE)
@@ -163,10 +166,10 @@ async def _watch_for_cancel(
     task.cancel()
 
 
-def _is_cancelled(prepared: PreparedRun) -> bool:
-    """Return whether `goal cancel` asked for the end of the run.
+def _take_cancellation(prepared: PreparedRun) -> bool:
+    """Return whether `goal cancel` has requested the end of the run.
 
-    Then a cancellation ends it permanently.
+    If so, the next cancellation of its task ends the run permanently.
     """
     request = prepared.folder.cancellation
     if not request.exists():
@@ -233,7 +236,7 @@ class HostedRun:
                 # If the deadline is over, the run ends here.
                 await asyncio.sleep(0)
                 await run.finish_round(self.round, reply)
-            if _is_cancelled(self.prepared):
+            if _take_cancellation(self.prepared):
                 raise asyncio.CancelledError
             return await run.advance()
 

@@ -87,7 +87,7 @@ def _run(arguments: list[str]) -> int:
 
     # `goal resume` must not continue an older run if this one fails to start.
     if arguments[:1] == ["run"] and not {"--dry-run", "--help", "-h"} & {*arguments}:
-        runs.note_attempt()
+        runs.note_goal_run()
     # pathlib is not needed for anything else here.
     program_name = os.path.basename(sys.argv[0])  # noqa: PTH119
     # The program may be started as a module, whose name is not to be typed.

@@ -276,7 +276,7 @@ def resume(
     folder = runs.to_resume() if run is None else runs.find(run)
     # Without RUN, the newest run must be that of the last `goal run`. An older complete
     # one would hide that the last one failed.
-    attempt = runs.last_attempt() if run is None else None
+    last_goal_run = runs.last_goal_run() if run is None else None
     earlier = RunSummary.read(read_summary(folder))
     if earlier.status == "complete":
         objective = quoted(one_line(earlier.objective))
@@ -290,7 +290,9 @@ def resume(
     outcome_copy = ResultFile(output_file) if output_file is not None else None
     results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
     return drive(
-        lambda options: resume_run(folder, options, limits, note=note, attempt=attempt),
+        lambda complete_options: resume_run(
+            folder, complete_options, limits, note=note, last_goal_run=last_goal_run
+        ),
         run_options,
         results,
         quiet=quiet,

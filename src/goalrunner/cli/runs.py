@@ -63,22 +63,23 @@ def find(reference: str | None) -> RunFolder:
 def to_resume() -> RunFolder:
     """Return the newest run of this workspace.
 
-    Raise RunNotFound if there is none, or if it ended before it began; the error names
-    the newest other run that can go on.
+    Raise RunNotFound if there is none, or if its process was killed before the run
+    began; the error names the newest other run that can go on.
     """
     folder = current_folder()
-    values = run_summaries.run_summaries(home())
-    if not values:
+    summaries = run_summaries.run_summaries(home())
+    if not summaries:
         return find(None)
-    of_folder = list(map(RunSummary.read, run_search.runs_of(values, folder)))
+    runs_here = list(map(RunSummary.read, run_search.runs_of(summaries, folder)))
     message = f"nothing to resume in {folder}"
-    if of_folder:
-        newest = run_folder.RunFolder(home() / run_folder.RUNS / of_folder[0].run_id)
-        if _has_begun(of_folder[0], newest):
+    if runs_here:
+        newest_id = runs_here[0].run_id
+        newest = run_folder.RunFolder(home() / run_folder.RUNS / newest_id)
+        if _has_begun(runs_here[0], newest):
             return newest
-        message += f": run {of_folder[0].run_id} was ended before it began"
-    ids_of_folder = {summary.run_id for summary in of_folder}
-    hint = _other_run(map(RunSummary.read, values), ids_of_folder)
+        message += f": run {newest_id} was ended before it began"
+    ids_here = {summary.run_id for summary in runs_here}
+    hint = _other_run(map(RunSummary.read, summaries), ids_here)
     raise RunNotFound(message, hint)
 
 
@@ -91,7 +92,7 @@ def _has_begun(summary: RunSummary, folder: RunFolder) -> bool:
     return any(record.event.type == "run_started" for record in records(folder))
 
 
-def _other_run(summaries: Iterable[RunSummary], ids_of_folder: set[str]) -> str:
+def _other_run(summaries: Iterable[RunSummary], ids_here: set[str]) -> str:
     """Return the command that resumes the newest other run, or the one that lists runs.
 
     A run of this folder is nearer than one elsewhere.
@@ -100,14 +101,14 @@ def _other_run(summaries: Iterable[RunSummary], ids_of_folder: set[str]) -> str:
     from goalrunner.reports.short_forms import home_path
 
     nearest_first = sorted(
-        summaries, key=lambda summary: summary.run_id not in ids_of_folder
+        summaries, key=lambda summary: summary.run_id not in ids_here
     )
     for other in nearest_first:
         is_final = other.status in ("complete", "cancelled", "unreadable")
         if is_final or never_began(other) or not other.workspace:
             continue
         place = "newest elsewhere"
-        if other.run_id in ids_of_folder:
+        if other.run_id in ids_here:
             place = "newest before it"
         objective = quoted(one_line(other.objective))
         workspace = home_path(other.workspace)
@@ -126,7 +127,7 @@ def current_folder() -> Path:
         ) from error
 
 
-def note_attempt() -> None:
+def note_goal_run() -> None:
     """Record the time of a `goal run` in this folder, also of one that then fails.
 
     Without earlier runs, record nothing.
@@ -138,7 +139,7 @@ def note_attempt() -> None:
             run_folder.write_json(_attempt_file(), now)
 
 
-def last_attempt() -> datetime | None:
+def last_goal_run() -> datetime | None:
     """Return the time of the last `goal run` in this folder; None if it is unknown."""
     try:
         return datetime.fromisoformat(loads(_attempt_file().read_bytes()))
