@@ -22,7 +22,7 @@ from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, GoalStatus, StopReason, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 
 Limits = Mapping[str, float | tuple[str, ...] | None]
 """New limits by the names of `RunRules`; None lifts one.
@@ -40,22 +40,22 @@ class EarlierRun:
     options: RunOptions
     limits: Limits
     goal: Goal | None = None
-    """It has the parts that a calling program passed.
+    """The goal of a calling program, with the parts that it passed.
 
-    None: it is read from the run's folder.
+    None: the goal is read from the run's folder.
     """
     note: str = ""
 
     def completed(self) -> GoalOutcome | None:
         """Return the outcome if the run is complete, else None.
 
-        Write it if the process was killed before it did.
+        The outcome is written first if the process was killed before it wrote it.
         """
         finalize(self.folder, self.loaded, self.options.observers)
         if self.loaded.state.status is not GoalStatus.COMPLETE:
             return None
-        # Another process still ends it; `resume` says so.
-        if is_written(self.folder.events):
+        # Its process has not closed it yet, so `resume` has to raise an error.
+        if has_writer(self.folder.events):
             return None
         return self.loaded.outcome(self.folder)
 
@@ -63,50 +63,52 @@ class EarlierRun:
         """Open the run again, and record that it was resumed. Raise GoalError."""
         loaded, options = self.loaded, self.options
         refuse_final(loaded.state)
-        plan = self._plan()
+        rules = self._rules()
         # Before anything is opened: a refused run stays as it is.
-        _refuse_low_limits(loaded.state, plan)
-        handed = options.handed(self.goal) if self.goal else ()
-        _refuse_other_start(self.folder, loaded, handed)
+        _refuse_low_limits(loaded.state, rules)
+        passed_parts = options.handed(self.goal) if self.goal else ()
+        _refuse_missing_parts(loaded, passed_parts)
+        _refuse_changed_start(self.folder, loaded)
         goal = self.goal or frozen_goal(self.folder, options.environ, loaded.goal_file)
         resolved = resolve(goal, replace(options, goal_file=loaded.goal_file))
-        # The agents before this one have given up.
+        # The agents before this place have given up.
         config = replace(resolved, at_work=loaded.state.agent)
         findings = readiness(config)
         refuse_unready(config, findings)
         prepared = open_run(config, findings, self.folder, loaded)
         try:
             config.refuse_shared_workspace()
-            await self._go_on(prepared, plan)
+            await self._continue_run(prepared, rules)
         except BaseException:
             prepared.close()
             raise
         return prepared
 
-    def _plan(self) -> RunRules:
+    def _rules(self) -> RunRules:
         """Return the rules of the run with the new limits."""
-        plan = self.loaded.state.plan
+        rules = self.loaded.state.plan
         limits = dict(self.limits)
         allowed = limits.pop("allow_unenforced", None)
         if isinstance(allowed, tuple):
-            limits["unenforced"] = tuple(dict.fromkeys((*plan.unenforced, *allowed)))
-        return plan.model_copy(update=limits)
+            limits["unenforced"] = tuple(dict.fromkeys((*rules.unenforced, *allowed)))
+        return rules.model_copy(update=limits)
 
-    async def _go_on(self, prepared: PreparedRun, plan: RunRules) -> None:
+    async def _continue_run(self, prepared: PreparedRun, rules: RunRules) -> None:
         """Give the conversation its chat, and record that the run was resumed."""
         run, folder = prepared.run, self.folder
         resumption = run.resumption
         if isinstance(run.conversation, Resumable) and resumption.chat:
             run.conversation.load(resumption.chat, resumption.unfinished, run.recorder)
-        cut = self._cut_usage(prepared)
+        estimates = self._cut_usage(prepared)
         if self.loaded.state.external:
-            # Only the models of the opened run can estimate the call that was cut, so
-            # the limits are compared once more.
-            _refuse_low_limits(with_more_usage(run.state, cut), plan)
+            # The usage of an external agent's turn that was cut may be unknown, and
+            # then a budget would stop the run at once. It takes the opened run to
+            # estimate it, so the limits are compared again.
+            _refuse_low_limits(with_more_usage(run.state, estimates), rules)
         for observer in self.options.observers:
             if isinstance(observer, Rejoining):
                 observer.on_state(run.state)
-        resumed = self._run_resumed(prepared, plan, cut)
+        resumed = self._resumed_event(prepared, rules, estimates)
         try:
             await run.resume(resumed)
         finally:
@@ -115,7 +117,7 @@ class EarlierRun:
                 folder.outcome.replace(folder.earlier_outcome)
 
     def _cut_usage(self, prepared: PreparedRun) -> dict[Account, Usage]:
-        """Return the estimated usage of a call that was cut."""
+        """Return by account the estimated usage of a call that was cut."""
         if self.options.live:
             # The agent of the program was not cut: it works on its own.
             return {}
@@ -123,85 +125,109 @@ class EarlierRun:
         has_session = run.resumption.unfinished.session is not None
         return cut_usage(prepared.config, run.state, run.resumption.chat, has_session)
 
-    def _run_resumed(
-        self, prepared: PreparedRun, plan: RunRules, cut: dict[Account, Usage]
+    def _resumed_event(
+        self, prepared: PreparedRun, rules: RunRules, estimates: dict[Account, Usage]
     ) -> RunResumed:
+        """Return the event, still without what changed in the workspace.
+
+        `estimates` are the usage of the call that was cut.
+        """
         run, config = prepared.run, prepared.config
-        seconds = None
-        if plan.timeout is not None:
-            seconds = max(0.0, plan.timeout - run.state.elapsed)
+        seconds_left = None
+        if rules.timeout is not None:
+            seconds_left = max(0.0, rules.timeout - run.state.elapsed)
         notes = prepared.notes
         if config.sandbox_name != self.loaded.state.sandbox:
             notes = (*config.sandbox.notes(), *notes)
         return RunResumed(
-            plan=plan,
+            plan=rules,
             version=VERSION,
             note=self.note,
-            in_flight=cut,
-            deadline_at=deadline_at(run.parts.clock.now(), seconds),
+            in_flight=estimates,
+            deadline_at=deadline_at(run.parts.clock.now(), seconds_left),
             notes=notes,
             sandbox=config.sandbox_name,
         )
 
 
-def _refuse_low_limits(state: RunState, plan: RunRules) -> None:
-    """Raise UsageError if a limit would stop the run at once.
+def _refuse_low_limits(state: RunState, rules: RunRules) -> None:
+    """Raise UsageError if a limit of these rules would stop the run at once.
 
     It names the options that raise all such limits.
     """
-    run, rounds, total = state.goal.run_id, plan.max_iterations, state.total
-    planned = state.replace(plan=plan)
-    ended_by_rounds = state.stop_reason is StopReason.MAX_ITERATIONS
-    reason = ""
-    if ended_by_rounds and rounds is not None and rounds <= state.iterations:
-        reason = "max_iterations"
-        why = f"{state.iterations} of {rounds} rounds are used"
-        if rounds == 1:
-            why = "the only round is used"
-    elif plan.timeout is not None and plan.timeout <= state.elapsed:
-        why = f"{state.elapsed:.0f} s of {plan.timeout:g} s are used"
-    else:
-        lack = shortfall(planned)
-        if lack is None:
+    state = state.replace(plan=rules)
+    run_id = state.goal.run_id
+    problem = _used_rounds_or_time(state)
+    if not problem:
+        budget = shortfall(state)
+        if budget is None:
             return
-        why = lack.words
-        if lack.unknown:
+        problem = budget.words
+        if budget.unknown:
             # No higher limit helps.
-            raise UsageError(f"run {run} is capped: {why}", options_to_lift(planned))
+            raise UsageError(
+                f"run {run_id} is capped: {problem}", options_to_lift(state)
+            )
+    options = _options_to_raise(state)
+    raise UsageError(
+        f"run {run_id} is capped: {problem}",
+        f"raise it: goal resume {run_id} {options}",
+    )
+
+
+def _used_rounds_or_time(state: RunState) -> str:
+    """Return that all rounds or the whole time are used; empty if they are not."""
+    rounds, timeout = state.plan.max_iterations, state.plan.timeout
+    if _has_used_rounds(state):
+        if rounds == 1:
+            return "the only round is used"
+        return f"{state.iterations} of {rounds} rounds are used"
+    if timeout is not None and timeout <= state.elapsed:
+        return f"{state.elapsed:.0f} s of {timeout:g} s are used"
+    return ""
+
+
+def _has_used_rounds(state: RunState) -> bool:
+    """Return whether the run ended after its last round, and may begin no other one."""
+    limit = state.plan.max_iterations
+    if state.stop_reason is not StopReason.MAX_ITERATIONS or limit is None:
+        return False
+    return limit <= state.iterations
+
+
+def _options_to_raise(state: RunState) -> str:
+    """Return the options of `goal resume` that raise all limits that are used up."""
+    total = state.total
     used = {
         "max_iterations": state.iterations,
         "timeout": state.elapsed,
         "tokens": total.tokens,
         "cost_usd": total.known_cost_usd,
     }
-    unknown = [lack.budget for lack in shortfalls(planned) if lack.unknown]
-    option = ways_on(vars(plan), used, reason, unknown)[-1]
-    raise UsageError(
-        f"run {run} is capped: {why}", f"raise it: goal resume {run} {option}"
-    )
+    unknown = [budget.budget for budget in shortfalls(state) if budget.unknown]
+    reason = "max_iterations" if _has_used_rounds(state) else ""
+    return ways_on(vars(state.plan), used, reason, unknown)[-1]
 
 
-def _refuse_other_start(
-    folder: RunFolder, loaded: LoadedRun, handed: Sequence[str]
-) -> None:
-    """Raise UsageError if a part that a program passed is missing.
-
-    Raise RecordError if the record of the start was changed.
-    """
-    started, state = loaded.started, loaded.state
-    missing = [name for name in started.handed if name not in handed]
+def _refuse_missing_parts(loaded: LoadedRun, passed_parts: Sequence[str]) -> None:
+    """Raise UsageError if a part is missing that a program passed to the run."""
+    missing = [name for name in loaded.started.handed if name not in passed_parts]
     if missing:
         raise UsageError(
             f"this run was started by a program that passed its {', '.join(missing)}; "
             "only that program can resume it",
             f"resume it there: goalrunner.resume(run, conversation), or {NEW_RUN}",
         )
+
+
+def _refuse_changed_start(folder: RunFolder, loaded: LoadedRun) -> None:
+    """Raise RecordError if the goal or the files of the start were changed."""
     # An agent without a sandbox could have changed its own goal.
-    if file_hash(folder.goal_file) != started.goal_sha256:
+    if file_hash(folder.goal_file) != loaded.started.goal_sha256:
         raise RecordError(
             f"{folder.goal_file} was changed after the run began", NEW_RUN
         )
-    for name, digest in state.kept.items():
+    for name, digest in loaded.state.kept.items():
         if file_hash(folder.start / name) != digest:
             raise RecordError(
                 f"{folder.start / name} differs from what was recorded at the start of "
