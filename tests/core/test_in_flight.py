@@ -8,7 +8,7 @@ from goalrunner.core import events
 from goalrunner.core.observation import Observation, TranscriptRef
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.resumption import cut_calls
+from goalrunner.engine.resumption import usage_of_cut_call
 from tests.support.folding import state_after
 
 PLAN = events.RunRules(validators=("tests",))
@@ -46,25 +46,25 @@ def test_a_turn_of_an_external_agent_that_was_cut_is_never_taken_for_free(
 ) -> None:
     state = fold("claude · claude -p", *cut_after)
     unknown = Usage(cost_usd=None, uncounted_calls=1)
-    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
+    assert usage_of_cut_call(state, [{"role": "user", "content": "x" * 40}]) == {
         "agent": unknown
     }
     assert state.accounts() == {}
     over = fold("claude · claude -p", *cut_after, TIMEOUT)
     assert over.accounts() == {"agent": Usage.unknown()}
-    assert cut_calls(over, []) == {"agent": unknown}
+    assert usage_of_cut_call(over, []) == {"agent": unknown}
 
 
 def test_once_it_has_said_what_it_used_nothing_is_estimated() -> None:
     state = fold("claude · claude -p", PROMPT, CALLED, REPORTED, USED)
-    assert cut_calls(state, []) == {}
+    assert usage_of_cut_call(state, []) == {}
 
 
 def test_what_it_does_after_such_a_report_is_estimated_by_it() -> None:
     state = fold(
         "opencode · opencode run", PROMPT, CALLED, REPORTED, USED, CALLED, REPORTED
     )
-    assert cut_calls(state, []) == {
+    assert usage_of_cut_call(state, []) == {
         "agent": Usage(
             input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36
         )
@@ -75,19 +75,19 @@ def test_a_round_that_is_over_has_no_call_in_flight() -> None:
     state = fold(
         "claude · claude -p", PROMPT, CALLED, REPORTED, events.RoundFinished(round=1)
     )
-    assert cut_calls(state, []) == {}
+    assert usage_of_cut_call(state, []) == {}
 
 
 @pytest.mark.parametrize("last", [CALLED, ASKED])
 def test_while_a_tool_of_the_built_in_agent_runs_no_model_is_asked(
     last: events.Event,
 ) -> None:
-    assert cut_calls(fold("", PROMPT, last), []) == {}
+    assert usage_of_cut_call(fold("", PROMPT, last), []) == {}
 
 
 def test_of_a_first_call_of_the_built_in_agent_what_was_sent_is_estimated() -> None:
     state = fold("", PROMPT)
-    assert cut_calls(state, [{"role": "user", "content": "x" * 40}]) == {
+    assert usage_of_cut_call(state, [{"role": "user", "content": "x" * 40}]) == {
         "agent": Usage(input_tokens=10, cost_usd=None, estimated_tokens=10)
     }
 
@@ -106,17 +106,17 @@ AGAIN = (
 def test_tokens_and_dollars_that_were_told_apart_are_estimated_together() -> None:
     state = fold("claude · claude -p", PROMPT, TOKENS, DOLLARS, *AGAIN)
     told = Usage(input_tokens=30, output_tokens=6, cost_usd=0.5, estimated_tokens=36)
-    assert cut_calls(state, []) == {"agent": told}
-    assert cut_calls(state, [], frozenset({"cost_usd"})) == {
+    assert usage_of_cut_call(state, []) == {"agent": told}
+    assert usage_of_cut_call(state, [], frozenset({"cost_usd"})) == {
         "agent": told
     }  # a total that is lost with its process
 
 
 def test_tokens_that_the_next_total_holds_are_not_counted_twice() -> None:
     state = fold("codex · codex exec", PROMPT, TOKENS, *AGAIN)
-    assert cut_calls(state, [], frozenset({"tokens"})) == {"agent": Usage()}
+    assert usage_of_cut_call(state, [], frozenset({"tokens"})) == {"agent": Usage()}
     first = fold("codex · codex exec", PROMPT)
-    assert cut_calls(first, [], frozenset({"tokens"})) == {
+    assert usage_of_cut_call(first, [], frozenset({"tokens"})) == {
         "agent": Usage(cost_usd=None)
     }
 
@@ -124,13 +124,17 @@ def test_tokens_that_the_next_total_holds_are_not_counted_twice() -> None:
 def test_a_turn_after_one_of_which_nothing_was_told_is_as_unknown() -> None:
     nothing = events.UsageRecorded(account="agent", usage=Usage.unknown())
     state = fold("command · ./x", PROMPT, nothing, *AGAIN)
-    assert cut_calls(state, []) == {"agent": Usage(cost_usd=None, uncounted_calls=1)}
+    assert usage_of_cut_call(state, []) == {
+        "agent": Usage(cost_usd=None, uncounted_calls=1)
+    }
     resumed = fold(
         "command · ./x",
         PROMPT,
         nothing,
         *AGAIN,
-        events.RunResumed(plan=PLAN, version="1", in_flight=cut_calls(state, [])),
+        events.RunResumed(
+            plan=PLAN, version="1", in_flight=usage_of_cut_call(state, [])
+        ),
     )
     assert resumed.total.uncounted_calls == 2
     assert (

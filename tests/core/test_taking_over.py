@@ -14,7 +14,7 @@ from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.waiting import SwitchAgent, Wait
-from goalrunner.engine.resumption import cut_calls
+from goalrunner.engine.resumption import usage_of_cut_call
 from tests.support.folding import state_after
 
 DAY = 24 * 3600.0  # every event here happens at the beginning of 2026
@@ -170,9 +170,9 @@ def test_an_interrupted_first_turn_of_the_next_agent_is_not_estimated_from_turns
     None
 ):
     before = run_of(used(5)).replace(external=True)
-    assert cut_calls(before.replace(awaiting="agent"), ())["agent"].tokens == 5
+    assert usage_of_cut_call(before.replace(awaiting="agent"), ())["agent"].tokens == 5
     after = run_of(used(5), failed(), switched(1), heard()).replace(external=True)
-    assert cut_calls(after, ())["agent"].uncounted_calls == 1
+    assert usage_of_cut_call(after, ())["agent"].uncounted_calls == 1
 
 
 def test_the_label_names_the_agents_in_the_order_of_their_work() -> None:

@@ -15,7 +15,7 @@ from goalrunner.core.decision import decide
 from goalrunner.core.events import Record
 from goalrunner.core.fold import apply
 from goalrunner.core.run_state import RunState
-from goalrunner.engine.resumption import Resumption, cut_calls
+from goalrunner.engine.resumption import Resumption, usage_of_cut_call
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import read_records
 from goalrunner.records.redaction import Redactor
@@ -67,7 +67,7 @@ async def test_a_log_that_ends_anywhere_can_be_gone_on_with(
         lambda ref: read_message(finished.folder.transcript, ref), artifacts
     )
     decide(state)
-    cut_calls(state, left.chat)
+    usage_of_cut_call(state, left.chat)
     takeable([*left.chat, *answers_due(left.chat)])
 
     model, recorder = ScriptedModel(said("ok"), said("ok")), MemoryRecorder(tmp_path)

@@ -26,7 +26,7 @@ from goalrunner.records.event_log import (
     read_records,
 )
 from goalrunner.records.redaction import Redactor
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 from tests.support.clocks import SteppingClock
 from tests.support.events import any_event, tool_called
 
@@ -255,7 +255,7 @@ def test_a_pipe_in_place_of_the_lock_or_the_log_is_an_error_that_names_it(
         match=rf"cannot open {re.escape(str(lock))}: it is not a regular file",
     ):
         opened(path)
-    assert not is_written(path)
+    assert not has_writer(path)
 
     lock.unlink()
     os.mkfifo(path)

@@ -41,7 +41,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import Prompts
-from goalrunner.engine.resumption import Resumption, cut_calls
+from goalrunner.engine.resumption import Resumption, usage_of_cut_call
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
@@ -111,7 +111,6 @@ def open_run(
         facts, recall_notes = recall(config.home, goal.owner, parts.clock.now())
         notes = (*notes, *recall_notes)
     journal = _journal(config, folder, parts)
-    resumption = Resumption(fresh_rounds=not goal.preserve_context)
     if loaded is not None:
         journal.resume_from(loaded.state, loaded.evidence)
         for record in read_records(folder.events):
@@ -150,7 +149,7 @@ def _open_files(
 
 
 def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | None:
-    """Return the snapshots of the workspace; None if it is not what a run delivers."""
+    """Return the snapshots of the workspace; None if the run delivers a response."""
     if config.goal.deliverable != "workspace":
         return None
     copy = config.options.copy
@@ -186,11 +185,28 @@ def _journal(config: RunConfig, folder: RunFolder, parts: Parts) -> RunJournal:
     )
 
 
+def _resumption(
+    config: RunConfig, folder: RunFolder, parts: Parts, loaded: LoadedRun | None
+) -> Resumption:
+    """Return what an earlier process recorded of the run; nothing for a new run."""
+    resumption = Resumption(fresh_rounds=not config.goal.preserve_context)
+    if loaded is None:
+        return resumption
+    # `load_run` has kept only the state, because most of its callers need no chat.
+    for record in read_records(folder.events):
+        resumption.add(record)
+    # The chat is read once, when all its places in the transcript are known.
+    resumption.read(parts.transcript.read, parts.artifacts)
+    _continue_models(config, loaded, resumption)
+    return resumption
+
+
 def _continue_models(
     config: RunConfig, loaded: LoadedRun, resumption: Resumption
 ) -> None:
-    """Let recorded models and programs go on where the earlier process ended."""
+    """Let the models go on where the earlier process ended."""
     for account, llm in config.models.items():
+        # Only a recording has replies to skip.
         llm.skip(resumption.used_answers.get(account, 0))
     for account, program in programs_in(config.models).items():
         if account in loaded.started.programs:
@@ -200,7 +216,7 @@ def _continue_models(
 def cut_usage(
     config: RunConfig, state: RunState, chat: Sequence[Message], has_session: bool
 ) -> dict[Account, Usage]:
-    """Return by account the estimated usage of a call that was cut.
+    """Return by account the estimated usage of a call that was cut, with its dollars.
 
     `has_session`: an external agent can resume its session.
     """
@@ -208,7 +224,7 @@ def cut_usage(
     if config.agents and has_session:
         # The next report of the session counts what was cut.
         totals = config.agents[state.agent].totals
-    calls = cut_calls(state, chat, totals)
+    calls = usage_of_cut_call(state, chat, totals)
     for account, usage in calls.items():
         if usage.cost_usd is None and account in config.models:
             # An estimate without dollars would make the cost of the run unknown.

@@ -36,7 +36,7 @@ from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_summaries import read_summary
 from goalrunner.records.transcript_file import TranscriptFile
-from goalrunner.records.writer_lock import LogInUse, is_written
+from goalrunner.records.writer_lock import LogInUse, has_writer
 
 # Seconds to wait for an active run to end. It needs two, but its machine may be
 # overloaded.
@@ -320,7 +320,7 @@ def cancel_run(
     """
     _open_state(folder)
     message = f"cancelled by {person()}" + (f": {reason}" if reason else "")
-    if is_written(folder.events):
+    if has_writer(folder.events):
         folder.write_json(folder.cancellation, {"said": message})
         _await_end(folder)
         state = load_state(folder)
@@ -336,7 +336,7 @@ def cancel_run(
 def _await_end(folder: RunFolder) -> None:
     """Wait until no process drives the run. Raise RecordError after ten seconds."""
     until = time.monotonic() + _CANCEL_TIMEOUT
-    while is_written(folder.events):
+    while has_writer(folder.events):
         if time.monotonic() > until:
             pid = read_summary(folder).get("pid")
             at_once = f"; to end it at once: kill {pid}" if pid else ""

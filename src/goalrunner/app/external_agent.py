@@ -65,7 +65,7 @@ class ResolvedAgent:
     def totals(self) -> frozenset[BudgetName]:
         """Budgets whose usage it reports as the total of a session.
 
-        Another process can resume that session.
+        Empty if another process cannot resume the session.
         """
         if self.protocol == "command" and self.preset.resume:
             return self.preset.totals
@@ -183,11 +183,12 @@ def external_conversation(
     )
     if agent.protocol == "command":
         # The output of a command is its report of every action in a round.
-        roomy = ProcessLauncher(
+        agent_launcher = ProcessLauncher(
             OUTPUT_LIMIT, launcher.grace, watchdog=launcher.watchdog
         )
         return CommandConversation(
-            external, SandboxedLauncher(roomy, policy) if policy else roomy
+            external,
+            SandboxedLauncher(agent_launcher, policy) if policy else agent_launcher,
         )
     # An ACP agent is one process for all rounds, so it has no launcher.
     connector = ProcessConnector(launcher.grace, policy, watchdog=launcher.watchdog)

@@ -31,7 +31,7 @@ from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.records.run_search import find_run
 from goalrunner.records.run_summaries import summary_writer
 from goalrunner.records.transcript_file import read_message
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 
 Reference = GoalOutcome | Path | str  # a run: its outcome, its folder, or its id
 
@@ -121,7 +121,7 @@ class LoadedRun:
 
     log: Path
     state: RunState
-    beginning: RunStarted | None
+    start_event: RunStarted | None
     """None: the process was killed before the run began.
 
     Such a run can be read, but not continued.
@@ -132,9 +132,9 @@ class LoadedRun:
     @property
     def started(self) -> RunStarted:
         """Return how the run began. Raise RecordError if it did not."""
-        if self.beginning is None:
+        if self.start_event is None:
             raise RecordError(f"{self.log} ends before the run began", NEW_RUN)
-        return self.beginning
+        return self.start_event
 
     @property
     def goal_file(self) -> Path | None:
@@ -156,17 +156,17 @@ def load_run(folder: RunFolder) -> LoadedRun:
             NEW_RUN,
         )
     state: RunState | None = None
-    beginning: RunStarted | None = None
+    start_event: RunStarted | None = None
     evidence, end = EvidenceIndex(), LogEnd()
     # The last value of `end` is where the log ends.
-    for record, end in read_lines(folder.events, wait=lambda: False):  # noqa: B007
+    for record, end in read_lines(folder.events):  # noqa: B007
         state = apply(state, record)
         evidence.add(record)
         if isinstance(record.event, RunStarted):
-            beginning = record.event
+            start_event = record.event
     if state is None:
         raise RecordError(f"{folder.events} has no event: the run never began", NEW_RUN)
-    return LoadedRun(folder.events, state, beginning, evidence, end)
+    return LoadedRun(folder.events, state, start_event, evidence, end)
 
 
 def sub_goals(
@@ -238,7 +238,7 @@ def chat_to_continue(
             "only the built-in agent can continue the conversation of another run",
             "omit --continue-from",
         )
-    if is_written(folder.events):
+    if has_writer(folder.events):
         raise UsageError(
             f"run {run} is still active, so its conversation has not ended",
             "wait for its end, or cancel it",
@@ -260,9 +260,10 @@ def finalize(
 ) -> None:
     """Write the outcome of a run whose process was killed before it wrote it."""
     # A killed run can be resumed, and a living process writes its outcome itself.
-    if loaded.state.status is GoalStatus.RUNNING or is_written(folder.events):
+    if loaded.state.status is GoalStatus.RUNNING or has_writer(folder.events):
         return
-    # If a resumed run has renamed outcome.json, it cannot be read.
+    # An outcome that is missing or damaged is written again. A resumed run renames the
+    # earlier one, so that it is missing until the new end.
     with contextlib.suppress(OSError, ValueError):
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return

@@ -14,7 +14,7 @@ from goalrunner.core.outcome import FINAL
 from goalrunner.records.removal import finish_removals, unfinished
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.snapshots.store_folder import (
     last_used,
     remove_store,
@@ -48,7 +48,7 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     runs: list[OldRun] = []
     for summary in reversed(run_summaries(home)):
         folder = RunFolder(home / RUNS / str(summary["run_id"]))
-        if summary.get("stop_reason") in _WAITING or is_written(folder.events):
+        if summary.get("stop_reason") in _WAITING or has_writer(folder.events):
             continue
         age = now - _last_change(summary)
         if age.total_seconds() > seconds:
@@ -175,7 +175,7 @@ def _ended_checks(home: Path, since: float) -> list[RunFolder]:
     folders: list[RunFolder] = []
     for path in (home / CHECKS).glob("[!.]*"):
         folder = RunFolder(path)
-        if path.stat().st_mtime < since and not is_written(folder.events):
+        if path.stat().st_mtime < since and not has_writer(folder.events):
             folders.append(folder)
     return folders
 

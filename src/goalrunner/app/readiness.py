@@ -100,15 +100,16 @@ async def check_before_run(
     findings: Iterable[Finding],
     count: Callable[[Account, Usage], None],
 ) -> tuple[str, ...]:
-    """Raise the error of the first finding that has one; else ask models.
+    """Perform the preflight of a run, and return warnings.
 
-    A model that the agent's own calls do not prove is asked for one token; `count` gets
-    what that used. Return warnings. Raise ModelError.
+    Raise the error of the first finding that has one. Else ask the models of judge and
+    critic for one token, and raise ModelError if one of them cannot be used. `count`
+    gets what the calls used.
     """
     for finding in findings:
         if finding.error is not None:
             raise finding.error
-    models = _unproven_models(config)
+    models = _models_to_ask(config)
     try:
         answers = await asyncio.gather(
             *(llm.probe() for llm in models), return_exceptions=True
@@ -127,7 +128,7 @@ async def check_before_run(
     return tuple(warnings)
 
 
-def _unproven_models(config: RunConfig) -> tuple[LLM, ...]:
+def _models_to_ask(config: RunConfig) -> tuple[LLM, ...]:
     """Return the models of judge and critic, one for each address.
 
     The agent's first call shows whether its own key and name are accepted.

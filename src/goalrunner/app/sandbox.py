@@ -20,7 +20,7 @@ from goalrunner.core.ports import Launcher
 from goalrunner.goalfile.agents import all_presets
 from goalrunner.records.removal import clear
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder, goal_home
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.ignore_rules import literal
 from goalrunner.system.bubblewrap import Choice, choose
@@ -61,7 +61,7 @@ def clear_leftovers(home: Path) -> None:
 def _is_driven(home: Path, run_id: str) -> bool:
     """Return whether a process drives the run, or the check, of that id."""
     return any(
-        is_written(RunFolder(home / kind / run_id).events) for kind in (RUNS, CHECKS)
+        has_writer(RunFolder(home / kind / run_id).events) for kind in (RUNS, CHECKS)
     )
 
 

@@ -26,7 +26,7 @@ from goalrunner.goalfile.place import repository_root
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_search import runs_of
 from goalrunner.records.run_summaries import read_summary, run_summaries
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports import layout
 from goalrunner.reports.next_steps import resuming
 from goalrunner.reports.questions import ANSWER, approval_text, question_text
@@ -313,7 +313,7 @@ def _next(state: RunState, folder: RunFolder, is_recorded: bool = True) -> str:
     count = len(state.memory.open_questions)
     if count:
         return f'questions still open: {count}\ngoal answer {run} "..."\n'
-    if is_written(folder.events):
+    if has_writer(folder.events):
         return f"the run goes on: goal watch {run}\n"
     if state.handed:
         return f"To continue: {state.way_on}.\n"

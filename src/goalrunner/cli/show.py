@@ -16,7 +16,7 @@ from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_summaries import read_summary, run_summaries
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 
 if TYPE_CHECKING:
     from goalrunner.records.run_folder import RunFolder
@@ -138,7 +138,7 @@ def _show_run(folder: RunFolder) -> None:
     for piece in show_text(
         runs.records(folder),
         folder=str(folder.path),
-        lost=lambda: not is_written(folder.events),
+        lost=lambda: not has_writer(folder.events),
         words=lambda message: runs.message_text(folder.transcript, message),
         columns=output.columns(),
     ):
@@ -224,7 +224,7 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
     def wait() -> bool:
         # It raises ReaderGone if the reader of a pipe has closed it.
         output.say("")
-        if not is_written(folder.events):
+        if not has_writer(folder.events):
             return False
         progress.current.follow_files(folder.scratch)
         time.sleep(_POLL_INTERVAL)
@@ -237,11 +237,11 @@ def watch(run: options.Run = None, verbose: options.Verbose = False) -> int:
                 records,
                 progress,
                 folder=str(folder.path),
-                lost=lambda: not is_written(folder.events),
+                lost=lambda: not has_writer(folder.events),
             )
         except KeyboardInterrupt:
             progress.leave()
-            if is_written(folder.events):
+            if has_writer(folder.events):
                 output.complain(f"the run goes on: goal watch {folder.run_id}")
             return int(ExitCode.INTERRUPTED)
     return RunSummary.read(read_summary(folder)).process_exit_code

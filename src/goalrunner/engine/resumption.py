@@ -157,7 +157,7 @@ class Resumption:
         return self
 
 
-def cut_calls(
+def usage_of_cut_call(
     state: RunState,
     chat: Sequence[Message],
     totals: frozenset[BudgetName] = frozenset(),

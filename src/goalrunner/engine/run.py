@@ -44,7 +44,7 @@ from goalrunner.engine.output_store import store_traceback
 from goalrunner.engine.parts import Parts
 from goalrunner.engine.prompts import interruption_text
 from goalrunner.engine.recorder import RunRecorder
-from goalrunner.engine.resumption import Resumption, cut_calls
+from goalrunner.engine.resumption import Resumption, usage_of_cut_call
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
 from goalrunner.engine.turns import Turns
 from goalrunner.engine.validator_runs import InterruptedByValidatorError
@@ -77,7 +77,7 @@ class Run:
         preflight: Callable[[CountUsage], Awaitable[Sequence[str]]] | None = None,
         resumption: Resumption | None = None,
         longest_turn: float | None = None,
-        cut_usage: CutUsage = lambda state, chat, _: cut_calls(state, chat),
+        cut_usage: CutUsage = lambda state, chat, _: usage_of_cut_call(state, chat),
     ) -> None:
         """Prepare a run; `render` returns the text of a prompt.
 

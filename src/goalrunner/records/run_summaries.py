@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from goalrunner.core.errors import UsageError
 from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.records.run_folder import RUNS, RunFolder
-from goalrunner.records.writer_lock import is_written
+from goalrunner.records.writer_lock import has_writer
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -76,7 +76,7 @@ def read_summary(folder: RunFolder) -> dict[str, Any]:
         summary = json.loads(folder.summary.read_bytes())
         if isinstance(summary, dict) and _has_times(summary):
             summary["run_id"] = folder.run_id
-            if summary.get("status") == "running" and not is_written(folder.events):
+            if summary.get("status") == "running" and not has_writer(folder.events):
                 summary.update(_lost(summary))
             return summary
     except OSError as error:

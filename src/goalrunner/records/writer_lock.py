@@ -71,7 +71,7 @@ def lock_of(log: Path) -> Path:
     return log.with_suffix(".lock")
 
 
-def is_written(log: Path) -> bool:
+def has_writer(log: Path) -> bool:
     """Return whether a process is writing that log now.
 
     A lock that cannot be read counts as held; a pipe is no lock.
