@@ -160,8 +160,9 @@ class CommandConversation(ExternalConversation):
             await self._add_details(attempt, turn.failure)
         await turn.end()
         meaning = None
-        if completion is not None:
-            meaning = agent.preset.exit_codes.get(completion.exit_code or 0)
+        # A process that was ended has no exit code.
+        if completion is not None and completion.exit_code is not None:
+            meaning = agent.preset.exit_codes.get(completion.exit_code)
         return ProcessEnd(completion, tail_of(attempt.errors), meaning)
 
     def _launched(

@@ -78,7 +78,10 @@ class ExternalConversation:
 
     @asynccontextmanager
     async def _turn(self, recorder: Recorder) -> AsyncIterator[None]:
-        """Return a context around a turn: what comes before it, and after an error."""
+        """Return a context for a turn. Raise BudgetExhausted before it.
+
+        A subclass adds what follows an error in the turn.
+        """
         recorder.check_budget()
         yield
 

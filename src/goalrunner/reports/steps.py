@@ -145,8 +145,8 @@ def step_after(
             return _step_after_result(event, before)
         case events.RoundStarted() | events.RefinementStarted():
             return _AGENT
-        # A prompt begins a turn. A turn that goes on after a resume without a prompt
-        # shows its first message instead.
+        # A prompt begins a turn. In a turn that goes on after a resume, any message
+        # shows that the agent works again.
         case events.MessageRecorded() if event.role == "user" or is_continuing(before):
             return _AGENT
         case events.StepStarted():
