@@ -113,11 +113,7 @@ def open_run(
     journal = _journal(config, folder, parts)
     if loaded is not None:
         journal.resume_from(loaded.state, loaded.evidence)
-        for record in read_records(folder.events):
-            resumption.add(record)
-        # The chat is read once, when all its places in the transcript are known.
-        resumption.read(files.transcript.read, parts.artifacts)
-        _continue_models(config, loaded, resumption)
+    resumption = _resumption(config, folder, parts, loaded)
     prompts = Prompts(
         goal,
         resume_prompt=options.resume_prompt,
