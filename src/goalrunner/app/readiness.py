@@ -131,7 +131,8 @@ async def check_before_run(
 def _models_to_ask(config: RunConfig) -> tuple[LLM, ...]:
     """Return the models of judge and critic, one for each address.
 
-    The agent's first call shows whether its own key and name are accepted.
+    The address of the agent's model is left out: its first call shows whether key and
+    name are accepted.
     """
     by_address: dict[object, LLM] = {}
     for account, llm in config.models.items():

@@ -99,7 +99,7 @@ class EarlierRun:
         resumption = run.resumption
         if isinstance(run.conversation, Resumable) and resumption.chat:
             run.conversation.load(resumption.chat, resumption.unfinished, run.recorder)
-        estimates = self._cut_usage(prepared)
+        estimates = self._estimates(prepared)
         if self.loaded.state.external:
             # The usage of an external agent's turn that was cut may be unknown, and
             # then a budget would stop the run at once. It takes the opened run to
@@ -116,7 +116,7 @@ class EarlierRun:
             if run.state.status is GoalStatus.RUNNING and folder.outcome.exists():
                 folder.outcome.replace(folder.earlier_outcome)
 
-    def _cut_usage(self, prepared: PreparedRun) -> dict[Account, Usage]:
+    def _estimates(self, prepared: PreparedRun) -> dict[Account, Usage]:
         """Return by account the estimated usage of a call that was cut."""
         if self.options.live:
             # The agent of the program was not cut: it works on its own.
@@ -130,7 +130,7 @@ class EarlierRun:
     ) -> RunResumed:
         """Return the event, still without what changed in the workspace.
 
-        `estimates` are the usage of the call that was cut.
+        `estimates` is the usage of the call that was cut, by account.
         """
         run, config = prepared.run, prepared.config
         seconds_left = None

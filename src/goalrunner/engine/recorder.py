@@ -153,7 +153,7 @@ class RunRecorder:
             self._journal.append(events.BlockReported(reason=result.command))
         if reply is not None:
             self._close_question(result.command, reply, observation)
-        # Only now that the event is in the log.
+        # Raised only now, because the event had to be written before.
         store.raise_cancellation()
         return recorded(observation, artifacts)
 

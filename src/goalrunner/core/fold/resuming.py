@@ -113,7 +113,8 @@ def _at_valid_phase(
 ) -> RunState:
     """Return the resumed state at the last phase whose result is still valid.
 
-    `before` is the state before the run was resumed.
+    That is the phase at which the run stopped, unless what its result rests on may be
+    different now. `before` is the state before the run was resumed.
     """
     phase, verdict = before.phase_before_end, before.verdict
     had_obstacle = before.obstacle and phase is Phase.VALIDATED
