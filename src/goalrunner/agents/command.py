@@ -75,7 +75,7 @@ class CommandConversation(ExternalConversation):
         self._session = None
 
     async def _round(self, prompt: str, recorder: Recorder, *, cut: bool) -> RoundReply:
-        before = self._add_prompt(prompt, recorder)
+        earlier_chat = self._add_prompt(prompt, recorder)
         preset, session = self.agent.preset, self._session
         if preset.resume and session is not None:
             attempt = self._prepared(preset.resume, prompt, recorder, session)
@@ -89,7 +89,7 @@ class CommandConversation(ExternalConversation):
                 # turn would have been in the next one, which never comes.
                 recorder.usage("agent", Usage.unknown())
             recorder.check_budget()
-        message = with_history(before, prompt, by_another=self.follows_another)
+        message = with_history(earlier_chat, prompt, by_another=self.follows_another)
         attempt = self._prepared(preset.argv, message, recorder, None)
         reply = await self._perform(attempt)
         assert reply is not None  # only a resumed session can be lost
@@ -107,7 +107,10 @@ class CommandConversation(ExternalConversation):
         recorder: Recorder,
         resumed: AgentSession | None,
     ) -> _Attempt:
-        """Return a process to start. Raise RecordError if the prompt needs a file."""
+        """Return a process to start.
+
+        Raise RecordError if the file of a long prompt cannot be written.
+        """
         agent = self.agent
         session_id = resumed.id if resumed else ""
         try:

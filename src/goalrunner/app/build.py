@@ -205,6 +205,7 @@ def _continue_models(
         # Only a recording has replies to skip.
         llm.skip(resumption.used_answers.get(account, 0))
     for account, program in programs_in(config.models).items():
+        # A program that was installed since the run began must not judge it.
         if account in loaded.started.programs:
             program.keep(loaded.started.programs[account])
 
