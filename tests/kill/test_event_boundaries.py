@@ -35,7 +35,7 @@ def test_killed_at_an_event_and_resumed_it_ends_the_same(
     resumed = place.goal("resume")
     if len(place.records()) < BEGUN:
         assert resumed.code != 0
-        assert "start a new run: goal run GOAL_FILE" in resumed.err
+        assert "goal run starts a run" in resumed.err
         assert not place.effects.exists()
         return
     same_end(place, resumed)
