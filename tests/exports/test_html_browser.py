@@ -84,13 +84,12 @@ def test_the_keyboard_reaches_everything_in_order(browse: Browse) -> None:
         "Criteria",
         "Rounds",
         "Changes",
-        "Approvals",
         "Usage",
         "Labels",
     ]
-    assert tabs[:8] == ["Skip to the content", *parts]
-    assert tabs[8:13] == ["o3", "o2", "o3", "1", "2"]
-    assert [tab.split(" ✗")[0].split(" ✓")[0] for tab in tabs[13:]] == [
+    assert tabs[:7] == ["Skip to the content", *parts]
+    assert tabs[7:12] == ["o3", "o2", "o3", "1", "2"]
+    assert [tab.split(" ✗")[0].split(" ✓")[0] for tab in tabs[12:]] == [
         "Round 1", "whole message", "o1 output", "Diff of round 1", "Round 2", "o2 output", "o3 output",
     ]  # fmt: skip
 
