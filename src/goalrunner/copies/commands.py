@@ -25,6 +25,7 @@ from goalrunner.records.run_search import new_run_id
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
+    from goalrunner.copies.applying import Applied
     from goalrunner.core.goal import Goal
 
 
@@ -128,28 +129,39 @@ def apply(
     changed the same lines, or if the validators fail on the merged tree, nothing is
     written. The state before is kept as a snapshot.
     """
-    from goalrunner.app.previous_run import load_run
-    from goalrunner.copies.applying import (
-        Application,
-        applied_lines,
-        check_merged_tree,
-        commit_paths,
-        refuse_commit,
-    )
-    from goalrunner.exports.commands import commit_message, export
+    from goalrunner.exports.commands import export
 
     folder = runs.find(run)
     if inside := os.environ.pop(INSIDE, ""):
-        copy = RunCopy(Path(inside))
-        problem = check_merged_tree(copy, folder, runs.home(), copy_options(copy))
-        output.say({"problem": problem})
-        return 0
-    if branch is not None:
-        if commit:
-            raise UsageError(
-                "--branch and --commit cannot be combined", "use one of them"
-            )
-        return export(folder.run_id, branch=branch, incomplete=incomplete)
+        return _check_inside(RunCopy(Path(inside)), folder)
+    if branch is None:
+        return _apply(folder, check, incomplete=incomplete, commit=commit, json=json)
+    if commit:
+        raise UsageError("--branch and --commit cannot be combined", "use one of them")
+    return export(folder.run_id, branch=branch, incomplete=incomplete)
+
+
+def _check_inside(copy: RunCopy, run: RunFolder) -> int:
+    """Check a merged tree for the `goal apply` outside, which reads what is printed."""
+    from goalrunner.copies.applying import check_merged_tree
+
+    problem = check_merged_tree(copy, run, runs.home(), copy_options(copy))
+    output.say({"problem": problem})
+    return 0
+
+
+def _apply(
+    folder: RunFolder,
+    check: bool | None,
+    *,
+    incomplete: bool,
+    commit: bool,
+    json: bool,
+) -> int:
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.copies.applying import Application, commit_paths, refuse_commit
+    from goalrunner.exports.commands import commit_message
+
     loaded = load_run(folder)
     outcome = loaded.outcome(folder)
     if not (outcome.passed or incomplete):
@@ -160,40 +172,38 @@ def apply(
             f"goal apply {folder.run_id} --incomplete applies it all the same",
         )
     application = Application(folder, loaded, runs.home(), os.environ)
+    workspace = application.workspace
     try:
         if note := main.wait_for(application.undo_interrupted()):
             output.complain(note)
         if commit:
-            refuse_commit(application.workspace)
-        done = main.wait_for(application.perform(check=check))
-        if commit and done.changes:
-            commit_paths(
-                application.workspace,
-                [change.path for change in done.changes],
-                commit_message(outcome),
-            )
+            refuse_commit(workspace)
+        applied = main.wait_for(application.perform(check=check))
+        if commit and applied.changes:
+            paths = [change.path for change in applied.changes]
+            commit_paths(workspace, paths, commit_message(outcome))
     finally:
         application.close()
-    if json:
-        output.say(
-            {
-                "run_id": folder.run_id,
-                "workspace": str(application.workspace),
-                "changed": [change.path for change in done.changes],
-                "before": done.before.id,
-            }
-        )
-    elif not done.changes:
-        output.say(
-            f"{application.workspace} has the change of {folder.run_id} already.\n"
-        )
-    else:
-        output.say(
-            output.terminal_text(
-                applied_lines(folder.run_id, str(application.workspace), done)
-            )
-        )
+    _say_applied(folder.run_id, workspace, applied, json=json)
     return 0
+
+
+def _say_applied(run_id: str, workspace: Path, applied: Applied, *, json: bool) -> None:
+    from goalrunner.copies.applying import applied_lines
+
+    if json:
+        values = {
+            "run_id": run_id,
+            "workspace": str(workspace),
+            "changed": [change.path for change in applied.changes],
+            "before": applied.before.id,
+        }
+        output.say(values)
+    elif not applied.changes:
+        output.say(f"{workspace} has the change of {run_id} already.\n")
+    else:
+        lines = applied_lines(run_id, str(workspace), applied)
+        output.say(output.terminal_text(lines))
 
 
 def discard(run: options.Run = None, yes: options.Yes = False) -> int:
