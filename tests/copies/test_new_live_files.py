@@ -17,9 +17,7 @@ def found(tmp_path: Path) -> NewLiveFiles:
     """A merged tree as a plain folder, with its layers beside it."""
     root, base = tmp_path / "root", tmp_path / "base"
     shared = ("deps/", "src/out/")
-    record = CopyRecord(
-        "overlay", str(root), str(root), str(tmp_path), (str(base),), shared
-    )
+    record = CopyRecord(str(root), str(root), str(tmp_path), (str(base),), shared)
     write(record.layer(0) / "u" / "src", {"agent.py": "1\n"})
     write(base / "tree", {"old.py": "1\n", "src/old.py": "1\n"})
     merged = ("old.py", "mine.txt", "deps/lib.js", "__pycache__/x.pyc", "local/a/b")

@@ -65,7 +65,7 @@ def test_a_copy_has_one_process(tmp_path: Path) -> None:
 
 def test_a_copy_has_an_environment_of_its_own(tmp_path: Path) -> None:
     copy = RunCopy(tmp_path / "k3f9-run" / "copy")
-    record = CopyRecord("overlay", "/src/My App", "/src/My App", "/c", ())
+    record = CopyRecord("/src/My App", "/src/My App", "/c", ())
     environ = copy_environment(copy, record, 2, {"HOME": "/h"})
     assert environ["HOME"] == "/h"
     assert environ["GOAL_SLOT"] == "2"
@@ -77,7 +77,7 @@ def test_a_copy_has_an_environment_of_its_own(tmp_path: Path) -> None:
 def test_a_removed_copy_is_none(tmp_path: Path) -> None:
     copy = RunCopy(tmp_path / "copy")
     copy.folder.mkdir()
-    record = CopyRecord("overlay", "/r", "/r", str(tmp_path / "elsewhere"), ())
+    record = CopyRecord("/r", "/r", str(tmp_path / "elsewhere"), ())
     copy.write(record)
     closed = record.layer(0) / "w" / "work"
     closed.mkdir(parents=True)

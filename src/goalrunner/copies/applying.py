@@ -59,13 +59,10 @@ _IN_PROGRESS = {
 
 @dataclass(frozen=True)
 class Applied:
-    """What an apply has written, the snapshot of the state before, and whether the
-    workspace had moved on.
-    """
+    """What an apply has written, and the snapshot of the state before."""
 
     changes: tuple[Change, ...]
     before: Snapshot
-    moved: bool
 
 
 class _Journal(Frozen):
@@ -191,12 +188,12 @@ class Application:
         if merge.conflicts:
             raise self._conflict(merge.conflicts)
         if not merge.entries:
-            return Applied((), now, moved=False)
+            return Applied((), now)
         target = await snapshot_with(self._store, now, merge.entries)
         moved = bool(await self._store.changes(self._start, now))
         if moved if check is None else check:
             self._check(target, tuple(merge.entries))
-        return await self._write(now, target, tuple(merge.entries), moved=moved)
+        return await self._write(now, target, tuple(merge.entries))
 
     def _conflict(self, conflicts: tuple[Conflict, ...]) -> UsageError:
         listed = "\n".join(f"  {one.path}: {one.why}" for one in conflicts[:10])
@@ -242,7 +239,7 @@ class Application:
             )
 
     async def _write(
-        self, now: Snapshot, target: Snapshot, paths: tuple[str, ...], *, moved: bool
+        self, now: Snapshot, target: Snapshot, paths: tuple[str, ...]
     ) -> Applied:
         journal = _Journal(run=self._run.run_id, before=now, target=target, paths=paths)
         # After a kill from here on, the next apply finds the journal and puts the files
@@ -256,7 +253,7 @@ class Application:
                 self._journal.unlink()
             raise
         self._journal.unlink()
-        return Applied(changes, now, moved)
+        return Applied(changes, now)
 
 
 def refuse_commit(workspace: Path) -> None:

@@ -99,7 +99,6 @@ def make_copy(
         copy.temporary.mkdir()
         _make_store(copy, home, workspace)
     record = CopyRecord(
-        "overlay",
         os.path.realpath(workspace),
         str(roots[0]),
         str(_layers_folder(copy, home, workspace)),

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
 
 import psutil
 
@@ -29,10 +28,9 @@ _LAST_PORT = 32_000  # ports from 32768 on are given to outgoing connections on 
 class CopyRecord:
     """What a resumed run needs to enter its copy again."""
 
-    kind: Literal["overlay", "clone"]
     workspace: str
     root: str
-    """The folder that is covered, or cloned: the repository of the workspace, else the
+    """The folder that is covered: the repository of the workspace, else the
     workspace.
     """
     layers: str
