@@ -334,6 +334,7 @@ def check_merged_tree(
     if result.problem:
         return result.problem
     if result.event is None:
-        return "" if not goal.validators else "the validators did not run"
+        # A judge alone, or hidden validators, cannot say it of the merged tree.
+        return "no validator runs on it"
     red = [one for one in result.event.results if not one.passed]
     return "; ".join(f"{one.name} fails: {one.feedback[:300]}" for one in red)
