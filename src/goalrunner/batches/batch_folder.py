@@ -1,0 +1,207 @@
+"""The folder of a batch in GOAL_HOME: its plan, its goals, and its log."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from goalrunner.batches.history import EVENT, BatchEvent, BatchState, after, batch_state
+from goalrunner.batches.plan import BatchPlan
+from goalrunner.core.errors import (
+    RecordError,
+    RunNotFound,
+    UsageError,
+    one_line,
+    os_errors,
+    quoted,
+    some,
+)
+from goalrunner.records.event_log import encode
+from goalrunner.records.files import AppendFile, sync_folder, write_whole
+
+BATCHES = "batches"
+"""The folder in GOAL_HOME of the batches."""
+
+
+@dataclass(frozen=True)
+class BatchFolder:
+    """The folder of one batch, and the paths in it; what they name need not exist."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, home: Path, plan: BatchPlan, goals: dict[str, str]) -> BatchFolder:
+        """Write a new batch: its plan, and the text of each goal file by key.
+
+        Raise UsageError if there is a batch of that name.
+        """
+        folder = cls(home / BATCHES / plan.batch_id)
+        with os_errors(
+            f"cannot make the batch's folder {folder.path}",
+            "set GOAL_HOME to a folder that can be written",
+            UsageError,
+        ):
+            folder.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                folder.path.mkdir(mode=0o700)
+            except FileExistsError:
+                raise _is_taken(plan.batch_id) from None
+            folder.goal_file("").parent.mkdir(mode=0o700)
+            for key, text in goals.items():
+                write_whole(folder.goal_file(key), text.encode())
+            # The plan is written last: without it, the folder is no batch.
+            write_whole(folder.plan_file, plan.model_dump_json(indent=2).encode())
+            sync_folder(folder.path)
+            sync_folder(folder.path.parent)
+        return folder
+
+    @property
+    def batch_id(self) -> str:
+        return self.path.name
+
+    @property
+    def plan_file(self) -> Path:
+        return self.path / "batch.json"
+
+    @property
+    def log(self) -> Path:
+        """The events, a line each."""
+        return self.path / "events.jsonl"
+
+    @property
+    def cancellation(self) -> Path:
+        """The request of `goal cancel` to a running scheduler; usually missing."""
+        return self.path / "cancel.json"
+
+    def goal_file(self, key: str) -> Path:
+        """Return the path of an entry's goal file, as it was at the submission."""
+        return self.path / "goals" / f"{key}.toml"
+
+    def output(self, key: str) -> Path:
+        """Return the path of what the process of an entry prints."""
+        return self.path / f"output-{key}.log"
+
+    def plan(self) -> BatchPlan:
+        """Return what was submitted. Raise RecordError."""
+        try:
+            return BatchPlan.model_validate_json(self.plan_file.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise _damaged(self.plan_file, error) from error
+
+    def events(self) -> Iterator[BatchEvent]:
+        """Yield the events so far; an unfinished last line is left out.
+
+        Raise RecordError.
+        """
+        try:
+            lines = self.log.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise _damaged(self.log, error) from error
+        for line in lines:
+            try:
+                yield EVENT.validate_json(line)
+            except ValidationError as error:
+                raise _damaged(self.log, error) from error
+
+    def state(self) -> BatchState:
+        """Return how far the batch is. Raise RecordError."""
+        return batch_state(self.plan(), self.events())
+
+    @contextmanager
+    def writing(self) -> Iterator[BatchLog]:
+        """Return a context in which this process alone drives the batch.
+
+        Raise UsageError if another one does, and RecordError.
+        """
+        with os_errors(f"cannot lock {self.path}", "check GOAL_HOME", UsageError):
+            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file = AppendFile(self.log)
+            try:
+                yield BatchLog(file, self.state())
+            finally:
+                file.close()
+        except BlockingIOError:
+            raise UsageError(
+                f"batch {self.batch_id} is driven by another process",
+                f"goal watch {self.batch_id} follows it; "
+                f"goal cancel {self.batch_id} ends it",
+            ) from None
+        finally:
+            os.close(handle)
+
+
+class BatchLog:
+    """The open log of a batch, and the state that its events lead to."""
+
+    def __init__(self, file: AppendFile, state: BatchState) -> None:
+        self._file = file
+        self.state = state
+
+    def append(self, event: BatchEvent) -> None:
+        """Write an event, which is durable when this returns. Raise RecordError."""
+        self._file.append(encode(event.model_dump(mode="json")))
+        self.state = after(self.state, event)
+
+
+def batch_names(home: Path) -> list[str]:
+    """Return the names of all batches; none before the first one."""
+    try:
+        folders = list((home / BATCHES).iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UsageError(
+            f"{home / BATCHES} cannot be read: {error.strerror}",
+            "set GOAL_HOME to the folder that holds the runs",
+        ) from error
+    complete_folders = [
+        path for path in folders if BatchFolder(path).plan_file.exists()
+    ]
+    return sorted(path.name for path in complete_folders)
+
+
+def find_batch(home: Path, reference: str) -> BatchFolder:
+    """Return the batch of that name, or of the only name with that prefix.
+
+    Raise RunNotFound.
+    """
+    names = batch_names(home)
+    if reference in names:
+        return BatchFolder(home / BATCHES / reference)
+    matching = [name for name in names if reference and name.startswith(reference)]
+    if len(matching) == 1:
+        return BatchFolder(home / BATCHES / matching[0])
+    if matching:
+        raise RunNotFound(
+            f"{quoted(reference)} matches {len(matching)} batches: {some(matching)}",
+            "type more of the name",
+        )
+    raise RunNotFound(
+        f"no batch {quoted(reference)} in {home}", "goal list --batch shows the batches"
+    )
+
+
+def _is_taken(name: str) -> UsageError:
+    return UsageError(
+        f"there is a batch {name} already",
+        f"goal batch --resume {name} goes on with it; "
+        "or choose another name: --name NAME",
+    )
+
+
+def _damaged(path: Path, error: Exception) -> RecordError:
+    return RecordError(
+        f"the batch was made by another version of goal, or {path} is damaged: "
+        f"{one_line(str(error))}",
+        "submit the goals again: goal batch GOALS",
+    )

@@ -1,0 +1,208 @@
+"""What has happened in a batch: the events of its log, and the state they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
+from goalrunner.core.field_types import Frozen
+
+
+class EntryStarted(Frozen):
+    """A process is about to run, or to resume, the run of an entry."""
+
+    type: Literal["entry_started"] = "entry_started"
+    at: str
+    key: str
+    run_id: str
+
+
+class EntryEnded(Frozen):
+    """The run of an entry has ended, and its outcome is written."""
+
+    type: Literal["entry_ended"] = "entry_ended"
+    at: str
+    key: str
+    status: str
+    """That of the outcome: complete, capped, blocked, failed or cancelled. A run that
+    never began has failed.
+    """
+    message: str = ""
+    """Why it ended."""
+    stopped: bool = False
+    """Whether the batch stopped the run, so that `goal batch --resume` goes on."""
+
+
+class EntrySkipped(Frozen):
+    """An entry will not be run, because what it depends on is not complete."""
+
+    type: Literal["entry_skipped"] = "entry_skipped"
+    at: str
+    key: str
+    reason: str
+
+
+class BatchStopped(Frozen):
+    """No further entry begins: a limit is reached, or a person stopped the batch."""
+
+    type: Literal["batch_stopped"] = "batch_stopped"
+    at: str
+    reason: str
+    cancelled: bool = False
+    """Whether `goal cancel` ended it, so that it cannot be resumed."""
+
+
+class BatchResumed(Frozen):
+    """The batch goes on, with these limits."""
+
+    type: Literal["batch_resumed"] = "batch_resumed"
+    at: str
+    limits: BatchLimits
+    jobs: int
+
+
+class EntryIntegrated(Frozen):
+    """The change of an entry is verified on the branch of the batch, or is left out."""
+
+    type: Literal["entry_integrated"] = "entry_integrated"
+    at: str
+    key: str
+    branch: str
+    commit: str = ""
+    """Empty: it was left out."""
+    reason: str = ""
+    """Why it was left out."""
+
+
+BatchEvent = Annotated[
+    EntryStarted
+    | EntryEnded
+    | EntrySkipped
+    | BatchStopped
+    | BatchResumed
+    | EntryIntegrated,
+    Field(discriminator="type"),
+]
+
+EVENT: TypeAdapter[BatchEvent] = TypeAdapter(BatchEvent)
+
+EntryStatus = Literal["pending", "running", "stopped", "ended", "skipped"]
+
+
+@dataclass(frozen=True)
+class EntryState:
+    """How far an entry is."""
+
+    entry: BatchEntry
+    status: EntryStatus = "pending"
+    run_id: str = ""
+    """Empty before the first start. A retry and a resume are the same run."""
+    starts: int = 0
+    """How often a process was started for it."""
+    failures: int = 0
+    """How often its run failed."""
+    outcome: str = ""
+    """The status of the run's outcome, once it has ended."""
+    message: str = ""
+    """Why it ended, was stopped or was skipped."""
+    commit: str = ""
+    """The verified commit with its change; empty: none."""
+    left_out: str = ""
+    """Why its change is not on the branch of the batch; empty: it is, or no attempt was
+    made.
+    """
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run has ended with a proof."""
+        return self.status == "ended" and self.outcome == "complete"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it in this batch."""
+        return self.status in ("ended", "skipped")
+
+
+@dataclass(frozen=True)
+class BatchState:
+    """A plan, and what has become of it."""
+
+    plan: BatchPlan
+    limits: BatchLimits
+    jobs: int
+    entries: dict[str, EntryState] = field(default_factory=dict)
+    """By key, in the order of the plan."""
+    stopped: BatchStopped | None = None
+    branch: str = ""
+    """The branch with the verified changes; empty: none."""
+
+    @property
+    def complete(self) -> int:
+        """The number of complete entries."""
+        return sum(entry.is_complete for entry in self.entries.values())
+
+    @property
+    def needed(self) -> int:
+        """The number of complete entries that make the batch a success."""
+        if self.plan.at_least is not None:
+            return self.plan.at_least
+        return 1 if self.plan.kind == "group" else len(self.entries)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether enough entries are complete."""
+        return self.complete >= self.needed
+
+
+def batch_state(plan: BatchPlan, events: Iterable[BatchEvent]) -> BatchState:
+    """Return the state of a batch after these events."""
+    entries = {entry.key: EntryState(entry) for entry in plan.entries}
+    state = BatchState(plan, plan.limits, plan.jobs, entries)
+    for event in events:
+        state = after(state, event)
+    return state
+
+
+def after(state: BatchState, event: BatchEvent) -> BatchState:
+    """Return the state after one more event."""
+    match event:
+        case BatchStopped():
+            return replace(state, stopped=event)
+        case BatchResumed(limits=limits, jobs=jobs):
+            return replace(state, stopped=None, limits=limits, jobs=jobs)
+        case EntryIntegrated(branch=branch):
+            state = replace(state, branch=branch)
+    entry = _entry_after(state.entries[event.key], event)
+    return replace(state, entries={**state.entries, event.key: entry})
+
+
+def _entry_after(
+    state: EntryState,
+    event: EntryStarted | EntryEnded | EntrySkipped | EntryIntegrated,
+) -> EntryState:
+    match event:
+        case EntryStarted(run_id=run_id):
+            return replace(
+                state,
+                status="running",
+                run_id=run_id,
+                starts=state.starts + 1,
+                outcome="",
+                message="",
+            )
+        case EntryEnded(status=outcome, message=message, stopped=stopped):
+            return replace(
+                state,
+                status="stopped" if stopped else "ended",
+                failures=state.failures + (outcome == "failed"),
+                outcome=outcome,
+                message=message,
+            )
+        case EntrySkipped(reason=reason):
+            return replace(state, status="skipped", message=reason)
+        case EntryIntegrated(commit=commit, reason=reason):
+            return replace(state, commit=commit, left_out=reason)
