@@ -1,0 +1,118 @@
+"""What differs between the runs of a group: the agents and the models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+from goalrunner.core.errors import UsageError, quoted
+
+MOST_RUNS = 32
+"""The most runs of a group. A larger number is rather a mistake than a wish."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One run of a group."""
+
+    name: str
+    """Unique in the group: "codex", or "codex 2" if there are several."""
+    agent: str | None
+    """What the goal file's agent is replaced by; None: nothing."""
+    model: str | None
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The keys of the goal file that it replaces, by dotted key."""
+        options: dict[str, str] = {}
+        if self.agent is not None:
+            options["agent.use"] = self.agent
+        if self.model is not None:
+            options["agent.model"] = self.model
+        return options
+
+
+def candidates(
+    agents: Sequence[str], models: Sequence[str], number: int | None, default: str
+) -> tuple[Candidate, ...]:
+    """Return the runs of a group.
+
+    `agents` and `models` are used in turn. A single one of either is that of all runs.
+    `number` None: as many as agents or models. `default` names a run without both.
+    Raise UsageError if they do not make a group.
+    """
+    pairs = _pairs(agents, models)
+    if number is None:
+        number = len(pairs)
+    _check_number(number, len(pairs))
+    chosen = list(islice(cycle(pairs), number))
+    names = [_name(agent, model, default) for agent, model in chosen]
+    return tuple(
+        Candidate(name, agent, model)
+        for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
+    )
+
+
+def _pairs(
+    agents: Sequence[str], models: Sequence[str]
+) -> list[tuple[str | None, str | None]]:
+    """Return the agents with their models, each pair once."""
+    if len(agents) > 1 and len(models) > 1 and len(agents) != len(models):
+        raise UsageError(
+            f"{len(agents)} agents and {len(models)} models cannot be paired",
+            "give one --model for all agents, or one for each --agent, in their order",
+        )
+    length = max(len(agents), len(models), 1)
+    pairs = list(zip(_filled(agents, length), _filled(models, length), strict=True))
+    repeated, times = Counter(pairs).most_common(1)[0]
+    if times > 1:
+        words = " with ".join(quoted(part) for part in repeated if part)
+        raise UsageError(
+            f"{words} is named {times} times",
+            f"for several runs of it: --best-of {times}",
+        )
+    return pairs
+
+
+def _filled(values: Sequence[str], length: int) -> Sequence[str | None]:
+    """Return a value for each run: the only one, or None, for all of them."""
+    if len(values) > 1:
+        return values
+    only = values[0] if values else None
+    return [only] * length
+
+
+def _check_number(number: int, pairs: int) -> None:
+    if number < 2:
+        raise UsageError(
+            f"the best of {number} runs cannot be chosen",
+            "use --best-of 2 or more; goal run --isolate makes one run in a copy",
+        )
+    if number > MOST_RUNS:
+        raise UsageError(
+            f"{number} runs of one goal are too many; the most are {MOST_RUNS}",
+            f"use --best-of {MOST_RUNS} or less",
+        )
+    if number < pairs:
+        raise UsageError(
+            f"{number} runs are fewer than the {pairs} agents or models",
+            f"use --best-of {pairs} or more, or leave it out",
+        )
+
+
+def _name(agent: str | None, model: str | None, default: str) -> str:
+    """Return the name of a run, which is that of its agent and its model."""
+    return " ".join(part for part in (agent, model) if part) or default
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Return the names, with a number where one of them is that of several runs."""
+    totals, used = Counter(names), Counter[str]()
+    numbered = []
+    for name in names:
+        used[name] += 1
+        is_single = totals[name] == 1
+        numbered.append(name if is_single else f"{name} {used[name]}")
+    return numbered

@@ -1,0 +1,80 @@
+"""The runs of a group as its records show them, and the winner among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.history import EntryState
+from goalrunner.batches.ranking import GroupRun, ranked
+from goalrunner.core.errors import UsageError
+from goalrunner.core.events import ValidatorsFinished
+from goalrunner.records.event_log import read_records
+from goalrunner.records.run_folder import RUNS, RunFolder
+
+
+def group_runs(batch: BatchFolder, home: Path) -> list[GroupRun]:
+    """Return the runs of a group, the best one first.
+
+    Raise UsageError for a batch of different goals, and RecordError.
+    """
+    state = batch.state()
+    if state.plan.kind != "group":
+        raise UsageError(
+            f"{batch.batch_id} is a batch of {len(state.entries)} goals, "
+            "of which none is the best",
+            f"goal batch --apply {batch.batch_id} takes all verified changes; "
+            f"goal watch {batch.batch_id} shows its runs",
+        )
+    return ranked(_run_of(entry, home) for entry in state.entries.values())
+
+
+def _run_of(entry: EntryState, home: Path) -> GroupRun:
+    key, name = entry.entry.key, entry.entry.name
+    folder = RunFolder(home / RUNS / entry.run_id)
+    if not entry.run_id:
+        return GroupRun(key, name, "", entry.status)
+    if not folder.events.exists():
+        # The process was killed before it made the log, or `goal prune` removed it.
+        return GroupRun(key, name, "", "no records")
+    outcome = load_run(folder).outcome(folder)
+    return GroupRun(
+        key,
+        name,
+        entry.run_id,
+        # The log of the run is the proof, whatever that of the batch says.
+        outcome.status.value,
+        hidden_failures=_hidden_failures(folder),
+        score=outcome.verdict.score if outcome.verdict else None,
+        changes=outcome.changes,
+        cost_usd=outcome.total.cost_usd,
+        tokens=outcome.total.known_tokens,
+    )
+
+
+def _hidden_failures(folder: RunFolder) -> int:
+    """Return in how many checks of a run a hidden validator was red."""
+    failures = 0
+    for record in read_records(folder.events):
+        event = record.event
+        if isinstance(event, ValidatorsFinished):
+            is_red = any(one.hidden and not one.passed for one in event.results)
+            failures += is_red
+    return failures
+
+
+def winner_of(batch: BatchFolder, home: Path) -> RunFolder:
+    """Return the best verified run of a group.
+
+    Raise UsageError if there is none, and RecordError.
+    """
+    best = group_runs(batch, home)[0]
+    name = batch.batch_id
+    if not best.is_verified:
+        raise UsageError(
+            f"no run of the group {name} is verified, so none can be taken",
+            f"goal report --compare {name} shows them; "
+            f"goal batch --resume {name} goes on with them",
+        )
+    return RunFolder(home / RUNS / best.run_id)
