@@ -103,13 +103,16 @@ def test_what_cannot_be_compared_is_refused(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (own_home / "runs" / "k3f9-one").mkdir(parents=True)
-    assert main(["report", "k3f9", "--compare", "k3f9", "k3f9"]) == 2
+    assert main(["report", "k3f9", "k3f9-one"]) == 2
+    assert main(["report", "--compare", "k3f9"]) == 2
+    assert main(["report", "--compare"]) == 2
     assert main(["report", "--compare", "k3f9", "k3f9-one"]) == 2
     assert main(["report", "k3f9"]) != 0
     assert main(["report", "nothing-like-it"]) == 2
     errors = capsys.readouterr().err
-    assert "goal report --compare RUN RUN" in errors
-    assert "both runs are k3f9-one" in errors
+    assert "put them side by side: goal report --compare k3f9 k3f9-one" in errors
+    assert errors.count("goal report --compare RUN RUN") == 2
+    assert "run k3f9-one is named twice" in errors
 
 
 @pytest.mark.slow

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from goalrunner.app.previous_run import load_run
-from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.batch_folder import BatchFolder, find_batch
 from goalrunner.batches.history import EntryState
 from goalrunner.batches.ranking import GroupRun, ranked
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import RunNotFound, UsageError
 from goalrunner.core.events import ValidatorsFinished
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RUNS, RunFolder
+from goalrunner.records.run_search import find_run
 
 
 def group_runs(batch: BatchFolder, home: Path) -> list[GroupRun]:
@@ -39,6 +41,10 @@ def _run_of(entry: EntryState, home: Path) -> GroupRun:
         # The process was killed before it made the log, or `goal prune` removed it.
         return GroupRun(key, name, "", "no records")
     outcome = load_run(folder).outcome(folder)
+    score = outcome.verdict.score if outcome.verdict else None
+    if "judge" not in outcome.models:
+        # It only repeats whether the validators passed.
+        score = None
     return GroupRun(
         key,
         name,
@@ -46,7 +52,7 @@ def _run_of(entry: EntryState, home: Path) -> GroupRun:
         # The log of the run is the proof, whatever that of the batch says.
         outcome.status.value,
         hidden_failures=_hidden_failures(folder),
-        score=outcome.verdict.score if outcome.verdict else None,
+        score=score,
         changes=outcome.changes,
         cost_usd=outcome.total.cost_usd,
         tokens=outcome.total.known_tokens,
@@ -62,6 +68,30 @@ def _hidden_failures(folder: RunFolder) -> int:
             is_red = any(one.hidden and not one.passed for one in event.results)
             failures += is_red
     return failures
+
+
+def find_group(home: Path, reference: str) -> BatchFolder | None:
+    """Return the batch of that name, or of the only name with that prefix.
+
+    None if there is none.
+    """
+    with contextlib.suppress(RunNotFound):
+        return find_batch(home, reference)
+    return None
+
+
+def run_or_winner(home: Path, reference: str) -> RunFolder:
+    """Return the run that is named, or the best one of the group that is named.
+
+    Raise RunNotFound, and UsageError and RecordError as `winner_of` does.
+    """
+    try:
+        return find_run(home, reference)
+    except RunNotFound:
+        group = find_group(home, reference)
+        if group is None:
+            raise
+    return winner_of(group, home)
 
 
 def winner_of(batch: BatchFolder, home: Path) -> RunFolder:

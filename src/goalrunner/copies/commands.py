@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from goalrunner.app.run_options import CopyOptions
 from goalrunner.checking.namespace import mount_points
 from goalrunner.cli import dialog, main, options, output, runs
-from goalrunner.cli.options import Text, flag, option
+from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
 from goalrunner.copies.entering import inner_command, make_copy
 from goalrunner.copies.frozen_base import FrozenBase
@@ -98,7 +98,15 @@ def copy_options(copy: RunCopy) -> CopyOptions:
 
 
 def apply(
-    run: options.Run = None,
+    run: Annotated[
+        Text,
+        argument(
+            "RUN | GROUP",
+            "Id of a run or of a group, or its beginning; default: the newest run of"
+            " this workspace.",
+            options.run_ids,
+        ),
+    ] = None,
     check: Annotated[
         bool | None,
         flag(
@@ -125,13 +133,15 @@ def apply(
 ) -> int:
     """Bring the verified change of a run into its workspace.
 
-    What you changed meanwhile is merged with it, file by file and line by line. If both
-    changed the same lines, or if the validators fail on the merged tree, nothing is
-    written. The state before is kept as a snapshot.
+    For a group of `goal run --best-of`, that is the change of its best run. What you
+    changed meanwhile is merged with it, file by file and line by line. If both changed
+    the same lines, or if the validators fail on the merged tree, nothing is written.
+    The state before is kept as a snapshot.
     """
+    from goalrunner.batches.group_runs import run_or_winner
     from goalrunner.exports.commands import export
 
-    folder = runs.find(run)
+    folder = runs.find(run) if run is None else run_or_winner(runs.home(), run)
     if inside := os.environ.pop(INSIDE, ""):
         return _check_inside(RunCopy(Path(inside)), folder)
     if branch is None:

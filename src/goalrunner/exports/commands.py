@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import File, Text, flag, option
+from goalrunner.cli.options import File, Text, Texts, argument, flag, option
 from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
 from goalrunner.exports.result_files import changed_files
 
 if TYPE_CHECKING:
+    from goalrunner.batches.batch_folder import BatchFolder
+    from goalrunner.batches.group_table import GroupRow
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.change import NewBranch
     from goalrunner.exports.run_page import RunPage
@@ -145,7 +149,14 @@ def commit_message(outcome: GoalOutcome) -> str:
 
 
 def report(
-    run: options.Run = None,
+    run: Annotated[
+        Texts,
+        argument(
+            "RUN",
+            "Id of a run or its beginning; default: the newest of this workspace.",
+            options.run_ids,
+        ),
+    ] = None,
     file: Annotated[
         File,
         option(
@@ -153,8 +164,9 @@ def report(
         ),
     ] = None,
     compare: Annotated[
-        tuple[str, str] | None, option("RUN RUN", "Put two runs side by side.")
-    ] = None,
+        bool,
+        flag("--compare", "Put several runs side by side, or those of one group."),
+    ] = False,
     open_: Annotated[bool, flag("--open", "Show it in the browser.")] = False,
 ) -> int:
     """Write a run as one HTML file that needs no network.
@@ -164,19 +176,12 @@ def report(
     """
     from goalrunner.exports.html import page_text
 
-    if run is not None and compare:
-        raise UsageError(
-            "RUN and --compare cannot be combined", "goal report --compare RUN RUN"
-        )
-    folders = [runs.find(reference) for reference in compare or (run,)]
-    first, last = folders[0], folders[-1]
-    if compare and first == last:
-        raise UsageError(f"both runs are {first.run_id}", "goal list shows the runs")
-    name = f"compare-{last.run_id}.html" if compare else "report.html"
-    pages = [_page(folder, with_diffs=not compare) for folder in folders]
+    references = run or []
+    compared = _compared(references) if compare else _single(references)
+    pages = [_page(folder, with_diffs=not compare) for folder in compared.folders]
     workspaces = [Path(page.outcome.workspace) for page in pages]
-    copy = ResultFile(file or first.path / name, workspaces=workspaces)
-    copy.write(page_text(pages))
+    copy = ResultFile(file or compared.default, workspaces=workspaces)
+    copy.write(page_text(pages, compared.ranking))
     if copy.is_stream:
         return 0
     path = copy.path.absolute()
@@ -187,6 +192,65 @@ def report(
         if not webbrowser.open(path.as_uri()):
             output.complain("No browser could be started; open the file above in one.")
     return 0
+
+
+@dataclass(frozen=True)
+class _Reported:
+    """The runs of a report."""
+
+    folders: list[RunFolder]
+    default: Path
+    """Where the page is written."""
+    ranking: Sequence[GroupRow] = ()
+    """The runs of a group in their order; empty for other runs."""
+
+
+def _single(references: list[str]) -> _Reported:
+    if len(references) > 1:
+        raise UsageError(
+            "a report is about one run",
+            f"put them side by side: goal report --compare {' '.join(references)}",
+        )
+    folder = runs.find(references[0] if references else None)
+    return _Reported([folder], folder.path / "report.html")
+
+
+def _compared(references: list[str]) -> _Reported:
+    """Return the runs that are named, or those of the only group that is named.
+
+    Raise UsageError if these are less than two runs.
+    """
+    if len(references) == 1:
+        from goalrunner.batches.group_runs import find_group
+
+        group = find_group(runs.home(), references[0])
+        if group is not None:
+            return _compared_group(group)
+    if len(references) < 2:
+        raise UsageError(
+            "--compare needs two runs or a group",
+            "goal report --compare RUN RUN; goal list shows the runs",
+        )
+    folders = [runs.find(reference) for reference in references]
+    names = [folder.run_id for folder in folders]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"run {name} is named twice", "goal list shows the runs")
+    return _Reported(folders, folders[0].path / f"compare-{names[-1]}.html")
+
+
+def _compared_group(group: BatchFolder) -> _Reported:
+    from goalrunner.batches.group_runs import group_runs
+    from goalrunner.batches.group_table import group_rows
+
+    ranked_runs = group_runs(group, runs.home())
+    folders = [runs.find(run.run_id) for run in ranked_runs if run.run_id]
+    if not folders:
+        raise UsageError(
+            f"no run of the group {group.batch_id} has begun",
+            f"goal batch --resume {group.batch_id} goes on with it",
+        )
+    return _Reported(folders, group.path / "compare.html", group_rows(ranked_runs))
 
 
 def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from goalrunner.exports.diff_html import diff_html
 from goalrunner.exports.run_page import Chart, RunPage
 from goalrunner.exports.templates import rendered
 
+if TYPE_CHECKING:
+    from goalrunner.batches.group_table import GroupRow
 
-def page_text(pages: Sequence[RunPage]) -> str:
-    """Return the page of one run, or of two runs side by side.
 
-    It has one stylesheet and no script.
+def page_text(pages: Sequence[RunPage], ranking: Sequence[GroupRow] = ()) -> str:
+    """Return the page of one run, or of several runs side by side.
+
+    `ranking` are the runs of a group in their order. The page has one stylesheet and no
+    script.
     """
     _add_charts(pages)
     template = Path(__file__).with_name("report.html.j2")
-    return rendered(template, pages=pages, diff_html=diff_html)
+    return rendered(template, pages=pages, ranking=ranking, diff_html=diff_html)
 
 
 def _add_charts(pages: Sequence[RunPage]) -> None:
@@ -27,7 +32,7 @@ def _add_charts(pages: Sequence[RunPage]) -> None:
     if any("Cost" in part.values for part in rounds):
         spend = "Cost"
     titles = ("Score", spend, "Failing tests")
-    # All are drawn to one scale, so that two runs can be compared.
+    # All are drawn to one scale, so that runs can be compared.
     numbers = []
     tops: dict[str, tuple[float, str]] = {}
     for part in rounds:
