@@ -139,6 +139,8 @@ class BatchState:
     stopped: BatchStopped | None = None
     branch: str = ""
     """The branch with the verified changes; empty: none."""
+    updated_at: str = ""
+    """When the last event happened, in ISO 8601; the submission before the first."""
 
     @property
     def complete(self) -> int:
@@ -161,7 +163,9 @@ class BatchState:
 def batch_state(plan: BatchPlan, events: Iterable[BatchEvent]) -> BatchState:
     """Return the state of a batch after these events."""
     entries = {entry.key: EntryState(entry) for entry in plan.entries}
-    state = BatchState(plan, plan.limits, plan.jobs, entries)
+    state = BatchState(
+        plan, plan.limits, plan.jobs, entries, updated_at=plan.created_at
+    )
     for event in events:
         state = after(state, event)
     return state
@@ -169,6 +173,7 @@ def batch_state(plan: BatchPlan, events: Iterable[BatchEvent]) -> BatchState:
 
 def after(state: BatchState, event: BatchEvent) -> BatchState:
     """Return the state after one more event."""
+    state = replace(state, updated_at=event.at)
     match event:
         case BatchStopped():
             return replace(state, stopped=event)

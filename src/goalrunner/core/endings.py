@@ -43,10 +43,14 @@ _AT_WORK = {
 """Who works in a step of the runner. In other steps it is the agent."""
 
 
+def worker_of(step: str | None) -> str:
+    """Return who works in a step of that name: "validators" for "validate-2"."""
+    return _AT_WORK.get((step or "").partition("-")[0], "agent")
+
+
 def at_work(state: RunState) -> str:
     """Return who works in the current step: "the validators of round 2"."""
-    step = (state.memory.current_step or "").partition("-")[0]
-    worker = _AT_WORK.get(step, "agent")
+    worker = worker_of(state.memory.current_step)
     if state.round:
         return f"the {worker} of round {state.round}"
     return f"the {worker} before round 1"

@@ -76,7 +76,7 @@ def _run_row(
         "ROUNDS": rounds,
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
         "TOKENS": _tokens_cell(summary),
-        "COST": _cost_cell(summary),
+        "COST": cost_cell(summary),
         "STARTED": figures.age(summary.started_at, now) or "-",
     }
     if with_workspace:
@@ -96,7 +96,7 @@ def _tokens_cell(summary: RunSummary) -> str:
     return f"{'>= ' if summary.uncounted_calls else ''}{summary.tokens:,}"
 
 
-def _cost_cell(summary: RunSummary) -> str:
+def cost_cell(summary: RunSummary) -> str:
     if not summary.has_spent:
         return "-"
     _, cost = figures.spent(summary)

@@ -1,0 +1,134 @@
+"""What shows a batch on a stream that is not redrawn: lines, or JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Protocol, TextIO
+
+from goalrunner.batches.history import BatchEvent
+from goalrunner.batches.lines import closing_facts, event_fact, first_facts, wait_fact
+from goalrunner.batches.rows import BatchMoment, BatchRow, batch_row, batch_rows
+from goalrunner.batches.values import event_value, result_value
+from goalrunner.reports.ci_log import is_github, neutral
+from goalrunner.reports.layout import ReportLine, laid_out
+from goalrunner.reports.progress import LastingStream
+
+
+class BatchDisplay(Protocol):
+    """Shows the moments of a batch, one after another."""
+
+    def begin(self, moment: BatchMoment) -> None:
+        """Show a batch that begins, or goes on."""
+
+    def on_event(self, event: BatchEvent, moment: BatchMoment) -> None:
+        """Show an event; the moment is the one after it."""
+
+    def on_look(self, moment: BatchMoment) -> None:
+        """Show new figures of the runs; called a few times a second."""
+
+    def finish(self, moment: BatchMoment) -> None:
+        """Show the end of the batch, or of the view of a batch that goes on."""
+
+
+def open_display(
+    stream: TextIO,
+    *,
+    json_lines: bool = False,
+    quiet: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> BatchDisplay:
+    """Return JSON lines, a live table for a terminal, or lines for other streams."""
+    if json_lines:
+        return JsonLines(stream)
+    from goalrunner.cli.drive import can_redraw
+
+    if can_redraw(stream, environ) and not quiet:
+        # A pipe does not need Rich, which takes long to import.
+        from goalrunner.batches.live_table import LiveTable
+
+        return LiveTable(stream, environ)
+    return LineDisplay(stream, quiet=quiet, environ=environ)
+
+
+def entry_row(event: BatchEvent, moment: BatchMoment) -> BatchRow | None:
+    """Return the row of the entry that an event is about; None if it is about none."""
+    key = getattr(event, "key", None)
+    return None if key is None else batch_row(moment, key)
+
+
+class LineDisplay:
+    """Prints a line for each event, and for each run that begins to wait."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`quiet`: only the last lines are printed."""
+        self._stream = LastingStream(stream)
+        self._quiet = quiet
+        self._github = is_github(environ)
+        # What each entry waits for, so that a wait has one line.
+        self._waits: dict[str, str] = {}
+
+    def begin(self, moment: BatchMoment) -> None:
+        """Print the first line."""
+        if not self._quiet:
+            self._print(first_facts(moment))
+
+    def on_event(self, event: BatchEvent, moment: BatchMoment) -> None:
+        """Print the line of an event."""
+        if not self._quiet:
+            self._print([event_fact(event, entry_row(event, moment))])
+
+    def on_look(self, moment: BatchMoment) -> None:
+        """Print a line for each run that has begun to wait."""
+        if self._quiet:
+            return
+        waits = {}
+        for row in batch_rows(moment):
+            if row.word != "waiting":
+                continue
+            reason = row.summary.waits_for or row.remark
+            waits[row.run_id] = reason
+            if self._waits.get(row.run_id) != reason:
+                self._print([wait_fact(row)])
+        self._waits = waits
+
+    def finish(self, moment: BatchMoment) -> None:
+        """Print the totals, and the commands that come next."""
+        self._print(closing_facts(moment, batch_rows(moment)))
+
+    def _print(self, lines: Iterable[ReportLine]) -> None:
+        text = laid_out(lines)
+        self._stream.write(neutral(text) if self._github else text)
+        self._stream.flush()
+
+
+class JsonLines:
+    """Prints each event with the figures of its run, and last the whole result."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = LastingStream(stream)
+
+    def begin(self, moment: BatchMoment) -> None:
+        """Print nothing: the events say it."""
+
+    def on_event(self, event: BatchEvent, moment: BatchMoment) -> None:
+        """Print an event."""
+        self._print(event_value(event, entry_row(event, moment)))
+
+    def on_look(self, moment: BatchMoment) -> None:
+        """Print nothing: figures are in the next event."""
+
+    def finish(self, moment: BatchMoment) -> None:
+        """Print the result."""
+        self._print(result_value(moment))
+
+    def _print(self, value: object) -> None:
+        self._stream.write(json.dumps(value) + "\n")
+        self._stream.flush()

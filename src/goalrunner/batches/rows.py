@@ -1,0 +1,243 @@
+"""A batch at one moment, as rows and totals that every view of it shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from goalrunner.batches.history import BatchState, EntryState
+from goalrunner.core.endings import worker_of
+from goalrunner.core.errors import one_line, some
+from goalrunner.core.run_summary import RUNNING, UNREADABLE, RunSummary
+from goalrunner.reports import figures
+
+WORDS = (
+    "running",
+    "waiting",
+    "lost",
+    "complete",
+    "capped",
+    "blocked",
+    "failed",
+    "cancelled",
+    "stopped",
+    "skipped",
+    "pending",
+)
+"""What a row says about its entry: what it does, or how it ended.
+
+This is the order in which totals count them. `lost`: the process of the run is gone,
+and no scheduler starts it again. `stopped`: it ended with the batch, and goes on with
+it.
+"""
+
+ACTIVE = ("running", "waiting")
+
+BatchStatus = Literal[
+    "running", "complete", "incomplete", "stopped", "cancelled", "lost"
+]
+
+
+@dataclass(frozen=True)
+class BatchMoment:
+    """A batch at one moment: its state, and the figures of its runs."""
+
+    state: BatchState
+    summaries: Mapping[str, RunSummary]
+    """By run id; a run without a summary has not begun."""
+    is_driven: bool
+    """Whether a scheduler works on it."""
+    now: datetime
+
+    @property
+    def status(self) -> BatchStatus:
+        """How far the batch is, in one word."""
+        stop = self.state.stopped
+        if stop is not None and stop.cancelled:
+            return "cancelled"
+        if self.is_driven:
+            return "running"
+        if self.state.is_success:
+            return "complete"
+        if stop is not None:
+            return "stopped"
+        is_over = all(entry.is_over for entry in self.state.entries.values())
+        return "incomplete" if is_over else "lost"
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a command about the batch, as that of a run."""
+        codes = {"complete": 0, "running": 4, "lost": 4}
+        return codes.get(self.status, 1)
+
+
+@dataclass(frozen=True)
+class BatchRow:
+    """One entry of a batch."""
+
+    entry: EntryState
+    word: str
+    summary: RunSummary
+    """The figures of its run; those of an empty summary if there are none."""
+    seconds: float
+    """Active time of the run until now."""
+    remark: str
+    """What it does or waits for, or why it ended; may be empty."""
+
+    @property
+    def name(self) -> str:
+        return self.entry.entry.name
+
+    @property
+    def run_id(self) -> str:
+        return self.entry.run_id
+
+    @property
+    def rounds(self) -> int:
+        """The round that is running, or the rounds that were checked."""
+        if self.word in ACTIVE and self.summary.round is not None:
+            return self.summary.round
+        return self.summary.checked_rounds
+
+
+def batch_rows(moment: BatchMoment) -> list[BatchRow]:
+    """Return a row for each entry, in the order of the plan."""
+    return [batch_row(moment, key) for key in moment.state.entries]
+
+
+def batch_row(moment: BatchMoment, key: str) -> BatchRow:
+    """Return the row of one entry. Raise KeyError."""
+    entry = moment.state.entries[key]
+    summary = moment.summaries.get(entry.run_id, RunSummary())
+    word = _word(entry, summary, is_driven=moment.is_driven)
+    seconds = summary.duration
+    if word == "running" and summary.status == RUNNING:
+        seconds += _seconds_since(summary.updated_at, moment.now)
+    remark = _remark(moment, entry, summary, word)
+    return BatchRow(entry, word, summary, seconds, one_line(remark))
+
+
+def _word(entry: EntryState, summary: RunSummary, *, is_driven: bool) -> str:
+    if entry.status == "ended":
+        return entry.outcome
+    if entry.status != "running":
+        return entry.status
+    if summary.status == RUNNING:
+        return "waiting" if _waits(summary) else "running"
+    # A scheduler notices an end a moment later, and starts a run again whose process
+    # is gone. Without one, the figures of the run are the last word.
+    if is_driven:
+        return "running"
+    if summary.status == UNREADABLE:
+        return "lost"
+    return summary.status
+
+
+def _waits(summary: RunSummary) -> bool:
+    return bool(summary.waits_for or summary.waiting or summary.asks)
+
+
+def _seconds_since(when: str, now: datetime) -> float:
+    try:
+        return max((now - datetime.fromisoformat(when)).total_seconds(), 0.0)
+    # The first summary of a run has no time, and a damaged one may have any text.
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _remark(
+    moment: BatchMoment, entry: EntryState, summary: RunSummary, word: str
+) -> str:
+    match word:
+        case "waiting":
+            return _wait(summary, moment.now)
+        case "running":
+            return _work(summary)
+        case "pending":
+            return _before(moment.state, entry)
+        case "complete":
+            return _integration(moment.state, entry)
+        case "lost":
+            return "its process has ended unexpectedly"
+    reason = (summary.stop_reason or "").replace("_", " ")
+    message = entry.message or summary.message
+    # A message has further lines, with commands that the end of the batch names.
+    first_line = message.strip().partition("\n")[0]
+    return first_line or reason
+
+
+def _wait(summary: RunSummary, now: datetime) -> str:
+    """Return what a run waits for: a limit, or a person."""
+    if summary.waits_for:
+        until = figures.time_ahead(summary.resume_at, now)
+        return f"{summary.waits_for}, until {until}"
+    for identifier, action in summary.waiting.items():
+        return f"you: {identifier} {action}"
+    return f"you: {summary.open_questions[0]}" if summary.open_questions else "you"
+
+
+def _work(summary: RunSummary) -> str:
+    """Return who works, and why the last check was red: "agent · ✗ tests: 2 failed"."""
+    if summary.status != RUNNING or summary.round is None:
+        return "starting"
+    worker = worker_of(summary.current_step)
+    for check in summary.validators:
+        if check.get("passed") is False:
+            return f"{worker} · ✗ {check.get('name', '?')}: {check.get('summary', '')}"
+    if summary.missing:
+        return f"{worker} · ✗ judge: {summary.missing}"
+    return worker
+
+
+def _before(state: BatchState, entry: EntryState) -> str:
+    """Return the entries that must be complete before this one begins."""
+    names = []
+    for key in entry.entry.after:
+        earlier = state.entries[key]
+        if not earlier.is_complete:
+            names.append(earlier.entry.name)
+    return f"after {some(names)}" if names else ""
+
+
+def _integration(state: BatchState, entry: EntryState) -> str:
+    if entry.left_out:
+        return f"left out of {state.branch}: {entry.left_out}"
+    return f"on {state.branch}" if entry.commit else ""
+
+
+@dataclass(frozen=True)
+class BatchTotals:
+    """The sums over all rows of a batch."""
+
+    counts: Mapping[str, int]
+    """The number of entries by word, those that occur."""
+    spent: RunSummary
+    """Tokens and dollars of all runs together."""
+
+
+def batch_totals(rows: Sequence[BatchRow]) -> BatchTotals:
+    """Return the sums over these rows."""
+    occurring: Counter[str] = Counter(row.word for row in rows)
+    counts = {word: occurring[word] for word in WORDS if occurring[word]}
+    spent = RunSummary(tokens=None, cost_usd=0.0)
+    for row in rows:
+        _add(spent, row.summary)
+    return BatchTotals(counts, spent)
+
+
+def _add(total: RunSummary, summary: RunSummary) -> None:
+    """Add what a run spent; one call without a price makes the sum a lower bound."""
+    if not summary.has_spent:
+        return
+    if summary.tokens is not None:
+        total.tokens = (total.tokens or 0) + summary.tokens
+    total.estimated_tokens += summary.estimated_tokens
+    total.uncounted_calls += summary.uncounted_calls
+    total.known_cost_usd += summary.known_cost_usd
+    if total.cost_usd is None or summary.cost_usd is None:
+        total.cost_usd = None
+    else:
+        total.cost_usd += summary.cost_usd
