@@ -423,6 +423,27 @@ def test_a_judge_sees_the_tool_results_of_the_transcript(
     assert written == ["Reports are in German."]
 
 
+@pytest.mark.slow
+def test_a_transcript_that_cannot_be_read_is_named_and_the_validators_run(
+    project: Path, tmp_path: Path
+) -> None:
+    model = recording(tmp_path / "judge.jsonl", *[judge(("it is done", []))] * 2)
+    (project / "goal.toml").write_text(
+        f'objective = "x"\nvalidator = "test -e done"\njudge = "{model}"\n'
+        'agent = "claude"\n'
+    )
+    transcript = tmp_path / "session.jsonl"
+    called(project, "UserPromptSubmit")
+    absent = called(project, "Stop", transcript_path=str(transcript))
+    assert "test -e done" in absent["reason"]
+    assert "transcript cannot be read" in absent["systemMessage"]
+    said = {"type": "assistant", "message": {"role": "assistant", "content": "Done."}}
+    transcript.write_text(f"{json.dumps(said)}\n\0\0\n{json.dumps(said)}\n")
+    damaged = called(project, "Stop", transcript_path=str(transcript))
+    assert "test -e done" in damaged["reason"]
+    assert "transcript is damaged: line 2 (not valid JSON" in damaged["systemMessage"]
+
+
 def test_half_of_a_surrogate_pair_is_no_reason_not_to_check() -> None:
     event = HookEvent.parsed(
         json.dumps({"session_id": "s", "last_assistant_message": "cut \ud83d"}).encode()

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -38,6 +39,12 @@ every = pytest.mark.parametrize(
 )
 LINES = [session for session in ALL_SESSIONS if session.is_lines]
 of_lines = pytest.mark.parametrize("session", LINES, ids=lambda session: session.format)
+
+of_documents = pytest.mark.parametrize(
+    "session",
+    [session for session in ALL_SESSIONS if not session.is_lines],
+    ids=lambda session: session.format,
+)
 
 
 @pytest.fixture
@@ -149,18 +156,42 @@ def test_a_torn_last_line_makes_the_trail_partial(session: Session, path: Path) 
 
 
 @of_lines
-def test_a_line_that_is_torn_in_the_middle_is_an_error(
-    session: Session, path: Path
-) -> None:
-    lines = session.text.splitlines()
-    lines[-2] = lines[-2][:-9]
-    path.write_text("\n".join(lines) + "\n")
-    assert refused(path).message.startswith(f"{path}:{len(lines) - 1}  not valid JSON")
-
-
 @pytest.mark.parametrize(
-    "session", [session for session in ALL_SESSIONS if not session.is_lines]
+    ("damage", "reason"),
+    [
+        (lambda line: line[:-9], "not valid JSON"),
+        (lambda line: b"\0" * len(line), "not valid JSON"),
+        (lambda line: line[:9] + b"\xff" + line[9:], "not UTF-8"),
+        (lambda _: b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "too deeply"),
+    ],
+    ids=["torn", "zeros", "not-utf8", "deep"],
 )
+def test_a_damaged_line_in_the_middle_is_left_out_and_counted(
+    session: Session, path: Path, damage: Callable[[bytes], bytes], reason: str
+) -> None:
+    lines = session.text.encode().splitlines()
+    number = len(lines) - 1
+    lines[number - 1] = damage(lines[number - 1])
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    trail = read_transcript(path)
+    assert trail.partial.startswith(f"line {number} (")
+    assert reason in trail.partial
+    assert trail.partial.endswith("is damaged; it was left out")
+    assert observations(trail)
+
+
+def test_damaged_lines_are_counted(path: Path) -> None:
+    lines = SESSIONS["codex"].text.splitlines()
+    lines[2:2] = ["", "\0\0"]
+    lines[5] = lines[5][:20]
+    path.write_text("\n".join(lines) + "\n")
+    assert read_transcript(path).partial == (
+        "2 records are damaged, the first is line 4 (not valid JSON: Expecting value "
+        "(column 1)); they were left out"
+    )
+
+
+@of_documents
 def test_a_torn_document_is_an_error(session: Session, path: Path) -> None:
     path.write_text(session.text[:-9])
     error = refused(path)
@@ -169,23 +200,17 @@ def test_a_torn_document_is_an_error(session: Session, path: Path) -> None:
     )
 
 
-@every
-def test_a_record_that_is_nested_too_deeply_is_an_error_with_its_line(
+@of_documents
+def test_a_document_that_is_nested_too_deeply_is_an_error(
     session: Session, path: Path
 ) -> None:
     deep = "[" * 100_000 + "]" * 100_000
     whole = session.text.rstrip()
-    text = (
-        f'{whole}\n{{"x": {deep}}}'
-        if session.is_lines
-        else f"{whole[:-1].rstrip()}, {deep}]"
-    )
-    if whole.startswith("{") and not session.is_lines:
+    text = f"{whole[:-1].rstrip()}, {deep}]"
+    if whole.startswith("{"):
         text = f'{whole[:-1].rstrip()}, "x": {deep}}}'
     path.write_text(text)
-    error = refused(path, session.format)
-    assert "nested too deeply" in error.message
-    assert error.message.startswith(f"{path}:") or not session.is_lines
+    assert "nested too deeply" in refused(path, session.format).message
 
 
 def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_line(
@@ -278,8 +303,8 @@ def test_an_unknown_format_is_an_error_with_a_suggestion(path: Path) -> None:
     )
 
 
-@every
-def test_a_file_that_is_not_utf8_is_an_error_with_its_line(
+@of_documents
+def test_a_document_that_is_not_utf8_is_an_error_with_its_line(
     session: Session, path: Path
 ) -> None:
     data = session.text.encode()

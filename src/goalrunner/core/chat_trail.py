@@ -18,7 +18,15 @@ from goalrunner.core.messages import (
 )
 from goalrunner.core.observation import Trail
 from goalrunner.core.trail_builder import Deliverable, TrailBuilder
-from goalrunner.core.user_messages import ORIGIN
+from goalrunner.core.user_messages import (
+    ORIGIN,
+    output_of_users_command,
+    users_command,
+)
+
+USERS_COMMAND = "user_shell"
+"""The source of the output of a command that a person ran in the agent's program."""
+_BY_USER = "run by the user"
 
 
 def trail_of(
@@ -96,6 +104,25 @@ def _add_user_message(
     # A message of the user may contain only results of tools; a text begins a round.
     if has_results and not content_text.strip():
         return
+    if _add_users_command(trail, message, content_text):
+        return
     # Beside results, a text of a program is as likely as one of a person.
     is_persons = not has_results and message.get(ORIGIN, "user") == "user"
     trail.user(content_text if is_persons else "")
+
+
+def _add_users_command(
+    trail: TrailBuilder, message: Mapping[str, Any], content_text: str
+) -> bool:
+    """Add a command that a person ran, or its output; return whether it is one."""
+    command = users_command(content_text)
+    if command:
+        started = start_of(message.get(TIMESTAMP))
+        arguments = {"command": command}
+        trail.called(USERS_COMMAND, USERS_COMMAND, arguments, started=started)
+        return True
+    output = output_of_users_command(content_text)
+    if output is None:
+        return False
+    trail.result(USERS_COMMAND, output, (_BY_USER,), tool=USERS_COMMAND)
+    return True

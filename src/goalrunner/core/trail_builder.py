@@ -96,6 +96,11 @@ class TrailBuilder:
         subagents: bool = True,
     ) -> None:
         self.reporter = reporter
+        self.withdrawn = False
+        """Whether what follows was withdrawn by the user: only changes of files count.
+
+        A program that removes messages from a conversation keeps changed files.
+        """
         self._subagents = subagents
         self._store, self._read = store, read
         self._items: list[Observation | Claim] = []
@@ -116,6 +121,8 @@ class TrailBuilder:
 
         What a person wrote in it is kept; without a text, that is unknown.
         """
+        if self.withdrawn:
+            return
         self._round += 1
         if persons_words := persons_text(text):
             self._user_texts.append(UserText(self._round, persons_words))
@@ -126,7 +133,7 @@ class TrailBuilder:
         `summary`: it is of a sub-agent or an earlier conversation, and so never the
         agent's response.
         """
-        if not text.strip():
+        if self.withdrawn or not text.strip():
             return
         if not summary:
             self._response_index = len(self._items)
@@ -206,6 +213,8 @@ class TrailBuilder:
         repeats an argument, as the result of a tool named `finish` does.
         """
         call = self._call_of_result(identifier, tool)
+        if self.withdrawn:
+            return
         is_report = call.summary or self._is_report(call, text)
         if is_report or text.strip() in call.texts:
             self.claimed(text, summary=is_report)

@@ -84,6 +84,33 @@ Each prompt has at least one of them, unless it is the objective alone.
 """
 
 
+_BASH_INPUT = re.compile(r"<bash-input>(.*)</bash-input>", re.DOTALL)
+_BASH_OUTPUT = re.compile(
+    r"<bash-stdout>(.*)</bash-stdout>(?:\s*<bash-stderr>(.*)</bash-stderr>)?", re.DOTALL
+)
+
+
+def users_command(text: str) -> str:
+    """Return the command that a person ran in the agent's program; else empty.
+
+    Claude Code writes it as a message of the user (`!pytest`).
+    """
+    match = _BASH_INPUT.fullmatch(text.strip())
+    return match[1].strip() if match else ""
+
+
+def output_of_users_command(text: str) -> str | None:
+    """Return what a command of a person printed, which is the next message.
+
+    None for another text.
+    """
+    match = _BASH_OUTPUT.fullmatch(text.strip())
+    if match is None:
+        return None
+    printed = [part.rstrip("\n") for part in match.groups() if part]
+    return "\n".join(printed)
+
+
 def persons_text(text: str, prompts: Iterable[str] = ()) -> str:
     """Return what a person wrote in a text with the role of the user.
 

@@ -35,13 +35,14 @@ from goalrunner.core.errors import (
 from goalrunner.core.field_types import first_problem
 from goalrunner.core.goal import Goal
 from goalrunner.core.labels import Label
-from goalrunner.core.messages import TIMESTAMP, refuse_no_chat
+from goalrunner.core.messages import refuse_no_chat
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.run_state import Phase, RunState
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.goalfile.place import project_of
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.transcripts.claude_code import ClaudeCodeReader
 from goalrunner.transcripts.source import TranscriptSource
 
 # Rounds of a goal without any limit.
@@ -205,6 +206,8 @@ class _Session:
         name = _short_hash(identity.encode(errors="replace"))
         self._path = home / "hooks" / f"{name}.json"
         self._arrived = time.time()
+        self._notice = ""
+        """What the user should know about the transcript; empty: nothing."""
         self._file = _SessionFile(since=self._arrived)
         with contextlib.suppress(OSError, ValidationError):
             self._file = _SessionFile.model_validate_json(self._path.read_bytes())
@@ -247,10 +250,13 @@ class _Session:
         with contextlib.closing(resumed) as controller:
             step = run_blocking(controller.check(messages, worked), "goal hook", "")
         if isinstance(step, GoalDone):
-            return _allowed(_ending(step.outcome))
+            return _allowed(
+                "; ".join(filter(None, [_ending(step.outcome), self._notice]))
+            )
         self._write_file()
         reason = shortened(step.followup, _LONGEST_REASON)
-        return {"decision": "block", "reason": reason}
+        reply = {"decision": "block", "reason": reason}
+        return {**reply, **_allowed(self._notice)} if self._notice else reply
 
     def _state(self) -> RunState | None:
         """Return the state of the session's run.
@@ -298,15 +304,30 @@ class _Session:
     def _messages(self, *, with_history: bool) -> list[dict[str, Any]]:
         """Return the messages of the session, or only its last one."""
         if with_history:
+            try:
+                return self._history()
             # ValueError: a NUL in the path.
-            with contextlib.suppress(UsageError, ValueError):
-                path = Path(self._event.transcript_path or "")
-                # Reading a pipe could block.
-                messages = list(_transcript(path)) if path.is_file() else []
-                refuse_no_chat(messages)
-                return messages
+            except (UsageError, ValueError) as error:
+                reason = one_line(str(error))
+                self._notice = (
+                    f"the session's transcript cannot be read ({reason}), "
+                    "so only the last message was judged"
+                )
         text = self._event.last_assistant_message or ""
         return [{"role": "assistant", "content": text}]
+
+    def _history(self) -> list[dict[str, Any]]:
+        """Return the messages of the transcript. Raise UsageError or ValueError."""
+        path = Path(self._event.transcript_path or "")
+        # Reading a pipe could block.
+        if not path.is_file():
+            raise UsageError(f"{path} is no file")
+        source = TranscriptSource(path)
+        messages = list(ClaudeCodeReader().messages(source))
+        refuse_no_chat(messages)
+        if source.partial:
+            self._notice = f"the session's transcript is damaged: {source.partial}"
+        return messages
 
 
 def _workspace(goal_file: Path) -> Path:
@@ -319,24 +340,6 @@ def _workspace(goal_file: Path) -> Path:
     if project is not None and folder.is_relative_to(project):
         return project
     return folder
-
-
-# Members of messages of subagents and of the program.
-_NOT_OF_SESSION = ("isSidechain", "isMeta", "isCompactSummary")
-
-
-def _transcript(path: Path) -> Iterator[Any]:
-    """Yield the chat messages of a session's JSON Lines. Raise UsageError."""
-    for record in TranscriptSource(path).records():
-        row = record.value
-        if not isinstance(row, dict) or row.get("type") not in ("user", "assistant"):
-            continue
-        if any(map(row.get, _NOT_OF_SESSION)):
-            continue
-        message = row.get("message")
-        if isinstance(message, dict):
-            message = {**message, TIMESTAMP: row.get(TIMESTAMP)}
-        yield message
 
 
 def _allowed(text: str) -> HookReply:

@@ -141,9 +141,10 @@ def _read(
         # A run that was stopped before its first round has an empty transcript.
         if trail.items or name == _RUN:
             return trail
-        failure = source.error(
-            "the transcript contains nothing that an agent did or said"
-        )
+        reasons = ["the transcript contains nothing that an agent did or said"]
+        if source.partial:
+            reasons.append(source.partial)
+        failure = source.error("; ".join(reasons))
     # The format may have been recognised wrongly, which explains the error.
     hint = f"It was read as {name} ({reader.DESCRIPTION}). {failure.hint}"
     raise UsageError(failure.message, hint) from None

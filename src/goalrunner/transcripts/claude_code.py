@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from goalrunner.core.chat_trail import add_message
-from goalrunner.core.messages import at, clean, text, text_of
+from goalrunner.core.messages import TIMESTAMP, at, clean, text, text_of
+from goalrunner.transcripts.branches import Branches
 from goalrunner.transcripts.chat import ChatReader
+from goalrunner.transcripts.source import TranscriptSource
+
+# Members of messages of sub-agents and of the program.
+_NOT_OF_SESSION = ("isSidechain", "isMeta", "isCompactSummary")
 
 
 class ClaudeCodeReader(ChatReader):
     """Sessions of Claude Code: `~/.claude/projects/*/*.jsonl`.
 
-    Texts of sub-agents, their results, and summaries are claims.
+    Texts of sub-agents, their results, and summaries are claims. Of several branches,
+    that of the last message is the conversation.
     """
 
     DESCRIPTION = "session of Claude Code (JSON Lines)"
@@ -39,6 +45,26 @@ class ClaudeCodeReader(ChatReader):
         role = at(row.get("message"), "role")
         content = at(row.get("message"), "content")
         return role in ("user", "assistant") and isinstance(content, str | list)
+
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
+        branches = Branches.of_rows(super().rows(source))
+        withdrawn = branches.withdrawn()
+        for number, row in enumerate(super().rows(source)):
+            if number not in branches.repeated:
+                self.trail.withdrawn = number in withdrawn
+                yield row
+
+    def messages(self, source: TranscriptSource) -> Iterator[Any]:
+        """Yield the chat messages of the conversation, without those of sub-agents."""
+        for row in self.rows(source):
+            if self.trail.withdrawn or at(row, "type") not in ("user", "assistant"):
+                continue
+            if any(map(row.get, _NOT_OF_SESSION)):
+                continue
+            message = row.get("message")
+            if isinstance(message, dict):
+                message = {**message, TIMESTAMP: row.get(TIMESTAMP)}
+            yield message
 
     def add(self, row: Mapping[str, Any]) -> None:
         if row["type"] == "summary":

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from goalrunner.core.messages import at, block_text, text
+from goalrunner.core.messages import at, block_text, integer_of, text
 from goalrunner.transcripts.responses import add_item
 from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.source import TranscriptSource
 
 
 class CodexReader(RowReader):
     """Rollouts of Codex: `~/.codex/sessions/**/rollout-*.jsonl`.
 
-    Events repeat the items of the Responses API, so they add nothing.
+    Events repeat the items of the Responses API, so they add nothing. Turns that the
+    user has rolled back are not part of the conversation.
     """
 
     DESCRIPTION = "rollout of Codex (JSON Lines)"
@@ -34,6 +37,29 @@ class CodexReader(RowReader):
         if not isinstance(at(row, "type"), str) or "payload" not in row:
             return False
         return row["type"] != "response_item" or isinstance(row["payload"], dict)
+
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
+        withdrawn = self._withdrawn(super().rows(source))
+        for number, row in enumerate(super().rows(source)):
+            self.trail.withdrawn = number in withdrawn
+            yield row
+
+    def _withdrawn(self, rows: Iterable[Any]) -> set[int]:
+        """Return the numbers of the rows of turns that were rolled back."""
+        turns: list[int] = []
+        withdrawn: set[int] = set()
+        for number, row in enumerate(rows):
+            payload = at(row, "payload")
+            if at(row, "type") == "response_item" and at(payload, "role") == "user":
+                if not self._is_context(payload):
+                    turns.append(number)
+            elif at(payload, "type") == "thread_rolled_back":
+                count = integer_of(at(payload, "num_turns")) or 0
+                if count > 0 and turns:
+                    first = turns[-count:][0]
+                    withdrawn.update(range(first, number))
+                    del turns[-count:]
+        return withdrawn
 
     def add(self, row: Any) -> None:
         payload = row["payload"]

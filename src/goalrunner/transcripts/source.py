@@ -81,14 +81,15 @@ class TranscriptSource:
     """The file of a transcript, a folder with a file for each event, or standard input.
 
     `part` selects one conversation of a file that has several. When all `records` were
-    read, `partial` says which of them are missing: a torn last one, or a gap in the
-    numbers of files. It is empty if none is.
+    read, `partial` says which of them are missing: damaged ones, a torn last one, or a
+    gap in the numbers of files. It is empty if none is.
     """
 
     def __init__(self, path: Path | str, *, part: str = "") -> None:
         self.path = Path(path)
         self.part = part
-        self.partial = ""
+        self._gaps: list[str] = []
+        """What the last reading of all records has left out, in sentences."""
         self.name = "<stdin>" if str(path) == STDIN_NAME else str(path)
         """The file as it is named in messages."""
         # Unlike the method of Path, this one never raises.
@@ -96,6 +97,11 @@ class TranscriptSource:
         # Messages write it between the name of the source and the reason. It is that of
         # the last record; only a separator before the first one.
         self._place = "  "
+
+    @property
+    def partial(self) -> str:
+        """Which records are missing, after all were read; empty if none is."""
+        return "; ".join(self._gaps)
 
     @cached_property
     def piped(self) -> Path | None:
@@ -171,10 +177,11 @@ class TranscriptSource:
         }
 
     def records(self) -> Iterator[SourceRecord]:
-        """Yield the records. Raise UsageError with the place of an invalid one.
+        """Yield the records. Raise UsageError if none can be read.
 
-        Only a torn last record is left out; `partial` names it.
+        Records that are not JSON are left out; `partial` counts them.
         """
+        self._gaps.clear()
         for number, record in enumerate(self._records(), 1):
             self._place = f":{record.line}  " if record.line else f": record {number}: "
             yield record
@@ -207,21 +214,32 @@ class TranscriptSource:
     def _records_of_pieces(self) -> Iterator[SourceRecord]:
         """Yield the values of JSON Lines, or of the files of a folder."""
         pieces = self._files() if self.is_folder else self._lines()
+        damaged = 0
+        first_damaged = ""
+        first_error: UsageError | None = None
+        has_records = False
         for piece in pieces:
             try:
                 value = loads(piece.data)
-            except RecursionError as error:
-                raise self._piece_error(piece, error) from None
-            except ValueError as error:
-                if not piece.may_be_torn:
-                    raise self._piece_error(piece, error) from None
+            except (ValueError, RecursionError) as error:
+                reason = reason_of(error)
+                first_error = first_error or self._piece_error(piece, error)
                 # A program that is killed leaves its last record unfinished.
-                self.partial = (
-                    f"{piece.name}, the last one, is torn ({reason_of(error)}); "
-                    "it was left out"
-                )
-                return
+                if piece.may_be_torn:
+                    self._gaps.append(
+                        f"{piece.name}, the last one, is torn ({reason}); "
+                        "it was left out"
+                    )
+                else:
+                    damaged += 1
+                    first_damaged = first_damaged or f"{piece.name} ({reason})"
+                continue
+            has_records = True
             yield SourceRecord(value, piece.line)
+        if first_error is not None and not has_records:
+            raise first_error
+        if damaged:
+            self._gaps.append(_left_out(damaged, first_damaged))
 
     def _piece_error(self, piece: _Piece, error: Exception) -> UsageError:
         reason = reason_of(error)
@@ -295,7 +313,7 @@ class TranscriptSource:
         first_number, last_number = numbered_paths[0][0], numbered_paths[-1][0]
         missing = last_number - first_number + 1 - total
         if missing:
-            self.partial = (
+            self._gaps.append(
                 f"{missing} of the events are missing: "
                 "the numbers of the files have gaps"
             )
@@ -309,6 +327,13 @@ class TranscriptSource:
                 f"{self.name}: cannot read the transcript: {reason}",
                 "Name a file that exists and can be read.",
             ) from None
+
+
+def _left_out(count: int, first: str) -> str:
+    """Return the words about records that are not JSON."""
+    if count == 1:
+        return f"{first} is damaged; it was left out"
+    return f"{count} records are damaged, the first is {first}; they were left out"
 
 
 def loads(data: bytes) -> Any:
