@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +16,7 @@ from typing import Any, Literal, get_args
 from tests.projects.prepare import Place, environment
 from tests.projects.project import Project
 
-Mode = Literal["plain", "in-place", "protect", "editable"]
+Mode = Literal["plain", "in-place", "protect", "editable", "isolated"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 _TOO_LONG = 600
@@ -76,25 +77,19 @@ def run_goal(
     _write_agent(project, place.workspace, folder, script)
     (place.workspace / "goal.toml").write_text(goal_file(project, mode), "utf-8")
     before = _listing(place.workspace, environ)
+    everything = _everything(place, environ) if mode == "isolated" else {}
     started = time.monotonic()
-    done = subprocess.run(
-        [goal_program(), "run", "goal.toml", "--json", "--max-iterations", "1"],
-        cwd=place.workspace,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_TOO_LONG,
-        check=False,
-    )
+    done = _goal(place, environ, "run", "goal.toml", "--json", "--max-iterations", "1")
+    changed = set()
+    if mode == "isolated":
+        changed = _changed(everything, _everything(place, environ))
+        applied = _goal(place, environ, "apply")
+        if applied.returncode != 0:
+            changed.add(f"goal apply: {applied.stderr}")
     seconds = round(time.monotonic() - started, 2)
-    after = _listing(place.workspace, environ)
-    changed = {
-        path
-        for path in before.keys() | after.keys()
-        if before.get(path) != after.get(path)
-    }
+    changed |= _changed(before, _listing(place.workspace, environ))
+    if mode == "isolated":
+        changed |= _tests_of_the_person(project, place, environ)
     outcome = json.loads(done.stdout) if done.stdout.strip() else {}
     text = (place.workspace / project.bug.path).read_text("utf-8")
     return Result(
@@ -111,10 +106,63 @@ def run_goal(
     )
 
 
+def _goal(
+    place: Place, environ: dict[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [goal_program(), *arguments],
+        cwd=place.workspace,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_TOO_LONG,
+        check=False,
+    )
+
+
+def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    paths = before.keys() | after.keys()
+    return {path for path in paths if before.get(path) != after.get(path)}
+
+
+def _everything(place: Place, environ: dict[str, str]) -> dict[str, str]:
+    """Return a hash for each file of the workspace and beside it, ignored files and repositories included."""
+    hashes = {
+        str(path.relative_to(place.folder)): _hash(path)
+        for path in place.folder.rglob("*")
+        # An environment beside the workspace is no part of the copy.
+        if "__pycache__" not in path.parts or path.is_relative_to(place.workspace)
+    }
+    if not _has_repository(place.workspace):
+        return hashes
+    status = ("status", "--porcelain=v2", "--branch", "--ignored")
+    return {**hashes, "git status": _git(place.workspace, environ, *status)}
+
+
+def _tests_of_the_person(
+    project: Project, place: Place, environ: dict[str, str]
+) -> set[str]:
+    """Run the validator in the workspace; return what it printed if it is red, else nothing."""
+    done = subprocess.run(
+        ["sh", "-c", project.run],
+        cwd=place.workspace,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TOO_LONG,
+        check=False,
+    )
+    return {f"red in the workspace: {done.stdout}"} if done.returncode else set()
+
+
 def goal_file(project: Project, mode: Mode) -> str:
     """Return the goal file: three lines, and those of the mode."""
     lines = {
         "plain": "",
+        "isolated": "[workspace]\nisolate = true\n",
         "in-place": '[workspace]\ncheck = "in-place"\n',
         "protect": f"[workspace]\nprotect = {json.dumps([project.tests])}\n",
         "editable": f"[workspace]\neditable = {json.dumps([project.editable])}\n",
@@ -154,7 +202,7 @@ def _write_agent(project: Project, workspace: Path, folder: Path, script: str) -
 
 def _listing(workspace: Path, environ: dict[str, str]) -> dict[str, str]:
     """Return a hash for each file that is not ignored, and what git says of its commits, index and submodules."""
-    if not (workspace / ".git").exists() and not (workspace.parent / ".git").exists():
+    if not _has_repository(workspace):
         files = [
             path for path in workspace.rglob("*") if not set(path.parts) & set(_CACHES)
         ]
@@ -182,6 +230,10 @@ def _listing(workspace: Path, environ: dict[str, str]) -> dict[str, str]:
         "--exclude-standard",
     ).split("\0")
     return told | {name: _hash(workspace / name) for name in names if name}
+
+
+def _has_repository(workspace: Path) -> bool:
+    return any((root / ".git").exists() for root in (workspace, workspace.parent))
 
 
 def _git(workspace: Path, environ: dict[str, str], *arguments: str) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.projects.project import PYTEST, Bug, Project, package_json, pip_venv, uv_venv
+import json
+
+from tests.projects.project import (
+    DATE,
+    PYTEST,
+    Bug,
+    Project,
+    package_json,
+    pip_venv,
+    uv_venv,
+)
 
 _PYTHON = {
     "calc.py": "def add(a, b):\n    return a + b\n",
@@ -11,6 +21,16 @@ _PYTHON = {
 }
 _PYTHON_BUG = Bug("calc.py", "a + b", "a - b")
 _OUTSIDE = uv_venv("../venv", PYTEST)
+
+
+def _member(name: str, *dependencies: str) -> str:
+    """Return the pyproject.toml of a member of a uv workspace."""
+    return (
+        f'[project]\nname = "{name}"\nversion = "1"\nrequires-python = ">=3.11"\n'
+        f"dependencies = {json.dumps(dependencies)}\n\n"
+        '[build-system]\nrequires = ["hatchling==1.27.0"]\nbuild-backend = "hatchling.build"\n'
+    )
+
 
 _NODE_BUG = Bug("src/calc.js", "a + b", "a - b")
 
@@ -359,6 +379,32 @@ SMALL = (
         editable="calc.py",
         repository="worktree",
         smoke=True,
+    ),
+    Project(
+        "uv-workspace",
+        "a uv workspace: the package under test imports another member, both editable in .venv",
+        "uv run --frozen --package app pytest -q packages/app",
+        Bug("packages/calc/src/calc/__init__.py", "a + b", "a - b"),
+        files={
+            "pyproject.toml": (
+                '[project]\nname = "own"\nversion = "1"\nrequires-python = ">=3.11"\n\n'
+                '[tool.uv.workspace]\nmembers = ["packages/*"]\n'
+            ),
+            "packages/calc/pyproject.toml": _member("calc"),
+            "packages/calc/src/calc/__init__.py": "def add(a, b):\n    return a + b\n",
+            "packages/app/pyproject.toml": (
+                _member("app", "calc", PYTEST)
+                + "\n[tool.uv.sources]\ncalc = { workspace = true }\n"
+            ),
+            "packages/app/src/app/__init__.py": "from calc import add\n\nTWO = add(1, 1)\n",
+            "packages/app/tests/test_app.py": (
+                "from app import TWO\n\n\ndef test_two():\n    assert TWO == 2\n"
+            ),
+        },
+        setup=(f"uv sync -q --all-packages --exclude-newer {DATE}",),
+        ignore="uv.lock\n",
+        tests="packages/*/tests/**",
+        editable="packages/*/src/**",
     ),
     Project(
         "no-git",
