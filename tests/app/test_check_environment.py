@@ -19,6 +19,7 @@ from goalrunner.app.preflight import (
 from goalrunner.checking.setup import record_in_place
 from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
+from goalrunner.snapshots.store_folder import store_of
 from tests.support.workspaces import make_repository, write
 
 SCRATCH = Path("/scratch")
@@ -100,7 +101,8 @@ def test_without_a_folder_for_the_upper_layer_checks_run_in_place(
 ) -> None:
     monkeypatch.setattr(preflight, "scratch_candidates", lambda home, workspace: [])
     assert chosen(tmp_path, goal()) == EnvironmentChoice(
-        "in-place", "no overlay here: no folder for its upper layer"
+        "in-place",
+        "no overlay here: no file system for its upper layer that is no overlay itself",
     )
 
 
@@ -134,7 +136,7 @@ def test_without_an_overlay_setup_needs_a_workspace_without_ignored_files(
     assert raised.value.hint.startswith(
         "remove setup, and the validators use the packages of the workspace"
     )
-    record = record_in_place(tmp_path, tmp_path / "home")
+    record = record_in_place(store_of(tmp_path, tmp_path / "home"), tmp_path / "home")
     record.parent.mkdir(parents=True)
     record.touch()
     assert chosen(tmp_path, goal(setup="uv sync", check=check)).kind == "in-place", (

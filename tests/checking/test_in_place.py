@@ -461,6 +461,28 @@ async def test_replay_of_another_workspace_does_nothing(
     await asyncio.to_thread(replay, scene.workspace, scene.home)
 
 
+async def test_a_check_in_a_copy_is_undone_and_refused_in_that_copy_alone(
+    scene: Scene, tmp_path: Path
+) -> None:
+    of_workspace = scene.store
+    scene.store = SnapshotStore(
+        scene.workspace, scene.home, start=scene.start, folder=tmp_path / "store"
+    )
+    await left_open(scene)
+    changed = scene.look()
+    assert replay(scene.workspace, scene.home) == ()
+    assert scene.look() == changed != scene.before
+    checks = InPlace(of_workspace, scene.home, start=scene.start)
+    async with checks.open(()):
+        pass
+    of_workspace.close()
+    lines = await asyncio.to_thread(
+        replay, scene.workspace, scene.home, store=tmp_path / "store"
+    )
+    assert lines == (f"An interrupted check in {scene.workspace} was undone.",)
+    assert scene.look() == scene.before
+
+
 async def test_a_removed_folder_of_the_journal_loses_only_what_was_in_it(
     scene: Scene,
 ) -> None:

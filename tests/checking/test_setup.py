@@ -15,6 +15,7 @@ from goalrunner.checking.environment import EnvironmentFailed, File
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.setup import was_set_up
+from goalrunner.snapshots.store_folder import store_of
 from tests.support.setups import RIGHT, WRONG, Project, plain_environment, run
 
 pytestmark = pytest.mark.slow
@@ -332,12 +333,13 @@ async def test_in_place_it_installs_into_the_workspace_once(
         project.home,
         setup=project.setup("npm ci", with_programs(tmp_path)),
     )
-    assert not was_set_up(project.folder, project.home)
+    store = store_of(project.folder, project.home)
+    assert not was_set_up(store, project.home)
     for _ in range(2):
         async with environment.open(project.layer()) as opened:
             assert await run(opened, project, f"cat {INSTALLED}") == (0, "1\n")
     assert (project.folder / INSTALLED).exists()
-    assert was_set_up(project.folder, project.home)
+    assert was_set_up(store, project.home)
     project.write("package.json", "{}")
     async with environment.open(project.layer()):
         pass

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.checking.overlay import probe
+from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.copies import entering
 from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
@@ -75,11 +75,16 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = make_repository(tmp_path / "ws", _FILES)
-    if why := probe(root, tmp_path / "scratch"):
+def _skip_without_overlays(root: Path, home: Path) -> None:
+    scratch = next(scratch_candidates(home, root), home / "checks")
+    if why := probe(root, scratch):
         pytest.skip(f"no overlay works here: {why}")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, home: Path) -> Path:
+    root = make_repository(tmp_path / "ws", _FILES)
+    _skip_without_overlays(root, home)
     write(root, {"deps/lib.txt": "live\n", "mine.txt": "not committed\n"})
     return root
 
@@ -176,8 +181,7 @@ def test_a_folder_without_a_repository_is_copied(tmp_path: Path, home: Path) -> 
     folder = tmp_path / "plain"
     plain_agent = _AGENT.replace("git ", ": ")
     write(folder, {**_FILES, "agent.sh": plain_agent})
-    if why := probe(folder, tmp_path / "scratch"):
-        pytest.skip(f"no overlay works here: {why}")
+    _skip_without_overlays(folder, home)
     before = listing(folder)
     assert _goal("run", "--isolate", cwd=folder, home=home).code == 0
     assert listing(folder) == before
@@ -207,7 +211,9 @@ def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
     outcomes = [
         json.loads(process.communicate(timeout=110)[0]) for process in processes
     ]
-    assert [outcome["status"] for outcome in outcomes] == ["complete"] * 3
+    assert [outcome["status"] for outcome in outcomes] == ["complete"] * 3, [
+        outcome["message"] for outcome in outcomes
+    ]
     assert (workspace / "made" / "slot").read_text() == "\n"
 
 

@@ -96,7 +96,7 @@ def open_run(
         (config.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     # A process that was killed leaves the folder of its temporary files.
     clear_leftovers(config.home)
-    notes = undo_interrupted(config.workspace, config.home)
+    notes = undo_interrupted(config.workspace, config.home, config.options.copy_store)
     files = _open_files(config, folder, loaded)
 
     def close() -> None:
@@ -148,7 +148,7 @@ def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | Non
     """Return the snapshots of the workspace; None if the run delivers a response."""
     if config.goal.deliverable != "workspace":
         return None
-    copy = config.options.copy
+    options = config.options
     # Files that the runner itself writes are no work of the agent.
     runner_patterns = runner_outputs(config.workspace, config.options.record)
     return SnapshotStore(
@@ -156,8 +156,8 @@ def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | Non
         config.home,
         outputs=(*config.goal.workspace.outputs, *runner_patterns),
         start=folder.start,
-        folder=copy.store if copy else None,
-        prepare=copy.hide_new_files if copy else None,
+        folder=options.copy_store,
+        prepare=options.copy.hide_new_files if options.copy else None,
     )
 
 

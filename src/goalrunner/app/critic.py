@@ -105,7 +105,7 @@ def _critic(
         return SpecCritic(spec, lambda: nullcontext(place))
     # A goal without validators has no check environment yet.
     choice = config.check or choose_environment(
-        config.goal, config.workspace, config.home
+        config.goal, config.workspace, config.home, store.folder
     )
     environment = writable_copy(config, choice, store, folder)
 

@@ -29,6 +29,7 @@ from goalrunner.core.tools import DAEMONS
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import CACHES, Patterns
+from goalrunner.snapshots.store_folder import store_of
 from goalrunner.system.launcher import SHELL
 from goalrunner.validators.missing_programs import missing_program, syntax_error
 from goalrunner.validators.observed_checks import observed_checks
@@ -60,14 +61,19 @@ def needs_environment(goal: Goal) -> bool:
     return goal.deliverable == "workspace" and bool(goal.validators)
 
 
-def choose_environment(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
+def choose_environment(
+    goal: Goal, workspace: Path, home: Path, store: Path | None = None
+) -> EnvironmentChoice:
     """Choose the kind of check environment, trying an overlay.
+
+    In a copy of the workspace, `store` is the folder of its own snapshot store.
 
     Raise UsageError if the goal forces one that does not work.
     """
     choice = _working_kind(goal, workspace, home)
+    store = store or store_of(workspace.resolve(), home)
     is_in_place = choice.kind == "in-place"
-    if goal.workspace.setup and is_in_place and not was_set_up(workspace, home):
+    if goal.workspace.setup and is_in_place and not was_set_up(store, home):
         _refuse_ignored(workspace, choice.why or 'the goal says check = "in-place"')
     return choice
 
@@ -136,7 +142,7 @@ def _tried(workspace: Path, home: Path) -> tuple[str, Path | None]:
     """Return why no overlay works; else an empty text and the folder for writes."""
     if sys.platform != "linux":
         return "overlays need Linux", None
-    why = "no folder for its upper layer"
+    why = "no file system for its upper layer that is no overlay itself"
     new = [folder for folder in (home / "checks", home) if not os.path.lexists(folder)]
     try:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -171,16 +177,19 @@ def checks_line(goal: Goal, choice: EnvironmentChoice) -> str:
     return f"{choice}{installed} · {rules}"
 
 
-def undo_interrupted(workspace: Path, home: Path) -> tuple[str, ...]:
+def undo_interrupted(
+    workspace: Path, home: Path, store: Path | None = None
+) -> tuple[str, ...]:
     """Undo in-place checks that were cut off in a workspace; return a line about each.
 
-    A power cut may be the reason, for example.
+    A power cut may be the reason, for example. In a copy of the workspace, `store` is
+    the folder of its own snapshot store.
     """
     if not (home / "checks").is_dir():
         return ()
     # An event loop may run in this thread, and `replay` runs one of its own.
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(replay, workspace, home).result()
+        return pool.submit(replay, workspace, home, store=store).result()
 
 
 def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:

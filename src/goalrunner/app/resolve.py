@@ -33,7 +33,7 @@ from goalrunner.core.run_state import RunState
 from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_search import find_run
-from goalrunner.snapshots.store_folder import refuse_claimed, store_name
+from goalrunner.snapshots.store_folder import refuse_claimed, store_of
 from goalrunner.system.child_environment import child_environment
 from goalrunner.validators.check_files import NAMED, check_files
 
@@ -207,10 +207,9 @@ class RunConfig:
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace."""
         if self.goal.deliverable == "workspace":
-            store = self.home / "stores" / store_name(self.workspace)
             # Several copies of a workspace may be in use at the same time.
-            if self.options.copy is not None:
-                store = self.options.copy.store
+            own = self.options.copy_store
+            store = own or store_of(self.workspace, self.home)
             refuse_claimed(self.workspace, store / "lock")
 
 
@@ -255,7 +254,9 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     check = None
     try:
         if needs_environment(goal):
-            check = choose_environment(goal, workspace_of(goal), options.home)
+            check = choose_environment(
+                goal, workspace_of(goal), options.home, options.copy_store
+            )
     except GoalError as error:
         problems["checks"] = error
     try:

@@ -104,6 +104,11 @@ class RunOptions:
         return getattr(self.conversation, "live", False)
 
     @property
+    def copy_store(self) -> Path | None:
+        """The snapshot store of the copy; None in the workspace itself."""
+        return self.copy.store if self.copy is not None else None
+
+    @property
     def own_models(self) -> tuple[object, ...]:
         """The models that the calling program passed, among None and other forms."""
         return getattr(self.conversation, "llm", None), self.critic

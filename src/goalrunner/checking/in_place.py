@@ -106,7 +106,7 @@ class InPlace:
         What it installs stays in the workspace.
         """
         workspace = self.store.workspace
-        record = record_in_place(workspace, self.home)
+        record = record_in_place(self.store.folder, self.home)
         inputs = await setup.inputs(layers[0] if layers else Layer(workspace))
         if record.exists() and record.read_text() == inputs.key:
             return
@@ -219,7 +219,7 @@ class InPlaceCheck(OpenEnvironment):
         earlier = await asyncio.to_thread(
             journals_of,
             self._parent.home,
-            str(self.path),
+            self._store.folder,
         )
         if earlier:
             # Undone now, it would reset newer work.
@@ -282,6 +282,7 @@ class InPlaceCheck(OpenEnvironment):
             modes=modes_of(root, {*self.ignored, os.path.relpath(home, root)}),
             outputs=list(self._parent.outputs),
             made=sorted(moved),
+            store=str(self._store.folder),
         )
 
     async def undo(self) -> Undo:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from goalrunner.records.files import sync_folder, write_whole
 from goalrunner.snapshots.patterns import CACHES
+from goalrunner.snapshots.store_folder import store_of
 
 NAME = "journal"
 HIDDEN = ".goal-checks-"
@@ -70,8 +71,14 @@ class Journal:
 
     What this check makes in their place stays.
     """
+    store: str = ""
+    """The folder of the snapshot store: a copy of the workspace has its own.
+
+    Empty in journals of earlier versions: that of the workspace.
+    """
 
     def __post_init__(self) -> None:
+        self.store = self.store or str(store_of(Path(self.workspace), Path(self.home)))
         self.moves = [Move(*row) for row in self.moves]
 
     @property
@@ -129,14 +136,14 @@ def lock(folder: Path) -> int | None:
     return handle
 
 
-def journals_of(home: Path, workspace: str) -> list[Journal]:
-    """Return the journals of a workspace."""
+def journals_of(home: Path, store: Path) -> list[Journal]:
+    """Return the journals of a workspace, or of one copy of it, by its store."""
     journals: list[Journal] = []
     for path in sorted(checks_folder(home).glob(f"*/{NAME}")):
         # Another process may undo the check and remove its journal.
         with contextlib.suppress(OSError):
             journal = read(path.parent)
-            if journal.workspace == workspace:
+            if journal.store == str(store):
                 journals.append(journal)
     return journals
 

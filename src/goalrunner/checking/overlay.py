@@ -41,6 +41,7 @@ from goalrunner.checking.setup import Products, Setup, activated
 from goalrunner.core.errors import EnvironmentFailed, os_errors
 from goalrunner.core.ports import Launcher
 from goalrunner.records.removal import remove
+from goalrunner.snapshots.file_times import is_overlay
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.system.launcher import SHELL, ProcessLauncher
@@ -471,7 +472,7 @@ def _remove_stale(scratch: Path) -> None:
 def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
     """Yield folders that may serve as `scratch`, the best one first.
 
-    None lies below the workspace.
+    None lies below the workspace, or on an overlay, which cannot hold upper layers.
     """
     name = f"goal-checks-{os.geteuid()}"
     real_workspace = Path(os.path.realpath(workspace))
@@ -480,7 +481,9 @@ def scratch_candidates(home: Path, workspace: Path) -> Iterator[Path]:
         real = Path(os.path.realpath(folder))
         existing = next(place for place in (real, *real.parents) if place.exists())
         is_below = real.is_relative_to(real_workspace)
-        if not is_below and os.access(existing, os.W_OK):
+        if is_below or is_overlay(existing):
+            continue
+        if os.access(existing, os.W_OK):
             yield folder
 
 

@@ -31,7 +31,6 @@ from goalrunner.snapshots.objects import object_id
 from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.snapshots.store_folder import store_name
 from goalrunner.system.launcher import SHELL, tail_of
 
 SETUP_TIMEOUT = 1_800.0
@@ -258,17 +257,22 @@ class Products:
         os.close(self._handle)
 
 
-def was_set_up(workspace: Path, home: Path) -> bool:
-    """Return whether `setup` ran in place in a workspace.
+def was_set_up(store: Path, home: Path) -> bool:
+    """Return whether `setup` ran in place in the workspace of a snapshot store.
 
     Then what it installed exists in the workspace.
     """
-    return record_in_place(workspace, home).exists()
+    return record_in_place(store, home).exists()
 
 
-def record_in_place(workspace: Path, home: Path) -> Path:
-    """Return the file with the key of the last `setup` in a workspace itself."""
-    return home / "setup" / store_name(workspace)
+def record_in_place(store: Path, home: Path) -> Path:
+    """Return the file with the key of the last `setup` in a workspace itself.
+
+    `store` is the folder of its snapshot store; a copy has its own, with the file.
+    """
+    if store.parent.name == "stores":
+        return home / "setup" / store.name
+    return store / "setup"
 
 
 def activated(

@@ -30,6 +30,7 @@ from goalrunner.records.removal import remove
 from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store_folder import store_of
 from goalrunner.system import processes
 from goalrunner.system.watchdog import end_helper, end_orphans, start_helper
 
@@ -252,15 +253,18 @@ def replay(
     workspace: Path,
     home: Path,
     *,
+    store: Path | None = None,
     patience: float = 30.0,
 ) -> tuple[str, ...]:
     """Undo the checks in a workspace whose runners are gone; return lines about them.
 
+    In a copy of the workspace, `store` is the folder of its own snapshot store.
     Lines of watchdogs are among them. Wait up to `patience` seconds for a watchdog that
     is at work. Do nothing while a runner lives.
     """
     messages: list[str] = []
-    for journal in journals.journals_of(home.resolve(), str(workspace.resolve())):
+    store = store or store_of(workspace.resolve(), home.resolve())
+    for journal in journals.journals_of(home.resolve(), store):
         # Its watchdog may have undone it meanwhile.
         with contextlib.suppress(FileNotFoundError):
             messages += _replayed(journal, time.monotonic() + patience)
@@ -299,6 +303,7 @@ def _undone(journal: Journal) -> list[str]:
         Path(journal.workspace),
         Path(journal.home),
         start=Path(journal.start),
+        folder=Path(journal.store),
     )
     try:
         _end_git(store.folder)

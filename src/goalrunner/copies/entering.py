@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from goalrunner.checking.namespace import find_tools, is_privileged
 from goalrunner.checking.overlay import make_scratch, scratch_candidates
+from goalrunner.checking.setup import record_in_place, was_set_up
 from goalrunner.copies import INSIDE
 from goalrunner.copies.frozen_base import FrozenBase, frozen_base
 from goalrunner.copies.live_tree import LiveTree
@@ -30,7 +31,7 @@ from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.file_times import is_overlay
 from goalrunner.snapshots.git import ask_git
-from goalrunner.snapshots.store_folder import make_store, store_name
+from goalrunner.snapshots.store_folder import make_store, store_name, store_of
 from goalrunner.system.launcher import SHELL
 
 _PATIENCE = 30.0
@@ -119,8 +120,6 @@ def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
     if not is_overlay(copy.folder.resolve()):
         return copy.folder
     for candidate in scratch_candidates(home, workspace):
-        if is_overlay(Path(os.path.realpath(candidate))):
-            continue
         shared_folder = candidate.with_name(candidate.name.replace("checks", "copies"))
         make_scratch(shared_folder)
         # Runs of another GOAL_HOME have their layers beside this folder.
@@ -146,9 +145,13 @@ def _note_shared(base: FrozenBase, tree: LiveTree) -> None:
 
 
 def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
-    shared = home / "stores" / store_name(workspace.resolve())
+    shared = store_of(workspace.resolve(), home)
     make_store(shared)
     copy.store.mkdir(mode=0o700)
+    if was_set_up(shared, home):
+        # What `setup` has installed there is seen in the copy.
+        installed = record_in_place(shared, home)
+        write_whole(record_in_place(copy.store, home), installed.read_bytes())
     for name in ("objects", "refs"):
         (copy.store / name).symlink_to(shared / name)
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from goalrunner.checking.namespace import mount_points
 from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.snapshots.patterns import CACHES, Patterns
@@ -72,7 +73,12 @@ class NewLiveFiles:
         device = f"{os.major(info.st_dev)}:{os.minor(info.st_dev)}"
         for line in Path("/proc/self/mountinfo").read_text().splitlines():
             fields, _, source = line.partition(" - ")
-            if fields.split()[2] == device and source.startswith("overlay "):
+            # On the overlay of a container, the live tree is no mount point.
+            if (
+                fields.split()[2] == device
+                and source.startswith("overlay ")
+                and self._root in mount_points()
+            ):
                 return
         raise EnvironmentFailed(
             f"this process is not in the copy of {self._root}", "start the run again"

@@ -62,7 +62,7 @@ from goalrunner.snapshots.repositories import (
 from goalrunner.snapshots.store_folder import (
     PathClaim,
     make_store,
-    store_name,
+    store_of,
 )
 from goalrunner.system.change_clock import ChangeClock
 
@@ -101,7 +101,7 @@ class SnapshotStore(SnapshotReader):
     ) -> None:
         self.workspace = workspace.resolve()
         self._home = home.resolve()
-        self.folder = folder or self._home / "stores" / store_name(self.workspace)
+        self.folder = folder or store_of(self.workspace, self._home)
         self._prepare = prepare
         self._has_run = start is not None
         self._start = Start(start or self.folder / "start")

@@ -68,6 +68,14 @@ def store_name(workspace: Path) -> str:
     return hashlib.sha256(os.fsencode(workspace)).hexdigest()[:16]
 
 
+def store_of(workspace: Path, home: Path) -> Path:
+    """Return the folder of the store of a workspace.
+
+    A run in a copy of the workspace has another one, for the copy alone.
+    """
+    return home / "stores" / store_name(workspace)
+
+
 def make_store(folder: Path) -> None:
     """Create the store, or what is missing of it. Raise OSError."""
     # `mkdir` sets the mode of the last folder only.
