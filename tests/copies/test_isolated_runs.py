@@ -15,6 +15,7 @@ import pytest
 
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.copies import entering
+from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
@@ -322,6 +323,9 @@ def test_on_an_overlay_the_layers_lie_on_another_file_system(
     assert layers == left.with_name("a001-run")
     assert not left.exists()
     assert (other / "copies" / elsewhere / gone / "x").exists()
+    shutil.rmtree(layers)
+    with pytest.raises(EnvironmentFailed, match="in its copy is gone"):
+        entering.inner_command(copy, home, [], os.environ)
     layers.mkdir()
     copy.discard()
     assert not layers.exists()

@@ -82,7 +82,7 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         notes.append(
             f"ignored files are those of the workspace itself: {some(record.shared)}"
         )
-    if is_in_memory(copy.folder):
+    if is_in_memory(Path(record.layers)):
         notes.append(
             "the copy is in memory (tmpfs): "
             "after a restart of this machine, the run cannot be resumed"

@@ -106,6 +106,8 @@ def make_copy(
         tuple(bases),
         tuple(shared),
     )
+    for number in range(len(bases)):
+        (record.layer(number) / "u").mkdir(mode=0o700, parents=True)
     copy.write(record)
     return copy
 
@@ -228,18 +230,21 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
     for number, folder in enumerate(record.bases):
         base = FrozenBase(Path(folder))
         if not base.files.is_dir():
-            run = copy.folder.parent.name
             raise EnvironmentFailed(
                 f"the frozen base of the copy is gone: {base.folder}",
-                f"goal export {run} --patch saves what was done; "
-                "a new run makes a new copy",
+                _saving(copy),
             )
         root, shares, *objects = map(
             os.fsdecode, (base.folder / "mount").read_bytes().split(b"\0")
         )
         layer = record.layer(number)
-        for name in ("u", "w", "b", "l"):
-            (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (layer / "u").is_dir():
+            raise EnvironmentFailed(
+                f"what the run wrote in its copy is gone: {layer}",
+                _saving(copy),
+            )
+        for name in ("w", "b", "l"):
+            (layer / name).mkdir(mode=0o700, exist_ok=True)
         for index, path in enumerate(objects):
             lines.append(
                 [
@@ -263,6 +268,11 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
         lines.append(["cd", "/"])
         lines += [[umount, "-i", str(layer / name)] for name in ("b", "l")]
     return "\n".join(["set -e", *map(shlex.join, lines)])
+
+
+def _saving(copy: RunCopy) -> str:
+    run = copy.folder.parent.name
+    return f"goal export {run} --patch saves what was done; a new run makes a new copy"
 
 
 def _entering(
