@@ -98,7 +98,7 @@ STOPPED = EntryEnded(at=AT, key="1", status="cancelled", stopped=True)
             ],
             summary_of(1),
             "complete",
-            "left out of goal/n: conflict",
+            "left out: conflict",
         ),
     ],
 )

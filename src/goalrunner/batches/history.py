@@ -179,7 +179,7 @@ def after(state: BatchState, event: BatchEvent) -> BatchState:
             return replace(state, stopped=event)
         case BatchResumed(limits=limits, jobs=jobs):
             return replace(state, stopped=None, limits=limits, jobs=jobs)
-        case EntryIntegrated(branch=branch):
+        case EntryIntegrated(branch=branch, commit=commit) if commit:
             state = replace(state, branch=branch)
     entry = _entry_after(state.entries[event.key], event)
     return replace(state, entries={**state.entries, event.key: entry})

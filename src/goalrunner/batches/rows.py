@@ -204,7 +204,7 @@ def _before(state: BatchState, entry: EntryState) -> str:
 
 def _integration(state: BatchState, entry: EntryState) -> str:
     if entry.left_out:
-        return f"left out of {state.branch}: {entry.left_out}"
+        return f"left out: {entry.left_out}"
     return f"on {state.branch}" if entry.commit else ""
 
 

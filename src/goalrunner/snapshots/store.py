@@ -634,32 +634,24 @@ async def _copied(
     Return the tree of its files.
     """
     ask = partial(git.ask, repository=repository)
-    only_folder = ("--", folder) if folder else ()
-    names = await ask(
-        "rev-list",
-        "--objects",
-        "--no-object-names",
-        "--no-walk",
-        commit,
-        *only_folder,
-    )
+    name = commit.encode() + b":" + folder.rstrip(b"/")
+    answer = await git.run("rev-parse", "--verify", name, repository=repository)
+    if folder and answer.code != 0:
+        # The commit does not have the folder.
+        return (await git.ask("mktree")).decode().strip()
+    tree = answer.output.strip()
+    # The tree alone: with a path, git leaves out a commit that does not change it.
+    names = await ask("rev-list", "--objects", "--no-object-names", tree)
     pack = await ask("pack-objects", "--stdout", "-q", stdin=names)
     # It computes the ids again, so that an object that was replaced in the repository
     # is missing in the next call.
     await git.ask("index-pack", "--stdin", stdin=pack)
-    listed = await git.ask(
-        "ls-tree",
-        "-r",
-        "-z",
-        "--full-tree",
-        commit,
-        *only_folder[1:],
-    )
+    listed = await git.ask("ls-tree", "-r", "-z", tree)
     entries: list[bytes] = []
     for row in listed.split(b"\0")[:-1]:
         # A submodule is no file.
         if not row.startswith(b"160000"):
-            entries.append(row.replace(b"\t" + folder, b"\t", 1) + b"\0")
+            entries.append(row + b"\0")
     with tempfile.TemporaryDirectory() as scratch:
         index = Path(scratch) / "index"
         stdin = b"".join(entries)

@@ -1,0 +1,87 @@
+"""The pure rules of an integration: which goals come onto the branch of a batch, in
+which order, and which decisions about them still hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from goalrunner.batches.history import (
+    BatchEvent,
+    BatchState,
+    EntryIntegrated,
+    EntryState,
+)
+
+Decisions = Mapping[str, EntryIntegrated]
+"""Whether the change of an entry is on a branch, by key."""
+
+NOTHING_CHANGED = "it changed no files"
+"""The reason of a goal that has nothing to bring, which is no failure."""
+
+
+def branch_name(batch_id: str) -> str:
+    """Return the name of the branch of a batch, unless another one is chosen."""
+    return f"goal/{batch_id}"
+
+
+def decisions_on(
+    branch: str, events: Iterable[BatchEvent]
+) -> dict[str, EntryIntegrated]:
+    """Return the last decision about each entry for a branch of this name."""
+    decisions: dict[str, EntryIntegrated] = {}
+    for event in events:
+        if isinstance(event, EntryIntegrated) and event.branch == branch:
+            decisions[event.key] = event
+    return decisions
+
+
+def lasting_decisions(
+    decisions: Decisions, keys: Collection[str], *, has_branch: bool
+) -> dict[str, EntryIntegrated]:
+    """Return the decisions about the entries of one repository that still hold.
+
+    If a person removed the branch, none does: the integration begins anew. A branch on
+    which nothing was taken has never existed.
+    """
+    ours = {key: one for key, one in decisions.items() if key in keys}
+    was_made = any(decision.commit for decision in ours.values())
+    return {} if was_made and not has_branch else ours
+
+
+def integration_order(state: BatchState, decisions: Decisions) -> tuple[str, ...]:
+    """Return the keys of the complete entries without a decision.
+
+    They are in the order of the plan, but each comes after those that it depends on.
+    """
+    order: dict[str, None] = {}
+
+    def add(entry: EntryState) -> None:
+        if entry.entry.key in order:
+            return
+        for key in entry.entry.after:
+            add(state.entries[key])
+        order[entry.entry.key] = None
+
+    for entry in state.entries.values():
+        add(entry)
+    undecided = []
+    for key in order:
+        if state.entries[key].is_complete and key not in decisions:
+            undecided.append(key)
+    return tuple(undecided)
+
+
+def missing_dependency(state: BatchState, key: str, decisions: Decisions) -> str:
+    """Return why an entry is left out because of one that it depends on, or nothing.
+
+    A person has said that it needs the other one's change.
+    """
+    for other in state.entries[key].entry.after:
+        decision = decisions.get(other)
+        name = state.entries[other].entry.name
+        if decision is None or (
+            not decision.commit and decision.reason != NOTHING_CHANGED
+        ):
+            return f"it comes after {name}, which is not on the branch"
+    return ""
