@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from goalrunner.copies.merging import Merge, merged, snapshot_with
+from goalrunner.copies.merging import (
+    Merge,
+    MergeConflict,
+    merge_tree,
+    merged,
+    refuse_unseen,
+    snapshot_with,
+)
 from goalrunner.core.observation import Snapshot
 from goalrunner.snapshots.store import SnapshotStore
 from tests.support.workspaces import listing, write
@@ -141,8 +148,10 @@ async def test_what_no_snapshot_has_is_not_replaced(
         write(workspace, {ignored: "precious\n"})
     else:
         os.mkfifo(workspace / ignored)
-    merge = await merged(store, before, after, before)
-    (conflict,) = merge.conflicts
+    tree = await merge_tree(store, before, after, before)
+    with pytest.raises(MergeConflict) as refused:
+        await refuse_unseen(store, tree)
+    (conflict,) = refused.value.conflicts
     assert conflict.path == made
     assert why in conflict.why
     store.close()
@@ -157,8 +166,8 @@ async def test_a_folder_whose_files_the_run_removed_is_replaced(tmp_path: Path) 
     write(workspace, {"d": "a file\n"})
     end = await store.snapshot()
     await store.restore(start)
-    merge = await merged(store, start, end, start)
-    assert not merge.conflicts
-    await store.restore(await snapshot_with(store, start, merge.entries))
+    tree = await merge_tree(store, start, end, start)
+    await refuse_unseen(store, tree)
+    await store.restore(tree.target)
     assert listing(workspace) == {"d": b"- a file\n"}
     store.close()

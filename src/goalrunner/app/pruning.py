@@ -123,7 +123,7 @@ def prune_runs(
     """
     stores = home / "stores"
     folders = (home / RUNS, stores, home / CHECKS)
-    checks = _ended_checks(home, since)
+    checks = ended_checks(home, since)
     if dry_run:
         return Pruned(sum(len(unfinished(folder)) for folder in folders) + len(checks))
     pruned = Pruned(sum(map(finish_removals, folders)) + len(checks))
@@ -170,7 +170,7 @@ def _prune_store(
         pruned.left.append(f"{store}: {error}")
 
 
-def _ended_checks(home: Path, since: float) -> list[RunFolder]:
+def ended_checks(home: Path, since: float) -> list[RunFolder]:
     """Return the folders of checks that were killed before `since`."""
     folders: list[RunFolder] = []
     for path in (home / CHECKS).glob("[!.]*"):

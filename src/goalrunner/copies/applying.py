@@ -1,49 +1,40 @@
-"""Bringing the change of a run into its workspace: merge, check of the merged tree, and
-writing all of it or nothing.
+"""Bringing the change of a run into its workspace or onto a commit: all of it, or
+nothing.
+
+The steps can be used without each other, and for several runs one after another:
+`merging.merge_tree` makes a merged tree, `merged_check.problem_of_tree` runs validators
+on it, and `committing.commit_tree` commits it. `Application` has what is particular to
+the run and its workspace.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import json
-import os
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.app.doctor import take_baseline
 from goalrunner.app.previous_run import LoadedRun
-from goalrunner.app.pruning import remove_run
-from goalrunner.app.run_options import CopyOptions, RunOptions
 from goalrunner.app.run_snapshots import KeptStore
-from goalrunner.app.stored_goal import frozen_goal
-from goalrunner.copies.entering import inner_command, make_copy
-from goalrunner.copies.merging import Conflict, merged, snapshot_with
-from goalrunner.copies.run_copy import RunCopy
-from goalrunner.core.errors import (
-    GoalError,
-    UsageError,
-    WorkspaceError,
-    some,
-)
+from goalrunner.app.stored_goal import frozen_table
+from goalrunner.copies.committing import commit_tree, repository_of
+from goalrunner.copies.merged_check import problem_of_tree
+from goalrunner.copies.merging import MergedTree, merge_tree, refuse_unseen
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceError, some
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import Change, Snapshot
-from goalrunner.records.run_folder import (
-    CHECKS,
-    RunFolder,
-    read_json,
-    write_json,
-)
-from goalrunner.records.run_search import new_run_id
-from goalrunner.reports.figures import count
+from goalrunner.exports.change import make_branch, refuse_branch
+from goalrunner.records.run_folder import RunFolder, read_json, write_json
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
-from goalrunner.snapshots.paths import raw
-from goalrunner.snapshots.repositories import enclosing
-from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.paths import printable_path
+from goalrunner.snapshots.repositories import Repository, enclosing
+from goalrunner.snapshots.store import revision_snapshot
+from goalrunner.snapshots.store_folder import put_aside
 
 _IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -55,6 +46,9 @@ _IN_PROGRESS = {
 }
 """What git leaves in the folder of a repository while a command of it is not finished.
 """
+
+
+_GIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -107,8 +101,19 @@ class Application:
         self._home, self._environ = home, environ
         self._start, self._end = state.base, state.snapshot
         self.workspace = Path(state.workspace)
-        self._refuse_unready()
-        self._kept = KeptStore(self.workspace, home, environ, start=folder.start)
+        if not self.workspace.is_dir():
+            raise UsageError(
+                f"the workspace {self.workspace} is gone",
+                f"{self._patch_command()} writes the change as a patch",
+            )
+        if has_writer(folder.events):
+            raise UsageError(
+                f"run {folder.run_id} still goes on, so its change is not final",
+                f"goal watch {folder.run_id} follows it; "
+                f"goal cancel {folder.run_id} ends it",
+            )
+        outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
+        self._kept = KeptStore(self.workspace, home, environ, outputs, folder.start)
         self._store = self._kept.store
         self._journal = home / "applies" / f"{self._store.folder.name}.json"
 
@@ -116,15 +121,10 @@ class Application:
         """Release the workspace."""
         self._store.close()
 
-    def _refuse_unready(self) -> None:
-        """Raise UsageError if the workspace is gone, or git has an unfinished command
-        there.
+    def refuse_unready(self) -> None:
+        """Raise UsageError if the repository of the workspace is another one than that
+        of the run, has an unfinished command, or unresolved conflicts.
         """
-        if not self.workspace.is_dir():
-            raise UsageError(
-                f"the workspace {self.workspace} is gone",
-                f"goal export {self._run.run_id} --patch writes the change as a patch",
-            )
         repository = enclosing(self.workspace)
         if repository is None:
             return
@@ -134,6 +134,41 @@ class Application:
                     f"{what} is not finished in {repository.root}",
                     "finish or abort it first; git status says how",
                 )
+        unmerged = self._ask(repository, "diff", "--name-only", "--diff-filter=U", "-z")
+        if unmerged:
+            paths = sorted(map(printable_path, unmerged.split(b"\0")[:-1]))
+            raise UsageError(
+                f"{repository.root} has unresolved conflicts: {some(paths)}",
+                "resolve them and git add the files; git status shows them",
+            )
+        self._refuse_another(repository)
+
+    def _refuse_another(self, repository: Repository) -> None:
+        """Raise UsageError unless the repository has the commit of the run's start.
+
+        Another project at the same path would get files that have nothing to do with
+        it.
+        """
+        commit = Start(self._run.start).commit
+        if commit and not self._ask(repository, "rev-list", "-1", commit, "--"):
+            raise UsageError(
+                f"{repository.root} is another repository than when the run began: "
+                f"it has no commit {commit[:SHORT_ID]}",
+                f"{self._patch_command()} writes the change as a patch",
+            )
+
+    def _ask(self, repository: Repository, *arguments: str) -> bytes:
+        """Return the output of git; nothing if it fails."""
+        _, output, _ = ask_git(
+            repository.root,
+            *arguments,
+            environ=self._environ,
+            timeout=_GIT_SECONDS,
+        )
+        return output
+
+    def _patch_command(self) -> str:
+        return f"goal export {self._run.run_id} --patch"
 
     async def undo_interrupted(self) -> str:
         """Undo an apply that was killed while it wrote; return a line about it, or
@@ -173,168 +208,128 @@ class Application:
             if path in found and found[path] not in (before.get(path), target.get(path))
         ]
 
-    async def perform(self, *, check: bool | None) -> Applied:
-        """Merge, check and write.
+    async def merge(self) -> MergedTree:
+        """Merge the change into what the workspace holds now.
 
-        `check` None: if the workspace has changed since the run began.
-
-        Raise UsageError for conflicts, or if validators fail on the merged tree; then
-        nothing was written. Raise WorkspaceError if a file cannot be written; then all
-        others were put back.
+        Raise MergeConflict, also if a new file would replace one that no snapshot has,
+        and WorkspaceError.
         """
         now = await self._store.snapshot()
         await self._kept.require(self._start, self._end)
-        merge = await merged(self._store, self._start, self._end, now)
-        if merge.conflicts:
-            raise self._conflict(merge.conflicts)
-        if not merge.entries:
-            return Applied((), now)
-        target = await snapshot_with(self._store, now, merge.entries)
-        moved = bool(await self._store.changes(self._start, now))
-        if moved if check is None else check:
-            self._check(target, tuple(merge.entries))
-        return await self._write(now, target, tuple(merge.entries))
+        tree = await merge_tree(self._store, self._start, self._end, now)
+        await refuse_unseen(self._store, tree)
+        return tree
 
-    def _conflict(self, conflicts: tuple[Conflict, ...]) -> UsageError:
-        listed = "\n".join(f"  {one.path}: {one.why}" for one in conflicts[:10])
-        more = f"\n  and {len(conflicts) - 10} more" if len(conflicts) > 10 else ""
-        run = self._run.run_id
-        return UsageError(
-            f"the change of run {run} conflicts with {self.workspace} in "
-            f"{count(len(conflicts), 'path')}; nothing was written"
-            f"\n{listed}{more}",
-            f"goal export {run} --patch -o {run}.patch keeps it as a patch; "
-            f"goal export {run} --branch NAME as a branch to merge",
-        )
+    async def merge_onto(self, revision: str) -> MergedTree:
+        """Merge the change onto a commit; the files of the workspace do not matter.
 
-    def _check(self, target: Snapshot, paths: tuple[str, ...]) -> None:
-        """Run the validators on the merged tree, in a copy of the workspace.
-
-        Raise UsageError if one fails.
+        Raise as `merge` does.
         """
-        folder = RunFolder.create(self._home, new_run_id(self._home, "apply"), CHECKS)
-        try:
-            copy = make_copy(folder, self.workspace, self._home, self._environ)
-            write_json(
-                copy.folder / "check.json",
-                {"target": target.model_dump(), "paths": paths},
+        await self._kept.require(self._start, self._end)
+        onto = await revision_snapshot(self._store, revision, self._environ)
+        return await merge_tree(self._store, self._start, self._end, onto)
+
+    async def moved(self, tree: MergedTree) -> tuple[str, ...]:
+        """Return the paths in which a merged tree rests on something else than the run
+        began with; without any, the run has verified this very tree.
+        """
+        changes = await self._store.changes(self._start, tree.onto)
+        return tuple(item.path for item in changes if item.kind != "repository")
+
+    async def base(self, branch: str) -> str:
+        """Return the commit on which a new branch of this name begins: that of the
+        run's start.
+
+        Raise UsageError without a repository or a commit, and for a name that cannot be
+        used.
+        """
+        repository = repository_of(self.workspace)
+        commit = Start(self._run.start).commit
+        if not commit:
+            raise UsageError(
+                f"{repository.root} had no commit when the run began",
+                f"leave --branch out; or {self._patch_command()} writes a patch",
             )
-            arguments = ["apply", str(self._run.path)]
-            command = inner_command(copy, self._home, arguments, self._environ)
-            try:
-                done = command.run()
-            finally:
-                command.close()
-        finally:
-            with contextlib.suppress(UsageError):
-                remove_run(self._home, folder)
-        try:
-            problem = json.loads(done.stdout)["problem"]
-        except (ValueError, KeyError, TypeError):
-            problem = f"the check ended with exit code {done.returncode}"
+        self._refuse_another(repository)
+        await refuse_branch(self._kept.git, repository, branch)
+        return commit
+
+    async def commit(
+        self, tree: MergedTree, base: str, branch: str, message: str
+    ) -> str:
+        """Commit a tree that was merged onto `base`, on a new branch; return the
+        commit.
+        """
+        commit = await commit_tree(self._store, tree, base, message, self._environ)
+        repository = repository_of(self.workspace)
+        await make_branch(self._kept.git, repository, branch, commit)
+        return commit
+
+    def check(self, tree: MergedTree) -> None:
+        """Run the validators of the run on a merged tree. Raise UsageError if one
+        fails.
+        """
+        problem = problem_of_tree(
+            tree.target, [self._run], self.workspace, self._home, self._environ
+        )
         if problem:
             raise UsageError(
                 f"the merged tree is not verified, and nothing was written: {problem}",
                 f"goal apply {self._run.run_id} --no-check applies it all the same",
             )
 
-    async def _write(
-        self, now: Snapshot, target: Snapshot, paths: tuple[str, ...]
-    ) -> Applied:
-        journal = _Journal(run=self._run.run_id, before=now, target=target, paths=paths)
+    async def write(self, tree: MergedTree) -> Applied:
+        """Write a merged tree into the workspace.
+
+        Raise UsageError if the workspace has changed since the merge, and
+        WorkspaceError if a file cannot be written; then all others were put back.
+        """
+        if not tree.entries:
+            return Applied((), tree.onto)
+        await self._refuse_changed(tree)
+        # A later `goal prune` keeps it then, although no log names it.
+        with contextlib.suppress(OSError):
+            put_aside(self._store.folder, tree.onto.id)
+        journal = _Journal(
+            run=self._run.run_id, before=tree.onto, target=tree.target, paths=tree.paths
+        )
         # After a kill from here on, the next apply finds the journal and puts the files
         # back.
         write_json(self._journal, journal.model_dump())
         try:
-            changes = await self._store.restore(target, paths)
-        except BaseException:
-            with contextlib.suppress(WorkspaceError):
-                await self._store.restore(now, paths)
-                self._journal.unlink()
+            changes = await self._store.restore(tree.target, tree.paths)
+        except BaseException as error:
+            await self._put_back(tree, error)
             raise
         self._journal.unlink()
-        return Applied(changes, now)
+        return Applied(changes, tree.onto)
 
+    async def _refuse_changed(self, tree: MergedTree) -> None:
+        """Raise UsageError if a file was changed since the merge, such as while the
+        validators ran. It would be overwritten, or was not checked.
+        """
+        now = await self._store.snapshot()
+        changes = await self._store.changes(tree.onto, now)
+        paths = [item.path for item in changes if item.kind != "repository"]
+        if paths:
+            raise UsageError(
+                f"{some(paths)} changed in {self.workspace} meanwhile, "
+                "and nothing was written",
+                f"goal apply {self._run.run_id} merges again",
+            )
 
-def refuse_commit(workspace: Path) -> None:
-    """Raise UsageError if nothing can be committed there: no repository, or no branch
-    is checked out.
-    """
-    repository = enclosing(workspace)
-    if repository is None:
-        raise UsageError(
-            f"{workspace} is in no git repository, so nothing can be committed",
-            "leave --commit out",
-        )
-    code, _, _ = _git(workspace, "symbolic-ref", "--quiet", "HEAD")
-    if code != 0:
-        raise UsageError(
-            f"no branch is checked out in {repository.root}, "
-            "so the commit would be lost easily",
-            "git switch BRANCH, or leave --commit out",
-        )
+    async def _put_back(self, tree: MergedTree, error: BaseException) -> None:
+        """Restore the files of an apply that failed while it wrote.
 
-
-def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
-    """Commit these paths and no others, as the person whose configuration git has.
-
-    Raise WorkspaceError if git refuses.
-    """
-    listed = b"".join(raw(path) + b"\0" for path in paths)
-    pathspec = ("--pathspec-from-file=-", "--pathspec-file-nul")
-    code, _, errors = _git(workspace, "add", "--all", *pathspec, stdin=listed)
-    if code == 0:
-        only = ("commit", "--quiet", "--only", f"--message={message}", *pathspec)
-        code, _, errors = _git(workspace, *only, stdin=listed)
-    if code != 0:
-        words = errors.decode(errors="replace").strip()
-        raise WorkspaceError(
-            f"the change is applied, but git could not commit it: {words}",
-            "commit it yourself: git status shows it",
-        )
-
-
-def _git(
-    workspace: Path, *arguments: str, stdin: bytes = b""
-) -> tuple[int, bytes, bytes]:
-    """Run git as the person does, with its configuration and hooks."""
-    done = subprocess.run(
-        ["git", "--literal-pathspecs", *arguments],
-        cwd=workspace,
-        input=stdin,
-        capture_output=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
-def check_merged_tree(
-    copy: RunCopy, run: RunFolder, home: Path, inside: CopyOptions
-) -> str:
-    """Write a merged tree into the copy that this process is in, and run the
-    validators. Return what fails, or nothing.
-    """
-    request = json.loads((copy.folder / "check.json").read_bytes())
-    target = Snapshot(**request["target"])
-    goal = frozen_goal(run, os.environ, runnable=False)
-    store = SnapshotStore(Path(goal.workspace.path), home, folder=copy.store)
-    try:
-
-        async def write() -> None:
-            await store.snapshot()
-            await store.restore(target, request["paths"])
-
-        asyncio.run(write())
-        store.close()
-        result = take_baseline(goal, RunOptions(home=home, copy=inside))
-    except GoalError as error:
-        return error.message
-    finally:
-        store.close()
-    if result.problem:
-        return result.problem
-    if result.event is None:
-        # A judge alone, or hidden validators, cannot say it of the merged tree.
-        return "no validator runs on it"
-    red = [one for one in result.event.results if not one.passed]
-    return "; ".join(f"{one.name} fails: {one.feedback[:300]}" for one in red)
+        Raise WorkspaceError if that fails as well; the journal stays then.
+        """
+        try:
+            await self._store.restore(tree.onto, tree.paths)
+        except (GoalError, OSError) as second:
+            raise WorkspaceError(
+                f"the change was written in part only ({error}), "
+                f"and could not be undone ({second})",
+                "free some space, or correct what the error names; "
+                f"then goal apply {self._run.run_id} undoes it first",
+            ) from error
+        self._journal.unlink()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.app.run_options import CopyOptions
 from goalrunner.checking.namespace import mount_points
-from goalrunner.cli import dialog, main, options, output, runs
+from goalrunner.cli import dialog, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
 from goalrunner.copies.entering import inner_command, make_copy
@@ -25,7 +25,6 @@ from goalrunner.records.run_search import new_run_id
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
-    from goalrunner.copies.applying import Applied
     from goalrunner.core.goal import Goal
 
 
@@ -139,81 +138,27 @@ def apply(
     The state before is kept as a snapshot.
     """
     from goalrunner.batches.group_runs import run_or_winner
-    from goalrunner.exports.commands import export
 
     folder = runs.find(run) if run is None else run_or_winner(runs.home(), run)
     if inside := os.environ.pop(INSIDE, ""):
-        return _check_inside(RunCopy(Path(inside)), folder)
-    if branch is None:
-        return _apply(folder, check, incomplete=incomplete, commit=commit, json=json)
-    if commit:
+        return _check_inside(RunCopy(Path(inside)))
+    if commit and branch is not None:
         raise UsageError("--branch and --commit cannot be combined", "use one of them")
-    return export(folder.run_id, branch=branch, incomplete=incomplete)
+    from goalrunner.copies.apply_command import ApplyCommand
+
+    command = ApplyCommand(folder, check, incomplete=incomplete)
+    values, text = command.on_branch(branch) if branch else command.in_workspace(commit)
+    output.say(values if json else text)
+    return 0
 
 
-def _check_inside(copy: RunCopy, run: RunFolder) -> int:
+def _check_inside(copy: RunCopy) -> int:
     """Check a merged tree for the `goal apply` outside, which reads what is printed."""
-    from goalrunner.copies.applying import check_merged_tree
+    from goalrunner.copies.merged_check import check_requested_tree
 
-    problem = check_merged_tree(copy, run, runs.home(), copy_options(copy))
+    problem = check_requested_tree(copy, runs.home(), copy_options(copy))
     output.say({"problem": problem})
     return 0
-
-
-def _apply(
-    folder: RunFolder,
-    check: bool | None,
-    *,
-    incomplete: bool,
-    commit: bool,
-    json: bool,
-) -> int:
-    from goalrunner.app.previous_run import load_run
-    from goalrunner.copies.applying import Application, commit_paths, refuse_commit
-    from goalrunner.exports.commands import commit_message
-
-    loaded = load_run(folder)
-    outcome = loaded.outcome(folder)
-    if not (outcome.passed or incomplete):
-        raise UsageError(
-            f"run {folder.run_id} is not complete ({outcome.status.value}), "
-            "so its change is not verified",
-            f"goal resume {folder.run_id} goes on; "
-            f"goal apply {folder.run_id} --incomplete applies it all the same",
-        )
-    application = Application(folder, loaded, runs.home(), os.environ)
-    workspace = application.workspace
-    try:
-        if note := main.wait_for(application.undo_interrupted()):
-            output.complain(note)
-        if commit:
-            refuse_commit(workspace)
-        applied = main.wait_for(application.perform(check=check))
-        if commit and applied.changes:
-            paths = [change.path for change in applied.changes]
-            commit_paths(workspace, paths, commit_message(outcome))
-    finally:
-        application.close()
-    _say_applied(folder.run_id, workspace, applied, json=json)
-    return 0
-
-
-def _say_applied(run_id: str, workspace: Path, applied: Applied, *, json: bool) -> None:
-    from goalrunner.copies.applying import applied_lines
-
-    if json:
-        values = {
-            "run_id": run_id,
-            "workspace": str(workspace),
-            "changed": [change.path for change in applied.changes],
-            "before": applied.before.id,
-        }
-        output.say(values)
-    elif not applied.changes:
-        output.say(f"{workspace} has the change of {run_id} already.\n")
-    else:
-        lines = applied_lines(run_id, str(workspace), applied)
-        output.say(output.terminal_text(lines))
 
 
 def discard(run: options.Run = None, yes: options.Yes = False) -> int:

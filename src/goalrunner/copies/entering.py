@@ -181,14 +181,19 @@ class InnerCommand:
         Raise EnvironmentFailed if it cannot be started.
         """
         with os_errors("the copy cannot be entered", "", EnvironmentFailed):
-            return subprocess.run(
+            process = subprocess.Popen(
                 self.argv,
                 env=self.environ,
-                stdin=subprocess.DEVNULL,
+                # It stays open, so that the command sees its end if this process dies.
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=self.handles,
-                check=False,
             )
+        with process:
+            assert process.stdout is not None
+            printed = process.stdout.read()
+            process.wait()
+        return subprocess.CompletedProcess(self.argv, process.returncode, printed)
 
     def close(self) -> None:
         """Release the copy."""

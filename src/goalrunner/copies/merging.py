@@ -1,4 +1,9 @@
-"""The three-way merge of a run's change into what a workspace holds now."""
+"""The three-way merge of a run's change into another tree: what the workspace holds
+now, a commit, or an earlier merged tree.
+
+Nothing outside of the snapshot store is read or written, but for `refuse_unseen`, which
+looks at the workspace before a merged tree is written there.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +11,14 @@ import asyncio
 import os
 import subprocess
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from goalrunner.core.errors import UsageError
 from goalrunner.core.observation import Snapshot
+from goalrunner.reports.figures import count
 from goalrunner.snapshots import objects
 from goalrunner.snapshots.git import git_environment, git_program
 from goalrunner.snapshots.objects import Entry
@@ -21,6 +28,8 @@ from goalrunner.snapshots.store import SnapshotStore
 _FILE = "100"
 """The beginning of the modes of regular files in git's form."""
 _NO_FILE = "0"
+_MOST = 10
+"""Conflicts that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,60 @@ class Conflict:
     why: str
 
 
+class MergeConflict(UsageError):
+    """The change of a run and another tree cannot be combined."""
+
+    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+        self.conflicts = tuple(conflicts)
+        lines = [f"  {item.path}: {item.why}" for item in conflicts[:_MOST]]
+        if len(conflicts) > _MOST:
+            lines.append(f"  and {len(conflicts) - _MOST} more")
+        paths = count(len(conflicts), "path")
+        listed = "\n".join(lines)
+        super().__init__(f"the change conflicts in {paths}\n{listed}")
+
+
 @dataclass(frozen=True)
 class Merge:
-    """The entries that a workspace gets, by path; None removes the path."""
+    """The entries that the other tree gets, by path; None removes the path."""
 
     entries: Mapping[str, Entry | None]
     conflicts: tuple[Conflict, ...]
+
+
+@dataclass(frozen=True)
+class MergedTree:
+    """A tree that has the change of a run, kept as a snapshot."""
+
+    onto: Snapshot
+    """What the change was merged into."""
+    target: Snapshot
+    """The result; equal to `onto` if that had the change already."""
+    entries: Mapping[str, Entry | None]
+    """What differs between both, by path; None for a removed one."""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The paths that differ."""
+        return tuple(self.entries)
+
+
+async def merge_tree(
+    store: SnapshotStore, start: Snapshot, end: Snapshot, onto: Snapshot
+) -> MergedTree:
+    """Return the tree of `onto` with the change from `start` to `end`.
+
+    `onto` is any snapshot in the store: of the workspace, of a commit (see
+    `revision_snapshot`), or the `target` of an earlier merge, so that the changes of
+    several runs can be combined. Raise MergeConflict, and WorkspaceError.
+    """
+    merge = await merged(store, start, end, onto)
+    if merge.conflicts:
+        raise MergeConflict(merge.conflicts)
+    if not merge.entries:
+        return MergedTree(onto, onto, {})
+    target = await snapshot_with(store, onto, merge.entries)
+    return MergedTree(onto, target, merge.entries)
 
 
 async def merged(
@@ -65,8 +122,6 @@ async def merged(
             why = _not_kept(by_run)
             if by_run is not None and not why:
                 why = _in_the_way(path, stays)
-                if by_person is None and not why:
-                    why = _unseen_in_the_way(store, path, removed)
         else:
             combined, why = await _combined(store, original, by_run, by_person)
         if why:
@@ -96,15 +151,29 @@ def _in_the_way(path: str, stays: Collection[str]) -> str:
     return ""
 
 
-def _unseen_in_the_way(
-    store: SnapshotStore, path: str, removed: Collection[str]
-) -> str:
+async def refuse_unseen(store: SnapshotStore, tree: MergedTree) -> None:
+    """Raise MergeConflict if a new file would replace something in the workspace that
+    no snapshot has.
+
+    That is ignored, special, or in a repository, and could not be restored.
+    """
+    before = await store.entries(tree.onto)
+    removed = {path for path, entry in tree.entries.items() if entry is None}
+    conflicts: list[Conflict] = []
+    for path in sorted(tree.entries.keys() - before.keys()):
+        why = _unseen_in_the_way(store.workspace, path, removed)
+        if why:
+            conflicts.append(Conflict(path, why))
+    if conflicts:
+        raise MergeConflict(conflicts)
+
+
+def _unseen_in_the_way(workspace: Path, path: str, removed: Collection[str]) -> str:
     """Return why a new file would replace something that no snapshot has; empty if not.
 
-    That is ignored, special, or in a repository, and could not be restored. `removed`
-    are the paths that the run removed.
+    `removed` are the paths that are removed first.
     """
-    root = os.fsencode(store.workspace)
+    root = os.fsencode(workspace)
     for parent in map(str, PurePosixPath(path).parents):
         place = os.path.join(root, raw(parent))
         if parent not in removed and os.path.lexists(place) and not _is_folder(place):
@@ -190,16 +259,24 @@ async def snapshot_with(
 
     Raise WorkspaceError.
     """
+    rows = index_rows(entries)
+    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
+        ask = partial(store.git.ask, index=Path(scratch) / "index")
+        await ask("read-tree", f"{now.tree}:content")
+        await ask("update-index", "-z", "--index-info", stdin=rows)
+        content = (await ask("write-tree")).decode().strip()
+    tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
+    return objects.keep_snapshot(store.folder, tree, now.repository)
+
+
+def index_rows(entries: Mapping[str, Entry | None], folder: str = "") -> bytes:
+    """Return entries below a folder in the form that `git update-index --index-info`
+    reads; `folder` is empty, or ends with a slash.
+    """
     rows = []
     # Removed paths come first: a folder may replace a file.
     for path in sorted(entries, key=lambda name: (entries[name] is not None, name)):
         entry = entries[path]
         mode, blob = (_NO_FILE, "0" * 40) if entry is None else (entry.mode, entry.blob)
-        rows.append(f"{mode} {blob}\t".encode() + raw(path) + b"\0")
-    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
-        ask = partial(store.git.ask, index=Path(scratch) / "index")
-        await ask("read-tree", f"{now.tree}:content")
-        await ask("update-index", "-z", "--index-info", stdin=b"".join(rows))
-        content = (await ask("write-tree")).decode().strip()
-    tree = objects.write_tree(store.folder, trees={"content": content}, blobs={})
-    return objects.keep_snapshot(store.folder, tree, now.repository)
+        rows.append(f"{mode} {blob}\t".encode() + raw(folder + path) + b"\0")
+    return b"".join(rows)

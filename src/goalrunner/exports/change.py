@@ -16,7 +16,7 @@ from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.core.observation import Change
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.snapshots.git import git_environment, git_program
+from goalrunner.snapshots.git import Git, git_environment, git_program
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.repositories import Repository, enclosing
@@ -175,7 +175,7 @@ class RunChange:
                 f"{self._workspace} is in no git repository, so no branch can be made",
                 self._patch_hint,
             )
-        await self._check_name(repository, name)
+        await refuse_branch(self._git, repository, name)
         patch = await self.patch()
         begin = await self._base(repository, base)
         tree = await self._tree_with(patch, begin)
@@ -187,33 +187,10 @@ class RunChange:
                 begin.hint,
             )
         parents = [tree, "-p", begin.commit]
-        commit = _committed(repository.root, parents, message, environ)
-        # The zeros make git refuse if the branch exists by now.
-        await self._git.ask(
-            "update-ref",
-            f"refs/heads/{name}",
-            commit,
-            "0" * len(commit),
-            repository=repository.git_dir,
-        )
+        commit = new_commit(repository.root, parents, message, environ)
+        await make_branch(self._git, repository, name, commit)
         unchecked = tuple(sorted((*differing, *unseen)))
         return NewBranch(commit, begin.commit, unchecked)
-
-    async def _check_name(self, repository: Repository, name: str) -> None:
-        """Raise UsageError for a name that is not valid, or of an existing branch."""
-        ask = partial(self._git.run, repository=repository.git_dir)
-        valid = await ask("check-ref-format", "--branch", name)
-        if valid.code != 0:
-            raise UsageError(
-                f"{name!r} is not a valid name of a branch",
-                "use letters, digits, - and /",
-            )
-        existing = await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
-        if existing.code == 0:
-            raise UsageError(
-                f"the branch {name} exists already",
-                f"choose another name, or: git branch -D {name}",
-            )
 
     async def _base(self, repository: Repository, base: str | None) -> _Base:
         """Return where a branch begins; `base` is the name that the user gave."""
@@ -324,7 +301,36 @@ def _missing_content(path: str) -> WorkspaceError:
     )
 
 
-def _committed(
+async def refuse_branch(git: Git, repository: Repository, name: str) -> None:
+    """Raise UsageError for a name that is not valid, or of an existing branch."""
+    ask = partial(git.run, repository=repository.git_dir)
+    valid = await ask("check-ref-format", "--branch", name)
+    if valid.code != 0:
+        raise UsageError(
+            f"{name!r} is not a valid name of a branch",
+            "use letters, digits, - and /",
+        )
+    existing = await ask("show-ref", "--verify", "--quiet", f"refs/heads/{name}")
+    if existing.code == 0:
+        raise UsageError(
+            f"the branch {name} exists already",
+            f"choose another name, or: git branch -D {name}",
+        )
+
+
+async def make_branch(git: Git, repository: Repository, name: str, commit: str) -> None:
+    """Make a branch that begins at a commit. Raise WorkspaceError if it exists."""
+    # The zeros make git refuse if the branch exists by now.
+    await git.ask(
+        "update-ref",
+        f"refs/heads/{name}",
+        commit,
+        "0" * len(commit),
+        repository=repository.git_dir,
+    )
+
+
+def new_commit(
     root: Path, arguments: list[str], message: str, environ: Mapping[str, str]
 ) -> str:
     """Make a commit and return its id. Raise UsageError.

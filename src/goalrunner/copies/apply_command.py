@@ -1,0 +1,135 @@
+"""What `goal apply` does, step by step, and what it prints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.cli import main, output, runs
+from goalrunner.copies.applying import Application, applied_lines
+from goalrunner.copies.committing import commit_paths, refuse_commit
+from goalrunner.copies.merging import MergeConflict, MergedTree
+from goalrunner.core.errors import GoalError, UsageError, some
+from goalrunner.exports.change import RunChange
+from goalrunner.exports.commands import commit_message
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.reports.short_forms import SHORT_ID
+
+Printed = tuple[dict[str, object], str]
+"""What is printed: as JSON, and as text."""
+
+
+class ApplyCommand:
+    """`goal apply` of one run.
+
+    `check` None: if the tree is another one than the run has verified. Raise UsageError
+    for a run that is not complete, unless `incomplete`.
+    """
+
+    def __init__(
+        self, folder: RunFolder, check: bool | None, *, incomplete: bool
+    ) -> None:
+        self._folder, self._check = folder, check
+        self._id = folder.run_id
+        loaded = load_run(folder)
+        self._state, self._outcome = loaded.state, loaded.outcome(folder)
+        self._application = Application(folder, loaded, runs.home(), os.environ)
+        if not (self._outcome.passed or incomplete):
+            raise UsageError(
+                f"run {self._id} is not complete ({self._outcome.status.value}), "
+                "so its change is not verified",
+                f"goal resume {self._id} goes on; "
+                f"goal apply {self._id} --incomplete applies it all the same",
+            )
+
+    def in_workspace(self, commit: bool) -> Printed:
+        """Apply the change to the workspace; commit it if wanted."""
+        application = self._application
+        workspace = application.workspace
+        application.refuse_unready()
+        try:
+            if note := main.wait_for(application.undo_interrupted()):
+                output.complain(note)
+            if commit:
+                refuse_commit(workspace)
+            tree = self._merged(application.merge())
+            self._check_if_needed(tree)
+            applied = main.wait_for(application.write(tree))
+            paths = [change.path for change in applied.changes]
+            if commit and paths:
+                commit_paths(workspace, paths, commit_message(self._outcome))
+        finally:
+            application.close()
+        values: dict[str, object] = {
+            "run_id": self._id,
+            "workspace": str(workspace),
+            "changed": paths,
+            "before": applied.before.id,
+        }
+        if not paths:
+            return values, f"{workspace} has the change of {self._id} already.\n"
+        lines = applied_lines(self._id, str(workspace), applied)
+        return values, output.terminal_text(lines)
+
+    def on_branch(self, branch: str) -> Printed:
+        """Commit the change on a new branch, where the run began."""
+        application = self._application
+        base = main.wait_for(application.base(branch))
+        tree = self._merged(application.merge_onto(base))
+        unchecked = self._check_if_needed(tree)
+        message = commit_message(self._outcome)
+        commit = main.wait_for(application.commit(tree, base, branch, message))
+        if unchecked:
+            output.complain(
+                f"Warning: the branch differs from what the run checked in "
+                f"{some(unchecked)}"
+            )
+        values: dict[str, object] = {
+            "run_id": self._id,
+            "workspace": str(application.workspace),
+            "changed": list(tree.paths),
+            "branch": branch,
+            "commit": commit,
+            "base": base,
+        }
+        text = (
+            f"Branch {branch}: commit {commit[:SHORT_ID]} on {base[:SHORT_ID]}. "
+            f"To publish it: git push origin {branch}\n"
+        )
+        return values, text
+
+    def _merged(self, merging: Coroutine[Any, Any, MergedTree]) -> MergedTree:
+        """Return the merged tree. Raise UsageError with the patch for conflicts."""
+        try:
+            return main.wait_for(merging)
+        except MergeConflict as error:
+            raise UsageError(
+                f"{error.message}\nnothing was written",
+                f"{self._kept_patch()}\n"
+                f"goal export {self._id} --branch NAME makes a branch to merge",
+            ) from error
+
+    def _kept_patch(self) -> str:
+        """Write the change as a patch into the run's folder; return how to use it."""
+        path = self._folder.path / "change.patch"
+        change = RunChange(self._folder, self._state, runs.home(), os.environ)
+        try:
+            path.write_bytes(main.wait_for(change.patch()))
+        except (GoalError, OSError) as error:
+            return f"no patch of it could be written ({error})"
+        return f"git apply --3way {path} applies its patch with conflict markers"
+
+    def _check_if_needed(self, tree: MergedTree) -> tuple[str, ...]:
+        """Run the validators on a tree that the run has not verified, or that is to be
+        checked. Return the paths that make it another tree, if it was not checked.
+        """
+        if not tree.entries:
+            return ()
+        moved = main.wait_for(self._application.moved(tree))
+        is_needed = bool(moved) if self._check is None else self._check
+        if not is_needed:
+            return moved
+        self._application.check(tree)
+        return ()

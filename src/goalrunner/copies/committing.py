@@ -1,0 +1,128 @@
+"""Commits of merged trees: on the branch that is checked out, or beside it."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from goalrunner.copies.merging import MergedTree, index_rows
+from goalrunner.core.errors import UsageError, WorkspaceError
+from goalrunner.exports.change import new_commit
+from goalrunner.snapshots.paths import printable_path, raw
+from goalrunner.snapshots.repositories import Repository, enclosing
+from goalrunner.snapshots.store import SnapshotStore
+
+_SUBMODULE = b"160000"
+
+
+def repository_of(workspace: Path) -> Repository:
+    """Return the repository of a workspace. Raise UsageError if there is none."""
+    repository = enclosing(workspace)
+    if repository is None:
+        raise UsageError(
+            f"{workspace} is in no git repository, so nothing can be committed",
+            "leave --commit or --branch out",
+        )
+    return repository
+
+
+async def commit_tree(
+    store: SnapshotStore,
+    tree: MergedTree,
+    parent: str,
+    message: str,
+    environ: Mapping[str, str],
+) -> str:
+    """Commit a merged tree on the commit that it was merged onto; return the commit.
+
+    No branch, index or work tree is changed. The author is the one that git's
+    configuration names. Raise UsageError, and WorkspaceError if git fails.
+    """
+    repository = repository_of(store.workspace)
+    ask = partial(store.git.ask, repository=repository.git_dir)
+    folder = ""
+    if store.workspace != repository.root:
+        folder = f"{store.workspace.relative_to(repository.root).as_posix()}/"
+    listed = await ask("ls-tree", "-r", "-z", "--full-tree", parent)
+    _refuse_submodules(listed, folder, tree.paths)
+    blobs = {entry.blob for entry in tree.entries.values() if entry is not None}
+    if blobs:
+        names = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
+        pack = await store.git.ask("pack-objects", "--stdout", "-q", stdin=names)
+        await ask("unpack-objects", "-q", stdin=pack)
+    # With an index of its own, because that of the repository is the person's.
+    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
+        index = Path(scratch) / "index"
+        await ask("read-tree", parent, index=index)
+        rows = index_rows(tree.entries, folder)
+        await ask("update-index", "-z", "--index-info", stdin=rows, index=index)
+        content = (await ask("write-tree", index=index)).decode().strip()
+    return new_commit(repository.root, [content, "-p", parent], message, environ)
+
+
+def _refuse_submodules(listed: bytes, folder: str, paths: Sequence[str]) -> None:
+    """Raise UsageError for a path in a submodule.
+
+    Git would replace the whole submodule by that file, without an error.
+    """
+    submodules = []
+    for line in listed.split(b"\0"):
+        about, _, name = line.partition(b"\t")
+        if about.startswith(_SUBMODULE):
+            submodules.append(f"{printable_path(name)}/")
+    for path in paths:
+        if (folder + path).startswith(tuple(submodules)):
+            raise UsageError(
+                f"{path} is in a submodule, which has commits of its own",
+                "goal apply without --branch changes it in the workspace",
+            )
+
+
+def refuse_commit(workspace: Path) -> None:
+    """Raise UsageError if nothing can be committed there: no repository, or no branch
+    is checked out.
+    """
+    repository = repository_of(workspace)
+    code, _, _ = _git(workspace, "symbolic-ref", "--quiet", "HEAD")
+    if code != 0:
+        raise UsageError(
+            f"no branch is checked out in {repository.root}, "
+            "so the commit would be lost easily",
+            "git switch BRANCH, or leave --commit out",
+        )
+
+
+def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
+    """Commit these paths and no others, as the person whose configuration git has.
+
+    Raise WorkspaceError if git refuses.
+    """
+    listed = b"".join(raw(path) + b"\0" for path in paths)
+    pathspec = ("--pathspec-from-file=-", "--pathspec-file-nul")
+    code, _, errors = _git(workspace, "add", "--all", *pathspec, stdin=listed)
+    if code == 0:
+        only = ("commit", "--quiet", "--only", f"--message={message}", *pathspec)
+        code, _, errors = _git(workspace, *only, stdin=listed)
+    if code != 0:
+        words = errors.decode(errors="replace").strip()
+        raise WorkspaceError(
+            f"the change is applied, but git could not commit it: {words}",
+            "commit it yourself: git status shows it",
+        )
+
+
+def _git(
+    workspace: Path, *arguments: str, stdin: bytes = b""
+) -> tuple[int, bytes, bytes]:
+    """Run git as the person does, with its configuration and hooks."""
+    done = subprocess.run(
+        ["git", "--literal-pathspecs", *arguments],
+        cwd=workspace,
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr

@@ -1,0 +1,153 @@
+"""The check of a merged tree before it is written or committed: the validators of runs,
+in a copy of the workspace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.app.doctor import take_baseline
+from goalrunner.app.pruning import ended_checks, remove_run
+from goalrunner.app.run_options import CopyOptions, RunOptions
+from goalrunner.app.stored_goal import frozen_goal
+from goalrunner.copies.entering import inner_command, make_copy
+from goalrunner.copies.run_copy import RunCopy
+from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.goal import Goal
+from goalrunner.core.observation import Snapshot
+from goalrunner.records.run_folder import CHECKS, RunFolder, write_json
+from goalrunner.records.run_search import new_run_id
+from goalrunner.records.writer_lock import WriterLock
+from goalrunner.snapshots.store import SnapshotStore
+
+_REQUEST = "check.json"
+_ABANDONED = 60.0
+"""Seconds after which the folder of a check without a process is removed. A new folder
+has no lock for a moment.
+"""
+_NO_VALIDATOR = "no validator runs on it"
+_LONGEST = 300
+"""Characters of a validator's output in a message."""
+
+
+def problem_of_tree(
+    target: Snapshot,
+    runs: Sequence[RunFolder],
+    workspace: Path,
+    home: Path,
+    environ: Mapping[str, str],
+) -> str:
+    """Return which validators of these runs fail on a tree; empty if all pass.
+
+    They see the tree in place of the files of the workspace, with its ignored files and
+    its repository. The workspace itself is not changed. Raise EnvironmentFailed if a
+    copy is not possible.
+    """
+    # They were left by a kill, and their copies would keep a frozen base.
+    for check in ended_checks(home, time.time() - _ABANDONED):
+        remove_run(home, check)
+    folder = RunFolder.create(home, new_run_id(home, "apply"), CHECKS)
+    lock = WriterLock(folder.events)
+    try:
+        copy = make_copy(folder, workspace, home, environ)
+        request = {
+            "target": target.model_dump(),
+            "runs": [str(run.path) for run in runs],
+        }
+        write_json(copy.folder / _REQUEST, request)
+        arguments = ["apply", str(runs[0].path)]
+        with contextlib.closing(inner_command(copy, home, arguments, environ)) as inner:
+            done = inner.run()
+    finally:
+        lock.close()
+        with contextlib.suppress(UsageError):
+            remove_run(home, folder)
+    try:
+        return str(json.loads(done.stdout)["problem"])
+    except (ValueError, KeyError, TypeError):
+        return f"the check ended with exit code {done.returncode}"
+
+
+def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
+    """Write the requested tree into the copy that this process is in, and run the
+    validators. Return what fails, or nothing.
+    """
+    _end_with_parent()
+    request = json.loads((copy.folder / _REQUEST).read_bytes())
+    target = Snapshot(**request["target"])
+    runs = [RunFolder(Path(path)) for path in request["runs"]]
+    try:
+        goals = list(map(_goal_of, runs))
+        _write(target, Path(goals[0].workspace.path), copy, home)
+    except GoalError as error:
+        return error.message
+    options = RunOptions(home=home, copy=inside)
+    problems = [_problem_of_goal(goal, options) for goal in goals]
+    return "; ".join(filter(None, problems))
+
+
+def _end_with_parent() -> None:
+    """End this process if the one that waits for it is killed.
+
+    Its standard input is a pipe that ends then. Validators could otherwise run on in a
+    copy, of which no one reads the result.
+    """
+
+    def wait() -> None:
+        os.read(0, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _goal_of(run: RunFolder) -> Goal:
+    """Return the goal of a run, with its hidden validators like any others.
+
+    No agent works here that could learn from their output, and only visible ones have a
+    baseline.
+    """
+    goal = frozen_goal(run, os.environ, runnable=False)
+    visible = [spec.model_copy(update={"hidden": False}) for spec in goal.validators]
+    return goal.model_copy(update={"validators": tuple(visible)})
+
+
+def _write(target: Snapshot, workspace: Path, copy: RunCopy, home: Path) -> None:
+    """Give the copy exactly the files of the tree.
+
+    What the copy was made with does not count, as far as it is in snapshots: a person
+    may have changed files since, and an agent without a sandbox may have changed the
+    frozen base.
+    """
+    store = SnapshotStore(workspace, home, folder=copy.store)
+
+    async def write() -> None:
+        await store.snapshot()
+        await store.restore(target)
+
+    with contextlib.closing(store):
+        asyncio.run(write())
+
+
+def _problem_of_goal(goal: Goal, options: RunOptions) -> str:
+    # A judge alone cannot say it of the merged tree, and neither can a function that
+    # checks a response.
+    if not any(spec.run for spec in goal.validators):
+        return _NO_VALIDATOR
+    result = take_baseline(goal, options)
+    if result.problem:
+        return result.problem
+    if result.event is None:
+        return _NO_VALIDATOR
+    red = [item for item in result.event.results if not item.passed]
+    return "; ".join(
+        f"{item.name} fails: {(item.feedback or item.remark)[:_LONGEST]}"
+        for item in red
+    )
