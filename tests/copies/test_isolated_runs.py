@@ -19,7 +19,7 @@ from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
-from goalrunner.snapshots.store_folder import store_name
+from goalrunner.snapshots.store_folder import make_store, store_name
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -329,3 +329,17 @@ def test_on_an_overlay_the_layers_lie_on_another_file_system(
     layers.mkdir()
     copy.discard()
     assert not layers.exists()
+
+
+def test_a_clean_up_in_a_copy_leaves_the_snapshots_of_the_workspace(
+    workspace: Path, home: Path
+) -> None:
+    store = SnapshotStore(workspace, home)
+    kept = asyncio.run(store.snapshot())
+    store.close()
+    copy = entering.make_copy(
+        RunFolder.create(home, "a001-run"), workspace, home, os.environ
+    )
+    make_store(copy.store)
+    subprocess.run(["git", f"--git-dir={copy.store}", "gc", "--quiet"], check=True)
+    assert asyncio.run(find_snapshot(store.git, kept.id)) == kept

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from goalrunner.snapshots.store_folder import store_name
+from goalrunner.snapshots.store_folder import share_store, store_name
 from tests.support.command_line import start
 from tests.support.durable_goal import Goal
 from tests.support.recordings import agent, shell
@@ -91,6 +92,18 @@ def test_a_store_shrinks_to_what_the_runs_that_stay_name(goal: Goal) -> None:
     assert goal.command("restore", young.name, "--yes").code == 0
     assert (goal.work / "b").read_text() == "of the second\n"
     assert goal.resume("--max-iterations", "3").code == 0
+
+
+def test_a_store_that_a_copy_uses_keeps_all_snapshots(goal: Goal) -> None:
+    aged(run_of(goal, "echo one > a"))
+    run_of(goal, "echo two > b")
+    before = snapshots(goal)
+    handle = share_store(store(goal))
+    done = goal.command("prune", "--older-than", "30d", "--yes")
+    os.close(handle)
+    assert done.code == 0
+    assert f"a run is active in a copy of {goal.work}" in done.err
+    assert snapshots(goal) == before
 
 
 def test_what_a_restoration_put_aside_stays_though_no_run_names_it(goal: Goal) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Coroutine
+from contextlib import closing
 from typing import Any
 
 from goalrunner.app.previous_run import load_run
@@ -15,6 +16,7 @@ from goalrunner.core.errors import GoalError, UsageError, some
 from goalrunner.exports.change import RunChange
 from goalrunner.exports.commands import commit_message
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports.short_forms import SHORT_ID
 
 Printed = tuple[dict[str, object], str]
@@ -35,7 +37,15 @@ class ApplyCommand:
         self._id = folder.run_id
         loaded = load_run(folder)
         self._state, self._outcome = loaded.state, loaded.outcome(folder)
+        self._refuse_unfinished(incomplete=incomplete)
         self._application = Application(folder, loaded, runs.home(), os.environ)
+
+    def _refuse_unfinished(self, *, incomplete: bool) -> None:
+        if has_writer(self._folder.events):
+            raise UsageError(
+                f"run {self._id} still goes on, so its change is not final",
+                f"goal watch {self._id} follows it; goal cancel {self._id} ends it",
+            )
         if not (self._outcome.passed or incomplete):
             raise UsageError(
                 f"run {self._id} is not complete ({self._outcome.status.value}), "
@@ -48,8 +58,8 @@ class ApplyCommand:
         """Apply the change to the workspace; commit it if wanted."""
         application = self._application
         workspace = application.workspace
-        application.refuse_unready()
-        try:
+        with closing(application):
+            application.refuse_unready()
             if note := main.wait_for(application.undo_interrupted()):
                 output.complain(note)
             if commit:
@@ -60,8 +70,6 @@ class ApplyCommand:
             paths = [change.path for change in applied.changes]
             if commit and paths:
                 commit_paths(workspace, paths, commit_message(self._outcome))
-        finally:
-            application.close()
         values: dict[str, object] = {
             "run_id": self._id,
             "workspace": str(workspace),
@@ -76,11 +84,12 @@ class ApplyCommand:
     def on_branch(self, branch: str) -> Printed:
         """Commit the change on a new branch, where the run began."""
         application = self._application
-        base = main.wait_for(application.base(branch))
-        tree = self._merged(application.merge_onto(base))
-        unchecked = self._check_if_needed(tree)
-        message = commit_message(self._outcome)
-        commit = main.wait_for(application.commit(tree, base, branch, message))
+        with closing(application):
+            base = main.wait_for(application.base(branch))
+            tree = self._merged(application.merge_onto(base))
+            unchecked = self._check_if_needed(tree)
+            message = commit_message(self._outcome)
+            commit = main.wait_for(application.commit(tree, base, branch, message))
         if unchecked:
             output.complain(
                 f"Warning: the branch differs from what the run checked in "

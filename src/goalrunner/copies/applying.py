@@ -10,6 +10,7 @@ the run and its workspace.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,6 @@ from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.exports.change import make_branch, refuse_branch
 from goalrunner.records.run_folder import RunFolder, read_json, write_json
-from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
@@ -34,7 +34,7 @@ from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.repositories import Repository, enclosing
 from goalrunner.snapshots.store import revision_snapshot
-from goalrunner.snapshots.store_folder import put_aside
+from goalrunner.snapshots.store_folder import put_aside, share_store
 
 _IN_PROGRESS = {
     "MERGE_HEAD": "a merge",
@@ -106,20 +106,16 @@ class Application:
                 f"the workspace {self.workspace} is gone",
                 f"{self._patch_command()} writes the change as a patch",
             )
-        if has_writer(folder.events):
-            raise UsageError(
-                f"run {folder.run_id} still goes on, so its change is not final",
-                f"goal watch {folder.run_id} follows it; "
-                f"goal cancel {folder.run_id} ends it",
-            )
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
         self._kept = KeptStore(self.workspace, home, environ, outputs, folder.start)
         self._store = self._kept.store
         self._journal = home / "applies" / f"{self._store.folder.name}.json"
+        self._sharing = share_store(self._store.folder)
 
     def close(self) -> None:
-        """Release the workspace."""
+        """Release the workspace, and its snapshots for `goal prune`."""
         self._store.close()
+        os.close(self._sharing)
 
     def refuse_unready(self) -> None:
         """Raise UsageError if the repository of the workspace is another one than that

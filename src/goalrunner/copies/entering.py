@@ -31,7 +31,12 @@ from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.file_times import is_overlay
 from goalrunner.snapshots.git import ask_git
-from goalrunner.snapshots.store_folder import make_store, store_name, store_of
+from goalrunner.snapshots.store_folder import (
+    make_store,
+    share_store,
+    store_name,
+    store_of,
+)
 from goalrunner.system.launcher import SHELL
 
 _PATIENCE = 30.0
@@ -154,7 +159,9 @@ def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
         # What `setup` has installed there is seen in the copy.
         installed = record_in_place(shared, home)
         write_whole(record_in_place(copy.store, home), installed.read_bytes())
-    for name in ("objects", "refs"):
+    # `git gc` in the copy moves refs into the last of them. If each store had its own,
+    # the snapshots would be missing in the other one.
+    for name in ("objects", "refs", "packed-refs"):
         (copy.store / name).symlink_to(shared / name)
 
 
@@ -216,6 +223,8 @@ def inner_command(
         with os_errors("the copy cannot be entered", "", EnvironmentFailed):
             slot, slot_lock = take_slot(slots, record.slot)
             undo.callback(os.close, slot_lock)
+            sharing = share_store(store_of(Path(record.workspace), home))
+            undo.callback(os.close, sharing)
         copy.write(replace(record, slot=slot))
         tools = find_tools(environ, [Path(record.root)])
         mounting = _mounting(copy, record, tools)
@@ -225,7 +234,7 @@ def inner_command(
         program = [sys.executable, "-P", "-m", "goalrunner", *arguments]
         argv = _entering(mounting, tools, program, Path.cwd())
         undo.pop_all()
-    return InnerCommand(argv, inside, (lock, slot_lock))
+    return InnerCommand(argv, inside, (lock, slot_lock, sharing))
 
 
 def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> str:

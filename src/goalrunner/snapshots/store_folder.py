@@ -245,10 +245,43 @@ def remove_store(
     return True
 
 
+def share_store(store: Path) -> int:
+    """Keep the objects of a store while a copy of its workspace writes some; return the
+    handle, which a program started by exec inherits.
+
+    A copy has a lock of its own on its workspace, so that runs in several copies and
+    one in the workspace itself can go on at once. Raise OSError.
+    """
+    handle = _open_sharing(store)
+    # It waits for `goal prune`, which takes some seconds.
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    os.set_inheritable(handle, True)
+    return handle
+
+
+def _open_sharing(store: Path) -> int:
+    return os.open(store / "sharing", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+
+
 @contextlib.contextmanager
 def _claimed(store: Path, workspace: Path) -> Iterator[None]:
+    """Lock a workspace and its store. Raise WorkspaceBusy if one of them is in use."""
     exists = workspace != store and workspace.is_dir()
-    with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
-        claim = PathClaim(workspace if exists else None, store / "lock")
-    with contextlib.closing(claim):
+    with contextlib.ExitStack() as handles:
+        with os_errors(f"{store} cannot be locked", _OWNER, WorkspaceError):
+            claim = PathClaim(workspace if exists else None, store / "lock")
+            handles.callback(claim.close)
+            sharing = _open_sharing(store)
+            handles.callback(os.close, sharing)
+            _lock_alone(sharing, workspace)
         yield
+
+
+def _lock_alone(sharing: int, workspace: Path) -> None:
+    try:
+        fcntl.flock(sharing, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise WorkspaceBusy(
+            f"a run is active in a copy of {workspace}",
+            "wait for it to end; goal list shows it",
+        ) from error
