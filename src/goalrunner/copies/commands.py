@@ -137,11 +137,11 @@ def apply(
     the same lines, or if the validators fail on the merged tree, nothing is written.
     The state before is kept as a snapshot.
     """
+    if inside := os.environ.pop(INSIDE, ""):
+        return _check_inside(RunCopy(Path(inside)))
     from goalrunner.batches.group_runs import run_or_winner
 
     folder = runs.find(run) if run is None else run_or_winner(runs.home(), run)
-    if inside := os.environ.pop(INSIDE, ""):
-        return _check_inside(RunCopy(Path(inside)))
     if commit and branch is not None:
         raise UsageError("--branch and --commit cannot be combined", "use one of them")
     from goalrunner.copies.apply_command import ApplyCommand
