@@ -66,7 +66,7 @@ def test_help_names_the_commands_and_the_exit_codes(
           status   Print the state of a run, or judge a saved transcript.
           audit    Judge many saved transcripts: files, folders or patterns.
           show     Show what happened in a run, round by round.
-          watch    Follow a running run from another terminal.
+          watch    Follow a running run or batch from another terminal.
           diff     Print what a run or a round changed, as a unified patch.
           report   Write a run as one HTML file that needs no network.
           export   Write a verified change as a patch, a branch, or Markdown.
@@ -78,7 +78,7 @@ def test_help_names_the_commands_and_the_exit_codes(
           answer   Answer an open question of a run.
           note     Give the agent of a run a note with its next prompt, from any
                    terminal.
-          cancel   End a run permanently, from any terminal.
+          cancel   End a run or a batch permanently, from any terminal.
           apply    Bring the verified change of a run into its workspace.
           discard  Remove the copy of a run.
           restore  Restore the workspace to the end of a round.
@@ -173,7 +173,7 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["run", "--modle", "x"], "No such option: --modle"),
         (["list", "--jsn"], "No such option: --jsn"),
-        (["list", "more"], "Got unexpected extra argument"),
+        (["list", "more"], "goal list takes no argument without --batch"),
         (["run", "--timeout"], "Option '--timeout' requires an argument."),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from goalrunner.batches import BATCHES, PLAN
 from goalrunner.batches.history import EVENT, BatchEvent, BatchState, after, batch_state
 from goalrunner.batches.plan import BatchPlan
 from goalrunner.core.errors import (
@@ -24,9 +25,6 @@ from goalrunner.core.errors import (
 )
 from goalrunner.records.event_log import encode
 from goalrunner.records.files import AppendFile, sync_folder, write_whole
-
-BATCHES = "batches"
-"""The folder in GOAL_HOME of the batches."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ class BatchFolder:
 
     @property
     def plan_file(self) -> Path:
-        return self.path / "batch.json"
+        return self.path / PLAN
 
     @property
     def log(self) -> Path:
@@ -115,6 +113,26 @@ class BatchFolder:
         """Return how far the batch is. Raise RecordError."""
         return batch_state(self.plan(), self.events())
 
+    @property
+    def is_driven(self) -> bool:
+        """Whether a scheduler works on it now."""
+        try:
+            handle = os.open(self._lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            # Shared, so that two readers do not take each other for a scheduler.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    @property
+    def _lock(self) -> Path:
+        return self.path / "lock"
+
     @contextmanager
     def writing(self) -> Iterator[BatchLog]:
         """Return a context in which this process alone drives the batch.
@@ -122,7 +140,7 @@ class BatchFolder:
         Raise UsageError if another one does, and RecordError.
         """
         with os_errors(f"cannot lock {self.path}", "check GOAL_HOME", UsageError):
-            handle = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            handle = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file = AppendFile(self.log)

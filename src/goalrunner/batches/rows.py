@@ -113,6 +113,8 @@ def batch_row(moment: BatchMoment, key: str) -> BatchRow:
     entry = moment.state.entries[key]
     summary = moment.summaries.get(entry.run_id, RunSummary())
     word = _word(entry, summary, is_driven=moment.is_driven)
+    if word in ("pending", "stopped") and moment.status == "cancelled":
+        word = "cancelled"
     seconds = summary.duration
     if word == "running" and summary.status == RUNNING:
         seconds += _seconds_since(summary.updated_at, moment.now)

@@ -33,9 +33,13 @@ class BatchView:
         """Show the figures of the running runs; called some times a second."""
         self._display.on_look(self._moment(state))
 
-    def end(self, folder: BatchFolder, state: BatchState) -> None:
-        """Show how the batch ended."""
-        self._display.finish(self._moment(state, is_driven=False))
+    def end(
+        self, folder: BatchFolder, state: BatchState, *, is_driven: bool = False
+    ) -> None:
+        """Show how the batch ended; if it `is_driven`, only the view of it ends."""
+        # Read anew: the process of a run may have been killed, which changes no file.
+        self._figures = RunFigures(folder.path.parent.parent)
+        self._display.finish(self._moment(state, is_driven=is_driven))
 
     def _moment(self, state: BatchState, *, is_driven: bool = True) -> BatchMoment:
         assert self._figures is not None, "the batch has begun"

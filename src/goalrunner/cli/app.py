@@ -51,7 +51,7 @@ GROUPS = {
             "Judge many saved transcripts: files, folders or patterns.",
         ),
         "show": ("cli.show", "Show what happened in a run, round by round."),
-        "watch": ("cli.show", "Follow a running run from another terminal."),
+        "watch": ("cli.show", "Follow a running run or batch from another terminal."),
         "diff": (
             "cli.changes",
             "Print what a run or a round changed, as a unified patch.",
@@ -80,7 +80,10 @@ GROUPS = {
             "cli.approvals",
             "Give the agent of a run a note with its next prompt, from any terminal.",
         ),
-        "cancel": ("cli.approvals", "End a run permanently, from any terminal."),
+        "cancel": (
+            "cli.approvals",
+            "End a run or a batch permanently, from any terminal.",
+        ),
         "apply": (
             "copies.commands",
             "Bring the verified change of a run into its workspace.",

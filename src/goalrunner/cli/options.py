@@ -159,6 +159,15 @@ Run = Annotated[
         run_ids,
     ),
 ]
+RunOrBatch = Annotated[
+    Text,
+    argument(
+        "RUN|BATCH",
+        "Id of a run or its beginning, or the name of a batch; default: the newest run"
+        " of this workspace.",
+        run_ids,
+    ),
+]
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]
 NoPager = Annotated[
     bool, flag("--no-pager", "Print a long text directly, without PAGER or less.")

@@ -13,6 +13,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goalrunner.batches import is_batch
 from goalrunner.cli import output
 from goalrunner.core.errors import (
     GoalError,
@@ -232,10 +233,14 @@ def _copy_size(summary: RunSummary) -> int | None:
 
 
 def print_status(reference: str | None = None, *, json: bool = False) -> int:
-    """Print the state of a run without calling a model.
+    """Print the state of a run, or of a batch, without calling a model.
 
     Return the run's exit code, 4 if it has not ended.
     """
+    if reference is not None and is_batch(home(), reference):
+        from goalrunner.batches.listing import print_batch
+
+        return print_batch(home(), reference, json=json)
     from goalrunner.reports.status import status_lines
 
     try:

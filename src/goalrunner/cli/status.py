@@ -148,6 +148,9 @@ _MOMENT = options.checked(_moment, '"7d", "12h" or a date, such as 2026-11-30')
 
 
 def list_(
+    batch_name: Annotated[
+        Text, argument("BATCH", "With --batch: the goals of this batch.")
+    ] = None,
     status: Annotated[
         Texts,
         option(
@@ -169,6 +172,9 @@ def list_(
     limit: Annotated[
         int | None, option("N", "At most N runs.", "--limit", "-n", parser=COUNT)
     ] = None,
+    batch: Annotated[
+        bool, flag("--batch", "The batches, or with a name the goals of one.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """List the runs of this workspace, newest first.
@@ -176,6 +182,13 @@ def list_(
     These are the runs whose workspace or goal file is in the current folder, else those
     of the nearest folder above it in which a run worked.
     """
+    if batch:
+        return _list_batches(batch_name, json=json)
+    if batch_name is not None:
+        raise UsageError(
+            "goal list takes no argument without --batch",
+            f"goal list --batch {batch_name} lists the goals of a batch",
+        )
     if workspace == "":
         raise UsageError("--workspace is empty", "write a folder, or remove it")
     if workspace and everywhere:
@@ -194,3 +207,13 @@ def list_(
     return runs.list_runs(
         json=json, everywhere=everywhere or bool(place), chosen=chosen, limit=limit
     )
+
+
+def _list_batches(name: str | None, *, json: bool) -> int:
+    """Print all batches, or the goals of one."""
+    from goalrunner.batches import listing
+
+    if name is None:
+        return listing.list_batches(runs.home(), json=json)
+    listing.print_batch(runs.home(), name, json=json)
+    return 0
