@@ -23,7 +23,7 @@ from goalrunner.app.readiness import (
     refuse_unready,
     run_notes,
 )
-from goalrunner.app.resolve import RunConfig, resolve_new
+from goalrunner.app.resolve import RunConfig, resolve_new, with_workspace
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import (
     TEMPORARY,
@@ -252,7 +252,9 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     # Before a folder is made: a refused run leaves nothing behind.
     config.refuse_shared_workspace()
     # A secret must never reach the disk, so it is replaced before.
-    stored_text = dump_goal(goal, config.redactor.text)
+    # It names the workspace itself: each copy of it has another path.
+    stored_goal = with_workspace(goal, config.outside(config.workspace))
+    stored_text = dump_goal(stored_goal, config.redactor.text)
     folder = _new_folder(config)
     try:
         folder.write_text(folder.goal_file, stored_text)

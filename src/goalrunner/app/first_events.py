@@ -109,6 +109,7 @@ def started_event(
         **asdict(run_place(config)),
         models=config.model_names,
         isolated=options.copy is not None,
+        clone=str(config.workspace) if options.copy and options.copy.places else "",
         agent_command=config.agent_command,
         version=VERSION,
         labels=tuple(labels),
@@ -128,7 +129,8 @@ def run_place(config: RunConfig) -> RunPlace:
     """Return where a run works, and where its goal was read from."""
     goal_file = config.options.goal_file
     return RunPlace(
-        str(config.workspace), str(goal_file.resolve()) if goal_file else ""
+        str(config.outside(config.workspace)),
+        str(config.outside(goal_file.resolve())) if goal_file else "",
     )
 
 

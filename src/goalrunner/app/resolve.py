@@ -15,7 +15,7 @@ from goalrunner.app.preflight import (
     needs_environment,
 )
 from goalrunner.app.previous_run import load_state
-from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_options import CopyOptions, RunOptions
 from goalrunner.app.sandbox import (
     NONE,
     TEMPORARY,
@@ -98,6 +98,10 @@ class RunConfig:
     def workspace(self) -> Path:
         """The workspace, absolute and without links."""
         return self.sandbox.workspace
+
+    def outside(self, path: Path) -> Path:
+        """Return the path that a person knows for one in the copy, if there is one."""
+        return self.options.copy.outside(path) if self.options.copy else path
 
     @property
     def sandbox_name(self) -> str:
@@ -235,6 +239,8 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
     Parts that cannot be resolved are in `problems`, which `readiness` turns into
     findings. Raise UsageError for an unknown agent and an invalid [redact].
     """
+    if options.copy is not None and options.copy.places:
+        goal, options = _inside(goal, options, options.copy)
     environ = options.environ
     problems: dict[str, GoalError] = {}
     agents: tuple[ResolvedAgent, ...] = ()
@@ -279,6 +285,25 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
         check,
         problems,
     )
+
+
+def _inside(
+    goal: Goal, options: RunOptions, copy: CopyOptions
+) -> tuple[Goal, RunOptions]:
+    """Return goal and options with the paths that the copy has."""
+    goal_file = options.goal_file
+    if goal_file is not None:
+        copied_file = copy.inside(goal_file.resolve())
+        # Git may ignore it; then only the workspace has it.
+        goal_file = copied_file if copied_file.exists() else goal_file
+    moved_goal = with_workspace(goal, copy.inside(workspace_of(goal)))
+    return moved_goal, replace(options, goal_file=goal_file)
+
+
+def with_workspace(goal: Goal, path: Path) -> Goal:
+    """Return the goal with another workspace."""
+    settings = goal.workspace.model_copy(update={"path": str(path)})
+    return goal.model_copy(update={"workspace": settings})
 
 
 def resolve_new(goal: Goal, options: RunOptions) -> RunConfig:

@@ -30,6 +30,14 @@ from goalrunner.validators.child import arity
 from goalrunner.validators.python_validators import CallableValidator
 
 
+def moved_path(path: str, places: Mapping[str, str]) -> str:
+    """Return a path in its new place; unchanged if it is below none of the folders."""
+    for origin, target in places.items():
+        if path == origin or path.startswith(f"{origin}/"):
+            return target + path[len(origin) :]
+    return path
+
+
 @dataclass(frozen=True)
 class CopyOptions:
     """What differs for a run in a copy of its workspace."""
@@ -40,16 +48,29 @@ class CopyOptions:
     """The snapshot store: the index and the lock of the copy, and the objects of the
     workspace's store.
     """
-    hide_new_files: Callable[[], None]
+    hide_new_files: Callable[[], None] = lambda: None
     """Hides the files that a person made meanwhile outside of the copy; called before
     each snapshot.
     """
     notes: tuple[str, ...] = ()
     """Lines for people at the start of the run."""
     objects: tuple[Path, ...] = ()
-    """Folders in GOAL_HOME through which git in the copy reads the objects of the
+    """Folders through which git in the copy reads the objects of the
     workspace's repositories, so that commands in a sandbox must see them.
     """
+    places: Mapping[str, str] = field(default_factory=dict)
+    """For each folder of the workspace's tree, the one in the copy if the copy has
+    other paths; absolute and without links.
+    """
+
+    def inside(self, path: Path) -> Path:
+        """Return where the copy has this path."""
+        return Path(moved_path(str(path), self.places))
+
+    def outside(self, path: Path) -> Path:
+        """Return the path outside of the copy for one in it."""
+        origins = {target: origin for origin, target in self.places.items()}
+        return Path(moved_path(str(path), origins))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +103,7 @@ class RunOptions:
         None  # the first user message, if it differs from the objective
     )
     copy: CopyOptions | None = None
-    """The copy of the workspace that this process is in, at the same path."""
+    """The copy of the workspace in which this process works."""
     keeps_run: bool = True  # False: for a check, whose records are removed at its end
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.app.run_options import CopyOptions
+from goalrunner.app.run_options import CopyOptions, moved_path
 from goalrunner.checking.namespace import mount_points
 from goalrunner.cli import dialog, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
@@ -18,10 +19,16 @@ from goalrunner.copies import INSIDE
 from goalrunner.copies.entering import inner_command, make_copy
 from goalrunner.copies.frozen_base import FrozenBase
 from goalrunner.copies.new_live_files import NewLiveFiles
-from goalrunner.copies.run_copy import RunCopy, is_in_memory
+from goalrunner.copies.run_copy import (
+    CloneRecord,
+    CopyRecord,
+    RunCopy,
+    is_in_memory,
+)
 from goalrunner.core.errors import UsageError, some
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_search import new_run_id
+from goalrunner.reports.short_forms import home_path
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
@@ -41,7 +48,8 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
         run_options.home, new_run_id(run_options.home, goal.objective)
     )
     try:
-        copy = make_copy(run, workspace, run_options.home, os.environ)
+        is_clone = goal.workspace.isolate == "clone"
+        copy = make_copy(run, workspace, run_options.home, os.environ, clone=is_clone)
         command = inner_command(copy, run_options.home, sys.argv[1:], os.environ)
         command.replace_process()
     except BaseException:
@@ -69,15 +77,17 @@ def copy_options(copy: RunCopy) -> CopyOptions:
     Raise UsageError if this process is not inside of it.
     """
     record = copy.read()
-    if Path(record.root) not in mount_points():
-        raise UsageError(
-            f"this process is not in the copy of {record.root}", f"unset {INSIDE}"
-        )
     run = RunFolder(copy.folder.parent)
     notes = [
         f"your files stay as they are; goal apply {run.run_id} brings the change here"
     ]
-    if record.shared:
+    if record.clone is not None:
+        notes += _clone_notes(record, record.clone)
+    elif Path(record.root) not in mount_points():
+        raise UsageError(
+            f"this process is not in the copy of {record.root}", f"unset {INSIDE}"
+        )
+    elif record.shared:
         notes.append(
             f"ignored files are those of the workspace itself: {some(record.shared)}"
         )
@@ -86,6 +96,14 @@ def copy_options(copy: RunCopy) -> CopyOptions:
             "the copy is in memory (tmpfs): "
             "after a restart of this machine, the run cannot be resumed"
         )
+    if record.clone is not None:
+        return CopyOptions(
+            run,
+            copy.store,
+            notes=tuple(notes),
+            objects=tuple(map(Path, record.clone.objects)),
+            places=record.clone.places,
+        )
     bases = [FrozenBase(Path(folder).resolve()) for folder in record.bases]
     return CopyOptions(
         run,
@@ -93,6 +111,21 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         NewLiveFiles(record).hide,
         tuple(notes),
         tuple(base.objects for base in bases),
+    )
+
+
+def _clone_notes(record: CopyRecord, clone: CloneRecord) -> Iterator[str]:
+    """Yield how a clone differs from the workspace."""
+    place = moved_path(record.workspace, clone.places)
+    yield f"the run works in a clone, {home_path(place)} ({clone.why})"
+    if record.shared:
+        yield (
+            f"the clone has no ignored files: {some(record.shared)}; "
+            "[workspace] setup installs dependencies in it"
+        )
+    yield (
+        "absolute paths, such as those in virtual environments, lead to the workspace "
+        "and not to the clone"
     )
 
 

@@ -1,5 +1,5 @@
 """Starting this program again inside of a copy: the workspace at its own path, as an
-overlay over a frozen base.
+overlay over a frozen base; or a clone where no overlay works.
 
 The program replaces this process by exec, so its id, its parent and its terminal stay.
 The mounts are in a namespace that ends with its last process; a kill leaves no mount
@@ -22,7 +22,8 @@ from goalrunner.checking.namespace import find_tools, is_privileged
 from goalrunner.checking.overlay import make_scratch, scratch_candidates
 from goalrunner.checking.setup import record_in_place, was_set_up
 from goalrunner.copies import INSIDE
-from goalrunner.copies.frozen_base import FrozenBase, frozen_base
+from goalrunner.copies.clone import make_clone
+from goalrunner.copies.frozen_base import FrozenBase, copy_errors, frozen_base
 from goalrunner.copies.live_tree import LiveTree
 from goalrunner.copies.run_copy import CopyRecord, RunCopy, copy_environment, take_slot
 from goalrunner.core.errors import EnvironmentFailed, os_errors
@@ -79,10 +80,16 @@ def _holds_git(folder: Path) -> bool:
 
 
 def make_copy(
-    run: RunFolder, workspace: Path, home: Path, environ: Mapping[str, str]
+    run: RunFolder,
+    workspace: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    *,
+    clone: bool = False,
 ) -> RunCopy:
-    """Make the copy of a new run: bring the frozen bases up to date, and write the
-    record. Raise EnvironmentFailed.
+    """Make the copy of a new run: an overlay, or a clone where none works.
+
+    With `clone`, it is always one. Raise EnvironmentFailed.
     """
     roots = trees_of(workspace, environ)
     for root in roots:
@@ -92,29 +99,65 @@ def make_copy(
                 "set GOAL_HOME to another folder, or run without --isolate",
             )
     copy = RunCopy.of(run)
-    bases: list[str] = []
-    shared: list[str] = []
-    with os_errors(f"the copy {copy.folder} cannot be made", "", EnvironmentFailed):
+    with copy_errors(roots[0]):
         copy.folder.mkdir(mode=0o700)
-        for root in roots:
-            with frozen_base(home, root, environ) as (base, tree):
-                base.add_user(copy.folder)
-                bases.append(str(base.folder))
-                shared += tree.shared if root == roots[0] else []
-                _note_shared(base, tree)
         copy.temporary.mkdir()
         _make_store(copy, home, workspace)
-    record = CopyRecord(
-        os.path.realpath(workspace),
-        str(roots[0]),
-        str(_layers_folder(copy, home, workspace)),
-        tuple(bases),
-        tuple(shared),
-    )
-    for number in range(len(bases)):
-        (record.layer(number) / "u").mkdir(mode=0o700, parents=True)
+        record = CopyRecord(
+            os.path.realpath(workspace), str(roots[0]), str(copy.folder)
+        )
+        why = 'the goal says isolate = "clone"' if clone else ""
+        if not clone:
+            try:
+                layers = _layers_folder(copy, home, workspace)
+                _try_overlay(copy, roots[0], layers, environ)
+            except EnvironmentFailed as error:
+                why = f"no overlay here: {error.message}"
+        if why:
+            parts, missing = make_clone(roots, copy.folder / "clone", why, environ)
+            record = replace(record, clone=parts, shared=missing)
+        else:
+            record = replace(record, layers=str(layers))
+            record = _with_bases(record, copy, roots, home, environ)
+            _keep_setup(copy, home, workspace)
+            for number in range(len(roots)):
+                (record.layer(number) / "u").mkdir(mode=0o700, parents=True)
     copy.write(record)
     return copy
+
+
+def _with_bases(
+    record: CopyRecord,
+    copy: RunCopy,
+    roots: Sequence[Path],
+    home: Path,
+    environ: Mapping[str, str],
+) -> CopyRecord:
+    """Return the record of an overlay, with the frozen bases brought up to date."""
+    bases: list[str] = []
+    shared: tuple[str, ...] = ()
+    for root in roots:
+        with frozen_base(home, root, environ) as (base, tree):
+            base.add_user(copy.folder)
+            bases.append(str(base.folder))
+            if root == roots[0]:
+                shared = tuple(tree.shared)
+            _note_shared(base, tree)
+    return replace(record, bases=tuple(bases), shared=shared)
+
+
+def _try_overlay(
+    copy: RunCopy, root: Path, layers: Path, environ: Mapping[str, str]
+) -> None:
+    """Mount an overlay over the live tree, before anything is copied.
+
+    Raise EnvironmentFailed if that is not possible here, and OSError.
+    """
+    tools = find_tools(environ, [root])
+    layer = layers / "trial"
+    lines = _overlay_lines(tools, layer, copy.temporary, str(root), lower="b:l")
+    _try(_script(lines), tools)
+    remove(layer)
 
 
 def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
@@ -155,14 +198,18 @@ def _make_store(copy: RunCopy, home: Path, workspace: Path) -> None:
     shared = store_of(workspace.resolve(), home)
     make_store(shared)
     copy.store.mkdir(mode=0o700)
-    if was_set_up(shared, home):
-        # What `setup` has installed there is seen in the copy.
-        installed = record_in_place(shared, home)
-        write_whole(record_in_place(copy.store, home), installed.read_bytes())
     # `git gc` in the copy moves refs into the last of them. If each store had its own,
     # the snapshots would be missing in the other one.
     for name in ("objects", "refs", "packed-refs"):
         (copy.store / name).symlink_to(shared / name)
+
+
+def _keep_setup(copy: RunCopy, home: Path, workspace: Path) -> None:
+    """Note in an overlay what `setup` has installed in the workspace: it sees that."""
+    shared = store_of(workspace.resolve(), home)
+    if was_set_up(shared, home):
+        installed = record_in_place(shared, home)
+        write_whole(record_in_place(copy.store, home), installed.read_bytes())
 
 
 @dataclass(frozen=True)
@@ -226,20 +273,20 @@ def inner_command(
             sharing = share_store(store_of(Path(record.workspace), home))
             undo.callback(os.close, sharing)
         copy.write(replace(record, slot=slot))
-        tools = find_tools(environ, [Path(record.root)])
-        mounting = _mounting(copy, record, tools)
-        _try(mounting, tools)
         inside = copy_environment(copy, record, slot, environ)
         inside[INSIDE] = str(copy.folder)
-        program = [sys.executable, "-P", "-m", "goalrunner", *arguments]
-        argv = _entering(mounting, tools, program, Path.cwd())
+        argv = [sys.executable, "-P", "-m", "goalrunner", *arguments]
+        if record.clone is None:
+            tools = find_tools(environ, [Path(record.root)])
+            mounting = _mounting(copy, record, tools)
+            _try(mounting, tools)
+            argv = _entering(mounting, tools, argv, Path.cwd())
         undo.pop_all()
     return InnerCommand(argv, inside, (lock, slot_lock, sharing))
 
 
 def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> str:
     """Return the shell lines that mount every layer of the copy."""
-    mount, umount = tools["mount"], tools["umount"]
     lines: list[list[str]] = []
     for number, folder in enumerate(record.bases):
         base = FrozenBase(Path(folder))
@@ -257,30 +304,39 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
                 f"what the run wrote in its copy is gone: {layer}",
                 _saving(copy),
             )
-        for name in ("w", "b", "l"):
-            (layer / name).mkdir(mode=0o700, exist_ok=True)
         for index, path in enumerate(objects):
-            lines.append(
-                [
-                    mount,
-                    "-i",
-                    "--bind",
-                    f"{root}/{path}",
-                    str(base.objects / str(index)),
-                ]
-            )
-        lines.append([mount, "-i", "--bind", str(base.files), str(layer / "b")])
-        lines.append([mount, "-i", "--bind", root, str(layer / "l")])
+            place = str(base.objects / str(index))
+            lines.append([tools["mount"], "-i", "--bind", f"{root}/{path}", place])
         lower = "b:l" if shares == "1" else "b"
-        options = f"lowerdir={lower},upperdir=u,workdir=w"
-        # Root may let git rename folders of the base; a user namespace may not.
-        more = "redirect_dir=on" if is_privileged() else "userxattr"
-        lines.append(["cd", str(layer)])
-        lines.append(
-            [mount, "-i", "-t", "overlay", "-o", f"{options},{more}", "overlay", root]
-        )
-        lines.append(["cd", "/"])
-        lines += [[umount, "-i", str(layer / name)] for name in ("b", "l")]
+        lines += _overlay_lines(tools, layer, base.files, root, lower=lower)
+    return _script(lines)
+
+
+def _overlay_lines(
+    tools: Mapping[str, str], layer: Path, base: Path, root: str, *, lower: str
+) -> list[list[str]]:
+    """Return the commands that mount one overlay at `root`, and make its folders.
+
+    Its lower layers are `b`, the base, and `l`, the live tree.
+    """
+    for name in ("u", "w", "b", "l"):
+        (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    mount = [tools["mount"], "-i"]
+    options = f"lowerdir={lower},upperdir=u,workdir=w"
+    # Root may let git rename folders of the base; a user namespace may not.
+    more = "redirect_dir=on" if is_privileged() else "userxattr"
+    return [
+        [*mount, "--bind", str(base), str(layer / "b")],
+        [*mount, "--bind", root, str(layer / "l")],
+        ["cd", str(layer)],
+        [*mount, "-t", "overlay", "-o", f"{options},{more}", "overlay", root],
+        ["cd", "/"],
+        *([tools["umount"], "-i", str(layer / name)] for name in ("b", "l")),
+    ]
+
+
+def _script(lines: Sequence[Sequence[str]]) -> str:
+    """Return a shell script that stops at the first command that fails."""
     return "\n".join(["set -e", *map(shlex.join, lines)])
 
 

@@ -1,5 +1,5 @@
 """The frozen base below copies: a mirror of a workspace's files as they were when a
-copy began.
+copy began. A clone is such a mirror that processes write to.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import fcntl
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,7 +72,7 @@ class FrozenBase:
 
 
 @contextmanager
-def _copy_errors(root: Path) -> Iterator[None]:
+def copy_errors(root: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -97,7 +98,7 @@ def frozen_base(
     the same time. Raise EnvironmentFailed.
     """
     place = home / "bases" / store_name(root)
-    with _copy_errors(root), contextlib.ExitStack() as handles:
+    with copy_errors(root), contextlib.ExitStack() as handles:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         (place / "objects").mkdir(exist_ok=True)
         lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -105,6 +106,14 @@ def frozen_base(
         fcntl.flock(lock, fcntl.LOCK_EX)
         tree = read_live_tree(root, environ, place / "rules")
         yield _current(place, tree, environ), tree
+
+
+def clone_tree(tree: LiveTree, target: Path, environ: Mapping[str, str]) -> None:
+    """Copy a live tree into a new folder, whose repositories borrow the objects of the
+    live ones. Raise OSError.
+    """
+    target.mkdir(mode=0o700, parents=True)
+    _Update(target, tree, None, environ).perform({}, rows_of(tree.manifest()))
 
 
 def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenBase:
@@ -157,13 +166,17 @@ def _link_all(source: Path, target: Path) -> None:
 
 
 class _Update:
-    """Brings one mirror up to date with a live tree."""
+    """Brings one mirror up to date with a live tree.
+
+    `objects` has the mount points through which its repositories read the live objects;
+    None for a clone, which reads them at their own paths, and is no layer of a mount.
+    """
 
     def __init__(
         self,
         files: Path,
         tree: LiveTree,
-        objects: Path,
+        objects: Path | None,
         environ: Mapping[str, str],
     ) -> None:
         self._files = files
@@ -225,13 +238,14 @@ class _Update:
         its own.
         """
         folder = self._files / path
-        number = self._tree.object_folders.index(path)
-        mount_point = self._objects / str(number)
-        mount_point.mkdir(exist_ok=True)
+        live = self._tree.root / path
+        lender = live
+        if self._objects is not None:
+            lender = self._objects / str(self._tree.object_folders.index(path))
+            lender.mkdir(exist_ok=True)
         (folder / "pack").mkdir(parents=True, exist_ok=True)
         (folder / "info").mkdir(exist_ok=True)
-        places = [str(mount_point)]
-        live = self._tree.root / path
+        places = [str(lender)]
         with contextlib.suppress(FileNotFoundError):
             borrowed = (live / "info" / "alternates").read_text().splitlines()
             places += [os.path.normpath(live / line) for line in borrowed if line]
@@ -240,6 +254,15 @@ class _Update:
 
     def _finish_folder(self, path: str, info: os.stat_result) -> None:
         place = self._files / path
+        if self._objects is not None:
+            self._note_layer(place, path)
+        if os.geteuid() == 0:
+            os.chown(place, info.st_uid, info.st_gid)
+        os.chmod(place, stat.S_IMODE(info.st_mode) | 0o700)
+        os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
+
+    def _note_layer(self, place: Path, path: str) -> None:
+        """Let a mount hide the live folder, unless it holds something shared."""
         for attribute in OPAQUE:
             hides_live = path not in self._tree.shared_folders
             # Only root can set the second attribute, and only root's mounts read it.
@@ -248,10 +271,6 @@ class _Update:
                     os.setxattr(place, attribute, b"y")
                 elif attribute in os.listxattr(place):
                     os.removexattr(place, attribute)
-        if os.geteuid() == 0:
-            os.chown(place, info.st_uid, info.st_gid)
-        os.chmod(place, stat.S_IMODE(info.st_mode) | 0o700)
-        os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
 
     def _refresh(self, path: str) -> None:
         """Let git note the inodes of the mirror in its index; else each `git status` in
@@ -310,6 +329,14 @@ class FileCopier:
                 self._shares_blocks = False
             else:
                 return
+        if sys.platform != "linux":
+            # There, sendfile writes only to sockets.
+            with (
+                open(reading, "rb", closefd=False) as source,
+                open(writing, "wb", closefd=False) as target,
+            ):
+                shutil.copyfileobj(source, target)
+            return
         # Unlike copy_file_range, it works from any file system to any other one.
         while os.sendfile(writing, reading, None, _MOST_AT_ONCE):
             pass

@@ -17,7 +17,7 @@ from pathlib import Path
 from goalrunner.app.doctor import take_baseline
 from goalrunner.app.pruning import ended_checks, remove_run
 from goalrunner.app.run_options import CopyOptions, RunOptions
-from goalrunner.app.stored_goal import frozen_goal
+from goalrunner.app.stored_goal import frozen_goal, frozen_table
 from goalrunner.copies.entering import inner_command, make_copy
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import GoalError, UsageError
@@ -47,8 +47,8 @@ def problem_of_tree(
 ) -> str:
     """Return which validators of these runs fail on a tree; empty if all pass.
 
-    They see the tree in place of the files of the workspace, with its ignored files and
-    its repository. The workspace itself is not changed. Raise EnvironmentFailed if a
+    They see the tree in place of the files of the workspace, with its repository and,
+    except in a clone, its ignored files. The workspace itself is not changed. Raise EnvironmentFailed if a
     copy is not possible.
     """
     # They were left by a kill, and their copies would keep a frozen base.
@@ -57,7 +57,8 @@ def problem_of_tree(
     folder = RunFolder.create(home, new_run_id(home, "apply"), CHECKS)
     lock = WriterLock(folder.events)
     try:
-        copy = make_copy(folder, workspace, home, environ)
+        is_clone = any(map(_wants_clone, runs))
+        copy = make_copy(folder, workspace, home, environ, clone=is_clone)
         request = {
             "target": target.model_dump(),
             "runs": [str(run.path) for run in runs],
@@ -76,6 +77,11 @@ def problem_of_tree(
         return f"the check ended with exit code {done.returncode}"
 
 
+def _wants_clone(run: RunFolder) -> bool:
+    workspace = frozen_table(run).get("workspace", {})
+    return workspace.get("isolate") == "clone"
+
+
 def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
     """Write the requested tree into the copy that this process is in, and run the
     validators. Return what fails, or nothing.
@@ -86,7 +92,8 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
     runs = [RunFolder(Path(path)) for path in request["runs"]]
     try:
         goals = list(map(_goal_of, runs))
-        _write(target, Path(goals[0].workspace.path), copy, home)
+        workspace = inside.inside(Path(goals[0].workspace.path))
+        _write(target, workspace, copy, home)
     except GoalError as error:
         return error.message
     options = RunOptions(home=home, copy=inside)

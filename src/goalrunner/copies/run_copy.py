@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 
+from goalrunner.app.run_options import moved_path
 from goalrunner.core.errors import WorkspaceBusy
 from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder, read_json, write_json
@@ -25,26 +26,42 @@ _LAST_PORT = 32_000  # ports from 32768 on are given to outgoing connections on 
 
 
 @dataclass(frozen=True)
+class CloneRecord:
+    """Where a copy that is no overlay has the folders of the workspace's tree."""
+
+    places: Mapping[str, str]
+    """The folder in the copy for each folder of the workspace's tree."""
+    objects: tuple[str, ...]
+    """The folders of the live repositories from which the clone reads objects."""
+    why: str
+    """Why there is no overlay, for people."""
+
+
+@dataclass(frozen=True)
 class CopyRecord:
     """What a resumed run needs to enter its copy again."""
 
     workspace: str
     root: str
-    """The folder that is covered: the repository of the workspace, else the
+    """The folder that is copied: the repository of the workspace, else the
     workspace.
     """
     layers: str
-    """The folder of the upper layers: the copy's own, or one on another file system."""
-    bases: tuple[str, ...]
+    """The folder of the upper layers: the copy's own, or one on another file system;
+    the copy's own for a clone.
+    """
+    bases: tuple[str, ...] = ()
     """The folders of the frozen bases, for `root` and for the folder of its repository
     if that lies elsewhere.
     """
     shared: tuple[str, ...] = ()
-    """Ignored paths that are those of the live tree, relative to `root`; a folder ends
-    with a slash.
+    """Ignored paths, relative to `root`; a folder ends with a slash. An overlay has
+    those of the live tree, and a clone none.
     """
     slot: int | None = None
     """The number of the copy among those of `root` when it was last entered."""
+    clone: CloneRecord | None = None
+    """Where it lies, if the copy is a clone and no overlay."""
 
     def layer(self, number: int) -> Path:
         """Return the folder of one overlay.
@@ -191,6 +208,8 @@ def copy_environment(
 ) -> dict[str, str]:
     """Return the environment variables of a command in the copy."""
     run = copy.folder.parent.name
+    if record.clone is not None:
+        environ = _environment_inside(record.clone, environ)
     name = re.sub(r"[^a-z0-9_-]+", "-", Path(record.workspace).name.lower()).strip("-")
     return {
         **environ,
@@ -199,3 +218,20 @@ def copy_environment(
         "TMPDIR": str(copy.temporary),
         "COMPOSE_PROJECT_NAME": f"{name or 'goal'}-{run[:4]}",
     }
+
+
+def _environment_inside(
+    clone: CloneRecord, environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the variables with the paths of the clone for those of the workspace.
+
+    An activated environment of the workspace would import the person's own code.
+    """
+    inside: dict[str, str] = {}
+    for name, value in environ.items():
+        paths: list[str] = []
+        for path in value.split(os.pathsep):
+            is_absolute = path.startswith("/")
+            paths.append(moved_path(path, clone.places) if is_absolute else path)
+        inside[name] = os.pathsep.join(paths)
+    return inside

@@ -163,7 +163,9 @@ class RunStarted(Frozen):
     models: dict[str, str] = Field({})
     """By account; the judge "agent" is already resolved."""
     isolated: bool = False
-    """Whether the agent works in a copy of the workspace, at the same path."""
+    """Whether the agent works in a copy of the workspace."""
+    clone: str = ""
+    """The path of the copy; empty: it has the path of the workspace."""
     agent_command: str = ""
     """An external agent and its command, for people."""
     version: str

@@ -485,8 +485,9 @@ class WorkspaceConfig(Frozen):
     """None: the strictest one that works here."""
     sandbox: Literal["auto", "bwrap", "none"] = "none"
     """For commands and validators; auto: if it works."""
-    isolate: fields.Flag = False
-    """Whether a run works in a copy of the workspace."""
+    isolate: fields.Flag | Literal["clone"] = False
+    """Whether a run works in a copy of the workspace; "clone": in a local clone, also
+    where an overlay works."""
     network: fields.Flag = True
     """False: commands and validators reach no other machine."""
 

@@ -189,6 +189,8 @@ class RunState(Frozen):
     workspace: str = ""
     isolated: bool = False
     """Whether the agent works in a copy of the workspace."""
+    clone: str = ""
+    """The path of the copy; empty: it has the path of the workspace."""
     sandbox: str = "none"
     """The sandbox of every command of the run; none: not all had one."""
     check_environment: str = ""
@@ -410,6 +412,11 @@ class RunState(Frozen):
         if self.handed:
             return RESUMED_THERE
         return f"goal resume {self.goal.run_id}"
+
+    @property
+    def working_folder(self) -> str:
+        """The folder in which the agent works."""
+        return self.clone or self.workspace
 
     @property
     def total(self) -> Usage:

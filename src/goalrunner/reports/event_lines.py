@@ -31,7 +31,7 @@ def event_lines(
     event: events.Event, state: RunState | None = None
 ) -> Iterator[ReportLine]:
     """Yield the lines of an event of a run in this state; most events have none."""
-    workspace = state.workspace if state else ""
+    workspace = state.working_folder if state else ""
     wants_red = state is not None and state.plan.wants_red
     # An event has its lines in one of these functions.
     yield from _work_lines(event, workspace)

@@ -42,6 +42,8 @@ def start_lines(
     agent = state.agent_command or model_name(state.models.get("agent", ""))
     judge = model_name(state.models.get("judge", ""))
     copy = "in a copy" if state.isolated else ""
+    if state.clone:
+        copy = "in a clone"
     rows = {
         "run": state.goal.run_id,
         "workspace": _workspace(state.workspace, place, copy),

@@ -140,7 +140,7 @@ def step_after(
         case events.WaitEnded():
             return _AGENT if is_working else None
         case events.ToolCalled():
-            return call_step(event.tool, event.summary, state.workspace)
+            return call_step(event.tool, event.summary, state.working_folder)
         case events.ToolResultRecorded():
             return _step_after_result(event, before)
         case events.RoundStarted() | events.RefinementStarted():

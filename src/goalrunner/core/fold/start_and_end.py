@@ -32,6 +32,7 @@ def run_started(state: RunState, event: events.RunStarted) -> RunState:
         models=event.models,
         workspace=event.workspace,
         isolated=event.isolated,
+        clone=event.clone,
         sandbox=event.sandbox,
         check_environment=event.check_environment,
         external=bool(event.agent_command),

@@ -91,7 +91,7 @@ def tool_result_recorded(state: RunState, event: events.ToolResultRecorded) -> R
 
 def _stall_with_action(state: RunState, event: events.ToolResultRecorded) -> Stall:
     """Return the stall in which the tool call counts among those of the round."""
-    action = action_of(event.observation, state.workspace)
+    action = action_of(event.observation, state.working_folder)
     added = {action: 1} if action else {}
     doing = with_actions(state.stall.doing, added)
     return state.stall.model_copy(update={"doing": doing})

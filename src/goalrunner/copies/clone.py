@@ -1,0 +1,111 @@
+"""A local clone of a workspace: the copy where no overlay is possible.
+
+It has another path, its own repository without the objects, and no ignored files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.app.run_options import moved_path
+from goalrunner.copies.frozen_base import clone_tree
+from goalrunner.copies.live_tree import LiveTree, read_live_tree
+from goalrunner.copies.run_copy import CloneRecord
+from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.repositories import content
+
+_GITDIR = "gitdir: "
+_GIT_SECONDS = 30.0
+
+
+def make_clone(
+    roots: Sequence[Path], folder: Path, why: str, environ: Mapping[str, str]
+) -> tuple[CloneRecord, tuple[str, ...]]:
+    """Clone the trees at `roots` below a new folder. Return what is known of the clone,
+    and the ignored paths of the first tree, which it does not have.
+
+    Raise EnvironmentFailed if a tree cannot be read, or names another repository, and
+    OSError.
+    """
+    # Below the folder above all of them, relative links from one to another stay valid.
+    above = os.path.commonpath([root.parent for root in roots])
+    places = {
+        str(root): str(folder / root.relative_to(above))
+        # A folder in another one comes first, so that its paths are found there.
+        for root in sorted(roots, reverse=True)
+    }
+    folder.mkdir(mode=0o700)
+    trees = [read_live_tree(root, environ, folder / "rules") for root in roots]
+    objects: list[str] = []
+    for tree in trees:
+        target = Path(places[str(tree.root)])
+        clone_tree(tree, target, environ)
+        for path in tree.files:
+            _move_link(tree.root / path, target / path, places)
+        for path in tree.object_folders:
+            objects.append(str(tree.root / path))
+            _move_work_tree(tree, os.path.dirname(path), places, environ)
+    shared = tuple(trees[0].shared)
+    return CloneRecord(places, tuple(objects), why), shared
+
+
+def _move_link(origin: Path, target: Path, places: Mapping[str, str]) -> None:
+    """Let a file with the path of a repository, or of its work tree, name the clone.
+
+    `git worktree` writes absolute paths.
+    """
+    if origin.name not in (".git", "gitdir") or origin.is_symlink():
+        return
+    text = os.fsdecode(content(origin)).rstrip("\r\n")
+    prefix = _GITDIR if origin.name == ".git" else ""
+    if not text.startswith(prefix):
+        return
+    path = text.removeprefix(prefix)
+    resolved = os.path.realpath(origin.parent / path)
+    moved = moved_path(resolved, places)
+    if prefix and moved == resolved:
+        raise EnvironmentFailed(
+            f"{origin.parent} is a work tree of the repository {resolved}, "
+            "which a clone would share",
+            "let git ignore that folder, or move it out of the workspace",
+        )
+    if os.path.isabs(path):
+        target.write_bytes(os.fsencode(f"{prefix}{moved}\n"))
+
+
+def _move_work_tree(
+    tree: LiveTree,
+    git_folder: str,
+    places: Mapping[str, str],
+    environ: Mapping[str, str],
+) -> None:
+    """Let a repository with an absolute path to its work tree name that of the clone.
+
+    Old versions of git write one for submodules.
+    """
+    for origin in _settings(tree, git_folder):
+        option = ("config", "--file", str(origin))
+        code, output, _ = ask_git(
+            tree.root, *option, "core.worktree", environ=environ, timeout=_GIT_SECONDS
+        )
+        path = os.fsdecode(output).rstrip("\n")
+        if code != 0 or not os.path.isabs(path):
+            continue
+        moved = moved_path(os.path.realpath(path), places)
+        target = moved_path(str(origin), places)
+        ask_git(
+            tree.root,
+            *("config", "--file", target, "core.worktree", moved),
+            environ=environ,
+            timeout=_GIT_SECONDS,
+        )
+
+
+def _settings(tree: LiveTree, git_folder: str) -> Iterator[Path]:
+    for name in ("config", "config.worktree"):
+        path = tree.root / git_folder / name
+        if path.is_file():
+            yield path

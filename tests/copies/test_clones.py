@@ -1,0 +1,227 @@
+"""Runs in a local clone, where no overlay is possible: another path, and the workspace stays as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from goalrunner.copies.clone import make_clone
+from goalrunner.core.errors import EnvironmentFailed
+from tests.support.command_line import GOAL, Ended, environment, only_run
+from tests.support.workspaces import git, listing, make_repository, write
+
+_AGENT = """\
+test ! -e deps && test -e mine.txt && test ! -e gone.txt || exit 3
+git diff --cached --quiet staged.txt && exit 4
+sed 's/+/*/' mul.txt > new && cat new > mul.txt && rm new
+git add -A && git -c user.name=a -c user.email=a@x commit -qm agent && git branch agents
+mkdir -p made && echo "$GOAL_SLOT" > made/slot && pwd > made/place
+"""
+_GOAL = """\
+objective = "mul.txt multiplies"
+validator = "grep -q '2 \\\\* 3' mul.txt && test ! -e broken"
+
+[agent]
+use = "command"
+command = ["sh", "agent.sh"]
+"""
+_CLONE = '\n[workspace]\nisolate = "clone"\n'
+_FILES = {
+    "mul.txt": "2 + 3\n\n\n\n\nlast\n",
+    "gone.txt": "removed, not committed\n",
+    "agent.sh": _AGENT,
+    "goal.toml": _GOAL,
+    ".gitignore": "deps/\n",
+}
+_NO_NAMESPACES = (
+    *("bwrap", "--unshare-user", "--disable-userns", "--bind", "/", "/"),
+    *("--dev", "/dev", "--proc", "/proc"),
+)
+"""A process in it cannot make a namespace, and cannot mount."""
+
+
+def _goal(
+    *arguments: str, cwd: Path, home: Path, before: tuple[str, ...] = ()
+) -> Ended:
+    done = subprocess.run(
+        [*before, *GOAL, *arguments],
+        cwd=cwd,
+        env=environment(GOAL_HOME=str(home)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def _state(root: Path) -> tuple[object, ...]:
+    """What a person sees of a work tree and its repository."""
+    return (
+        listing(root),
+        git(root, "status", "--porcelain=v2", "--branch"),
+        git(root, "for-each-ref"),
+        git(root, "stash", "list"),
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    root = make_repository(tmp_path / "ws", _FILES)
+    write(root, {"deps/lib.txt": "live\n", "mine.txt": "not committed\n"})
+    write(root, {"staged.txt": "staged\n"})
+    git(root, "add", "staged.txt")
+    (root / "gone.txt").unlink()
+    return root
+
+
+def test_without_namespaces_a_run_works_in_a_clone(workspace: Path, home: Path) -> None:
+    if subprocess.run([*_NO_NAMESPACES, "true"], check=False).returncode != 0:
+        pytest.skip("bwrap cannot refuse namespaces here")
+    state = _state(workspace)
+    ran = _goal("run", "--isolate", cwd=workspace, home=home, before=_NO_NAMESPACES)
+    assert ran.code == 0, ran.err + ran.out
+    assert _state(workspace) == state
+    assert "in a clone" in ran.out
+    assert "no overlay here" in ran.out
+    assert "the clone has no ignored files: deps/" in ran.out
+    run = only_run(home)
+    assert str(run / "copy") in (_goal("diff", cwd=workspace, home=home).out)
+    assert "Copies of 1 of these runs" in _goal("list", cwd=workspace, home=home).err
+    write(workspace, {"mul.txt": "2 + 3\n\n\n\n\nmy last\n"})
+    applied = _goal("apply", cwd=workspace, home=home, before=_NO_NAMESPACES)
+    assert applied.code == 0, applied.err
+    assert (workspace / "mul.txt").read_text() == "2 * 3\n\n\n\n\nmy last\n"
+    assert "agents" not in git(workspace, "branch", "--list")
+    assert _goal("discard", "--yes", cwd=workspace, home=home).code == 0
+    assert not (run / "copy").exists()
+
+
+def test_a_clone_that_was_killed_goes_on(workspace: Path, home: Path) -> None:
+    started = workspace.parent / "started"
+    script = f"[ -e {started} ] || {{ echo > {started}; sleep 60; }}\n{_AGENT}"
+    write(workspace, {"agent.sh": script, "goal.toml": _GOAL + _CLONE})
+    process = subprocess.Popen(
+        [*GOAL, "run"],
+        cwd=workspace,
+        env=environment(GOAL_HOME=str(home)),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not started.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    busy = _goal("resume", cwd=workspace, home=home)
+    assert "is in use by another process" in busy.err
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    write(workspace, {"mul.txt": "2 - 3\n", "broken": "x\n"})
+    state = _state(workspace)
+    resumed = _goal("resume", cwd=workspace, home=home)
+    assert resumed.code == 0, resumed.err + resumed.out
+    assert _state(workspace) == state
+    refused = _goal("apply", cwd=workspace, home=home)
+    assert "mul.txt: the run and you changed the same lines" in refused.err
+
+
+def test_variables_with_paths_of_the_workspace_name_the_clone(
+    workspace: Path, home: Path
+) -> None:
+    write(workspace, {"agent.sh": 'echo "$X:$Y" > seen\n' + _AGENT})
+    write(workspace, {"goal.toml": _GOAL + _CLONE})
+    bin_folder = f"{workspace}/.venv/bin"
+    before = ("env", f"X=/usr/bin:{bin_folder}", f"Y={workspace}x")
+    ran = _goal("run", cwd=workspace, home=home, before=before)
+    assert ran.code == 0, ran.err + ran.out
+    clone = only_run(home) / "copy" / "clone" / "ws"
+    assert (clone / "seen").read_text() == f"/usr/bin:{clone}/.venv/bin:{workspace}x\n"
+
+
+def test_a_work_tree_is_cloned_with_its_repository(
+    workspace: Path, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    git(workspace, "worktree", "add", "-q", "-b", "feature", str(tree))
+    roots = (tree, workspace / ".git")
+    before = _state(workspace), _state(tree)
+    clone, _ = make_clone(roots, tmp_path / "clone", "", os.environ)
+    copied = Path(clone.places[str(tree)])
+    write(copied, {"mul.txt": "2 * 3\n"})
+    git(copied, "commit", "-qam", "in the clone")
+    assert git(copied, "log", "-1", "--format=%s") == "in the clone\n"
+    assert str(copied) in git(copied, "worktree", "list")
+    assert (_state(workspace), _state(tree)) == before
+
+
+def test_submodules_are_cloned(workspace: Path, tmp_path: Path) -> None:
+    inner = make_repository(tmp_path / "inner", {"a.txt": "a\n"})
+    allow = ("-c", "protocol.file.allow=always")
+    git(workspace, *allow, "submodule", "add", "-q", str(inner), "sub")
+    git(workspace, "commit", "-qm", "sub")
+    # As old versions of git wrote it.
+    git(workspace / "sub", "config", "core.worktree", str(workspace / "sub"))
+    before = _state(workspace), _state(workspace / "sub")
+    clone, _ = make_clone((workspace,), tmp_path / "clone", "", os.environ)
+    copied = Path(clone.places[str(workspace)])
+    write(copied, {"sub/a.txt": "b\n"})
+    git(copied / "sub", "commit", "-qam", "in the clone")
+    git(copied, "commit", "-qam", "of the submodule")
+    assert (_state(workspace), _state(workspace / "sub")) == before
+    # The submodule itself as the workspace.
+    roots = (workspace / "sub", workspace / ".git" / "modules" / "sub")
+    clone, _ = make_clone(roots, tmp_path / "other", "", os.environ)
+    copied = Path(clone.places[str(workspace / "sub")])
+    write(copied, {"a.txt": "c\n"})
+    git(copied, "commit", "-qam", "in the clone")
+    assert (_state(workspace), _state(workspace / "sub")) == before
+
+
+def test_a_work_tree_of_another_repository_inside_is_refused(
+    workspace: Path, tmp_path: Path
+) -> None:
+    other = make_repository(tmp_path / "other", {"a.txt": "a\n"})
+    git(other, "worktree", "add", "-q", str(workspace / "nested"))
+    with pytest.raises(EnvironmentFailed, match="which a clone would share"):
+        make_clone((workspace,), tmp_path / "clone", "", os.environ)
+
+
+def test_a_folder_without_a_repository_is_cloned(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "plain"
+    plain = "sed 's/+/*/' mul.txt > new && mv new mul.txt\n"
+    write(folder, {**_FILES, "agent.sh": plain, "goal.toml": _GOAL + _CLONE})
+    before = listing(folder)
+    assert _goal("run", cwd=folder, home=home).code == 0
+    assert listing(folder) == before
+    assert _goal("apply", cwd=folder, home=home).code == 0
+    assert (folder / "mul.txt").read_text().startswith("2 * 3\n")
+
+
+def test_a_full_disk_is_reported_once(tmp_path: Path, workspace: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(disk)]
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("only root can mount a small disk")
+    if subprocess.run(mount, check=False).returncode != 0:
+        pytest.skip("this root may not mount")
+    try:
+        write(workspace, {"large.bin": "x" * 600_000})
+        for settings in ("\n[workspace]\nisolate = true\n", _CLONE):
+            write(workspace, {"goal.toml": _GOAL + settings})
+            ran = _goal("run", cwd=workspace, home=disk / "home")
+            assert ran.err.count("Error:") == 1, ran.err
+            assert "no space left" in ran.err.lower()
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
