@@ -48,8 +48,8 @@ def problem_of_tree(
     """Return which validators of these runs fail on a tree; empty if all pass.
 
     They see the tree in place of the files of the workspace, with its repository and,
-    except in a clone, its ignored files. The workspace itself is not changed. Raise EnvironmentFailed if a
-    copy is not possible.
+    except in a clone, its ignored files. The workspace itself is not changed. Raise
+    EnvironmentFailed if a copy is not possible.
     """
     # They were left by a kill, and their copies would keep a frozen base.
     for check in ended_checks(home, time.time() - _ABANDONED):
@@ -79,7 +79,7 @@ def problem_of_tree(
 
 def _wants_clone(run: RunFolder) -> bool:
     workspace = frozen_table(run).get("workspace", {})
-    return workspace.get("isolate") == "clone"
+    return bool(workspace.get("isolate") == "clone")
 
 
 def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
