@@ -63,7 +63,8 @@ def test_a_batch_is_shown_with_its_goals_and_the_next_commands(
 ) -> None:
     made(own_home, *started(1, 2), ended(1))
     with_figures(own_home, 1)
-    code = main([*line, "night"])
+    # The beginning of a name is enough.
+    code = main([*line, "ni"])
     printed = capsys.readouterr().out
     # A list is no statement about how the batch ended.
     assert code == (0 if line[0] == "list" else 4)

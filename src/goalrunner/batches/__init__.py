@@ -8,7 +8,12 @@ A batch is shown by `rows` (what each entry does), `table` and `lines` (the text
 `displays` and `live_table` (while it is driven) and `values` (JSON).
 """
 
+from __future__ import annotations
+
 import os
+from pathlib import Path
+
+from goalrunner.records.run_folder import RUNS
 
 BATCHES = "batches"
 """The folder in GOAL_HOME of the batches."""
@@ -16,12 +21,25 @@ PLAN = "batch.json"
 """The file that makes a folder a batch."""
 
 
-def is_batch(home: str | os.PathLike[str], reference: str) -> bool:
-    """Return whether a batch has that name.
+def named_batch(home: Path, reference: str | None) -> str | None:
+    """Return the batch of that name, or of the only name with that prefix; None if
+    there is none, or if it may be a run.
 
     Here, because `goal status RUN` asks, and must not import what reads a batch.
     """
     # A path names no batch, but it would be joined as one.
     if not reference or os.sep in reference:
-        return False
-    return os.path.isfile(os.path.join(home, BATCHES, reference, PLAN))  # noqa: PTH113, PTH118
+        return None
+    if (home / BATCHES / reference / PLAN).is_file():
+        return reference
+    names = _beginning_with(reference, home / BATCHES)
+    is_run = bool(names and _beginning_with(reference, home / RUNS))
+    return names[0] if len(names) == 1 and not is_run else None
+
+
+def _beginning_with(prefix: str, folder: Path) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if name.startswith(prefix)]  # noqa: PTH208
+    except OSError:
+        # No batch was submitted, or no run has begun.
+        return []

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state, refuse_final
 from goalrunner.app.sandbox import person
-from goalrunner.batches import is_batch
+from goalrunner.batches import named_batch
 from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError
@@ -266,10 +266,11 @@ def cancel(
 
     Asks first. The run cannot be resumed; nor can a batch, which ends with its runs.
     """
-    if run is not None and is_batch(runs.home(), run):
+    batch = named_batch(runs.home(), run)
+    if batch is not None:
         from goalrunner.batches.cancelling import cancel_named_batch
 
-        return cancel_named_batch(runs.home(), run, reason, yes=yes, as_json=json)
+        return cancel_named_batch(runs.home(), batch, reason, yes=yes, as_json=json)
     folder = runs.find(run)
     state = load_state(folder)
     # A second request is no mistake: the first one may have been interrupted.

@@ -13,7 +13,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.batches import is_batch
+from goalrunner.batches import named_batch
 from goalrunner.cli import output
 from goalrunner.core.errors import (
     GoalError,
@@ -237,10 +237,11 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
 
     Return the run's exit code, 4 if it has not ended.
     """
-    if reference is not None and is_batch(home(), reference):
+    batch = named_batch(home(), reference)
+    if batch is not None:
         from goalrunner.batches.listing import print_batch
 
-        return print_batch(home(), reference, json=json)
+        return print_batch(home(), batch, json=json)
     from goalrunner.reports.status import status_lines
 
     try:

@@ -11,7 +11,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.batches import is_batch
+from goalrunner.batches import named_batch
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError
@@ -68,13 +68,14 @@ def show(
             " combined",
             "use one of them",
         )
-    if run is not None and is_batch(runs.home(), run):
+    batch = named_batch(runs.home(), run)
+    if batch is not None:
         if sum(parts):
             raise UsageError(
-                f"{run} is a batch, of which only the goals are shown",
-                f"goal show {run}, or goal show RUN for one of its runs",
+                f"{batch} is a batch, of which only the goals are shown",
+                f"goal show {batch}, or goal show RUN for one of its runs",
             )
-        return runs.print_status(run, json=json)
+        return runs.print_status(batch, json=json)
     folder = runs.find(run)
     if observation is not None:
         _show_observation(folder, observation, json=json, pager=not no_pager)
@@ -223,10 +224,11 @@ def watch(run: options.RunOrBatch = None, verbose: options.Verbose = False) -> i
     The exit code is that of the run or batch, and 4 if its process has ended
     unexpectedly.
     """
-    if run is not None and is_batch(runs.home(), run):
+    batch = named_batch(runs.home(), run)
+    if batch is not None:
         from goalrunner.batches.watching import watch_batch
 
-        return watch_batch(runs.home(), run)
+        return watch_batch(runs.home(), batch)
     from goalrunner.cli.drive import open_progress, workspace_state
     from goalrunner.records.event_log import read_records
     from goalrunner.reports.show import show_live

@@ -178,7 +178,7 @@ def report(
 
     references = run or []
     compared = _compared(references) if compare else _single(references)
-    pages = [_page(folder, with_diffs=not compare) for folder in compared.folders]
+    pages = [run_page(folder, with_diffs=not compare) for folder in compared.folders]
     workspaces = [Path(page.outcome.workspace) for page in pages]
     copy = ResultFile(file or compared.default, workspaces=workspaces)
     copy.write(page_text(pages, compared.ranking))
@@ -253,7 +253,11 @@ def _compared_group(group: BatchFolder) -> _Reported:
     return _Reported(folders, group.path / "compare.html", group_rows(ranked_runs))
 
 
-def _page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
+def run_page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
+    """Return what the page of a run shows. Raise RecordError.
+
+    Diffs are left out if the snapshots are gone.
+    """
     from goalrunner.exports.run_page import RunPage
     from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.redaction import Redactor
