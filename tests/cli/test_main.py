@@ -60,6 +60,7 @@ def test_help_names_the_commands_and_the_exit_codes(
           check    Check a goal file and run its validators once; spend nothing.
           run      Work on a goal until it is proven complete or a limit stops it.
           resume   Continue a run: after a crash, Ctrl-C, a limit or a decision.
+          batch    Run many goals, each in a copy of its workspace, several at a time.
 
         Inspect:
           list     List the runs of this workspace, newest first.

@@ -64,6 +64,11 @@ class BatchFolder:
         return self.path.name
 
     @property
+    def home(self) -> Path:
+        """The GOAL_HOME in which the batch and its runs lie."""
+        return self.path.parent.parent
+
+    @property
     def plan_file(self) -> Path:
         return self.path / PLAN
 
@@ -186,6 +191,19 @@ def batch_names(home: Path) -> list[str]:
         path for path in folders if BatchFolder(path).plan_file.exists()
     ]
     return sorted(path.name for path in complete_folders)
+
+
+def newest_batch(home: Path) -> BatchFolder:
+    """Return the batch in which something happened last. Raise RunNotFound."""
+    folders = [BatchFolder(home / BATCHES / name) for name in batch_names(home)]
+    if not folders:
+        raise RunNotFound(f"there is no batch in {home}", "goal batch GOALS starts one")
+
+    def last_change(folder: BatchFolder) -> int:
+        file = folder.log if folder.log.exists() else folder.plan_file
+        return file.stat().st_mtime_ns
+
+    return max(folders, key=last_change)
 
 
 def find_batch(home: Path, reference: str) -> BatchFolder:

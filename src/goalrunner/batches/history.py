@@ -52,12 +52,19 @@ class BatchStopped(Frozen):
     type: Literal["batch_stopped"] = "batch_stopped"
     at: str
     reason: str
+    ends_runs: bool = True
+    """Whether the runs at work are stopped as well; otherwise they go on to their end.
+    """
     cancelled: bool = False
     """Whether `goal cancel` ended it, so that it cannot be resumed."""
 
 
 class BatchResumed(Frozen):
-    """The batch goes on, with these limits."""
+    """The batch goes on, with these limits.
+
+    Entries that failed or were skipped begin again, and so do those whose process was
+    lost with the earlier scheduler.
+    """
 
     type: Literal["batch_resumed"] = "batch_resumed"
     at: str
@@ -101,10 +108,14 @@ class EntryState:
     status: EntryStatus = "pending"
     run_id: str = ""
     """Empty before the first start. A retry and a resume are the same run."""
+    started_at: str = ""
+    """When its last process was started."""
     starts: int = 0
     """How often a process was started for it."""
     failures: int = 0
-    """How often its run failed."""
+    """How often its run failed since the batch was submitted or resumed."""
+    losses: int = 0
+    """How often its process was killed without an outcome since then."""
     outcome: str = ""
     """The status of the run's outcome, once it has ended."""
     message: str = ""
@@ -178,11 +189,24 @@ def after(state: BatchState, event: BatchEvent) -> BatchState:
         case BatchStopped():
             return replace(state, stopped=event)
         case BatchResumed(limits=limits, jobs=jobs):
-            return replace(state, stopped=None, limits=limits, jobs=jobs)
+            entries = {key: _reopened(entry) for key, entry in state.entries.items()}
+            return replace(
+                state, stopped=None, limits=limits, jobs=jobs, entries=entries
+            )
         case EntryIntegrated(branch=branch, commit=commit) if commit:
             state = replace(state, branch=branch)
     entry = _entry_after(state.entries[event.key], event)
     return replace(state, entries={**state.entries, event.key: entry})
+
+
+def _reopened(state: EntryState) -> EntryState:
+    """Return an entry as it is when the batch is resumed."""
+    status: EntryStatus = state.status
+    if status == "skipped":
+        status = "pending"
+    elif status == "running" or state.outcome == "failed":
+        status = "stopped"
+    return replace(state, status=status, failures=0, losses=0)
 
 
 def _entry_after(
@@ -190,12 +214,15 @@ def _entry_after(
     event: EntryStarted | EntryEnded | EntrySkipped | EntryIntegrated,
 ) -> EntryState:
     match event:
-        case EntryStarted(run_id=run_id):
+        case EntryStarted(run_id=run_id, at=started_at):
             return replace(
                 state,
                 status="running",
                 run_id=run_id,
+                started_at=started_at,
                 starts=state.starts + 1,
+                # Without an end between, the earlier process left no outcome.
+                losses=state.losses + (state.status == "running"),
                 outcome="",
                 message="",
             )

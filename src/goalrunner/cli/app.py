@@ -39,6 +39,10 @@ GROUPS = {
             "cli.run",
             "Continue a run: after a crash, Ctrl-C, a limit or a decision.",
         ),
+        "batch": (
+            "batches.commands",
+            "Run many goals, each in a copy of its workspace, several at a time.",
+        ),
     },
     "Inspect": {
         "list": ("cli.status", "List the runs of this workspace, newest first."),
@@ -158,6 +162,7 @@ EXAMPLES = {
     "check": "goal check fix.toml",
     "run": 'goal run "make the tests pass" --validator "pytest -q" --agent claude',
     "resume": 'goal resume k3f9 --max-iterations 20 --note "keep the public API"',
+    "batch": "goal batch goals/ --jobs 8 --cost 20 --until 07:30",
     "list": "goal list --all --status capped --since 7d --limit 10",
     "status": (
         'goal status chat.jsonl --objective "Say hello." --judge openai/gpt-5-mini'

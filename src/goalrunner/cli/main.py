@@ -27,12 +27,15 @@ COMMAND_LINE: ContextVar[tuple[str, ...]] = ContextVar("COMMAND_LINE", default=(
 T = TypeVar("T")
 
 
-def program() -> NoReturn:
-    """Run the command line of the process and end it."""
+def program(work: Callable[[], int] | None = None) -> NoReturn:
+    """Run the command line of the process, or other work, and end the process.
+
+    The exit code is what `work` returns, or that of the error that it raises.
+    """
     # Nearly all objects of a start stay. Looking for garbage among them less often
     # saves a thirtieth of it.
     gc.set_threshold(50_000)
-    code = main()
+    code = main() if work is None else guarded(work)
     # After an import of LiteLLM, even a partial one, finalizers of the interpreter
     # import modules, and can wait forever for the lock of an interrupted import. All
     # output is flushed by then.
@@ -53,10 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     The default is the command line of the process.
     """
+    return guarded(lambda: _run(list(sys.argv[1:] if arguments is None else arguments)))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Return the exit code of some work. Print expected errors on stderr."""
     take_process()
     output.prepare()
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return work()
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except GoalError as error:

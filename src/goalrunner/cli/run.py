@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import goalrunner
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import is_detached, start_detached
-from goalrunner.cli.drive import Results, drive, workspace_state
+from goalrunner.cli.drive import Results, drive, with_default_wait, workspace_state
 from goalrunner.cli.options import (
     File,
     Text,
@@ -56,9 +56,6 @@ ContinueFrom = Annotated[
     Text,
     option("RUN", "Continue the conversation of that run.", values=options.run_ids),
 ]
-
-_DEFAULT_WAIT = 6 * 3600.0
-"""Seconds that `goal run` waits for usage limits, without `wait` in the goal."""
 
 
 def run(
@@ -151,8 +148,7 @@ def run(
         "parent": parent,
     }
     goal, goal_file = goals.load(goal_file_or_text, overrides)
-    if "wait" not in goal.model_fields_set:
-        goal = goal.model_copy(update={"wait": _DEFAULT_WAIT})
+    goal = with_default_wait(goal)
     if strict:
         goal = with_strict_labels(goal)
     from goalrunner.app.run_options import RunOptions

@@ -16,7 +16,12 @@ from goalrunner.checking.namespace import mount_points
 from goalrunner.cli import dialog, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
-from goalrunner.copies.entering import inner_command, make_copy
+from goalrunner.copies.entering import (
+    InnerCommand,
+    goal_command,
+    inner_command,
+    make_copy,
+)
 from goalrunner.copies.frozen_base import FrozenBase
 from goalrunner.copies.new_live_files import NewLiveFiles
 from goalrunner.copies.run_copy import (
@@ -50,7 +55,7 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
     try:
         is_clone = goal.workspace.isolate == "clone"
         copy = make_copy(run, workspace, run_options.home, os.environ, clone=is_clone)
-        command = inner_command(copy, run_options.home, sys.argv[1:], os.environ)
+        command = _this_command(copy, run_options.home)
         command.replace_process()
     except BaseException:
         run.remove()  # the run never began
@@ -66,9 +71,14 @@ def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
         return run_options
     if os.environ.pop(INSIDE, ""):
         return replace(run_options, copy=copy_options(copy))
-    command = inner_command(copy, run_options.home, sys.argv[1:], os.environ)
+    command = _this_command(copy, run_options.home)
     command.replace_process()
     raise AssertionError("the process was replaced")
+
+
+def _this_command(copy: RunCopy, home: Path) -> InnerCommand:
+    """Return the command line of this process inside of a copy."""
+    return inner_command(copy, home, goal_command(sys.argv[1:]), os.environ)
 
 
 def copy_options(copy: RunCopy) -> CopyOptions:

@@ -214,8 +214,9 @@ def _keep_setup(copy: RunCopy, home: Path, workspace: Path) -> None:
 
 @dataclass(frozen=True)
 class InnerCommand:
-    """A command line of this program inside of a copy, with the handles that keep the
-    copy its own.
+    """A command line inside of a copy.
+
+    Its handles keep the copy its own.
     """
 
     argv: list[str]
@@ -255,10 +256,16 @@ class InnerCommand:
             os.close(handle)
 
 
+def goal_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command line that runs `goal ARGUMENTS` with this Python."""
+    # With -P, no file of the current folder is imported in place of a module.
+    return [sys.executable, "-P", "-m", "goalrunner", *arguments]
+
+
 def inner_command(
-    copy: RunCopy, home: Path, arguments: Sequence[str], environ: Mapping[str, str]
+    copy: RunCopy, home: Path, program: Sequence[str], environ: Mapping[str, str]
 ) -> InnerCommand:
-    """Return `goal ARGUMENTS` inside of the copy.
+    """Return a command line inside of the copy, in the current folder.
 
     Raise EnvironmentFailed, and WorkspaceBusy if the copy is in use.
     """
@@ -275,7 +282,7 @@ def inner_command(
         copy.write(replace(record, slot=slot))
         inside = copy_environment(copy, record, slot, environ)
         inside[INSIDE] = str(copy.folder)
-        argv = [sys.executable, "-P", "-m", "goalrunner", *arguments]
+        argv = list(program)
         if record.clone is None:
             tools = find_tools(environ, [Path(record.root)])
             mounting = _mounting(copy, record, tools)

@@ -18,7 +18,7 @@ from goalrunner.app.doctor import take_baseline
 from goalrunner.app.pruning import ended_checks, remove_run
 from goalrunner.app.run_options import CopyOptions, RunOptions
 from goalrunner.app.stored_goal import frozen_goal, frozen_table
-from goalrunner.copies.entering import inner_command, make_copy
+from goalrunner.copies.entering import goal_command, inner_command, make_copy
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.goal import Goal
@@ -64,8 +64,8 @@ def problem_of_tree(
             "runs": [str(run.path) for run in runs],
         }
         write_json(copy.folder / _REQUEST, request)
-        arguments = ["apply", str(runs[0].path)]
-        with contextlib.closing(inner_command(copy, home, arguments, environ)) as inner:
+        program = goal_command(["apply", str(runs[0].path)])
+        with contextlib.closing(inner_command(copy, home, program, environ)) as inner:
             done = inner.run()
     finally:
         lock.close()

@@ -216,6 +216,8 @@ class Goal(Frozen):
     """For agent and judge; if one is broken, the goal is not met."""
     parent: fields.OptionalLine = ""
     """Run that this goal is a part of; its constraints apply as well."""
+    after: tuple[fields.Text, ...] = ()
+    """In a batch: goal files that must be complete before this one begins."""
     owner: fields.String = ""
     risk_class: Literal["low", "medium", "high", "critical"] = "low"
     deliverable: Literal["workspace", "response"] = "workspace"

@@ -1,0 +1,217 @@
+"""The command `goal batch`."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+from goalrunner.batches.batch_folder import BatchFolder, find_batch, newest_batch
+from goalrunner.batches.history import BatchResumed
+from goalrunner.batches.plan import BatchLimits, BatchPlan
+from goalrunner.batches.scheduler import Scheduler
+from goalrunner.batches.submission import submit
+from goalrunner.batches.view import BatchView
+from goalrunner.cli import main, options, runs
+from goalrunner.cli.options import (
+    COUNT,
+    ROUND,
+    File,
+    Text,
+    argument,
+    checked,
+    goal_files,
+    option,
+)
+from goalrunner.core.errors import UsageError, quoted
+from goalrunner.records.run_search import new_run_id
+
+_DEFAULT_JOBS = 4
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+"""The name is that of a folder, and a part of the name of a branch."""
+
+
+def _moment(text: str) -> str | None:
+    """Return the moment of `--until` in ISO 8601, with a time zone."""
+    now = datetime.now().astimezone()
+    clock = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
+    if clock is None:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.astimezone()).isoformat()
+    moment = now.replace(
+        hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0
+    )
+    # A time of day that is over today is that of tomorrow.
+    return (moment if moment > now else moment + timedelta(days=1)).isoformat()
+
+
+def _dollars(text: str) -> float | None:
+    value = float(text)
+    return value if value > 0 else None
+
+
+def _token_count(text: str) -> float | None:
+    value = float(text)
+    return value if value >= 1 and (value == math.inf or value.is_integer()) else None
+
+
+UNTIL = checked(_moment, '"07:30" or "2026-01-31T07:30"')
+DOLLARS = checked(_dollars, "dollars, such as 2.50, or inf")
+TOKENS = checked(_token_count, "a whole number from 1, or inf")
+
+
+def batch(
+    goals: Annotated[
+        list[Path] | None,
+        argument(
+            "GOALS...",
+            "Goal files, folders of goal files, or tables (.csv, .jsonl); with "
+            "--resume: the batch.",
+            goal_files,
+        ),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        option(
+            "N",
+            "The most runs at the same time; default: 4.",
+            "--jobs",
+            "-j",
+            parser=COUNT,
+        ),
+    ] = None,
+    template: Annotated[
+        File,
+        option(
+            "FILE", "The goal file for the rows of tables, with {column} in its texts."
+        ),
+    ] = None,
+    agent: options.Agent = None,
+    model: Annotated[Text, option("NAME", "The model of the agents.")] = None,
+    judge: options.Judge = None,
+    cost: Annotated[
+        float | None,
+        option("USD", "Budget of all runs together, in US dollars.", parser=DOLLARS),
+    ] = None,
+    tokens: Annotated[
+        float | None,
+        option("N", "Budget of tokens of all runs together.", parser=TOKENS),
+    ] = None,
+    until: Annotated[
+        str | None,
+        option("TIME", "Stop the runs at this time of day, or moment.", parser=UNTIL),
+    ] = None,
+    max_failures: Annotated[
+        int | None,
+        option("N", "Begin no goal after N ended without success.", parser=COUNT),
+    ] = None,
+    retries: Annotated[
+        int, option("N", "Resume a failed run up to N times.", parser=ROUND)
+    ] = 0,
+    at_least: Annotated[
+        int | None,
+        option("N", "Exit with 0 if N goals are complete; default: all.", parser=COUNT),
+    ] = None,
+    name: Annotated[Text, option("NAME", "The name of the batch.")] = None,
+    resume: Annotated[
+        bool,
+        options.flag("--resume", "Go on with a batch; default: the newest one."),
+    ] = False,
+) -> int:
+    """Run many goals, each in a copy of its workspace, several at a time.
+
+    The goals are read once: a goal file that changes later does not change the batch.
+    After Ctrl-C or a crash, --resume goes on where each run was. The exit code is 0 if
+    all goals are complete, else 1; 130 after Ctrl-C.
+    """
+    limits = _limits(cost, tokens, until, max_failures)
+    if resume:
+        return _resume(goals or [], limits, jobs)
+    paths = goals or []
+    if not paths:
+        raise UsageError(
+            "there is no goal to run", "name goal files or folders: goal batch goals/"
+        )
+    overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
+    values = {key: value for key, value in overrides.items() if value is not None}
+    submission = submit(paths, template, values)
+    if at_least is not None and at_least > len(submission.entries):
+        raise UsageError(
+            f"--at-least {at_least} of {len(submission.entries)} goals is not possible",
+            "name more goals, or a smaller number",
+        )
+    plan = BatchPlan(
+        batch_id=_batch_id(name, paths[0]),
+        created_at=_now(),
+        entries=submission.entries,
+        jobs=jobs or _DEFAULT_JOBS,
+        limits=limits,
+        retries=retries,
+        at_least=at_least,
+    )
+    folder = BatchFolder.create(runs.home(), plan, submission.texts)
+    with folder.writing() as log:
+        scheduler = Scheduler(folder, log, BatchView())
+        main.wait_for(scheduler.run())
+    return scheduler.exit_code
+
+
+def _resume(references: list[Path], limits: BatchLimits, jobs: int | None) -> int:
+    """Go on with a batch, whose limits are replaced by those that are given."""
+    if len(references) > 1:
+        raise UsageError("--resume goes on with one batch", "goal batch --resume NAME")
+    home = runs.home()
+    folder = find_batch(home, str(references[0])) if references else newest_batch(home)
+    with folder.writing() as log:
+        stopped = log.state.stopped
+        if stopped is not None and stopped.cancelled:
+            raise UsageError(
+                f"batch {folder.batch_id} was cancelled, which is final",
+                "submit the goals again: goal batch GOALS",
+            )
+        given = limits.model_dump(exclude_unset=True)
+        resumed = BatchResumed(
+            at=_now(),
+            limits=log.state.limits.model_copy(update=given),
+            jobs=jobs or log.state.jobs,
+        )
+        scheduler = Scheduler(folder, log, BatchView())
+        main.wait_for(scheduler.run(resumed))
+    return scheduler.exit_code
+
+
+def _limits(
+    cost: float | None,
+    tokens: float | None,
+    until: str | None,
+    max_failures: int | None,
+) -> BatchLimits:
+    """Return the limits of the options that are given; inf is no limit."""
+    given: dict[str, Any] = {}
+    if cost is not None:
+        given["cost_usd"] = None if cost == math.inf else cost
+    if tokens is not None:
+        given["tokens"] = None if tokens == math.inf else int(tokens)
+    if until is not None:
+        given["until"] = until
+    if max_failures is not None:
+        given["max_failures"] = max_failures
+    return BatchLimits(**given)
+
+
+def _batch_id(name: str | None, first: Path) -> str:
+    """Return the name that is given, or a new one. Raise UsageError."""
+    if name is None:
+        return new_run_id(runs.home(), first.resolve().stem)
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"--name {quoted(name)} is not valid",
+            "write up to 60 letters, digits, dashes and underscores",
+        )
+    return name
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,182 @@
+"""The process of one entry of a batch: it runs a goal in a copy, or resumes its run.
+
+`python -P -m goalrunner.batches.worker BATCH_FOLDER KEY RUN_ID` is also what a job of a
+cluster executes. It may be killed and started again at any time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.plan import BatchEntry
+from goalrunner.cli import main
+from goalrunner.copies import INSIDE
+from goalrunner.copies.run_copy import RunCopy
+from goalrunner.core.errors import RecordError, WorkspaceBusy
+from goalrunner.records.run_folder import RUNS, RunFolder
+
+if TYPE_CHECKING:
+    from goalrunner.core.goal import Goal
+
+_PATIENCE = 60.0
+"""Seconds for an earlier process of the same entry to end."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a worker was started for."""
+
+    batch: BatchFolder
+    entry: BatchEntry
+    run: RunFolder
+
+    @classmethod
+    def of(cls, folder: str, key: str, run_id: str) -> Assignment:
+        """Return the assignment of a command line. Raise RecordError."""
+        batch = BatchFolder(Path(folder))
+        run = RunFolder(batch.home / RUNS / run_id)
+        return cls(batch, batch.plan().entry(key), run)
+
+    def goal(self) -> Goal:
+        """Return the goal as it was submitted. Raise GoalFileError."""
+        from goalrunner.goalfile.loading import load_goal_text
+
+        return load_goal_text(
+            self.batch.goal_file(self.entry.key).read_text("utf-8"),
+            self.entry.source,
+            self.entry.options,
+            base=Path(self.entry.source).parent,
+            workspace=Path(self.entry.workspace),
+        )
+
+
+def command_line(batch: BatchFolder, key: str, run_id: str) -> list[str]:
+    """Return the command line of the worker of an entry."""
+    module = "goalrunner.batches.worker"
+    return [sys.executable, "-P", "-m", module, str(batch.path), key, run_id]
+
+
+def work() -> int:
+    """Do what the command line of this process says; return the exit code."""
+    end_with_scheduler()
+    assignment = Assignment.of(*sys.argv[1:])
+    if os.environ.pop(INSIDE, ""):
+        return _drive(assignment)
+    return _enter(assignment, sys.argv[1:])
+
+
+def end_with_scheduler() -> None:
+    """End this process when the scheduler does, also by kill -9.
+
+    The scheduler holds the other end of the pipe that is stdin here.
+    """
+    if not stat.S_ISFIFO(os.fstat(0).st_mode):
+        # A cluster started this process.
+        return
+    if INSIDE not in os.environ:
+        handle = 0  # the program that is started by exec needs it as well
+    else:
+        handle = os.dup(0)
+        # Programs of the agent do not inherit the pipe.
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+
+    def wait() -> None:
+        while os.read(handle, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _enter(assignment: Assignment, arguments: list[str]) -> int:
+    """Become a process in the copy of the run, which is made if it has none."""
+    from goalrunner.copies.entering import inner_command, make_copy
+
+    batch, entry, run = assignment.batch, assignment.entry, assignment.run
+    # Also held after exec. The earlier process of a killed scheduler may still work.
+    lock = _lock(batch.path / f"worker-{entry.key}.lock")
+    os.set_inheritable(lock, True)
+    if not _has_begun(run):
+        if run.path.exists():
+            run.remove()
+        RunFolder.create(batch.home, run.run_id)
+        make_copy(run, Path(entry.workspace), batch.home, os.environ)
+    program = command_line(batch, entry.key, run.run_id)
+    command = inner_command(RunCopy.of(run), batch.home, program, os.environ)
+    command.replace_process()
+
+
+def _lock(path: Path) -> int:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise WorkspaceBusy(
+                    "an earlier process of this goal has not ended",
+                    f"it holds {path}",
+                ) from None
+            time.sleep(0.05)
+        else:
+            return handle
+
+
+def _has_begun(run: RunFolder) -> bool:
+    """Return whether the run can be resumed; otherwise it starts anew."""
+    from goalrunner.records.event_log import read_records
+
+    if run.is_empty or not RunCopy.of(run).exists:
+        return False
+    return any(
+        record.event.type == "run_started" for record in read_records(run.events)
+    )
+
+
+def _drive(assignment: Assignment) -> int:
+    """Run the goal, or resume its run, to the end."""
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.app.session import arun, resume_run
+    from goalrunner.cli.background import DetachedApprover
+    from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
+    from goalrunner.copies.commands import copy_options
+
+    batch, entry, run = assignment.batch, assignment.entry, assignment.run
+    with open_progress(sys.stdout, place=workspace_state) as progress:
+        run_options = RunOptions(
+            home=batch.home,
+            observers=(progress,),
+            approver=DetachedApprover(),
+            copy=copy_options(RunCopy.of(run)),
+        )
+        if _has_begun(run):
+            start = resume_run(run, run_options, {})
+        else:
+            goal = with_default_wait(assignment.goal())
+            run_options = replace(run_options, goal_file=Path(entry.source))
+            start = arun(goal, run_options)
+        try:
+            outcome = main.wait_for(start)
+        except RecordError as error:
+            if error.outcome is not None:
+                progress.finish(error.outcome)
+            raise
+        progress.finish(outcome)
+    return outcome.exit_code
+
+
+if __name__ == "__main__":
+    main.program(work)
