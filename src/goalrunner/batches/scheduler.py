@@ -20,6 +20,7 @@ from goalrunner.batches.history import (
     EntrySkipped,
     EntryStarted,
 )
+from goalrunner.batches.run_figures import RunFigures
 from goalrunner.batches.run_process import (
     EntryRun,
     RunProcess,
@@ -37,10 +38,7 @@ from goalrunner.batches.scheduling import (
     next_actions,
 )
 from goalrunner.batches.view import BatchView
-from goalrunner.core.run_summary import RunSummary
-from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.records.run_search import new_run_id
-from goalrunner.records.run_summaries import read_summary
 
 _INTERVAL = 0.2
 """Seconds between two looks at the runs."""
@@ -53,6 +51,7 @@ class Scheduler:
         self._folder = folder
         self._log = log
         self._view = view
+        self._figures = RunFigures(folder.home)
         self._pipe_end = -1
         """The end of the pipe that the workers get."""
         self._processes: dict[str, RunProcess] = {}
@@ -199,14 +198,9 @@ class Scheduler:
         limits = self.state.limits
         if limits.cost_usd is None and limits.tokens is None:
             return Spent()
-        cost, tokens = 0.0, 0
-        for entry in self.state.entries.values():
-            if entry.run_id:
-                run = RunFolder(self._folder.home / RUNS / entry.run_id)
-                summary = RunSummary.read(read_summary(run))
-                cost += summary.known_cost_usd
-                tokens += summary.tokens or 0
-        return Spent(cost, tokens)
+        summaries = self._figures.of(self.state).values()
+        cost = sum(summary.known_cost_usd for summary in summaries)
+        return Spent(cost, sum(summary.tokens or 0 for summary in summaries))
 
     @contextmanager
     def _receiving_signals(self) -> Iterator[None]:
