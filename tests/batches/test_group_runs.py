@@ -82,8 +82,8 @@ def test_a_batch_of_different_goals_has_no_winner(
     own_home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     batch_of(own_home, "gone-run", "", kind="batch")
-    assert main(["apply", "best"]) == 2
-    assert "goal batch --apply best takes all verified" in capsys.readouterr().err
+    assert main(["report", "--compare", "best"]) == 2
+    assert "goal apply best takes all verified" in capsys.readouterr().err
 
 
 def test_a_group_is_compared_and_its_winner_applied(

@@ -26,7 +26,7 @@ def group_runs(batch: BatchFolder, home: Path) -> list[GroupRun]:
         raise UsageError(
             f"{batch.batch_id} is a batch of {len(state.entries)} goals, "
             "of which none is the best",
-            f"goal batch --apply {batch.batch_id} takes all verified changes; "
+            f"goal apply {batch.batch_id} takes all verified changes; "
             f"goal watch {batch.batch_id} shows its runs",
         )
     return ranked(_run_of(entry, home) for entry in state.entries.values())
@@ -80,18 +80,19 @@ def find_group(home: Path, reference: str) -> BatchFolder | None:
     return None
 
 
-def run_or_winner(home: Path, reference: str) -> RunFolder:
-    """Return the run that is named, or the best one of the group that is named.
+def run_or_batch(home: Path, reference: str) -> RunFolder | BatchFolder:
+    """Return the run that is named, the best one of the group that is named, or else
+    the batch of that name.
 
     Raise RunNotFound, and UsageError and RecordError as `winner_of` does.
     """
     try:
         return find_run(home, reference)
     except RunNotFound:
-        group = find_group(home, reference)
-        if group is None:
+        batch = find_group(home, reference)
+        if batch is None:
             raise
-    return winner_of(group, home)
+    return winner_of(batch, home) if batch.plan().kind == "group" else batch
 
 
 def winner_of(batch: BatchFolder, home: Path) -> RunFolder:

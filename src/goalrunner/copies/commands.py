@@ -143,8 +143,8 @@ def apply(
     run: Annotated[
         Text,
         argument(
-            "RUN | GROUP",
-            "Id of a run or of a group, or its beginning; default: the newest run of"
+            "RUN | BATCH",
+            "Id of a run, group or batch, or its beginning; default: the newest run of"
             " this workspace.",
             options.run_ids,
         ),
@@ -179,14 +179,29 @@ def apply(
     changed meanwhile is merged with it, file by file and line by line. If both changed
     the same lines, or if the validators fail on the merged tree, nothing is written.
     The state before is kept as a snapshot.
+
+    The verified changes of a batch come onto one branch instead, `goal/BATCH` or
+    --branch NAME, one after another. Each commit is checked by the validators of its
+    goal and of those before it; what conflicts or fails is left out, with the reason.
+    The workspace stays as it is.
     """
     if inside := os.environ.pop(INSIDE, ""):
         return _check_inside(RunCopy(Path(inside)))
-    from goalrunner.batches.group_runs import run_or_winner
+    from goalrunner.batches.group_runs import run_or_batch
 
-    folder = runs.find(run) if run is None else run_or_winner(runs.home(), run)
+    folder = runs.find(run) if run is None else run_or_batch(runs.home(), run)
     if commit and branch is not None:
         raise UsageError("--branch and --commit cannot be combined", "use one of them")
+    if not isinstance(folder, RunFolder):
+        from goalrunner.batches.integration_command import apply_batch
+
+        if commit or incomplete or check is False:
+            raise UsageError(
+                f"{folder.batch_id} is a batch, of which only verified changes come "
+                "onto a branch",
+                "leave --commit, --incomplete and --no-check out",
+            )
+        return apply_batch(folder, branch or "", json=json)
     from goalrunner.copies.apply_command import ApplyCommand
 
     command = ApplyCommand(folder, check, incomplete=incomplete)

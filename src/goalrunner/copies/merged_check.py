@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from goalrunner.app.run_options import CopyOptions, RunOptions
 from goalrunner.app.stored_goal import frozen_goal, frozen_table
 from goalrunner.copies.entering import goal_command, inner_command, make_copy
 from goalrunner.copies.run_copy import RunCopy
-from goalrunner.core.errors import GoalError, UsageError
+from goalrunner.core.errors import EnvironmentFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Snapshot
 from goalrunner.records.run_folder import CHECKS, RunFolder, write_json
@@ -51,6 +52,33 @@ def problem_of_tree(
     except in a clone, its ignored files. The workspace itself is not changed. Raise
     EnvironmentFailed if a copy is not possible.
     """
+    request = {"target": target.model_dump()}
+    return _problem(request, runs, workspace, home, environ)
+
+
+def problem_of_commit(
+    commit: str,
+    runs: Sequence[RunFolder],
+    workspace: Path,
+    home: Path,
+    environ: Mapping[str, str],
+) -> str:
+    """Return which validators of these runs fail on a commit; empty if all pass.
+
+    They see what git checks out of it, and the ignored files of the workspace, and no
+    other file. All runs are of this workspace. Raise as `problem_of_tree` does.
+    """
+    return _problem({"commit": commit}, runs, workspace, home, environ)
+
+
+def _problem(
+    request: Mapping[str, object],
+    runs: Sequence[RunFolder],
+    workspace: Path,
+    home: Path,
+    environ: Mapping[str, str],
+) -> str:
+    """Return what the validators of runs say of a tree in a copy of the workspace."""
     # They were left by a kill, and their copies would keep a frozen base.
     for check in ended_checks(home, time.time() - _ABANDONED):
         remove_run(home, check)
@@ -59,11 +87,8 @@ def problem_of_tree(
     try:
         is_clone = any(map(_wants_clone, runs))
         copy = make_copy(folder, workspace, home, environ, clone=is_clone)
-        request = {
-            "target": target.model_dump(),
-            "runs": [str(run.path) for run in runs],
-        }
-        write_json(copy.folder / _REQUEST, request)
+        paths = [str(run.path) for run in runs]
+        write_json(copy.folder / _REQUEST, {**request, "runs": paths})
         program = goal_command(["apply", str(runs[0].path)])
         with contextlib.closing(inner_command(copy, home, program, environ)) as inner:
             done = inner.run()
@@ -88,12 +113,17 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
     """
     _end_with_parent()
     request = json.loads((copy.folder / _REQUEST).read_bytes())
-    target = Snapshot(**request["target"])
     runs = [RunFolder(Path(path)) for path in request["runs"]]
     try:
         goals = list(map(_goal_of, runs))
-        workspace = inside.inside(Path(goals[0].workspace.path))
-        _write(target, workspace, copy, home)
+        if "commit" in request:
+            # A clone has another path; elsewhere, it is the overlay.
+            root = inside.inside(Path(copy.read().root))
+            _check_out(request["commit"], root)
+        else:
+            target = Snapshot(**request["target"])
+            workspace = inside.inside(Path(goals[0].workspace.path))
+            _write(target, workspace, copy, home)
     except GoalError as error:
         return error.message
     options = RunOptions(home=home, copy=inside)
@@ -141,6 +171,30 @@ def _write(target: Snapshot, workspace: Path, copy: RunCopy, home: Path) -> None
 
     with contextlib.closing(store):
         asyncio.run(write())
+
+
+def _check_out(commit: str, root: Path) -> None:
+    """Give the copy exactly the files of a commit, besides ignored ones.
+
+    Git does it with the configuration of the person, so that filters such as those of
+    Git LFS run. Raise EnvironmentFailed.
+    """
+    without_hooks = ["git", "-c", "core.hooksPath=/dev/null"]
+    for arguments in (
+        ["checkout", "--quiet", "--force", "--detach", commit],
+        ["clean", "-d", "--force", "--quiet"],
+    ):
+        done = subprocess.run(
+            [*without_hooks, *arguments],
+            cwd=root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+        if done.returncode != 0:
+            words = done.stderr.decode(errors="replace").strip()
+            raise EnvironmentFailed(f"git cannot check out {commit[:12]}: {words}")
 
 
 def _problem_of_goal(goal: Goal, options: RunOptions) -> str:

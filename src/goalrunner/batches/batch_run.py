@@ -1,0 +1,183 @@
+"""A run of a batch as an integration needs it: its change as a commit, its checks."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.app.run_snapshots import KeptStore
+from goalrunner.app.stored_goal import frozen_table
+from goalrunner.batches.batch_branch import BATCH_TRAILER
+from goalrunner.batches.integration_rules import NOTHING_CHANGED
+from goalrunner.copies.committing import commit_tree
+from goalrunner.copies.merging import MergeConflict, MergedTree, merge_tree
+from goalrunner.core.errors import GoalError, RecordError, some
+from goalrunner.core.observation import Snapshot
+from goalrunner.exports.commands import commit_message
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.store import revision_snapshot
+
+_CHECK_TABLES = ("validators", "workspace", "redact")
+"""The tables of a goal on which the result of its validators depends."""
+
+
+class NotIntegrated(GoalError):
+    """The change of a run does not come onto the branch; the message says why."""
+
+
+@dataclass(frozen=True)
+class MergedCommit:
+    """A commit with the change of a run, which no branch has yet."""
+
+    commit: str
+    """The commit that it was merged onto, if that has the change already."""
+    is_verified: bool
+    """Whether the run has verified this very tree."""
+
+
+@dataclass(frozen=True)
+class BatchGoals:
+    """A batch, as far as the commits of its runs name it."""
+
+    batch_id: str
+    goal_files: frozenset[Path]
+    """The files of its goals, without links."""
+
+
+class BatchRun:
+    """A run of a batch that has ended, and the commits that are made of it.
+
+    Raise NotIntegrated if its records are gone, or if it took no snapshots.
+    """
+
+    def __init__(
+        self, run: RunFolder, batch: BatchGoals, home: Path, environ: Mapping[str, str]
+    ) -> None:
+        try:
+            loaded = load_run(run)
+            table = frozen_table(run)
+        except RecordError as error:
+            raise NotIntegrated(f"its run cannot be read: {error.message}") from error
+        state = loaded.state
+        if state.base is None or state.snapshot is None:
+            raise NotIntegrated(NOTHING_CHANGED)
+        self.run = run
+        self.start, self._end = state.base, state.snapshot
+        self.workspace = Path(os.path.realpath(state.workspace))
+        self.base = Start(run.start).commit or ""
+        """The commit that was checked out when the run began; empty without one."""
+        checks = {name: table.get(name) for name in _CHECK_TABLES}
+        self.has_validators = bool(checks["validators"])
+        self.checks = json.dumps([str(self.workspace), checks], default=str)
+        """What its validators run; equal texts give equal results."""
+        message = commit_message(loaded.outcome(run))
+        self._message = f"{message}{BATCH_TRAILER}: {batch.batch_id}\n"
+        self._batch, self._environ = batch, environ
+        outputs = table.get("workspace", {}).get("outputs", ())
+        self._kept = KeptStore(self.workspace, home, environ, outputs, run.start)
+        self._store = self._kept.store
+
+    async def commit_onto(self, tip: str) -> MergedCommit:
+        """Commit the change, merged onto a commit.
+
+        Raise NotIntegrated for conflicts, and for a change that no commit can have.
+        """
+        await self._kept.require(self.start, self._end)
+        changes = await self._store.changes(self.start, self._end)
+        paths = [change.path for change in changes if change.kind != "repository"]
+        if not paths:
+            raise NotIntegrated(NOTHING_CHANGED)
+        await self._refuse_nested(paths)
+        onto = await revision_snapshot(self._store, tip, self._environ)
+        try:
+            tree = await merge_tree(self._store, self.start, self._end, onto)
+        except MergeConflict as error:
+            listed = [f"{item.path}: {item.why}" for item in error.conflicts]
+            raise NotIntegrated(f"conflict in {some(listed)}") from error
+        differing = await self._differing(onto)
+        commit = tip
+        if tree.entries:
+            commit = await commit_tree(
+                self._store, tree, tip, self._message, self._environ
+            )
+        return MergedCommit(commit, is_verified=not differing)
+
+    async def _refuse_nested(self, paths: Collection[str]) -> None:
+        """Raise NotIntegrated if a changed file is in a repository of its own.
+
+        A commit of the outer repository cannot have it.
+        """
+        nested = (*await self._nested(self.start), *await self._nested(self._end))
+        for path in paths:
+            if path.startswith(nested):
+                raise NotIntegrated(
+                    f"{path} is in a submodule or another repository of its own; "
+                    f"goal apply {self.run.run_id} changes it in the workspace"
+                )
+
+    async def _nested(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the folders of repositories in the workspace, each with a slash."""
+        if not snapshot.repository:
+            return ()
+        text = await self._store.git.ask("cat-file", "blob", snapshot.repository)
+        folders = [path.removesuffix(".git") for path in json.loads(text)]
+        # One without a name is the workspace, and "../" is a folder around it.
+        return tuple(
+            folder for folder in folders if folder and not folder.startswith("../")
+        )
+
+    async def _differing(self, onto: Snapshot) -> list[str]:
+        """Return the paths in which a commit differs from the start of the run.
+
+        Files of repositories in the workspace and new goal files are left out: a commit
+        has none of them.
+        """
+        nested = await self._nested(self.start)
+        differing: list[str] = []
+        for change in await self._store.changes(onto, self.start):
+            if change.kind == "repository" or change.path.startswith(nested):
+                continue
+            is_goal_file = (
+                PurePosixPath(change.path).name == "goal.toml"
+                or self.workspace / change.path in self._batch.goal_files
+            )
+            if not (is_goal_file and change.kind == "added"):
+                differing.append(change.path)
+        return differing
+
+    async def commit_uncommitted(
+        self, tip: str, not_checked_out: Collection[Path]
+    ) -> tuple[str, tuple[str, ...]]:
+        """Commit what was not committed in the workspace when the run began.
+
+        Return the commit, and the paths; the tip and nothing if all was committed.
+        Goal files that are not in git are left out, and so is content that snapshots do
+        not keep. `not_checked_out` are the files that a sparse checkout leaves out.
+        """
+        await self._kept.require(self.start)
+        onto = await revision_snapshot(self._store, tip, self._environ)
+        entries = await self._store.entries(self.start)
+        carried = {}
+        for path in await self._differing(onto):
+            entry = entries.get(path)
+            if entry is None:
+                was_removed = self.workspace / path not in not_checked_out
+            if entry.stored if entry else was_removed:
+                carried[path] = entry
+        if not carried:
+            return tip, ()
+        paths = tuple(carried)
+        listed = "".join(f"  {path}\n" for path in paths)
+        message = (
+            f"Uncommitted changes when batch {self._batch.batch_id} began\n\n"
+            f"No check has run on them alone. They are in {self.workspace}:\n{listed}\n"
+            f"{BATCH_TRAILER}: {self._batch.batch_id}\n"
+        )
+        tree = MergedTree(onto, self.start, carried)
+        commit = await commit_tree(self._store, tree, tip, message, self._environ)
+        return commit, paths
