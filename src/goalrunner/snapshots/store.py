@@ -642,10 +642,16 @@ async def _copied(
     tree = answer.output.strip()
     # The tree alone: with a path, git leaves out a commit that does not change it.
     names = await ask("rev-list", "--objects", "--no-object-names", tree)
-    pack = await ask("pack-objects", "--stdout", "-q", stdin=names)
-    # It computes the ids again, so that an object that was replaced in the repository
-    # is missing in the next call.
-    await git.ask("index-pack", "--stdin", stdin=pack)
+    # Most of them are in the snapshots of the workspace.
+    check = ("cat-file", "--batch-check=%(objectname)", "--buffer")
+    rows = (await git.ask(*check, stdin=names)).splitlines(keepends=True)
+    missing = [row.split()[0] + b"\n" for row in rows if row.endswith(b" missing\n")]
+    if missing:
+        stdin = b"".join(missing)
+        pack = await ask("pack-objects", "--stdout", "-q", stdin=stdin)
+        # It computes the ids again, so that an object that was replaced in the
+        # repository is missing in the next call.
+        await git.ask("index-pack", "--stdin", stdin=pack)
     listed = await git.ask("ls-tree", "-r", "-z", tree)
     entries: list[bytes] = []
     for row in listed.split(b"\0")[:-1]:
