@@ -83,6 +83,25 @@ def test_a_batch_is_shown_with_its_goals_and_the_next_commands(
     ]
 
 
+def test_runs_are_listed_with_the_name_of_their_batch(
+    own_home: Path, capsys: Capture
+) -> None:
+    made(own_home, *started(1))
+    with_figures(own_home, 1)
+    with_figures(own_home, 2)
+    assert main(["list", "--all"]) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    column = heading.split().index("BATCH") - len(heading.split())
+    assert column == -2
+    assert {row.split()[0]: "night" in row for row in rows} == {
+        RUN_IDS[0]: True,
+        RUN_IDS[1]: False,
+    }
+    assert main(["list", "--all", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert [value.get("batch") for value in values] == [None, "night"]
+
+
 def test_parts_of_a_run_are_not_those_of_a_batch(
     own_home: Path, capsys: Capture
 ) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from goalrunner.batches import BATCHES, PLAN
 from goalrunner.batches.history import EVENT, BatchEvent, BatchState, after, batch_state
+from goalrunner.batches.names import BATCHES, LOG, PLAN
 from goalrunner.batches.plan import BatchPlan
 from goalrunner.core.errors import (
     RecordError,
@@ -75,7 +75,7 @@ class BatchFolder:
     @property
     def log(self) -> Path:
         """The events, a line each."""
-        return self.path / "events.jsonl"
+        return self.path / LOG
 
     @property
     def cancellation(self) -> Path:

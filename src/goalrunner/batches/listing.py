@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalrunner.batches import BATCHES
 from goalrunner.batches.batch_folder import BatchFolder, batch_names, find_batch
 from goalrunner.batches.lines import closing_facts, first_facts
+from goalrunner.batches.names import BATCHES
 from goalrunner.batches.rows import BatchMoment, batch_rows, batch_totals
 from goalrunner.batches.run_figures import RunFigures
 from goalrunner.batches.table import counts_text, table_lines

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state, refuse_final
 from goalrunner.app.sandbox import person
-from goalrunner.batches import named_batch
+from goalrunner.batches.names import named_batch
 from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, option
 from goalrunner.core.errors import RunNotFound, UsageError

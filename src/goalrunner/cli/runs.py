@@ -13,7 +13,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalrunner.batches import named_batch
+from goalrunner.batches.names import batches_of_runs, named_batch
 from goalrunner.cli import output
 from goalrunner.core.errors import (
     GoalError,
@@ -180,7 +180,11 @@ def list_runs(
     if not everywhere:
         in_scope = run_search.runs_of(in_home, current_folder())
     values = [value for value in in_scope if chosen(RunSummary.read(value))][:limit]
+    batches = batches_of_runs(home())
     if json:
+        for value in values:
+            if value["run_id"] in batches:
+                value["batch"] = batches[value["run_id"]]
         output.say(values)
         return 0
     if not values:
@@ -188,7 +192,13 @@ def list_runs(
     summaries = list(map(RunSummary.read, values))
     _note_copies(summaries)
     now = datetime.now(UTC)
-    text = listing_text(summaries, now, output.columns(), with_workspaces=everywhere)
+    text = listing_text(
+        summaries,
+        now,
+        output.columns(),
+        with_workspaces=everywhere,
+        batches=batches,
+    )
     output.say(text)
     return 0
 

@@ -11,7 +11,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.batches import named_batch
+from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
 from goalrunner.core.errors import ExitCode, UsageError

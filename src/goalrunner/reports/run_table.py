@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from goalrunner.core.run_summary import RUNNING, RunSummary
@@ -29,6 +30,7 @@ _NARROWEST_GOAL = 8
 _WAITING = 5
 # Shown if the usage is unknown. A dash says that nothing was used.
 _UNKNOWN = "unknown"
+_NO_BATCHES: Mapping[str, str] = MappingProxyType({})
 
 
 def listing_text(
@@ -37,17 +39,24 @@ def listing_text(
     columns: int | None = None,
     *,
     with_workspaces: bool = False,
+    batches: Mapping[str, str] = _NO_BATCHES,
 ) -> str:
     """Return a row for each run, in the given order; empty for none.
 
     `columns` is the width of a terminal: goals are cut to it, and figures are left out
-    if that is not enough. With workspaces, their paths have a column.
+    if that is not enough. With workspaces, their paths have a column, and so have the
+    names of batches (by run id) if a run belongs to one.
     """
     if not summaries:
         return ""
     rows = [
         _run_row(summary, now, with_workspace=with_workspaces) for summary in summaries
     ]
+    names = [batches.get(summary.run_id, "-") for summary in summaries]
+    if set(names) != {"-"}:
+        for row, name in zip(rows, names, strict=True):
+            goal = row.pop("GOAL")
+            row.update(BATCH=printable_line(name), GOAL=goal)
     cells = [list(rows[0]), *(list(row.values()) for row in rows)]
     if columns is not None and table_room(cells, columns) < _MIN_GOAL_COLUMNS:
         # `goal status` shows the figures.
