@@ -5,17 +5,26 @@ It has another path, its own repository without the objects, and no ignored file
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from goalrunner.app.run_options import moved_path
+from goalrunner.app.resolve import resolve
+from goalrunner.app.run_options import RunOptions, moved_path
+from goalrunner.checking.environment import Layer, OpenEnvironment
+from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.setup import Setup
 from goalrunner.copies.frozen_base import clone_tree
 from goalrunner.copies.live_tree import LiveTree, read_live_tree
 from goalrunner.copies.run_copy import CloneRecord
 from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.core.goal import Goal
+from goalrunner.core.ports import Launcher
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.repositories import content
+from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.launcher import ProcessLauncher
 
 _GITDIR = "gitdir: "
 _GIT_SECONDS = 30.0
@@ -50,6 +59,38 @@ def make_clone(
             _move_work_tree(tree, os.path.dirname(path), places, environ)
     shared = tuple(trees[0].shared)
     return CloneRecord(places, tuple(objects), why), shared
+
+
+async def run_setup(goal: Goal, options: RunOptions) -> None:
+    """Run the `setup` of the goal in the clone, so that the agent has what it installs.
+
+    Checks in place do not run it again. Raise EnvironmentFailed.
+    """
+    config = resolve(goal, options)
+    goal, copy = config.goal, options.copy
+    assert goal.workspace.setup is not None
+    assert copy is not None
+    processes = ProcessLauncher()
+
+    def confine(opened: OpenEnvironment) -> Launcher:
+        run_id = copy.folder.run_id
+        return config.sandbox.launcher(opened.launcher(processes), run_id, checks=True)
+
+    outputs = goal.workspace.outputs
+    store = SnapshotStore(
+        config.workspace, config.home, outputs=outputs, folder=copy.store
+    )
+    setup = Setup(
+        goal.workspace.setup,
+        store,
+        config.command_environ,
+        confine,
+        copy.folder.scratch_file,
+    )
+    environment = InPlace(store, config.home, outputs=outputs, setup=setup)
+    with contextlib.closing(processes), contextlib.closing(store):
+        async with environment.open((Layer(config.workspace),)):
+            pass
 
 
 def _move_link(origin: Path, target: Path, places: Mapping[str, str]) -> None:

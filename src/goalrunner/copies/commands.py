@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.app.run_options import CopyOptions, moved_path
 from goalrunner.checking.namespace import mount_points
-from goalrunner.cli import dialog, options, output, runs
+from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
+from goalrunner.copies.clone import run_setup
 from goalrunner.copies.entering import (
     InnerCommand,
     goal_command,
@@ -47,7 +48,7 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
     Raise EnvironmentFailed if a copy is not possible here.
     """
     if inside := os.environ.pop(INSIDE, ""):
-        return replace(run_options, copy=copy_options(RunCopy(Path(inside))))
+        return _begin_inside(goal, run_options, RunCopy(Path(inside)))
     workspace = Path(goal.workspace.path or os.curdir).absolute()
     run = RunFolder.create(
         run_options.home, new_run_id(run_options.home, goal.objective)
@@ -60,6 +61,23 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
     except BaseException:
         run.remove()  # the run never began
         raise
+
+
+def _begin_inside(goal: Goal, run_options: RunOptions, copy: RunCopy) -> RunOptions:
+    """Return the options of a new run in the copy that this process is in.
+
+    In a clone, `setup` is run first. Raise EnvironmentFailed if it fails.
+    """
+    options = replace(run_options, copy=copy_options(copy))
+    if copy.read().clone is None or goal.workspace.setup is None:
+        return options
+    output.complain(f"Running setup in the clone: {goal.workspace.setup}")
+    try:
+        main.wait_for(run_setup(goal, options))
+    except BaseException:
+        RunFolder(copy.folder.parent).remove()  # the run never began
+        raise
+    return options
 
 
 def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
@@ -131,7 +149,7 @@ def _clone_notes(record: CopyRecord, clone: CloneRecord) -> Iterator[str]:
     if record.shared:
         yield (
             f"the clone has no ignored files: {some(record.shared)}; "
-            "[workspace] setup installs dependencies in it"
+            "[workspace] setup installs dependencies there"
         )
     yield (
         "absolute paths, such as those in virtual environments, lead to the workspace "
