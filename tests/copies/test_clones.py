@@ -225,3 +225,21 @@ def test_a_full_disk_is_reported_once(tmp_path: Path, workspace: Path) -> None:
             assert "no space left" in ran.err.lower()
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_setup_runs_in_a_clone_before_the_agent(workspace: Path, home: Path) -> None:
+    setup = "mkdir deps && pwd > deps/installed && echo changed > mul.txt"
+    agent = 'cp deps/installed made.txt; test "$(cat made.txt)" = "$PWD"\n'
+    goal = _GOAL.replace("test ! -e broken", "test -e deps/installed")
+    write(workspace, {"goal.toml": f'{goal}{_CLONE}setup = "{setup}"\n'})
+    write(workspace, {"agent.sh": agent + _AGENT.partition("\n")[2]})
+    state = _state(workspace)
+    ran = _goal("run", cwd=workspace, home=home)
+    assert ran.code == 0, ran.err + ran.out
+    assert _state(workspace) == state
+    assert f"Running setup in the clone: {setup}" in ran.err
+    write(workspace, {"goal.toml": f'{goal}{_CLONE}setup = "exit 3"\n'})
+    failed = _goal("run", cwd=workspace, home=home)
+    assert failed.code == 4
+    assert "setup failed (exit 3)" in failed.err
+    only_run(home)

@@ -112,7 +112,9 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
         if run.path.exists():
             run.remove()
         RunFolder.create(batch.home, run.run_id)
-        make_copy(run, Path(entry.workspace), batch.home, os.environ)
+        is_clone = assignment.goal().workspace.isolate == "clone"
+        workspace = Path(entry.workspace)
+        make_copy(run, workspace, batch.home, os.environ, clone=is_clone)
     program = command_line(batch, entry.key, run.run_id)
     command = inner_command(RunCopy.of(run), batch.home, program, os.environ)
     command.replace_process()
@@ -152,7 +154,7 @@ def _drive(assignment: Assignment) -> int:
     from goalrunner.app.session import arun, resume_run
     from goalrunner.cli.background import DetachedApprover
     from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
-    from goalrunner.copies.commands import copy_options
+    from goalrunner.copies.commands import copy_options, set_up
 
     batch, entry, run = assignment.batch, assignment.entry, assignment.run
     with open_progress(sys.stdout, place=workspace_state) as progress:
@@ -167,6 +169,7 @@ def _drive(assignment: Assignment) -> int:
         else:
             goal = with_default_wait(assignment.goal())
             run_options = replace(run_options, goal_file=Path(entry.source))
+            set_up(goal, run_options)
             start = arun(goal, run_options)
         try:
             outcome = main.wait_for(start)

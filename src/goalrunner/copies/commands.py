@@ -48,7 +48,9 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
     Raise EnvironmentFailed if a copy is not possible here.
     """
     if inside := os.environ.pop(INSIDE, ""):
-        return _begin_inside(goal, run_options, RunCopy(Path(inside)))
+        options = replace(run_options, copy=copy_options(RunCopy(Path(inside))))
+        set_up(goal, options)
+        return options
     workspace = Path(goal.workspace.path or os.curdir).absolute()
     run = RunFolder.create(
         run_options.home, new_run_id(run_options.home, goal.objective)
@@ -63,21 +65,20 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
         raise
 
 
-def _begin_inside(goal: Goal, run_options: RunOptions, copy: RunCopy) -> RunOptions:
-    """Return the options of a new run in the copy that this process is in.
+def set_up(goal: Goal, run_options: RunOptions) -> None:
+    """Run the `setup` of a new run in a clone; elsewhere, do nothing.
 
-    In a clone, `setup` is run first. Raise EnvironmentFailed if it fails.
+    Raise EnvironmentFailed if it fails; then the run is removed.
     """
-    options = replace(run_options, copy=copy_options(copy))
-    if copy.read().clone is None or goal.workspace.setup is None:
-        return options
+    copy = run_options.copy
+    if copy is None or not copy.places or goal.workspace.setup is None:
+        return
     output.complain(f"Running setup in the clone: {goal.workspace.setup}")
     try:
-        main.wait_for(run_setup(goal, options))
+        main.wait_for(run_setup(goal, run_options))
     except BaseException:
-        RunFolder(copy.folder.parent).remove()  # the run never began
+        copy.folder.remove()  # the run never began
         raise
-    return options
 
 
 def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
