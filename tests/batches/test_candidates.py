@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goalrunner.batches.candidates import MOST_RUNS, candidates
+from goalrunner.batches.candidates import MOST_RUNS, GroupChoice, refuse_options
 from goalrunner.core.errors import UsageError
 
 MODELS = ["openai/a", "openai/b"]
@@ -28,15 +28,17 @@ MODELS = ["openai/a", "openai/b"]
 def test_agents_and_models_are_used_in_turn(
     agents: list[str], models: list[str], number: int | None, names: list[str]
 ) -> None:
-    runs = candidates(agents, models, number, "builtin")
+    choice = GroupChoice(agents, models, number)
+    assert choice.is_group
+    runs = choice.candidates("builtin")
     assert [run.name for run in runs] == names
 
 
 def test_a_run_replaces_only_what_was_named() -> None:
-    (first, second) = candidates(["claude", "codex"], ["a"], None, "")
+    (first, second) = GroupChoice(["claude", "codex"], ["a"]).candidates("")
     assert first.options == {"agent.use": "claude", "agent.model": "a"}
     assert second.options == {"agent.use": "codex", "agent.model": "a"}
-    assert candidates([], [], 2, "builtin")[0].options == {}
+    assert GroupChoice(number=2).candidates("builtin")[0].options == {}
 
 
 @pytest.mark.parametrize(
@@ -56,5 +58,28 @@ def test_what_makes_no_group_is_refused(
     agents: list[str], models: list[str], number: int | None, problem: str
 ) -> None:
     with pytest.raises(UsageError, match=problem) as refusal:
-        candidates(agents, models, number, "builtin")
+        GroupChoice(agents, models, number).candidates("builtin")
+    assert refusal.value.hint
+
+
+def test_a_single_agent_or_model_is_no_group() -> None:
+    assert not GroupChoice().is_group
+    assert not GroupChoice(["claude"], ["a"]).is_group
+    assert GroupChoice(number=0).is_group
+    with pytest.raises(UsageError, match="--all is for several runs"):
+        _ = GroupChoice(["claude"], first=False).is_group
+    with pytest.raises(UsageError, match="--first is for several runs"):
+        _ = GroupChoice(first=True).is_group
+
+
+def test_the_others_are_ended_unless_all_are_wanted() -> None:
+    assert GroupChoice(number=2).ends_at_first
+    assert GroupChoice(number=2, first=True).ends_at_first
+    assert not GroupChoice(number=2, first=False).ends_at_first
+
+
+def test_an_option_of_a_single_run_is_refused_with_another_way() -> None:
+    refuse_options({"--record": None, "--detach": False})
+    with pytest.raises(UsageError, match="--record is for a single run") as refusal:
+        refuse_options({"--detach": False, "--record": "replies.jsonl"})
     assert refusal.value.hint

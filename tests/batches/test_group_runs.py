@@ -118,16 +118,14 @@ def test_the_lines_of_a_group_say_why_one_run_comes_before_another() -> None:
         GroupRun("2", "codex", "b2aa-parse", "complete", hidden_failures=3, score=1.0),
         GroupRun("3", "gemini", "", "pending"),
     ]
-    assert [line.text for line in group_lines("best", group_rows(runs))] == [
-        (
-            "claude · k3f9-parse · 1 failure of hidden validators · score 0.95 · "
-            "1 file changed, +9 −2 · $0.20 · 1,200 tokens"
-        ),
-        "before the next one by fewer failures of hidden validators",
-        "codex · b2aa-parse · 3 failures of hidden validators · score 1.00",
-        "gemini · never began",
-        "goal report --compare best",
-        "goal apply best",
+    figures = "1 failure of hidden validators · score 0.95 · 1 file changed, +9 −2"
+    lines = group_lines("best", group_rows(runs))
+    assert [f"{line.label}: {line.text}" for line in lines] == [
+        f"best: claude · run k3f9-parse · {figures} · $0.20 · 1,200 tokens",
+        ": before the next one by fewer failures of hidden validators",
+        "2: codex · run b2aa-parse · 3 failures of hidden validators · score 1.00",
+        "compare: goal report --compare best",
+        "apply: goal apply best",
     ]
-    *_, last = group_lines("best", group_rows(runs[2:]))
-    assert last.text == "goal batch --resume best"
+    (line,) = group_lines("best", group_rows(runs[2:]))
+    assert line.text == "goal report --compare best"

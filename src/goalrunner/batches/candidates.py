@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
@@ -34,25 +34,72 @@ class Candidate:
         return options
 
 
-def candidates(
-    agents: Sequence[str], models: Sequence[str], number: int | None, default: str
-) -> tuple[Candidate, ...]:
-    """Return the runs of a group.
+@dataclass(frozen=True)
+class GroupChoice:
+    """The runs of a group, as options name them."""
 
-    `agents` and `models` are used in turn. A single one of either is that of all runs.
-    `number` None: as many as agents or models. `default` names a run without both.
-    Raise UsageError if they do not make a group.
+    agents: Sequence[str] = ()
+    models: Sequence[str] = ()
+    """Agents and models are used in turn. A single one is that of all runs."""
+    number: int | None = None
+    """None: as many as agents or models."""
+    first: bool | None = None
+    """Whether the others are ended when one run is verified; None: not named."""
+
+    @property
+    def is_group(self) -> bool:
+        """Whether there is more than one run. Raise UsageError for a useless option."""
+        if self.number is not None or max(len(self.agents), len(self.models)) > 1:
+            return True
+        if self.first is not None:
+            option = "--first" if self.first else "--all"
+            raise UsageError(
+                f"{option} is for several runs of one goal",
+                f"add --best-of N, or several --agent; or remove {option}",
+            )
+        return False
+
+    @property
+    def ends_at_first(self) -> bool:
+        """Whether the others are ended when one run is verified."""
+        return self.first is not False
+
+    def candidates(self, default: str) -> tuple[Candidate, ...]:
+        """Return the runs; `default` names one without an agent and a model.
+
+        Raise UsageError if they do not make a group.
+        """
+        pairs = _pairs(self.agents, self.models)
+        number = len(pairs) if self.number is None else self.number
+        _check_number(number, len(pairs))
+        chosen = list(islice(cycle(pairs), number))
+        names = [_name(agent, model, default) for agent, model in chosen]
+        return tuple(
+            Candidate(name, agent, model)
+            for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
+        )
+
+
+def refuse_options(options: Mapping[str, object]) -> None:
+    """Raise UsageError if one of these options, which several runs cannot have, is set.
+
+    They are given by name, with their values.
     """
-    pairs = _pairs(agents, models)
-    if number is None:
-        number = len(pairs)
-    _check_number(number, len(pairs))
-    chosen = list(islice(cycle(pairs), number))
-    names = [_name(agent, model, default) for agent, model in chosen]
-    return tuple(
-        Candidate(name, agent, model)
-        for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
-    )
+    for name, value in options.items():
+        if value:
+            raise UsageError(
+                f"{name} is for a single run, and these are several", _HINTS[name]
+            )
+
+
+_HINTS = {
+    "--record": "record one run: goal run --agent NAME --record FILE",
+    "--continue-from": "goal resume RUN continues one conversation",
+    "--detach": "goal run ... & or a terminal multiplexer; goal watch GROUP follows it",
+    "--dry-run": "look at each agent: goal run --agent NAME --dry-run",
+    "--fresh": "leave it out: each run takes its baseline anew",
+}
+"""What to do instead of an option that is for a single run."""
 
 
 def _pairs(

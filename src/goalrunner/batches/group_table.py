@@ -67,14 +67,14 @@ def _row(run: GroupRun, number: int, following: GroupRun | None) -> GroupRow:
 
 
 def group_lines(group: str, rows: Sequence[GroupRow]) -> Iterator[Fact]:
-    """Yield the runs of a group in their order, and the commands that come next."""
+    """Yield the verified runs of a group in their order, and what to do with them."""
     for row in rows:
-        text = " · ".join((row.name, row.run_id or "never began", *row.basis))
-        yield Fact(row.status, text)
-        if row.place and row.advantage:
+        if not row.place:
+            continue
+        label = "best" if row.place == "1" else row.place
+        yield Fact(label, " · ".join((row.name, f"run {row.run_id}", *row.basis)))
+        if row.advantage:
             yield Fact("", f"before the next one by {row.advantage}")
     yield Fact("compare", f"goal report --compare {group}", whole=True)
-    if rows and rows[0].place:
+    if any(row.place for row in rows):
         yield Fact("apply", f"goal apply {group}", whole=True)
-    else:
-        yield Fact("resume", f"goal batch --resume {group}", whole=True)

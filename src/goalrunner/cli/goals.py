@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,30 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 
+@dataclass(frozen=True)
+class LoadedGoal:
+    """The goal of a command line, and what it was made of."""
+
+    goal: Goal
+    path: Path | None
+    """The file that it was read from; None for options alone."""
+    options: Mapping[str, Any]
+    """The options by dotted key, with what was chosen in addition: a validator, or an
+    agent.
+    """
+
+    @property
+    def own_file(self) -> Path | None:
+        """The file, if it is a goal file and nothing else."""
+        if self.path is None or self.path.name == PYPROJECT:
+            return None
+        return self.path
+
+
 def load(
     named: str | None, overrides: Mapping[str, Any], *, runnable: bool = True
-) -> tuple[Goal, Path | None]:
-    """Return the goal of a command line, and its file if it has one of its own.
+) -> LoadedGoal:
+    """Return the goal of a command line.
 
     `named` is a path or, if it has spaces and no file has that name, an objective.
     Without both, the goal is in goal.toml or [tool.goal] of pyproject.toml in the
@@ -44,8 +65,7 @@ def load(
     goal = resolved(path, values, runnable=runnable)
     if path is not None:
         _note_workspace(goal, path)
-    has_own_file = path is not None and path.name != PYPROJECT
-    return goal, path if has_own_file else None
+    return LoadedGoal(goal, path, values)
 
 
 def _named_path(named: str | None, values: dict[str, Any]) -> Path | None:

@@ -66,7 +66,8 @@ def check(
     `goal run` uses them as its baseline. The exit code is 0 if a run could start, 2 for
     an error in the goal file, else 4.
     """
-    goal, path = goals.load(goal_file, {}, runnable=False)
+    loaded = goals.load(goal_file, {}, runnable=False)
+    goal, path = loaded.goal, loaded.own_file
     run_options = RunOptions(
         home=runs.home(), goal_file=path, reuses_baseline=not fresh
     )

@@ -181,6 +181,15 @@ Agent = Annotated[
         values=agent_completions,
     ),
 ]
+Agents = Annotated[
+    Texts,
+    option(
+        "NAME",
+        "The agent, such as claude; claude,codex goes on with codex when claude cannot."
+        " If it is repeated, the best run is taken, as with --best-of.",
+        values=agent_completions,
+    ),
+]
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
 Format = Annotated[
     Text,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
 
 import goalrunner
+from goalrunner.batches.candidates import GroupChoice, refuse_options
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import is_detached, start_detached
 from goalrunner.cli.drive import Results, drive, with_default_wait, workspace_state
@@ -21,6 +22,7 @@ from goalrunner.cli.options import (
     Text,
     Texts,
     argument,
+    checked,
     flag,
     goal_files,
     option,
@@ -70,9 +72,31 @@ def run(
         Texts, option("TEXT", "A constraint; may be repeated.")
     ] = None,
     validator: Validator = None,
-    agent: options.Agent = None,
+    agent: options.Agents = None,
     model: Annotated[
-        Text, option("NAME", "The agent's model: openai/..., scripted/FILE, ...")
+        Texts,
+        option(
+            "NAME",
+            "The agent's model: openai/..., scripted/FILE, ...; may be repeated, as"
+            " --agent.",
+        ),
+    ] = None,
+    best_of: Annotated[
+        int | None,
+        option(
+            "N",
+            "Work on the goal in N copies at once, and take the best verified run."
+            " --cost and --tokens are limits of all of them together.",
+            parser=checked(int, "a whole number from 2"),
+        ),
+    ] = None,
+    first: Annotated[
+        bool | None,
+        flag(
+            "--first/--all",
+            "With several runs: end the others when one is verified, or wait for all"
+            " and rank them; default: --first.",
+        ),
     ] = None,
     judge: Annotated[
         Text, option("NAME", "The judge's model; \"agent\" is the agent's own.")
@@ -129,6 +153,18 @@ def run(
     overrides the goal file. The exit code is the outcome's: 0 complete, 1 capped, 2
     usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
+    group = GroupChoice(agent or (), model or (), best_of, first)
+    is_group = group.is_group
+    if is_group:
+        refuse_options(
+            {
+                "--record": record,
+                "--continue-from": continue_from,
+                "--detach": detach,
+                "--dry-run": dry_run,
+                "--fresh": fresh,
+            }
+        )
     if detach and not is_detached():
         return start_detached(runs.home(), json=json)
     overrides = {
@@ -136,19 +172,20 @@ def run(
         "success_criteria": criterion,
         "constraints": constraint,
         "validators": validator,
-        "agent.use": agent,
-        "agent.model": model,
+        "agent.use": agent[0] if agent else None,
+        "agent.model": model[0] if model else None,
         "judge.model": judge,
         "max_iterations": max_iterations,
         "timeout": timeout,
         "wait": wait,
-        "budget.tokens": tokens,
-        "budget.cost_usd": cost,
+        # Limits of several runs together are none of each.
+        "budget.tokens": None if is_group else tokens,
+        "budget.cost_usd": None if is_group else cost,
         "workspace.path": workspace,
         "parent": parent,
     }
-    goal, goal_file = goals.load(goal_file_or_text, overrides)
-    goal = with_default_wait(goal)
+    loaded = goals.load(goal_file_or_text, overrides)
+    goal, goal_file = with_default_wait(loaded.goal), loaded.own_file
     if strict:
         goal = with_strict_labels(goal)
     from goalrunner.app.run_options import RunOptions
@@ -176,6 +213,11 @@ def run(
         from goalrunner.audits.commands import require_careful_judge
 
         require_careful_judge(goal)
+    if is_group:
+        from goalrunner.batches.group_command import run_group, shared_limits
+
+        limits = shared_limits(tokens, cost)
+        return run_group(replace(loaded, goal=goal), group, limits, results, quiet)
     if isolate or goal.workspace.isolate:
         from goalrunner.copies.commands import in_copy
 

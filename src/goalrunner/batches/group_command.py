@@ -1,0 +1,109 @@
+"""What the command line does for several runs of one goal: `goal run --best-of`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.displays import open_display
+from goalrunner.batches.group_runs import group_runs
+from goalrunner.batches.group_table import group_lines, group_rows
+from goalrunner.batches.groups import GroupGoal
+from goalrunner.batches.plan import BatchLimits
+from goalrunner.batches.rows import BatchMoment
+from goalrunner.batches.run_figures import RunFigures
+from goalrunner.batches.scheduler import Scheduler
+from goalrunner.batches.values import result_value
+from goalrunner.batches.view import BatchView
+from goalrunner.cli import main, output, runs
+from goalrunner.cli.goals import resolved
+from goalrunner.goalfile.loading import resolve_limits
+from goalrunner.goalfile.toml_text import read_text
+from goalrunner.records.run_search import find_run, new_run_id
+from goalrunner.reports.ci_log import json_text
+from goalrunner.reports.layout import laid_out
+
+if TYPE_CHECKING:
+    from goalrunner.batches.candidates import GroupChoice
+    from goalrunner.batches.ranking import GroupRun
+    from goalrunner.cli.drive import Results
+    from goalrunner.cli.goals import LoadedGoal
+
+
+def shared_limits(tokens: str | None, cost: str | None) -> BatchLimits:
+    """Return the limits of all runs together. Raise GoalFileError."""
+    values: dict[str, Any] = resolve_limits(
+        {"budget.tokens": tokens, "budget.cost_usd": cost}
+    )
+    return BatchLimits.model_validate(values)
+
+
+def run_group(
+    loaded: LoadedGoal,
+    choice: GroupChoice,
+    limits: BatchLimits,
+    results: Results,
+    quiet: bool,
+) -> int:
+    """Run a goal several times at once, print the order of the runs, and write the
+    results of the best one.
+
+    Return 0 if a run is verified. Raise UsageError and GoalFileError.
+    """
+    goal = GroupGoal(
+        loaded.goal,
+        text=read_text(loaded.path) if loaded.path else "",
+        source=str(loaded.path.absolute()) if loaded.path else "",
+        # Also those of --strict.
+        options={**loaded.options, "approvals.labels": loaded.goal.approvals.labels},
+    )
+    candidates = choice.candidates(goal.agent_name)
+    for candidate in candidates:
+        # An unknown agent is reported before another one has spent something.
+        resolved(loaded.path, {**loaded.options, **candidate.options}, runnable=True)
+    home = runs.home()
+    batch_id = new_run_id(home, loaded.goal.objective)
+    plan = goal.plan(batch_id, candidates, limits, ends_at_first=choice.ends_at_first)
+    texts = {entry.key: goal.text for entry in plan.entries}
+    folder = BatchFolder.create(home, plan, texts)
+    stream = sys.stderr if results.json else sys.stdout
+    with folder.writing() as log:
+        view = BatchView(open_display(stream, quiet=quiet))
+        scheduler = Scheduler(folder, log, view)
+        main.wait_for(scheduler.run())
+    ranked_runs = group_runs(folder, home)
+    lines = group_lines(batch_id, group_rows(ranked_runs))
+    stream.write(laid_out(lines, output.columns(stream)))
+    if results.json:
+        output.say(_json_value(folder, ranked_runs))
+    _write_results(ranked_runs, results, stream)
+    return scheduler.exit_code
+
+
+def _json_value(folder: BatchFolder, ranked_runs: list[GroupRun]) -> dict[str, Any]:
+    """Return the result of a group; `ranking` has the verified runs, the best first."""
+    state = folder.state()
+    figures = RunFigures(runs.home()).of(state)
+    moment = BatchMoment(state, figures, is_driven=False, now=datetime.now(UTC))
+    ranking = [run.run_id for run in ranked_runs if run.is_verified]
+    return {**result_value(moment), "ranking": ranking}
+
+
+def _write_results(
+    ranked_runs: list[GroupRun], results: Results, stream: TextIO
+) -> None:
+    """Write the outcome of the best run to the files that options name.
+
+    Without a verified one, that is the first run that has records.
+    """
+    with_records = [run for run in ranked_runs if run.run_id]
+    if not with_records:
+        return
+    folder = find_run(runs.home(), with_records[0].run_id)
+    outcome = load_run(folder).outcome(folder)
+    results.files.write(folder, stream, outcome)
+    if results.copy is not None:
+        results.copy.write(json_text(outcome.model_dump(mode="json")))
