@@ -29,7 +29,7 @@ def test_agents_and_models_are_used_in_turn(
     agents: list[str], models: list[str], number: int | None, names: list[str]
 ) -> None:
     choice = GroupChoice(agents, models, number)
-    assert choice.is_group
+    assert choice.is_group()
     runs = choice.candidates("builtin")
     assert [run.name for run in runs] == names
 
@@ -63,13 +63,13 @@ def test_what_makes_no_group_is_refused(
 
 
 def test_a_single_agent_or_model_is_no_group() -> None:
-    assert not GroupChoice().is_group
-    assert not GroupChoice(["claude"], ["a"]).is_group
-    assert GroupChoice(number=0).is_group
+    assert not GroupChoice().is_group()
+    assert not GroupChoice(["claude"], ["a"]).is_group()
+    assert GroupChoice(number=2).is_group()
     with pytest.raises(UsageError, match="--all is for several runs"):
-        _ = GroupChoice(["claude"], first=False).is_group
+        GroupChoice(["claude"], first=False).is_group()
     with pytest.raises(UsageError, match="--first is for several runs"):
-        _ = GroupChoice(first=True).is_group
+        GroupChoice(first=True).is_group()
 
 
 def test_the_others_are_ended_unless_all_are_wanted() -> None:

@@ -46,10 +46,13 @@ class GroupChoice:
     first: bool | None = None
     """Whether the others are ended when one run is verified; None: not named."""
 
-    @property
     def is_group(self) -> bool:
-        """Whether there is more than one run. Raise UsageError for a useless option."""
+        """Return whether several runs are chosen.
+
+        Raise UsageError if the options make neither a group nor a single run.
+        """
         if self.number is not None or max(len(self.agents), len(self.models)) > 1:
+            self._pairs()
             return True
         if self.first is not None:
             option = "--first" if self.first else "--all"
@@ -69,15 +72,23 @@ class GroupChoice:
 
         Raise UsageError if they do not make a group.
         """
-        pairs = _pairs(self.agents, self.models)
-        number = len(pairs) if self.number is None else self.number
-        _check_number(number, len(pairs))
-        chosen = list(islice(cycle(pairs), number))
+        pairs = self._pairs()
+        chosen = list(islice(cycle(pairs), self.number or len(pairs)))
         names = [_name(agent, model, default) for agent, model in chosen]
         return tuple(
             Candidate(name, agent, model)
             for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
         )
+
+    def _pairs(self) -> list[_Pair]:
+        """Return the agents with their models, each pair once. Raise UsageError."""
+        pairs = _pairs(self.agents, self.models)
+        _check_number(len(pairs) if self.number is None else self.number, len(pairs))
+        return pairs
+
+
+_Pair = tuple[str | None, str | None]
+"""An agent and a model; None: that of the goal."""
 
 
 def refuse_options(options: Mapping[str, object]) -> None:
@@ -102,10 +113,7 @@ _HINTS = {
 """What to do instead of an option that is for a single run."""
 
 
-def _pairs(
-    agents: Sequence[str], models: Sequence[str]
-) -> list[tuple[str | None, str | None]]:
-    """Return the agents with their models, each pair once."""
+def _pairs(agents: Sequence[str], models: Sequence[str]) -> list[_Pair]:
     if len(agents) > 1 and len(models) > 1 and len(agents) != len(models):
         raise UsageError(
             f"{len(agents)} agents and {len(models)} models cannot be paired",

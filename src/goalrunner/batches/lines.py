@@ -8,6 +8,7 @@ from datetime import datetime
 from goalrunner.batches.history import (
     BatchEvent,
     BatchResumed,
+    BatchState,
     BatchStopped,
     EntryEnded,
     EntryIntegrated,
@@ -34,11 +35,17 @@ def first_facts(moment: BatchMoment) -> Iterator[Fact]:
     state = moment.state
     parts = [
         state.plan.batch_id,
-        figures.count(len(state.entries), "goal"),
-        figures.count(state.jobs, "job"),
+        *_size(state),
         *_limits(moment),
     ]
     yield Fact(state.plan.kind, " · ".join(parts), "bold")
+
+
+def _size(state: BatchState) -> list[str]:
+    if state.plan.kind == "group":
+        return [figures.count(len(state.entries), "run")]
+    goals = figures.count(len(state.entries), "goal")
+    return [goals, figures.count(state.jobs, "job")]
 
 
 def _limits(moment: BatchMoment) -> Iterator[str]:

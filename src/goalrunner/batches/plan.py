@@ -17,7 +17,10 @@ class BatchEntry(Frozen):
     name: str
     """A short name for people, unique in the batch."""
     source: str
-    """The goal file, absolute. Relative paths in the goal start from its folder."""
+    """The goal file, absolute. Relative paths in the goal start from its folder.
+
+    Empty: the goal was in no file.
+    """
     objective: str
     workspace: str
     """The folder that the run works in, or rather a copy of it; absolute."""

@@ -23,6 +23,7 @@ from goalrunner.cli import main
 from goalrunner.copies import INSIDE
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import RecordError, WorkspaceBusy
+from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.run_folder import RUNS, RunFolder
 
 if TYPE_CHECKING:
@@ -51,13 +52,20 @@ class Assignment:
         """Return the goal as it was submitted. Raise GoalFileError."""
         from goalrunner.goalfile.loading import load_goal_text
 
+        source, workspace = self.entry.source, Path(self.entry.workspace)
         return load_goal_text(
             self.batch.goal_file(self.entry.key).read_text("utf-8"),
-            self.entry.source,
+            source,
             self.entry.options,
-            base=Path(self.entry.source).parent,
-            workspace=Path(self.entry.workspace),
+            base=Path(source).parent if source else workspace,
+            workspace=workspace,
         )
+
+    @property
+    def goal_file(self) -> Path | None:
+        """The file of the goal; None if it is in no file of its own."""
+        path = Path(self.entry.source)
+        return path if self.entry.source and path.name != PYPROJECT else None
 
 
 def command_line(batch: BatchFolder, key: str, run_id: str) -> list[str]:
@@ -156,7 +164,7 @@ def _drive(assignment: Assignment) -> int:
     from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
     from goalrunner.copies.commands import copy_options, set_up
 
-    batch, entry, run = assignment.batch, assignment.entry, assignment.run
+    batch, run = assignment.batch, assignment.run
     with open_progress(sys.stdout, place=workspace_state) as progress:
         run_options = RunOptions(
             home=batch.home,
@@ -168,7 +176,7 @@ def _drive(assignment: Assignment) -> int:
             start = resume_run(run, run_options, {})
         else:
             goal = with_default_wait(assignment.goal())
-            run_options = replace(run_options, goal_file=Path(entry.source))
+            run_options = replace(run_options, goal_file=assignment.goal_file)
             set_up(goal, run_options)
             start = arun(goal, run_options)
         try:

@@ -154,7 +154,7 @@ def run(
     usage or goal file, 3 blocked, 4 failed, 129, 130 or 143 by signal.
     """
     group = GroupChoice(agent or (), model or (), best_of, first)
-    is_group = group.is_group
+    is_group = group.is_group()
     if is_group:
         refuse_options(
             {
