@@ -1,0 +1,85 @@
+"""The functions of the library that bring the change of a run into its workspace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import closing
+from pathlib import Path
+
+from goalrunner.app.library import run_blocking
+from goalrunner.app.previous_run import Reference, load_run, run_folder
+from goalrunner.copies.applying import Application, refuse_unfinished
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.records.run_folder import RunFolder, goal_home
+
+
+def apply(
+    run: Reference,
+    *,
+    check: bool | None = None,
+    incomplete: bool = False,
+    home: Path | str | None = None,
+) -> tuple[str, ...]:
+    """Run `aapply`, with the same arguments, in an event loop of its own.
+
+    Raise UsageError inside a running event loop.
+    """
+    work = aapply(run, check=check, incomplete=incomplete, home=home)
+    return run_blocking(work, "apply", "aapply")
+
+
+async def aapply(
+    run: Reference,
+    *,
+    check: bool | None = None,
+    incomplete: bool = False,
+    home: Path | str | None = None,
+) -> tuple[str, ...]:
+    """Bring the verified change of a run in a copy into its workspace.
+
+    `run` is its outcome, its folder, or its id; or the id of a group, of which the best
+    run is taken. What was changed meanwhile is merged with it. `check` says whether the
+    validators run on the merged tree; None: if the workspace has changed since the run
+    began. `incomplete` allows a run that is not complete. `home` is the folder of all
+    runs (default: GOAL_HOME). Return the changed paths, relative to the workspace; none
+    if it has the change already.
+
+    Raise UsageError for a run that is not complete, for conflicts, and if the
+    validators fail on the merged tree: then nothing was written. Raise WorkspaceError
+    if a file cannot be written.
+
+        result = goalrunner.best_of("goal.toml", n=3)
+        if result.winner:
+            print(goalrunner.apply(result.winner))
+    """
+    folder = Path(home or goal_home(os.environ))
+    return await _applied(
+        _folder_of(run, folder), folder, check=check, incomplete=incomplete
+    )
+
+
+def _folder_of(run: Reference, home: Path) -> RunFolder:
+    from goalrunner.batches.group_runs import run_or_winner
+
+    if isinstance(run, GoalOutcome):
+        return run_folder(run, home)
+    return run_or_winner(home, str(run))
+
+
+async def _applied(
+    folder: RunFolder, home: Path, *, check: bool | None, incomplete: bool
+) -> tuple[str, ...]:
+    loaded = load_run(folder)
+    refuse_unfinished(folder, loaded.outcome(folder), incomplete=incomplete)
+    application = Application(folder, loaded, home, os.environ)
+    with closing(application):
+        application.refuse_unready()
+        await application.undo_interrupted()
+        tree = await application.merge()
+        has_moved = bool(await application.moved(tree))
+        if tree.entries and (has_moved if check is None else check):
+            # It waits for a process in a copy of the workspace.
+            await asyncio.to_thread(application.check, tree)
+        applied = await application.write(tree)
+    return tuple(change.path for change in applied.changes)
