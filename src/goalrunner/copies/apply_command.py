@@ -9,14 +9,13 @@ from typing import Any
 
 from goalrunner.app.previous_run import load_run
 from goalrunner.cli import main, output, runs
-from goalrunner.copies.applying import Application, applied_lines
+from goalrunner.copies.applying import Application, applied_lines, refuse_unfinished
 from goalrunner.copies.committing import commit_paths, refuse_commit
 from goalrunner.copies.merging import MergeConflict, MergedTree
 from goalrunner.core.errors import GoalError, UsageError, some
 from goalrunner.exports.change import RunChange
 from goalrunner.exports.commands import commit_message
 from goalrunner.records.run_folder import RunFolder
-from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports.short_forms import SHORT_ID
 
 Printed = tuple[dict[str, object], str]
@@ -37,22 +36,8 @@ class ApplyCommand:
         self._id = folder.run_id
         loaded = load_run(folder)
         self._state, self._outcome = loaded.state, loaded.outcome(folder)
-        self._refuse_unfinished(incomplete=incomplete)
+        refuse_unfinished(folder, self._outcome, incomplete=incomplete)
         self._application = Application(folder, loaded, runs.home(), os.environ)
-
-    def _refuse_unfinished(self, *, incomplete: bool) -> None:
-        if has_writer(self._folder.events):
-            raise UsageError(
-                f"run {self._id} still goes on, so its change is not final",
-                f"goal watch {self._id} follows it; goal cancel {self._id} ends it",
-            )
-        if not (self._outcome.passed or incomplete):
-            raise UsageError(
-                f"run {self._id} is not complete ({self._outcome.status.value}), "
-                "so its change is not verified",
-                f"goal resume {self._id} goes on; "
-                f"goal apply {self._id} --incomplete applies it all the same",
-            )
 
     def in_workspace(self, commit: bool) -> Printed:
         """Apply the change to the workspace; commit it if wanted."""

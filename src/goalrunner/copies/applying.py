@@ -24,8 +24,10 @@ from goalrunner.copies.merging import MergedTree, merge_tree, refuse_unseen
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceError, some
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import Change, Snapshot
+from goalrunner.core.outcome import GoalOutcome
 from goalrunner.exports.change import make_branch, refuse_branch
 from goalrunner.records.run_folder import RunFolder, read_json, write_json
+from goalrunner.records.writer_lock import has_writer
 from goalrunner.reports.layout import Fact
 from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
@@ -76,6 +78,28 @@ def applied_lines(run_id: str, workspace: str, applied: Applied) -> Iterator[Fac
     before = applied.before.id[:SHORT_ID]
     yield Fact("before", f"kept as snapshot {before}; to undo the apply:")
     yield Fact("", f"goal restore {run_id} --snapshot {before}", whole=True)
+
+
+def refuse_unfinished(
+    run: RunFolder, outcome: GoalOutcome, *, incomplete: bool
+) -> None:
+    """Raise UsageError for a run that goes on, or is not complete.
+
+    `incomplete` allows one that is not complete.
+    """
+    name = run.run_id
+    if has_writer(run.events):
+        raise UsageError(
+            f"run {name} still goes on, so its change is not final",
+            f"goal watch {name} follows it; goal cancel {name} ends it",
+        )
+    if not (outcome.passed or incomplete):
+        raise UsageError(
+            f"run {name} is not complete ({outcome.status.value}), "
+            "so its change is not verified",
+            f"goal resume {name} goes on; "
+            f"goal apply {name} --incomplete applies it all the same",
+        )
 
 
 class Application:
