@@ -10,6 +10,7 @@ from pathlib import Path
 from goalrunner.app.library import run_blocking
 from goalrunner.app.previous_run import Reference, load_run, run_folder
 from goalrunner.copies.applying import Application, refuse_unfinished
+from goalrunner.core.errors import UsageError
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.records.run_folder import RunFolder, goal_home
 
@@ -60,11 +61,17 @@ async def aapply(
 
 
 def _folder_of(run: Reference, home: Path) -> RunFolder:
-    from goalrunner.batches.group_runs import run_or_winner
+    from goalrunner.batches.group_runs import run_or_batch
 
     if isinstance(run, GoalOutcome):
         return run_folder(run, home)
-    return run_or_winner(home, str(run))
+    named = run_or_batch(home, str(run))
+    if isinstance(named, RunFolder):
+        return named
+    raise UsageError(
+        f"{named.batch_id} is a batch of different goals, of which none is the best",
+        f"goal apply {named.batch_id} merges all verified changes onto a branch",
+    )
 
 
 async def _applied(
