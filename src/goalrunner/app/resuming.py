@@ -63,6 +63,7 @@ class EarlierRun:
         """Open the run again, and record that it was resumed. Raise GoalError."""
         loaded, options = self.loaded, self.options
         refuse_final(loaded.state)
+        self._refuse_without_copy()
         rules = self._rules()
         # Before anything is opened: a refused run stays as it is.
         _refuse_low_limits(loaded.state, rules)
@@ -83,6 +84,19 @@ class EarlierRun:
             prepared.close()
             raise
         return prepared
+
+    def _refuse_without_copy(self) -> None:
+        """Raise UsageError for a run in a copy, if this process is not in it.
+
+        It would go on in the workspace itself, which it may not change.
+        """
+        run_id = self.folder.run_id
+        if self.loaded.started.isolated and self.options.copy is None:
+            raise UsageError(
+                f"run {run_id} worked in a copy, which was removed or is not entered",
+                f"goal resume {run_id} enters a copy that exists; goal apply {run_id} "
+                "--incomplete brings what was done into the workspace",
+            )
 
     def _rules(self) -> RunRules:
         """Return the rules of the run with the new limits."""

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import disk_usage
 
 from goalrunner.app.previous_run import LoadedRun
 from goalrunner.app.run_snapshots import KeptStore
@@ -320,6 +321,8 @@ class Application:
             changes = await self._store.restore(tree.target, tree.paths)
         except BaseException as error:
             await self._put_back(tree, error)
+            if isinstance(error, WorkspaceError):
+                raise await self._not_written(tree, error) from error
             raise
         self._journal.unlink()
         return Applied(changes, tree.onto)
@@ -337,6 +340,27 @@ class Application:
                 "and nothing was written",
                 f"goal apply {self._run.run_id} merges again",
             )
+
+    async def _not_written(
+        self, tree: MergedTree, error: WorkspaceError
+    ) -> WorkspaceError:
+        """Return the error of an apply that was undone, with the space that it needs if
+        that is the cause: git does not say so.
+        """
+        blobs = [entry.blob for entry in tree.entries.values() if entry is not None]
+        names = "".join(f"{blob}\n" for blob in blobs).encode()
+        command = ("cat-file", "--batch-check=%(objectsize)")
+        sizes = await self._kept.git.ask(*command, stdin=names)
+        needed, free = sum(map(int, sizes.split())), disk_usage(self.workspace).free
+        if free < needed:
+            reason = (
+                f"the disk of {self.workspace} has {free / 1e6:.1f} MB of free space, "
+                f"and the change has {needed / 1e6:.1f} MB"
+            )
+            hint = "free some space"
+        else:
+            reason, hint = error.message, error.hint
+        return WorkspaceError(f"nothing was applied: {reason}", hint)
 
     async def _put_back(self, tree: MergedTree, error: BaseException) -> None:
         """Restore the files of an apply that failed while it wrote.
