@@ -55,21 +55,25 @@ hidden = true
 """
 
 
-def finish(root: Path, checks: str = _CHECKS) -> str:
+async def finish(
+    root: Path,
+    checks: str = _CHECKS,
+    agent: str = _AGENT,
+    workspace: Path | None = None,
+) -> str:
     """Run a goal in a repository, put its files back, and return the id of the run."""
-    workspace = make_repository(
-        root / "ws", {"mul.txt": "2 + 3\n", ".gitignore": "ignored\n", "keep": "1\n"}
-    )
+    files = {"mul.txt": "2 + 3\n", ".gitignore": "ignored\n", "keep": "1\n"}
+    workspace = make_repository(workspace or root / "ws", files)
     git(workspace, "config", "user.name", "n")
     git(workspace, "config", "user.email", "e@x")
-    goal, agent = root / "goal.toml", root / "agent.sh"
-    agent.write_text(_AGENT)
+    goal, script = root / "goal.toml", root / "agent.sh"
+    script.write_text(agent)
     goal.write_text(
         f'objective = "It multiplies."\nmax_iterations = 1\n{checks}\n'
-        f'[agent]\nuse = "command"\ncommand = ["sh", "{agent}"]\n\n'
+        f'[agent]\nuse = "command"\ncommand = ["sh", "{script}"]\n\n'
         f'[workspace]\npath = "{workspace}"\n'
     )
-    outcome = asyncio.run(arun(load_goal(goal), RunOptions(home=root / "home")))
+    outcome = await arun(load_goal(goal), RunOptions(home=root / "home"))
     git(workspace, "tag", "start")
     git(workspace, "checkout", "-q", ".")
     git(workspace, "clean", "-fdq")
@@ -80,7 +84,7 @@ def finish(root: Path, checks: str = _CHECKS) -> str:
 def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with a workspace and a home, and the run that all tests apply."""
     root = tmp_path_factory.mktemp("apply")
-    return root, finish(root)
+    return root, asyncio.run(finish(root))
 
 
 @pytest.fixture
@@ -122,6 +126,7 @@ def test_a_branch_gets_the_change_and_the_workspace_stays(finished: Finished) ->
     assert "the branch work exists already" in again[2]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("overlay")
 def test_a_branch_is_checked_if_wanted_with_hidden_validators(
     finished: Finished,
@@ -147,7 +152,7 @@ def test_a_judge_alone_verifies_no_merged_tree(
     monkeypatch.setenv("GOAL_HOME", str(tmp_path / "home"))
     (tmp_path / "judge.jsonl").touch()
     judge = '[judge]\nmodel = "scripted/judge.jsonl"\n'
-    run = finish(tmp_path, judge)
+    run = asyncio.run(finish(tmp_path, judge))
     finished = Finished(run, tmp_path / "ws", capsys)
     write(finished.workspace, {"keep": "mine\n"})
     code, _, errors = finished.apply("--incomplete")

@@ -218,14 +218,24 @@ def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
     assert (workspace / "made" / "slot").read_text() == "\n"
 
 
-def test_a_copy_is_discarded(workspace: Path, home: Path) -> None:
-    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+def test_a_run_whose_copy_is_discarded_is_applied_and_not_resumed(
+    workspace: Path, home: Path
+) -> None:
+    red = _GOAL.replace("broken", "broken && test -e never")
+    write(workspace, {"goal.toml": f"max_iterations = 1\n{red}"})
+    assert _goal("run", "--isolate", cwd=workspace, home=home).code == 1
     run = only_run(home)
     assert _goal("discard", cwd=workspace, home=home).code == 2
     assert (run / "copy").exists()
     assert _goal("discard", "--yes", cwd=workspace, home=home).code == 0
     assert not (run / "copy").exists()
-    assert _goal("apply", cwd=workspace, home=home).code == 0
+    before = _state(workspace)
+    refused = _goal("resume", "--max-iterations", "2", cwd=workspace, home=home)
+    assert refused.code == 2
+    assert "worked in a copy, which was removed" in refused.err
+    # In the workspace itself, the agent would have changed files of the person.
+    assert _state(workspace) == before
+    assert _goal("apply", "--incomplete", cwd=workspace, home=home).code == 0
     none = _goal("discard", "--yes", cwd=workspace, home=home)
     assert none.code == 2
     assert "has no copy" in none.err

@@ -1,0 +1,71 @@
+"""What an apply does when it cannot write everything, or is not the only one to write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.copies.applying import Application
+from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
+from goalrunner.records.run_folder import RunFolder
+from tests.copies.test_apply_command import finish
+from tests.support.workspaces import listing, write
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    mounted = subprocess.run(mounting, check=False, capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def application(root: Path, run: str) -> Application:
+    folder = RunFolder(root / "home" / "runs" / run)
+    return Application(folder, load_run(folder), root / "home", os.environ)
+
+
+async def test_a_full_disk_changes_nothing_and_is_named(
+    tmp_path: Path, small_disk: Path
+) -> None:
+    work = "for n in 1 2 3; do head -c 300000 /dev/urandom > f$n; done"
+    run = await finish(tmp_path, agent=work, workspace=small_disk / "ws")
+    (small_disk / "ballast").write_bytes(b"x" * 1_200_000)
+    before = listing(small_disk / "ws")
+    with closing(application(tmp_path, run)) as apply:
+        tree = await apply.merge()
+        with pytest.raises(WorkspaceError, match=r"and the change has 0\.9 MB"):
+            await apply.write(tree)
+        assert listing(small_disk / "ws") == before
+        assert not list((tmp_path / "home" / "applies").iterdir())
+        (small_disk / "ballast").unlink()
+        await apply.write(tree)
+    assert (small_disk / "ws" / "f3").exists()
+
+
+async def test_what_a_person_changes_after_the_merge_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    run = await finish(tmp_path)
+    with closing(application(tmp_path, run)) as apply:
+        tree = await apply.merge()
+        write(tmp_path / "ws", {"mul.txt": "of the person\n"})
+        with pytest.raises(UsageError, match=r"mul\.txt changed in .* meanwhile"):
+            await apply.write(tree)
+        assert (tmp_path / "ws" / "mul.txt").read_text() == "of the person\n"
+        with (
+            closing(application(tmp_path, run)) as second,
+            pytest.raises(WorkspaceBusy),
+        ):
+            await second.merge()
