@@ -66,6 +66,8 @@ class BatchRun:
         state = loaded.state
         if state.base is None or state.snapshot is None:
             raise NotIntegrated(NOTHING_CHANGED)
+        outcome = loaded.outcome(run)
+        self.is_verified = outcome.passed
         self.run = run
         self.start, self._end = state.base, state.snapshot
         self.workspace = Path(os.path.realpath(state.workspace))
@@ -75,7 +77,7 @@ class BatchRun:
         self.has_validators = bool(checks["validators"])
         self.checks = json.dumps([str(self.workspace), checks], default=str)
         """What its validators run; equal texts give equal results."""
-        message = commit_message(loaded.outcome(run))
+        message = commit_message(outcome)
         self._message = f"{message}{BATCH_TRAILER}: {batch.batch_id}\n"
         self._batch, self._environ = batch, environ
         outputs = table.get("workspace", {}).get("outputs", ())
@@ -87,6 +89,8 @@ class BatchRun:
 
         Raise NotIntegrated for conflicts, and for a change that no commit can have.
         """
+        if not self.is_verified:
+            raise NotIntegrated("its run is not complete")
         await self._kept.require(self.start, self._end)
         changes = await self._store.changes(self.start, self._end)
         paths = [change.path for change in changes if change.kind != "repository"]

@@ -8,8 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-from goalrunner.batches.batch_folder import BatchFolder, find_batch, newest_batch
+from goalrunner.batches.batch_folder import (
+    BatchFolder,
+    BatchLog,
+    find_batch,
+    newest_batch,
+)
 from goalrunner.batches.history import BatchResumed
+from goalrunner.batches.integration_command import apply_batch, apply_open_batch
 from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import submit
@@ -119,17 +125,27 @@ def batch(
         bool,
         options.flag("--resume", "Go on with a batch; default: the newest one."),
     ] = False,
+    apply: Annotated[
+        bool,
+        options.flag(
+            "--apply", "Then bring the verified changes onto the branch goal/BATCH."
+        ),
+    ] = False,
 ) -> int:
     """Run many goals, each in a copy of its workspace, several at a time.
 
     The goals are read once: a goal file that changes later does not change the batch.
-    After Ctrl-C or a crash, --resume goes on where each run was. The exit code is 0 if
-    all goals are complete, else 1; 130 after Ctrl-C.
+    After Ctrl-C or a crash, --resume goes on where each run was. With --apply and the
+    name of a batch that was run before, only its changes are applied, as
+    `goal apply BATCH` does. The exit code is 0 if all goals are complete and no change
+    is left out, else 1; 130 after Ctrl-C.
     """
     limits = _limits(cost, tokens, until, max_failures)
     if resume:
-        return _resume(goals or [], limits, jobs)
+        return _resume(goals or [], limits, jobs, apply=apply)
     paths = goals or []
+    if apply and (earlier := _earlier_batch(paths)):
+        return apply_batch(earlier)
     if not paths:
         raise UsageError(
             "there is no goal to run", "name goal files or folders: goal batch goals/"
@@ -155,10 +171,29 @@ def batch(
     with folder.writing() as log:
         scheduler = Scheduler(folder, log, BatchView())
         main.wait_for(scheduler.run())
-    return scheduler.exit_code
+        return _applied(folder, log, scheduler) if apply else scheduler.exit_code
 
 
-def _resume(references: list[Path], limits: BatchLimits, jobs: int | None) -> int:
+def _earlier_batch(references: list[Path]) -> BatchFolder | None:
+    """Return the batch of that name; None if there is a file of that name."""
+    if len(references) != 1 or references[0].exists():
+        return None
+    return find_batch(runs.home(), str(references[0]))
+
+
+def _applied(folder: BatchFolder, log: BatchLog, scheduler: Scheduler) -> int:
+    """Apply a batch that has ended; return the exit code.
+
+    A batch that was interrupted, or of which no goal is complete, is left as it is.
+    """
+    if scheduler.exit_code > 1 or not log.state.complete:
+        return scheduler.exit_code
+    return max(scheduler.exit_code, apply_open_batch(folder, log))
+
+
+def _resume(
+    references: list[Path], limits: BatchLimits, jobs: int | None, *, apply: bool
+) -> int:
     """Go on with a batch, whose limits are replaced by those that are given."""
     if len(references) > 1:
         raise UsageError("--resume goes on with one batch", "goal batch --resume NAME")
@@ -179,7 +214,7 @@ def _resume(references: list[Path], limits: BatchLimits, jobs: int | None) -> in
         )
         scheduler = Scheduler(folder, log, BatchView())
         main.wait_for(scheduler.run(resumed))
-    return scheduler.exit_code
+        return _applied(folder, log, scheduler) if apply else scheduler.exit_code
 
 
 def _limits(
