@@ -226,6 +226,31 @@ def test_deletions_modes_links_and_binary_files_are_on_the_branch(
     assert _subjects(workspace) == ["Objective of mode", "Objective of link"]
 
 
+def test_what_git_converts_is_on_the_branch_as_git_add_would_write_it(
+    workspace: Path, home: Path, check: PlainCheck
+) -> None:
+    git(workspace, "config", "filter.upper.clean", "tr a-z A-Z")
+    git(workspace, "config", "filter.upper.smudge", "tr A-Z a-z")
+    attributes = "*.bat text eol=crlf\n*.up filter=upper\n"
+    write(workspace, {".gitattributes": attributes, "old.up": "old\n"})
+    (workspace / "run.bat").write_bytes(b"1\r\n2\r\n3\r\n4\r\n")
+    git(workspace, "add", "-A")
+    git(workspace, "commit", "-qm", "converted")
+    works = [
+        Work("first", "sed -i 's/1/one/' run.bat; echo new > new.up"),
+        Work("second", "sed -i 's/4/four/' run.bat; echo more >> old.up"),
+    ]
+    batch = ended_batch(home, workspace, works)
+    decisions = _integrate(batch, home, check)
+    assert [one.reason for one in decisions.values()] == ["", ""]
+    assert _subjects(workspace) == ["Objective of first", "Objective of second"]
+    contents = [
+        git(workspace, "show", f"goal/night:{name}")
+        for name in ("run.bat", "new.up", "old.up")
+    ]
+    assert contents == ["one\n2\n3\nfour\n", "NEW\n", "OLD\nMORE\n"]
+
+
 def test_the_files_of_a_submodule_are_left_out(
     workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
 ) -> None:

@@ -13,7 +13,8 @@ from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.app.stored_goal import frozen_table
 from goalrunner.batches.batch_branch import BATCH_TRAILER
 from goalrunner.batches.integration_rules import NOTHING_CHANGED
-from goalrunner.copies.committing import commit_tree
+from goalrunner.copies.committing import commit_tree, repository_of
+from goalrunner.copies.conversions import CommitFiles
 from goalrunner.copies.merging import MergeConflict, MergedTree, merge_tree
 from goalrunner.core.errors import GoalError, RecordError, some
 from goalrunner.core.observation import Snapshot
@@ -37,7 +38,7 @@ class MergedCommit:
     commit: str
     """The commit that it was merged onto, if that has the change already."""
     is_verified: bool
-    """Whether the run has verified this very tree."""
+    """Whether a run without validators has verified this very tree."""
 
 
 @dataclass(frozen=True)
@@ -97,19 +98,19 @@ class BatchRun:
         if not paths:
             raise NotIntegrated(NOTHING_CHANGED)
         await self._refuse_nested(paths)
-        onto = await revision_snapshot(self._store, tip, self._environ)
+        onto = await self._checked_out(tip, paths)
         try:
             tree = await merge_tree(self._store, self.start, self._end, onto)
         except MergeConflict as error:
             listed = [f"{item.path}: {item.why}" for item in error.conflicts]
             raise NotIntegrated(f"conflict in {some(listed)}") from error
-        differing = await self._differing(onto)
+        is_verified = not self.has_validators and not await self._differing(tip)
         commit = tip
         if tree.entries:
             commit = await commit_tree(
                 self._store, tree, tip, self._message, self._environ
             )
-        return MergedCommit(commit, is_verified=not differing)
+        return MergedCommit(commit, is_verified=is_verified)
 
     async def _refuse_nested(self, paths: Collection[str]) -> None:
         """Raise NotIntegrated if a changed file is in a repository of its own.
@@ -135,13 +136,29 @@ class BatchRun:
             folder for folder in folders if folder and not folder.startswith("../")
         )
 
-    async def _differing(self, onto: Snapshot) -> list[str]:
+    async def _checked_out(self, tip: str, paths: Collection[str]) -> Snapshot:
+        """Return the snapshot of a commit, with these files as git checks them out."""
+        onto = await revision_snapshot(self._store, tip, self._environ)
+        repository = repository_of(self.workspace)
+        files = CommitFiles(self._store, repository, tip, self._environ)
+        return await files.checked_out(onto, paths)
+
+    async def _differing(self, tip: str) -> list[str]:
         """Return the paths in which a commit differs from the start of the run.
 
         Files of repositories in the workspace and new goal files are left out: a commit
         has none of them.
         """
         nested = await self._nested(self.start)
+        committed = await revision_snapshot(self._store, tip, self._environ)
+        # Files that git converts differ from their bytes in the commit.
+        changes = await self._store.changes(committed, self.start)
+        entries = await self._store.entries(self.start)
+        paths = []
+        for change in changes:
+            if change.kind == "modified" and entries[change.path].stored:
+                paths.append(change.path)
+        onto = await self._checked_out(tip, paths)
         differing: list[str] = []
         for change in await self._store.changes(onto, self.start):
             if change.kind == "repository" or change.path.startswith(nested):
@@ -164,10 +181,9 @@ class BatchRun:
         not keep. `not_checked_out` are the files that a sparse checkout leaves out.
         """
         await self._kept.require(self.start)
-        onto = await revision_snapshot(self._store, tip, self._environ)
         entries = await self._store.entries(self.start)
         carried = {}
-        for path in await self._differing(onto):
+        for path in await self._differing(tip):
             entry = entries.get(path)
             if entry is None:
                 was_removed = self.workspace / path not in not_checked_out
@@ -182,6 +198,6 @@ class BatchRun:
             f"No check has run on them alone. They are in {self.workspace}:\n{listed}\n"
             f"{BATCH_TRAILER}: {self._batch.batch_id}\n"
         )
-        tree = MergedTree(onto, self.start, carried)
+        tree = MergedTree(self.start, self.start, carried)
         commit = await commit_tree(self._store, tree, tip, message, self._environ)
         return commit, paths

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
-from goalrunner.copies.merging import MergedTree, index_rows
+from goalrunner.copies.conversions import CommitFiles
+from goalrunner.copies.merging import MergedTree
 from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.exports.change import new_commit
 from goalrunner.snapshots.paths import printable_path, raw
@@ -42,24 +41,11 @@ async def commit_tree(
     configuration names. Raise UsageError, and WorkspaceError if git fails.
     """
     repository = repository_of(store.workspace)
-    ask = partial(store.git.ask, repository=repository.git_dir)
-    folder = ""
-    if store.workspace != repository.root:
-        folder = f"{store.workspace.relative_to(repository.root).as_posix()}/"
-    listed = await ask("ls-tree", "-r", "-z", "--full-tree", parent)
-    _refuse_submodules(listed, folder, tree.paths)
-    blobs = {entry.blob for entry in tree.entries.values() if entry is not None}
-    if blobs:
-        names = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
-        pack = await store.git.ask("pack-objects", "--stdout", "-q", stdin=names)
-        await ask("unpack-objects", "-q", stdin=pack)
-    # With an index of its own, because that of the repository is the person's.
-    with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
-        index = Path(scratch) / "index"
-        await ask("read-tree", parent, index=index)
-        rows = index_rows(tree.entries, folder)
-        await ask("update-index", "-z", "--index-info", stdin=rows, index=index)
-        content = (await ask("write-tree", index=index)).decode().strip()
+    files = CommitFiles(store, repository, parent, environ)
+    listing = ("ls-tree", "-r", "-z", "--full-tree", parent)
+    listed = await store.git.ask(*listing, repository=repository.git_dir)
+    _refuse_submodules(listed, files.folder, tree.paths)
+    content = await files.tree_with(tree.entries)
     return new_commit(repository.root, [content, "-p", parent], message, environ)
 
 

@@ -330,6 +330,15 @@ async def make_branch(git: Git, repository: Repository, name: str, commit: str) 
     )
 
 
+def person_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return a clean environment in which git reads the user's configuration."""
+    return {
+        name: value
+        for name, value in git_environment(environ).items()
+        if not name.startswith("GIT_CONFIG")
+    }
+
+
 def new_commit(
     root: Path, arguments: list[str], message: str, environ: Mapping[str, str]
 ) -> str:
@@ -339,14 +348,9 @@ def new_commit(
     """
     program = git_program(root, environ)
     command = [program, "-C", str(root), "commit-tree", "--no-gpg-sign", *arguments]
-    environment = git_environment(environ)
-    # Without these variables, git reads the user's configuration.
-    for name in list(environment):
-        if name.startswith("GIT_CONFIG"):
-            del environment[name]
     finished = subprocess.run(
         command,
-        env=environment,
+        env=person_environment(environ),
         input=message.encode(),
         capture_output=True,
         check=False,
