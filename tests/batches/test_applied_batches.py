@@ -106,9 +106,12 @@ def test_six_goals_of_which_two_conflict_and_one_is_red(
         "taken",
         "left",
     ]
-    assert "clash: conflict in a.txt: " in lines[1]
-    assert "red: the merged tree is red: check-end fails" in lines[3]
-    assert "edit: conflict in b.txt: " in lines[5]
+    same_lines = "a.txt: the run and the branch changed the same lines"
+    assert f"clash: conflict in {same_lines}" in lines[1]
+    red = "the merged tree is red: of run run3-end: check-end fails"
+    assert f"red: {red}" in lines[3]
+    removed = "b.txt: the branch removed it, and the run changed it"
+    assert f"edit: conflict in {removed}" in lines[5]
     assert "goal/night in " in applied.out
     assert "3 verified changes" in applied.out
     assert "what was not committed there: mine.txt" in applied.out

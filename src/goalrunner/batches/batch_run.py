@@ -15,7 +15,7 @@ from goalrunner.batches.batch_branch import BATCH_TRAILER
 from goalrunner.batches.integration_rules import NOTHING_CHANGED
 from goalrunner.copies.committing import commit_tree, repository_of
 from goalrunner.copies.conversions import CommitFiles
-from goalrunner.copies.merging import MergeConflict, MergedTree, merge_tree
+from goalrunner.copies.merging import BRANCH, MergeConflict, MergedTree, merge_tree
 from goalrunner.core.errors import GoalError, RecordError, some
 from goalrunner.core.observation import Snapshot
 from goalrunner.exports.commands import commit_message
@@ -100,7 +100,7 @@ class BatchRun:
         await self._refuse_nested(paths)
         onto = await self._checked_out(tip, paths)
         try:
-            tree = await merge_tree(self._store, self.start, self._end, onto)
+            tree = await merge_tree(self._store, self.start, self._end, onto, BRANCH)
         except MergeConflict as error:
             listed = [f"{item.path}: {item.why}" for item in error.conflicts]
             raise NotIntegrated(f"conflict in {some(listed)}") from error

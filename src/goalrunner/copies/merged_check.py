@@ -127,7 +127,12 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
     except GoalError as error:
         return error.message
     options = RunOptions(home=home, copy=inside)
-    problems = [_problem_of_goal(goal, options) for goal in goals]
+    problems = []
+    for run, goal in zip(runs, goals, strict=True):
+        problem = _problem_of_goal(goal, options)
+        if problem and len(runs) > 1:
+            problem = f"of run {run.run_id}: {problem}"
+        problems.append(problem)
     return "; ".join(filter(None, problems))
 
 

@@ -40,6 +40,17 @@ class Conflict:
     why: str
 
 
+@dataclass(frozen=True)
+class OtherSide:
+    """What the change of a run is merged into, in the words of conflicts."""
+
+    author: str = "you"
+    place: str = "in the workspace now"
+
+
+BRANCH = OtherSide("the branch", "on the branch")
+
+
 class MergeConflict(UsageError):
     """The change of a run and another tree cannot be combined."""
 
@@ -79,7 +90,11 @@ class MergedTree:
 
 
 async def merge_tree(
-    store: SnapshotStore, start: Snapshot, end: Snapshot, onto: Snapshot
+    store: SnapshotStore,
+    start: Snapshot,
+    end: Snapshot,
+    onto: Snapshot,
+    other: OtherSide = OtherSide(),
 ) -> MergedTree:
     """Return the tree of `onto` with the change from `start` to `end`.
 
@@ -87,7 +102,7 @@ async def merge_tree(
     `revision_snapshot`), or the `target` of an earlier merge, so that the changes of
     several runs can be combined. Raise MergeConflict, and WorkspaceError.
     """
-    merge = await merged(store, start, end, onto)
+    merge = await merged(store, start, end, onto, other)
     if merge.conflicts:
         raise MergeConflict(merge.conflicts)
     if not merge.entries:
@@ -97,7 +112,11 @@ async def merge_tree(
 
 
 async def merged(
-    store: SnapshotStore, start: Snapshot, end: Snapshot, now: Snapshot
+    store: SnapshotStore,
+    start: Snapshot,
+    end: Snapshot,
+    now: Snapshot,
+    other: OtherSide = OtherSide(),
 ) -> Merge:
     """Merge the change from `start` to `end` into `now`. Raise WorkspaceError.
 
@@ -121,9 +140,11 @@ async def merged(
             combined = by_run
             why = _not_kept(by_run)
             if by_run is not None and not why:
-                why = _in_the_way(path, stays)
+                why = _in_the_way(path, stays, other.place)
         else:
-            combined, why = await _combined(store, original, by_run, by_person)
+            combined, why = await _combined(
+                store, original, by_run, by_person, other.author
+            )
         if why:
             conflicts.append(Conflict(path, why))
         else:
@@ -137,17 +158,18 @@ def _not_kept(by_run: Entry | None) -> str:
     return "its content is not kept in the snapshots"
 
 
-def _in_the_way(path: str, stays: Collection[str]) -> str:
+def _in_the_way(path: str, stays: Collection[str], place: str) -> str:
     """Return why a file cannot be made; empty if it can.
 
     A file may have the name of one of its folders, or a folder may have its name.
-    `stays` are the paths of the workspace that the run did not remove.
+    `stays` are the paths of the other tree that the run did not remove; `place` names
+    that tree.
     """
     for parent in map(str, PurePosixPath(path).parents):
         if parent in stays:
-            return f"{parent} is a file in the workspace now"
+            return f"{parent} is a file {place}"
     if any(other.startswith(f"{path}/") for other in stays):
-        return "a folder has this name in the workspace now"
+        return f"a folder has this name {place}"
     return ""
 
 
@@ -199,14 +221,18 @@ async def _combined(
     original: Entry | None,
     by_run: Entry | None,
     by_person: Entry | None,
+    person: str,
 ) -> tuple[Entry | None, str]:
-    """Return the combination of two changes of a path, or why there is none."""
+    """Return the combination of two changes of a path, or why there is none.
+
+    `person` names who made the change that is not of the run.
+    """
     if original is None:
-        return None, "both the run and you added it, with different content"
+        return None, f"both the run and {person} added it, with different content"
     if by_person is None:
-        return None, "you removed it, and the run changed it"
+        return None, f"{person} removed it, and the run changed it"
     if by_run is None:
-        return None, "you changed it, and the run removed it"
+        return None, f"{person} changed it, and the run removed it"
     sides = (original, by_run, by_person)
     if not all(side.mode.startswith(_FILE) for side in sides):
         return None, "it is no regular file on one side"
@@ -219,7 +245,7 @@ async def _combined(
         return Entry(mode, by_run.blob), ""
     content = await _merged_text(store, original.blob, by_run.blob, by_person.blob)
     if content is None:
-        return None, "the run and you changed the same lines"
+        return None, f"the run and {person} changed the same lines"
     blob = await asyncio.to_thread(objects.write_blob, store.folder, content)
     return Entry(mode, blob), ""
 
