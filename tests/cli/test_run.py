@@ -235,6 +235,19 @@ def test_a_failure_of_the_records_hands_over_what_is_known(
     assert said.err == f"{CLOSING}           out.json\nError: {error}\n"
 
 
+def test_a_run_that_failed_has_one_error(
+    goal_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = RecordError("cannot write /state/summary.json: No space left on device")
+    failed = {"status": GoalStatus.FAILED, "message": "no snapshot: No space left"}
+    error.outcome = outcome().model_copy(update=failed)
+    ScriptedApi([error]).install(monkeypatch)
+    assert main(["run", str(goal_file)]) == 4
+    said = capsys.readouterr()
+    assert "no snapshot: No space left" in said.out
+    assert "Error:" not in said.err
+
+
 def test_a_dry_run_prints_the_goal_and_spends_nothing(
     goal_file: Path,
     api: ScriptedApi,

@@ -243,3 +243,13 @@ def test_setup_runs_in_a_clone_before_the_agent(workspace: Path, home: Path) -> 
     assert failed.code == 4
     assert "setup failed (exit 3)" in failed.err
     only_run(home)
+
+
+def test_notes_about_the_goal_are_printed_once(workspace: Path, home: Path) -> None:
+    write(workspace, {"Makefile": "test:\n\ttest -e mul.txt\n"})
+    write(workspace, {"r.jsonl": '{"text": "done"}\n'})
+    arguments = ("run", "--isolate", "Multiply the numbers.", "--max-iterations", "1")
+    ran = _goal(*arguments, "--model", "scripted/r.jsonl", cwd=workspace, home=home)
+    assert ran.code == 0, ran.err
+    assert ran.err.count("Validator: make test") == 1
+    assert ran.err.count("goal.toml is not used") == 1

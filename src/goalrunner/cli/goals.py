@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.cli import dialog, output
+from goalrunner.copies import INSIDE
 from goalrunner.core.errors import UsageError
 from goalrunner.goalfile.place import DEFAULT, PYPROJECT, goal_file_above, project_of
 
@@ -88,9 +89,7 @@ def _default_path(values: Mapping[str, Any]) -> Path | None:
     path = of_folder()
     if "objective" in values:
         if path is not None:
-            output.complain(
-                f"{path} is not used: the objective is given on the command line"
-            )
+            _note(f"{path} is not used: the objective is given on the command line")
         return None
     if path is None:
         raise UsageError(
@@ -99,7 +98,7 @@ def _default_path(values: Mapping[str, Any]) -> Path | None:
             'goal init writes one; or goal run "what to do"; goal demo shows a run',
         )
     table = " [tool.goal]" if path.name == PYPROJECT else ""
-    output.complain(f"Using {path}{table}")
+    _note(f"Using {path}{table}")
     return path
 
 
@@ -172,10 +171,16 @@ def _note_workspace(goal: Goal, path: Path) -> None:
         return
     if workspace != str(resolved_current_folder()):
         command = shlex.join(("goal", "run", "--workspace", ".", str(path)))
-        output.complain(
+        _note(
             f"The workspace is {home_path(workspace)}, the project of {path}. "
             f"To work in this folder: {command}"
         )
+
+
+def _note(text: str) -> None:
+    """Print a note, once: a command that goes on in a copy has printed it before."""
+    if INSIDE not in os.environ:
+        output.complain(text)
 
 
 def _proposed(values: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
 import goalrunner
@@ -37,6 +37,8 @@ from goalrunner.records.run_search import newest_run
 from goalrunner.records.run_summaries import read_summary
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from goalrunner.app.run_options import RunOptions
     from goalrunner.core.goal import Goal
 
@@ -221,7 +223,7 @@ def run(
     if isolate or goal.workspace.isolate:
         from goalrunner.copies.commands import in_copy
 
-        run_options = in_copy(goal, run_options)
+        run_options = in_copy(goal, run_options, _choices(overrides, loaded))
     return drive(
         lambda options: arun(goal, options),
         run_options,
@@ -229,6 +231,15 @@ def run(
         quiet=quiet,
         verbose=verbose,
     )
+
+
+def _choices(overrides: Mapping[str, Any], loaded: goals.LoadedGoal) -> Iterator[str]:
+    """Yield the options for an agent and a validator that no option names."""
+    if not overrides["agent.use"] and "agent.use" in loaded.options:
+        yield f"--agent={loaded.options['agent.use']}"
+    if not overrides["validators"]:
+        for command in loaded.options.get("validators", ()):
+            yield f"--validator={command}"
 
 
 def _check_record(goal: Goal) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,11 +41,12 @@ if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
 
 
-def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
+def in_copy(goal: Goal, run_options: RunOptions, choices: Iterable[str]) -> RunOptions:
     """Return the options of a run in a copy, if this process is inside of one; else
     make the copy and start again in it.
 
-    Raise EnvironmentFailed if a copy is not possible here.
+    `choices` are further options for that, so that no person is asked twice. Raise
+    EnvironmentFailed if a copy is not possible here.
     """
     if inside := os.environ.pop(INSIDE, ""):
         options = replace(run_options, copy=copy_options(RunCopy(Path(inside))))
@@ -58,7 +59,7 @@ def in_copy(goal: Goal, run_options: RunOptions) -> RunOptions:
     try:
         is_clone = goal.workspace.isolate == "clone"
         copy = make_copy(run, workspace, run_options.home, os.environ, clone=is_clone)
-        command = _this_command(copy, run_options.home)
+        command = _this_command(copy, run_options.home, choices)
         command.replace_process()
     except BaseException:
         run.remove()  # the run never began
@@ -95,9 +96,13 @@ def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
     raise AssertionError("the process was replaced")
 
 
-def _this_command(copy: RunCopy, home: Path) -> InnerCommand:
-    """Return the command line of this process inside of a copy."""
-    return inner_command(copy, home, goal_command(sys.argv[1:]), os.environ)
+def _this_command(
+    copy: RunCopy, home: Path, more_options: Iterable[str] = ()
+) -> InnerCommand:
+    """Return the command line of this process, with these options, inside of a copy."""
+    name, *arguments = sys.argv[1:]
+    program = goal_command([name, *more_options, *arguments])
+    return inner_command(copy, home, program, os.environ)
 
 
 def copy_options(copy: RunCopy) -> CopyOptions:
