@@ -257,13 +257,21 @@ def test_a_home_inside_of_the_workspace_is_refused(workspace: Path) -> None:
     assert "set GOAL_HOME to another folder" in refused.err
 
 
-def test_the_list_and_a_restore_know_copies(workspace: Path, home: Path) -> None:
+def test_the_list_a_restore_and_prune_know_copies(workspace: Path, home: Path) -> None:
     assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
+    run = only_run(home)
     listed = _goal("list", cwd=workspace, home=home)
     assert "Copies of 1 of these runs use " in listed.err
+    assert " COPY " in listed.out
     refused = _goal("restore", "0", "--yes", cwd=workspace, home=home)
     assert refused.code == 2
     assert "worked in a copy" in refused.err
+    prune = ("prune", "--older-than", "1ms", "--yes")
+    pruned = _goal(*prune, "--copies", cwd=workspace, home=home)
+    assert f"removed  copy of {run.name}" in pruned.out
+    assert "removed  1 frozen base, which no copy uses" in pruned.out
+    assert not (run / "copy").exists()
+    assert _goal("apply", cwd=workspace, home=home).code == 0
 
 
 def test_an_apply_that_was_killed_is_undone_by_the_next_one(

@@ -102,6 +102,8 @@ class Pruned:
 
     # Folders that an interrupted removal or a killed check left.
     half_removed: int = 0
+    # Frozen bases of copies.
+    bases: int = 0
     stores: list[str] = field(default_factory=list)
     # That were removed from other stores.
     snapshots: int = 0

@@ -175,23 +175,36 @@ def prune(
     dry_run: Annotated[
         bool, flag("--dry-run", "Print what would be removed, and remove nothing.")
     ] = False,
+    copies: Annotated[
+        bool,
+        flag(
+            "--copies",
+            "Remove only the copies of these runs; they can then be applied, "
+            "and not resumed.",
+        ),
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Remove runs of all workspaces that ended long ago.
 
-    Asks first. Snapshots that no run needs are removed, too. A run that is running or
-    waits for a person is kept.
+    Asks first. Snapshots that no run needs are removed, too, and what copies began with
+    if no copy needs it. A run that is running or waits for a person is kept.
     """
     from goalrunner.app import pruning
+    from goalrunner.copies import copy_pruning
     from goalrunner.reports.figures import count
     from goalrunner.reports.run_table import old_run_line
 
     home, now = runs.home(), datetime.now(UTC)
+    since = now.timestamp() - older_than
     old_runs = pruning.old_runs(home, older_than, now)
+    if copies:
+        old_runs = copy_pruning.with_copies(old_runs)
     run_lines = [old_run_line(run) for run in old_runs]
     if old_runs and not (dry_run or yes):
         output.complain(_whole_lines(run_lines, output.columns(sys.stderr)))
-        number = count(len(old_runs), "run")
+        noun = "copy of a run" if copies else "run"
+        number = count(len(old_runs), noun, "copies of runs" if copies else "")
         if not dialog.confirmed(
             f"Remove {number} for good? [y/N]",
             f"{number} would be removed for good",
@@ -199,12 +212,28 @@ def prune(
             "nothing was removed",
         ):
             return 0
-    done = pruning.prune_runs(
-        home, old_runs, os.environ, now.timestamp() - older_than, dry_run=dry_run
-    )
+    if copies:
+        done = pruning.Pruned()
+        if not dry_run:
+            done.left = copy_pruning.discard_copies(old_runs)
+    else:
+        done = pruning.prune_runs(home, old_runs, os.environ, since, dry_run=dry_run)
+    done.bases = copy_pruning.remove_unused_bases(home, since, dry_run=dry_run)
     if json:
         output.say(_pruned_value(old_runs, done, dry_run=dry_run))
         return 0
+    what = "copy of " if copies else ""
+    lines = [f"{what}{line}" for line in run_lines]
+    output.say(_whole_lines(_pruned_lines(lines, done, dry_run), output.columns()))
+    for reason in done.left:
+        output.complain(f"left  {reason}")
+    return 0
+
+
+def _pruned_lines(run_lines: list[str], done: Pruned, dry_run: bool) -> list[str]:
+    """Return what was removed, or would be, a line each."""
+    from goalrunner.reports.figures import count
+
     verb = "would remove" if dry_run else "removed"
     lines = [f"{verb}  {line}" for line in run_lines]
     if not lines:
@@ -214,15 +243,15 @@ def prune(
         lines.append(
             f"{verb}  what an interrupted goal prune or goal check left: {folders}"
         )
+    if done.bases:
+        bases = count(done.bases, "frozen base")
+        lines.append(f"{verb}  {bases}, which no copy uses")
     if done.stores or done.snapshots:
         lines.append(
             f"removed  {len(done.stores)} snapshot stores, and {done.snapshots}"
             " snapshots in other stores, which no run needs"
         )
-    output.say(_whole_lines(lines, output.columns()))
-    for reason in done.left:
-        output.complain(f"left  {reason}")
-    return 0
+    return lines
 
 
 def _whole_lines(lines: Iterable[str], columns: int | None) -> str:

@@ -27,7 +27,7 @@ from goalrunner.core.run_summary import RUNNING, RunSummary
 from goalrunner.records import run_folder, run_search, run_summaries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from goalrunner.core.events import Record
     from goalrunner.core.observation import TranscriptRef
@@ -180,17 +180,21 @@ def list_runs(
     if not everywhere:
         in_scope = run_search.runs_of(in_home, current_folder())
     values = [value for value in in_scope if chosen(RunSummary.read(value))][:limit]
-    batches = batches_of_runs(home())
+    batches, sizes = batches_of_runs(home()), _copy_sizes(values)
     if json:
         for value in values:
-            if value["run_id"] in batches:
-                value["batch"] = batches[value["run_id"]]
+            run_id = value["run_id"]
+            if run_id in batches:
+                value["batch"] = batches[run_id]
+            if run_id in sizes:
+                value["copy_bytes"] = sizes[run_id]
         output.say(values)
         return 0
     if not values:
         output.complain(_why_none(bool(in_home), bool(in_scope)))
     summaries = list(map(RunSummary.read, values))
-    _note_copies(summaries)
+    if sizes:
+        output.complain(_COPIES.format(len(sizes), sum(sizes.values()) / 1e6))
     now = datetime.now(UTC)
     text = listing_text(
         summaries,
@@ -198,6 +202,7 @@ def list_runs(
         output.columns(),
         with_workspaces=everywhere,
         batches=batches,
+        copies={run: f"{size / 1e6:.1f} MB" for run, size in sizes.items()},
     )
     output.say(text)
     return 0
@@ -215,26 +220,31 @@ def _why_none(has_runs: bool, has_runs_in_scope: bool) -> str:
     return f"No runs yet in {home()}. To start one: goal run goal.toml"
 
 
-def _note_copies(summaries: Iterable[RunSummary]) -> None:
-    """Print how much space the copies of runs use, if there are any."""
-    sizes = [size for size in map(_copy_size, summaries) if size is not None]
-    if sizes:
-        output.complain(_COPIES.format(number=len(sizes), megabytes=sum(sizes) / 1e6))
-
-
 _COPIES = (
-    "Copies of {number} of these runs use {megabytes:.1f} MB; "
-    "goal discard RUN removes the copy of one."
+    "Copies of {} of these runs use {:.1f} MB; goal discard RUN removes the copy of "
+    "one, and goal prune --copies those of old runs."
 )
 
 
-def _copy_size(summary: RunSummary) -> int | None:
-    """Return the bytes on disk of the copy of a run; None if it has none."""
-    copy = home() / run_folder.RUNS / summary.run_id / "copy"
-    if not (copy / "copy.json").is_file():
-        return None
+def _copy_sizes(summaries: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Return by run id how many bytes on disk the copies of runs have."""
+    sizes: dict[str, int] = {}
+    for summary in summaries:
+        run_id = str(summary["run_id"])
+        copy = home() / run_folder.RUNS / run_id / "copy"
+        # Upper layers can lie on another file system.
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            layers = Path(loads((copy / "copy.json").read_bytes())["layers"])
+            sizes[run_id] = _size_on_disk(copy)
+            if not layers.is_relative_to(copy):
+                sizes[run_id] += _size_on_disk(layers)
+    return sizes
+
+
+def _size_on_disk(top: Path) -> int:
+    """Return the bytes on disk of all files in a folder."""
     blocks = 0
-    for folder, _, names in os.walk(copy):
+    for folder, _, names in os.walk(top):
         for name in names:
             with contextlib.suppress(OSError):
                 blocks += os.lstat(os.path.join(folder, name)).st_blocks  # noqa: PTH118

@@ -17,6 +17,7 @@ from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
 from goalrunner.copies.clone import run_setup
+from goalrunner.copies.copy_pruning import discard_copy
 from goalrunner.copies.entering import (
     InnerCommand,
     goal_command,
@@ -261,6 +262,6 @@ def discard(run: options.Run = None, yes: options.Yes = False) -> int:
         question, "goal discard asks before it removes a copy"
     ):
         return 1
-    copy.discard()
+    discard_copy(copy)
     output.say(f"The copy of {folder.run_id} is removed.\n")
     return 0

@@ -117,7 +117,7 @@ def clone_tree(tree: LiveTree, target: Path, environ: Mapping[str, str]) -> None
 
 
 def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenBase:
-    bases = _bases(place)
+    bases = finished_bases(place)
     manifest = tree.manifest()
     if bases and (bases[-1].folder / "manifest").read_bytes() == manifest:
         return bases[-1]
@@ -148,7 +148,7 @@ def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenB
     return FrozenBase(base)
 
 
-def _bases(place: Path) -> list[FrozenBase]:
+def finished_bases(place: Path) -> list[FrozenBase]:
     """Return the finished bases, the newest one last."""
     names = [name for name in os.listdir(place) if name.isdecimal()]
     return [FrozenBase(place / name) for name in sorted(names, key=int)]

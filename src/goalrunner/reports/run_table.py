@@ -30,7 +30,7 @@ _NARROWEST_GOAL = 8
 _WAITING = 5
 # Shown if the usage is unknown. A dash says that nothing was used.
 _UNKNOWN = "unknown"
-_NO_BATCHES: Mapping[str, str] = MappingProxyType({})
+_NO_CELLS: Mapping[str, str] = MappingProxyType({})
 
 
 def listing_text(
@@ -39,24 +39,26 @@ def listing_text(
     columns: int | None = None,
     *,
     with_workspaces: bool = False,
-    batches: Mapping[str, str] = _NO_BATCHES,
+    batches: Mapping[str, str] = _NO_CELLS,
+    copies: Mapping[str, str] = _NO_CELLS,
 ) -> str:
     """Return a row for each run, in the given order; empty for none.
 
     `columns` is the width of a terminal: goals are cut to it, and figures are left out
     if that is not enough. With workspaces, their paths have a column, and so have the
-    names of batches (by run id) if a run belongs to one.
+    names of batches and the sizes of copies (by run id) if a run has one.
     """
     if not summaries:
         return ""
     rows = [
         _run_row(summary, now, with_workspace=with_workspaces) for summary in summaries
     ]
-    names = [batches.get(summary.run_id, "-") for summary in summaries]
-    if set(names) != {"-"}:
-        for row, name in zip(rows, names, strict=True):
-            goal = row.pop("GOAL")
-            row.update(BATCH=printable_line(name), GOAL=goal)
+    for heading, cells_of_runs in (("BATCH", batches), ("COPY", copies)):
+        texts = [cells_of_runs.get(summary.run_id, "-") for summary in summaries]
+        if set(texts) != {"-"}:
+            for row, text in zip(rows, texts, strict=True):
+                goal = row.pop("GOAL")
+                row.update({heading: printable_line(text), "GOAL": goal})
     cells = [list(rows[0]), *(list(row.values()) for row in rows)]
     if columns is not None and table_room(cells, columns) < _MIN_GOAL_COLUMNS:
         # `goal status` shows the figures.
