@@ -167,7 +167,7 @@ class MemoryRecorder:
         """Keep it."""
         self.texts.append(delta)
 
-    def check_budget(self) -> None:
+    def check_budget(self, account: Account = "agent") -> None:
         """Raises after as many checks as there is budget."""
         self.trail.append("budget")
         if self._budget is not None:

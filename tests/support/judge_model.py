@@ -115,7 +115,7 @@ class AuditNotes:
         self.unread.append(answer)
         self.failures.append((kind, detail))
 
-    def check_budget(self) -> None:
+    def check_budget(self, account: Account = "agent") -> None:
         """Counted."""
         self.checks += 1
         if self.calls_paid_for is not None and self.checks > self.calls_paid_for:

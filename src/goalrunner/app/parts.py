@@ -78,6 +78,7 @@ def make_parts(
         in_thread=in_thread,
         approver=config.options.approver,
         decision_files=DecisionFiles(folder.decisions),
+        refuse_call=config.options.refuse_call,
     )
 
 

@@ -22,6 +22,7 @@ from goalrunner.core.goal_tables import (
     ValidatorSpec,
 )
 from goalrunner.core.ports import Validator
+from goalrunner.engine.parts import RefuseCall, refuse_no_call
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
 from goalrunner.llm import LLM, as_model
@@ -108,6 +109,8 @@ class RunOptions:
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
+    refuse_call: RefuseCall = refuse_no_call
+    """Called before each call of the agent or a model."""
 
     @property
     def goal_folder(self) -> Path | None:

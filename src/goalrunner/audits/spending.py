@@ -68,7 +68,7 @@ class SpendingRecorder:
         """Keep the reason for the audit."""
         self.problem = detail
 
-    def check_budget(self) -> None:
+    def check_budget(self, account: Account = "agent") -> None:
         """Raise BudgetExhausted if the judge may not be asked any more."""
         stop_reason = self.spending.stop_reason
         if stop_reason:

@@ -90,6 +90,16 @@ class BatchFolder:
         """Return the path of what the process of an entry prints."""
         return self.path / f"output-{key}.log"
 
+    @property
+    def spent(self) -> Path:
+        """What each run has used."""
+        return self.path / "spent"
+
+    @property
+    def pauses(self) -> Path:
+        """The folder with the usage limits of accounts that runs have reached."""
+        return self.path / "pauses"
+
     def plan(self) -> BatchPlan:
         """Return what was submitted. Raise RecordError."""
         try:

@@ -24,6 +24,8 @@ class BatchEntry(Frozen):
     objective: str
     workspace: str
     """The folder that the run works in, or rather a copy of it; absolute."""
+    clone: bool = False
+    """Whether the copy is a clone even where an overlay is possible."""
     options: dict[str, Any] = Field(default_factory=dict)
     """What replaces keys of the goal file, by dotted key: `agent.use`."""
     after: tuple[str, ...] = ()

@@ -87,6 +87,14 @@ class RunProcess:
         self.is_stopped = True
         self._process.send_signal(number)
 
+    def wait(self, seconds: float) -> None:
+        """Wait for the end of the process, and kill it after so many seconds."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
     def cancel(self, reason: str) -> None:
         """End the run for good; one that has not begun is stopped."""
         run = self._place.run

@@ -20,7 +20,6 @@ from goalrunner.batches.history import (
     EntrySkipped,
     EntryStarted,
 )
-from goalrunner.batches.run_figures import RunFigures
 from goalrunner.batches.run_process import (
     EntryRun,
     RunProcess,
@@ -31,17 +30,20 @@ from goalrunner.batches.scheduling import (
     MOST_LOSSES,
     Action,
     Skip,
-    Spent,
     StartRun,
     StopBatch,
     StopRun,
     next_actions,
 )
+from goalrunner.batches.shared_budget import SpentFile
 from goalrunner.batches.view import BatchView
+from goalrunner.core.errors import UsageError
 from goalrunner.records.run_search import new_run_id
 
 _INTERVAL = 0.2
 """Seconds between two looks at the runs."""
+_GRACE = 10.0
+"""Seconds for a run to end after an error of the scheduler; then it is killed."""
 
 
 class Scheduler:
@@ -51,7 +53,7 @@ class Scheduler:
         self._folder = folder
         self._log = log
         self._view = view
-        self._figures = RunFigures(folder.home)
+        self._spent_file = SpentFile(folder.spent, log.state)
         self._pipe_end = -1
         """The end of the pipe that the workers get."""
         self._processes: dict[str, RunProcess] = {}
@@ -88,9 +90,13 @@ class Scheduler:
             with self._receiving_signals() if takes_signals else nullcontext():
                 await self._drive()
         finally:
-            # Workers that still work end now.
             os.close(writer)
             os.close(self._pipe_end)
+            # After an error, such as a full disk, runs may still be at work. The end of
+            # the pipe stops them.
+            for process in self._processes.values():
+                process.wait(_GRACE)
+            self._spent_file.close()
         self._view.end(self._folder, self.state)
 
     async def _drive(self) -> None:
@@ -98,7 +104,8 @@ class Scheduler:
             self._take_results()
             self._take_signals()
             self._take_cancellation()
-            actions = next_actions(self.state, self._spent(), datetime.now(UTC))
+            spent = self._spent_file.total()
+            actions = next_actions(self.state, spent, datetime.now(UTC))
             for action in actions:
                 self._perform(action)
             if not actions and not self._processes:
@@ -126,7 +133,10 @@ class Scheduler:
         # In the log before the process begins: a later scheduler finds its run.
         self._append(EntryStarted(at=_now(), key=key, run_id=run_id))
         place = EntryRun(self._folder, entry.entry, run_id)
-        self._processes[key] = RunProcess(place, self._pipe_end)
+        try:
+            self._processes[key] = RunProcess(place, self._pipe_end)
+        except UsageError as error:
+            self._end(key, RunResult("failed", str(error)))
 
     def _stop_run(self, key: str) -> None:
         process = self._processes[key]
@@ -192,15 +202,6 @@ class Scheduler:
         if self._folder.cancellation.exists():
             reason = str(json.loads(self._folder.cancellation.read_bytes())["said"])
             self._append(BatchStopped(at=_now(), reason=reason, cancelled=True))
-
-    def _spent(self) -> Spent:
-        """Return the known costs and tokens of all runs."""
-        limits = self.state.limits
-        if limits.cost_usd is None and limits.tokens is None:
-            return Spent()
-        summaries = self._figures.of(self.state).values()
-        cost = sum(summary.known_cost_usd for summary in summaries)
-        return Spent(cost, sum(summary.tokens or 0 for summary in summaries))
 
     @contextmanager
     def _receiving_signals(self) -> Iterator[None]:

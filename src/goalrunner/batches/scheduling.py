@@ -97,12 +97,18 @@ def failures(state: BatchState) -> int:
     )
 
 
-def reached_limit(limits: BatchLimits, spent: Spent, now: datetime) -> str:
-    """Return which shared limit is reached, in words; empty if none is."""
+def reached_budget(limits: BatchLimits, spent: Spent) -> str:
+    """Return which shared budget is spent, in words; empty if none is."""
     if limits.cost_usd is not None and spent.cost_usd >= limits.cost_usd:
         return f"the cost limit of ${limits.cost_usd:.2f} is reached"
     if limits.tokens is not None and spent.tokens >= limits.tokens:
         return f"the limit of {limits.tokens:,} tokens is reached"
+    return ""
+
+
+def _reached_limit(limits: BatchLimits, spent: Spent, now: datetime) -> str:
+    if reason := reached_budget(limits, spent):
+        return reason
     if limits.until is not None and now >= datetime.fromisoformat(limits.until):
         until = datetime.fromisoformat(limits.until).astimezone(UTC)
         return f"the time is over: {until:%Y-%m-%d %H:%M} UTC"
@@ -113,7 +119,7 @@ def _stop(state: BatchState, spent: Spent, now: datetime) -> StopBatch | None:
     """Return the stop that a limit demands; None if there is none, or it was made."""
     ends_runs = state.stopped is not None and state.stopped.ends_runs
     is_open = any(not entry.is_over for entry in state.entries.values())
-    reason = reached_limit(state.limits, spent, now)
+    reason = _reached_limit(state.limits, spent, now)
     if reason and is_open and not ends_runs:
         return StopBatch(reason, ends_runs=True)
     most = state.limits.max_failures

@@ -123,6 +123,7 @@ def submit(
             source=str(source.path),
             objective=one_line(goal.objective),
             workspace=goal.workspace.path,
+            clone=goal.workspace.isolate == "clone",
             options=dict(options),
             after=_keys_before(source, goal, keys),
         )

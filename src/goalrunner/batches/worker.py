@@ -120,9 +120,8 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
         if run.path.exists():
             run.remove()
         RunFolder.create(batch.home, run.run_id)
-        is_clone = assignment.goal().workspace.isolate == "clone"
         workspace = Path(entry.workspace)
-        make_copy(run, workspace, batch.home, os.environ, clone=is_clone)
+        make_copy(run, workspace, batch.home, os.environ, clone=entry.clone)
     program = command_line(batch, entry.key, run.run_id)
     command = inner_command(RunCopy.of(run), batch.home, program, os.environ)
     command.replace_process()
@@ -160,17 +159,23 @@ def _drive(assignment: Assignment) -> int:
     """Run the goal, or resume its run, to the end."""
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun, resume_run
+    from goalrunner.batches.shared_budget import BudgetObserver, SpentFile
+    from goalrunner.batches.shared_pauses import SharedPauses
     from goalrunner.cli.background import DetachedApprover
     from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
     from goalrunner.copies.commands import copy_options, set_up
 
-    batch, run = assignment.batch, assignment.run
+    batch, entry, run = assignment.batch, assignment.entry, assignment.run
+    state = batch.state()
+    budget = BudgetObserver(SpentFile(batch.spent, state), entry.key, state.limits)
+    pauses = SharedPauses(batch.pauses, run.run_id)
     with open_progress(sys.stdout, place=workspace_state) as progress:
         run_options = RunOptions(
             home=batch.home,
-            observers=(progress,),
+            observers=(progress, budget, pauses),
             approver=DetachedApprover(),
             copy=copy_options(RunCopy.of(run)),
+            refuse_call=pauses.refuse_call,
         )
         if _has_begun(run):
             start = resume_run(run, run_options, {})

@@ -145,10 +145,11 @@ class Recorder(Protocol):
     def text(self, delta: str) -> None:
         """Show a piece of the agent's streamed text; it is not recorded."""
 
-    def check_budget(self) -> None:
+    def check_budget(self, account: Account = "agent") -> None:
         """Raise BudgetExhausted if the budget is spent.
 
-        It is called before each model call.
+        It is called before each model call. Raise the error of an earlier call if
+        another run has found that the account cannot be used now.
         """
 
     def scratch(self, suffix: str = "") -> Path:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.agent_ports import Approver, Conversation
+from goalrunner.core.events import Account
 from goalrunner.core.ports import Checker, Judge, Reviewer, Validator
+from goalrunner.core.run_state import RunState
 
 if TYPE_CHECKING:
     from goalrunner.records.artifacts import ArtifactStore
@@ -17,6 +19,16 @@ if TYPE_CHECKING:
     from goalrunner.records.event_log import EventLog, SystemClock
     from goalrunner.records.transcript_file import TranscriptFile
     from goalrunner.snapshots.store import SnapshotStore
+
+
+RefuseCall = Callable[[Account, RunState], None]
+"""Raises an error before a call of an account that cannot be used now, as another run
+has found out.
+"""
+
+
+def refuse_no_call(account: Account, state: RunState) -> None:
+    """Do nothing: the run knows of no other one."""
 
 
 @dataclass(frozen=True)
@@ -48,3 +60,4 @@ class Parts:
     """None if no person is available."""
     decision_files: DecisionFiles | None = None
     """The decisions of people at other terminals."""
+    refuse_call: RefuseCall = refuse_no_call

@@ -34,6 +34,7 @@ from goalrunner.core.outcome import AgentSession, Usage
 from goalrunner.engine.approvals import ActionKind, ApprovalGate
 from goalrunner.engine.journal import RunJournal
 from goalrunner.engine.output_store import OutputStore, recorded
+from goalrunner.engine.parts import RefuseCall
 from goalrunner.engine.person_decisions import answered_by, is_guarded
 from goalrunner.engine.plans import settle_plan
 from goalrunner.engine.snapshot_tracker import SnapshotTracker
@@ -59,8 +60,10 @@ class RunRecorder:
         tracker: SnapshotTracker,
         approvals: ApprovalGate,
         scratch: Callable[[str], Path],
+        refuse_call: RefuseCall,
     ) -> None:
         self._journal = journal
+        self._refuse_call = refuse_call
         self._tracker = tracker
         self._approvals = approvals
         # The port lets the suffix be left out.
@@ -256,10 +259,11 @@ class RunRecorder:
     def streams_text(self) -> bool:
         return self._journal.streams_text
 
-    def check_budget(self) -> None:
+    def check_budget(self, account: Account = "agent") -> None:
         """Make the record durable before the next call.
 
-        Raise BudgetExhausted if a budget is spent or its use is unknown.
+        Raise BudgetExhausted if a budget is spent or its use is unknown, and what
+        `refuse_call` raises.
         """
         self._journal.log.sync()
         lacking = shortfall(self._journal.state)
@@ -267,3 +271,4 @@ class RunRecorder:
             raise BudgetExhausted(
                 lacking.words, "raise [budget] tokens or cost_usd (--tokens, --cost)"
             )
+        self._refuse_call(account, self._journal.state)

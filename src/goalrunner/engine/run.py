@@ -104,7 +104,7 @@ class Run:
         self.tracker = SnapshotTracker(parts.snapshots, journal)
         self._approvals = ApprovalGate(parts, journal, self.tracker)
         self.recorder = RunRecorder(
-            journal, self.tracker, self._approvals, parts.scratch
+            journal, self.tracker, self._approvals, parts.scratch, parts.refuse_call
         )
         self.recorder.has_session = self.resumption.unfinished.session is not None
         self._turns = Turns(parts, self.recorder, journal, longest_turn)

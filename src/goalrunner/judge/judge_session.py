@@ -41,7 +41,7 @@ class AuditRecorder(Protocol):
 
     def audit_failed(self, kind: _Failure, detail: str, answer: str = "") -> None: ...
 
-    def check_budget(self) -> None: ...
+    def check_budget(self, account: Account = "agent") -> None: ...
 
 
 class JudgeSession:
@@ -112,7 +112,7 @@ class JudgeSession:
     async def ask(self) -> str:
         """Return the judge's next answer. Raise ModelError or BudgetExhausted."""
         if self._recorder:
-            self._recorder.check_budget()
+            self._recorder.check_budget(self._account)
         messages: list[dict[str, Any]] = []
         for message in self._messages:
             messages.append({**message, "content": self._redact(message["content"])})

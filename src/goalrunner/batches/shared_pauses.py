@@ -1,0 +1,117 @@
+"""Usage limits of accounts, which the runs of a batch learn from each other.
+
+The run that reaches a limit writes a file for the account; the others then wait as if
+they had reached it, without a call. An account is an agent's program or the provider
+of a model.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from goalrunner.core.errors import AgentError, GoalError, ModelError, Outage
+from goalrunner.core.events import Account, Record, WorkFailed
+from goalrunner.core.field_types import SCRIPTED, Frozen
+from goalrunner.core.run_state import RunState
+from goalrunner.core.waiting import LONGEST_LIMIT, LONGEST_PAUSE
+from goalrunner.records.files import write_whole
+
+
+class _Pause(Frozen):
+    """Until when an account is not used."""
+
+    until: str
+    reason: str
+    run_id: str
+    """The run that has reached the limit."""
+    number: int = 1
+    """How often in a row it was reached, if its end is not known."""
+
+    def is_over(self, now: datetime) -> bool:
+        return datetime.fromisoformat(self.until) <= now
+
+
+class SharedPauses:
+    """The pauses of a batch, for one of its runs."""
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        self._folder = folder
+        self._run_id = run_id
+        self._names: dict[Account, str] = {}
+        """The names of the accounts that were called last."""
+
+    def refuse_call(self, account: Account, state: RunState) -> None:
+        """Raise AgentError or ModelError if a run has reached the account's limit."""
+        self._names[account] = name = account_name(account, state)
+        pause = self._read(name)
+        if pause is None or pause.is_over(datetime.now(UTC)):
+            return
+        outage = Outage("limit", pause.reason, datetime.fromisoformat(pause.until))
+        kind: type[GoalError] = ModelError
+        if account == "agent" and state.external:
+            kind = AgentError
+        message = f"{name}: {pause.reason} (seen by run {pause.run_id})"
+        raise kind(message, outage=outage)
+
+    def on_record(self, record: Record) -> None:
+        """Write a pause when this run has reached a limit."""
+        event = record.event
+        if not isinstance(event, WorkFailed) or event.kind != "limit":
+            return
+        name = self._names.get(event.account)
+        if name is None:
+            return
+        now = datetime.now(UTC)
+        earlier = self._read(name)
+        if earlier is not None and not earlier.is_over(now):
+            # This run has learned of the limit from another one, or just as it did.
+            return
+        pause = _Pause(
+            until=_end_of_limit(event, earlier, now).isoformat(),
+            reason=event.reason,
+            run_id=self._run_id,
+            number=_number_in_row(earlier, now),
+        )
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        write_whole(self._file(name), pause.model_dump_json().encode(), lasting=False)
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{quote(name, safe='')[:200]}.json"
+
+    def _read(self, name: str) -> _Pause | None:
+        try:
+            return _Pause.model_validate_json(self._file(name).read_bytes())
+        except (OSError, ValidationError):
+            return None
+
+
+def account_name(account: Account, state: RunState) -> str:
+    """Return the program of an agent, or the provider of a model."""
+    if account == "agent" and state.plan.agents:
+        return state.plan.agents[state.agent]
+    name = state.models.get(account, account)
+    # Each recording stands for a provider of its own.
+    return name if name.startswith(SCRIPTED) else name.partition("/")[0]
+
+
+def _end_of_limit(event: WorkFailed, earlier: _Pause | None, now: datetime) -> datetime:
+    """Return when the limit resets; without a known time, after a longer pause."""
+    if event.resets_at:
+        resets_at = datetime.fromisoformat(event.resets_at)
+        if now < resets_at <= now + LONGEST_LIMIT:
+            return resets_at
+    pauses_before = _number_in_row(earlier, now) - 1
+    minutes: int = 2 ** min(pauses_before, 10)
+    return now + min(timedelta(minutes=minutes), LONGEST_PAUSE)
+
+
+def _number_in_row(earlier: _Pause | None, now: datetime) -> int:
+    """Return the number of a pause among those that followed each other at once."""
+    if earlier is None:
+        return 1
+    since = now - datetime.fromisoformat(earlier.until)
+    return earlier.number + 1 if since < LONGEST_PAUSE else 1
