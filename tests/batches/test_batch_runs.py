@@ -1,19 +1,32 @@
-"""Whole batches of command agents."""
+"""Whole batches of command agents and scripted models."""
 
 from __future__ import annotations
 
+import json
+import random
+import signal
 import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
-from goalrunner.batches.batch_folder import BatchFolder, batch_names
+from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.history import EntryEnded, EntryStarted
 from goalrunner.checking.overlay import probe
+from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_summaries import read_summary
 from tests.support.command_line import GOAL, Ended, environment
+from tests.support.external import program
 from tests.support.workspaces import git, make_repository
 
 pytestmark = pytest.mark.slow
+
+NAME = "night"
 
 
 def goal_file(number: int, script: str = "touch out{}", more: str = "") -> str:
@@ -23,44 +36,325 @@ validator = "test -e out{number}"
 {more}
 [agent]
 use = "command"
-command = ["sh", "-c", "{script.format(number)}"]
+command = ["sh", "-c", "{script.replace("{}", str(number))}"]
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    return tmp_path / "home"
+class Batches:
+    """A workspace, the home of its runs, and the batch in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / "home"
+        self.workspace = root / "ws"
+        self.batch = BatchFolder(self.home / "batches" / NAME)
+
+    def write(self, files: dict[str, str]) -> None:
+        make_repository(self.workspace, files)
+        if why := probe(self.workspace, self.root / "scratch"):
+            pytest.skip(f"no overlay works here: {why}")
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*GOAL, "batch", *arguments],
+            cwd=self.workspace,
+            env=environment(GOAL_HOME=str(self.home)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> Ended:
+        process = self.start(*arguments)
+        output, _ = process.communicate(timeout=110)
+        return Ended(process.returncode, output, "")
+
+    def submit(self, *arguments: str) -> Ended:
+        return self.run(".", "--name", NAME, *arguments)
+
+    def outcomes(self) -> dict[str, str]:
+        """The last outcome of each entry by its name; its status without one."""
+        return {
+            entry.entry.name: entry.outcome or entry.status
+            for entry in self.batch.state().entries.values()
+        }
+
+    def summaries(self) -> list[RunSummary]:
+        runs = (self.home / "runs").iterdir()
+        return [RunSummary.read(read_summary(RunFolder(path))) for path in runs]
+
+    def ends(self) -> Counter[str]:
+        """How often each entry has ended for good."""
+        return Counter(
+            event.key
+            for event in self.batch.events()
+            if isinstance(event, EntryEnded) and not event.stopped
+        )
+
+    def await_events(self, process: subprocess.Popen[str], number: int) -> None:
+        """Wait for so many events of the batch, or for the end of the process."""
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            if self.batch.log.exists() and len(list(self.batch.events())) >= number:
+                return
+            time.sleep(0.02)
+
+    def leftovers(self) -> list[str]:
+        """The processes that work for this home."""
+        lines = []
+        for process in psutil.process_iter(["cmdline"]):
+            line = " ".join(process.info["cmdline"] or ())
+            if str(self.home) in line:
+                lines.append(line)
+        return lines
 
 
 @pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    files = {f"g{number}.toml": goal_file(number) for number in (1, 2, 3)}
-    root = make_repository(tmp_path / "ws", files)
-    if why := probe(root, tmp_path / "scratch"):
-        pytest.skip(f"no overlay works here: {why}")
-    return root
+def batches(tmp_path: Path) -> Batches:
+    return Batches(tmp_path)
 
 
-def goal(*arguments: str, cwd: Path, home: Path) -> Ended:
-    done = subprocess.run(
-        [*GOAL, *arguments],
-        cwd=cwd,
-        env=environment(GOAL_HOME=str(home)),
-        stdin=subprocess.DEVNULL,
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_goals_wait_for_others_fail_are_retried_and_are_skipped(
+    batches: Batches,
+) -> None:
+    once = f"[ -e {batches.root}/second ] || {{ touch {batches.root}/second; exit 3; }}"
+    batches.write(
+        {
+            "first.toml": goal_file(1),
+            "second.toml": goal_file(2, f"{once}; touch out{{}}"),
+            "third.toml": goal_file(3, more='after = ["first.toml", "second.toml"]'),
+            "capped.toml": goal_file(4, "true", "max_iterations = 1"),
+            "skipped.toml": goal_file(5, more='after = ["capped.toml"]'),
+            "missing.toml": goal_file(6).replace('"sh"', '"no-such-program"'),
+        }
+    )
+    ran = batches.submit("--jobs", "2", "--retries", "1", "--at-least", "3")
+    assert ran.code == 0, ran.out
+    assert batches.outcomes() == {
+        "capped": "capped",
+        "first": "complete",
+        "missing": "failed",
+        "second": "complete",
+        "skipped": "skipped",
+        "third": "complete",
+    }
+    entries = {
+        entry.entry.name: entry for entry in batches.batch.state().entries.values()
+    }
+    assert {name: entry.starts for name, entry in entries.items()} == {
+        "capped": 1,
+        "first": 1,
+        "missing": 2,
+        "second": 2,
+        "skipped": 0,
+        "third": 1,
+    }
+    assert "no-such-program" in entries["missing"].message
+    assert git(batches.workspace, "status", "--porcelain") == ""
+    assert batches.leftovers() == []
+
+
+def test_a_batch_that_is_killed_at_random_moments_ends_each_goal_once(
+    batches: Batches,
+) -> None:
+    batches.write(
+        {
+            f"g{number}.toml": goal_file(number, "sleep 0.1; touch out{}")
+            for number in range(30)
+        }
+    )
+    chance = random.Random(32)
+    process = batches.start(".", "--name", NAME, "--jobs", "4")
+    for _ in range(8):
+        seen = len(list(batches.batch.events())) if batches.batch.log.exists() else 0
+        batches.await_events(process, seen + chance.randint(1, 9))
+        workers = (
+            psutil.Process(process.pid).children() if process.poll() is None else []
+        )
+        if workers and chance.random() < 0.5:
+            chance.choice(workers).kill()
+        else:
+            process.kill()
+            process.communicate(timeout=30)
+            process = batches.start("--resume", NAME, "--jobs", "4")
+    output, _ = process.communicate(timeout=110)
+    assert process.returncode == 0, output
+    assert batches.batch.state().complete == 30
+    assert set(batches.ends().values()) == {1}
+    started = {
+        (event.key, event.run_id)
+        for event in batches.batch.events()
+        if isinstance(event, EntryStarted)
+    }
+    assert len(started) == 30
+    assert sorted(run_id for _, run_id in started) == sorted(
+        summary.run_id for summary in batches.summaries()
+    )
+    assert {summary.status for summary in batches.summaries()} == {"complete"}
+    wait_for(lambda: batches.leftovers() == [])
+
+
+def test_ctrl_c_stops_the_runs_and_resume_goes_on_with_them(batches: Batches) -> None:
+    marker = batches.root / "begun"
+    script = f"[ -e {marker} ] || {{ touch {marker}; sleep 60; }}; touch out{{}}"
+    batches.write(
+        {
+            "a.toml": goal_file(1, script),
+            "b.toml": goal_file(2, more='after = ["a.toml"]'),
+        }
+    )
+    process = batches.start(".", "--name", NAME)
+    wait_for(marker.exists)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, output
+    assert batches.outcomes() == {"a": "cancelled", "b": "pending"}
+    assert f"goal batch --resume {NAME}" in output
+    assert batches.run("--resume").code == 0
+    assert batches.ends() == {"1": 1, "2": 1}
+    assert len(batches.summaries()) == 2
+
+
+def test_the_runs_of_a_batch_share_a_budget(batches: Batches) -> None:
+    call = {"name": "shell", "arguments": {"command": "true"}}
+    usage = {"input_tokens": 90, "output_tokens": 10, "cost_usd": 0.1, "calls": 1}
+    replies = [{"tool_calls": [call], "usage": usage} for _ in range(9)]
+    done = {"name": "shell", "arguments": {"command": "touch out"}}
+    replies += [
+        {"tool_calls": [done], "usage": usage},
+        {"text": "done", "usage": usage},
+    ]
+    text = "".join(json.dumps(reply) + "\n" for reply in replies)
+    goals = {
+        f"g{number}.toml": 'objective = "out exists"\nvalidator = "test -e out"\n'
+        'model = "scripted/replies.jsonl"\n'
+        for number in range(6)
+    }
+    batches.write({**goals, "replies.jsonl": text})
+    ran = batches.submit("--jobs", "3", "--cost", "2")
+    assert ran.code == 1, ran.out
+    assert "the cost limit of $2.00 is reached" in ran.out
+    spent = sum(summary.known_cost_usd for summary in batches.summaries())
+    # One call of each run that was at work may come in addition.
+    assert 2.0 <= round(spent, 6) <= 2.3
+    resumed = batches.run("--resume", "--cost", "inf")
+    assert resumed.code == 0, resumed.out
+    spent = sum(summary.known_cost_usd for summary in batches.summaries())
+    assert 6 * 1.1 <= round(spent, 6) <= 6 * 1.1 + 0.3
+    assert set(batches.ends().values()) == {1}
+
+
+_LIMITED = """
+state = Path(os.environ["STATE"])
+now = time.time()
+with (state / "calls").open("a") as file:
+    file.write(f"{now}\\n")
+if not (state / "limit").exists():
+    (state / "limit").write_text("")
+    info = {"status": "rejected", "resetsAt": int(now + 4), "rateLimitType": "five_hour"}
+    say("system", subtype="init", session_id="s", claude_code_version="2.1.332")
+    say("rate_limit_event", rate_limit_info=info)
+    say("result", subtype="success", is_error=True, api_error_status=429, result="You've hit your 5-hour limit",
+        total_cost_usd=0, model_usage_since_last_result={})
+    sys.exit(1)
+Path("out").write_text("")
+say("system", subtype="init", session_id="s", claude_code_version="2.1.332")
+say("result", subtype="success", is_error=False, result="It is done.", total_cost_usd=0.5,
+    model_usage_since_last_result={"opus": {"inputTokens": 10, "outputTokens": 5, "costUSD": 0.5}})
+"""
+
+
+def test_a_limit_of_an_account_pauses_all_its_runs_at_once(batches: Batches) -> None:
+    argv = json.dumps(list(program(batches.root, _LIMITED)))
+    preset = f"""
+agent = "limited"
+[agents.limited]
+argv = {argv}
+stream = "claude"
+reports = {{ tokens = "turn", cost_usd = "turn" }}
+env = {{ STATE = "{batches.root}" }}
+"""
+    first = 'objective = "out exists"\nvalidator = "test -e out"\n' + preset
+    # Their agents begin only when the first run has reached the limit.
+    pause = f"until ls {batches.batch.pauses}/*.json; do sleep 0.05; done"
+    validator = f'objective = "out exists"\nvalidator = "{pause}; test -e out"\n'
+    others = {f"g{number}.toml": validator + preset for number in (1, 2, 3)}
+    batches.write({"g0.toml": first, **others, "z.toml": goal_file(9)})
+    ran = batches.submit("--jobs", "5")
+    assert ran.code == 0, ran.out
+    calls = [float(line) for line in (batches.root / "calls").read_text().split()]
+    assert len(calls) == 5
+    limited, *after = sorted(calls)
+    assert min(after) >= int(limited + 4)
+    waited = {
+        summary.run_id: summary.waited > 0
+        for summary in batches.summaries()
+        if summary.objective == "out exists"
+    }
+    assert all(waited.values())
+    # A run of another account does not wait.
+    (other,) = (one for one in batches.summaries() if one.objective != "out exists")
+    assert other.waited == 0
+
+
+def test_forty_goals_that_fail_at_once_end_once_each(batches: Batches) -> None:
+    files = {f"g{number}.toml": goal_file(number) for number in range(40)}
+    batches.write(files)
+    # No copy can be made: the runs lie in the folder that is to be copied.
+    batches.home = batches.workspace / "home"
+    batches.batch = BatchFolder(batches.home / "batches" / NAME)
+    ran = batches.submit("--jobs", "20")
+    assert ran.code == 1, ran.out
+    assert set(batches.outcomes().values()) == {"failed"}
+    assert set(batches.ends().values()) == {1}
+    assert len(batches.ends()) == 40
+    state = batches.batch.state()
+    messages = {one.message.partition(" lie ")[2] for one in state.entries.values()}
+    assert len(messages) == 1, messages
+    assert "which is to be copied" in messages.pop()
+    stopped = batches.run("--resume", "--max-failures", "3", "--jobs", "1")
+    assert stopped.code == 1
+    assert "3 goals ended without success" in stopped.out
+
+
+def test_a_full_disk_ends_the_batch_and_a_resume_goes_on(batches: Batches) -> None:
+    disk = batches.root / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", disk],
+        check=False,
         capture_output=True,
         text=True,
-        timeout=100,
-        check=False,
     )
-    return Ended(done.returncode, done.stdout, done.stderr)
-
-
-def test_each_goal_runs_in_a_copy_to_its_end(workspace: Path, home: Path) -> None:
-    ran = goal("batch", ".", "--jobs", "2", cwd=workspace, home=home)
-    assert ran.code == 0, ran.err + ran.out
-    assert git(workspace, "status", "--porcelain") == ""
-    (name,) = batch_names(home)
-    state = BatchFolder(home / "batches" / name).state()
-    assert state.complete == 3
-    for entry in state.entries.values():
-        assert RunFolder(home / "runs" / entry.run_id).outcome.exists()
+    if mounted.returncode:
+        pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
+    try:
+        batches.home = disk / "home"
+        batches.batch = BatchFolder(batches.home / "batches" / NAME)
+        fill = f"head -c 10000000 /dev/zero > {disk}/ballast; touch out{{}}"
+        batches.write(
+            {
+                "a.toml": goal_file(1, f"{fill} 2>/dev/null"),
+                "b.toml": goal_file(2, more='after = ["a.toml"]'),
+            }
+        )
+        ran = batches.submit()
+        assert ran.code in (1, 4), ran.out
+        assert "o space left" in ran.out
+        assert batches.leftovers() == []
+        (disk / "ballast").unlink()
+        # The agent would fill the disk again.
+        (disk / "ballast").mkdir()
+        resumed = batches.run("--resume")
+        assert resumed.code == 0, resumed.out
+        assert batches.batch.state().complete == 2
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)

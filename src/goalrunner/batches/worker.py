@@ -22,7 +22,7 @@ from goalrunner.batches.plan import BatchEntry
 from goalrunner.cli import main
 from goalrunner.copies import INSIDE
 from goalrunner.copies.run_copy import RunCopy
-from goalrunner.core.errors import RecordError, WorkspaceBusy
+from goalrunner.core.errors import RecordError, UsageError, WorkspaceBusy
 from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.run_folder import RUNS, RunFolder
 
@@ -122,6 +122,11 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
         RunFolder.create(batch.home, run.run_id)
         workspace = Path(entry.workspace)
         make_copy(run, workspace, batch.home, os.environ, clone=entry.clone)
+    elif not RunCopy.of(run).exists:
+        raise UsageError(
+            f"the copy of run {run.run_id} was removed, so it cannot go on",
+            f"goal show {run.run_id} shows what it did",
+        )
     program = command_line(batch, entry.key, run.run_id)
     command = inner_command(RunCopy.of(run), batch.home, program, os.environ)
     command.replace_process()
@@ -148,7 +153,7 @@ def _has_begun(run: RunFolder) -> bool:
     """Return whether the run can be resumed; otherwise it starts anew."""
     from goalrunner.records.event_log import read_records
 
-    if run.is_empty or not RunCopy.of(run).exists:
+    if run.is_empty:
         return False
     return any(
         record.event.type == "run_started" for record in read_records(run.events)
