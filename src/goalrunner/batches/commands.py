@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +17,11 @@ from goalrunner.batches.batch_folder import (
     find_batch,
     newest_batch,
 )
-from goalrunner.batches.history import BatchResumed
+from goalrunner.batches.displays import open_display
+from goalrunner.batches.history import BatchResumed, EntryIntegrated
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
 from goalrunner.batches.plan import BatchLimits, BatchPlan
+from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import submit
 from goalrunner.batches.view import BatchView
@@ -131,6 +136,20 @@ def batch(
             "--apply", "Then bring the verified changes onto the branch goal/BATCH."
         ),
     ] = False,
+    junit: options.JUnit = None,
+    html: Annotated[
+        File,
+        option(
+            "FILE",
+            "Write one page there, and the pages of the runs beside it.",
+            "--html",
+        ),
+    ] = None,
+    json: Annotated[
+        bool,
+        options.flag("--json", "Print each event, then the result, as JSON lines."),
+    ] = False,
+    quiet: options.Quiet = False,
 ) -> int:
     """Run many goals, each in a copy of its workspace, several at a time.
 
@@ -141,11 +160,18 @@ def batch(
     is left out, else 1; 130 after Ctrl-C.
     """
     limits = _limits(cost, tokens, until, max_failures)
-    if resume:
-        return _resume(goals or [], limits, jobs, apply=apply)
     paths = goals or []
-    if apply and (earlier := _earlier_batch(paths)):
-        return apply_batch(earlier)
+    if apply and not resume and (earlier := _earlier_batch(paths)):
+        return apply_batch(earlier, json=json)
+    printed = _Output(
+        BatchView(open_display(sys.stdout, json_lines=json, quiet=quiet)),
+        # Opened before an agent could redirect them.
+        BatchFiles.open(junit, html),
+        applies=apply,
+        json=json,
+    )
+    if resume:
+        return _resume(paths, limits, jobs, printed)
     if not paths:
         raise UsageError(
             "there is no goal to run", "name goal files or folders: goal batch goals/"
@@ -169,9 +195,49 @@ def batch(
     )
     folder = BatchFolder.create(runs.home(), plan, submission.texts)
     with folder.writing() as log:
-        scheduler = Scheduler(folder, log, BatchView())
-        main.wait_for(scheduler.run())
-        return _applied(folder, log, scheduler) if apply else scheduler.exit_code
+        code = _drive(folder, log, printed)
+    printed.files.write(folder)
+    return code
+
+
+@dataclass(frozen=True)
+class _Output:
+    """Where a batch is shown, and what is made of it at its end."""
+
+    view: BatchView
+    files: BatchFiles
+    applies: bool
+    """Whether the verified changes are brought onto a branch."""
+    json: bool
+
+
+def _drive(
+    folder: BatchFolder,
+    log: BatchLog,
+    printed: _Output,
+    resumed: BatchResumed | None = None,
+) -> int:
+    """Drive a batch to its end, apply it if that is asked, and return the exit code.
+
+    A batch that was interrupted, or of which no goal is complete, is not applied.
+    """
+    view = printed.view
+    scheduler = Scheduler(folder, log, view)
+    with closing(view):
+        main.wait_for(scheduler.run(resumed))
+    code = scheduler.exit_code
+    if not printed.applies or code > 1 or not log.state.complete:
+        return code
+    if not printed.json:
+        return max(code, apply_open_batch(folder, log))
+
+    def tell(decision: EntryIntegrated) -> None:
+        view.changed(log.state, decision)
+
+    code = max(code, apply_open_batch(folder, log, tell=tell))
+    # The last line is the whole result, now with the commits.
+    view.end(folder, log.state)
+    return code
 
 
 def _earlier_batch(references: list[Path]) -> BatchFolder | None:
@@ -181,18 +247,8 @@ def _earlier_batch(references: list[Path]) -> BatchFolder | None:
     return find_batch(runs.home(), str(references[0]))
 
 
-def _applied(folder: BatchFolder, log: BatchLog, scheduler: Scheduler) -> int:
-    """Apply a batch that has ended; return the exit code.
-
-    A batch that was interrupted, or of which no goal is complete, is left as it is.
-    """
-    if scheduler.exit_code > 1 or not log.state.complete:
-        return scheduler.exit_code
-    return max(scheduler.exit_code, apply_open_batch(folder, log))
-
-
 def _resume(
-    references: list[Path], limits: BatchLimits, jobs: int | None, *, apply: bool
+    references: list[Path], limits: BatchLimits, jobs: int | None, printed: _Output
 ) -> int:
     """Go on with a batch, whose limits are replaced by those that are given."""
     if len(references) > 1:
@@ -212,9 +268,9 @@ def _resume(
             limits=log.state.limits.model_copy(update=given),
             jobs=jobs or log.state.jobs,
         )
-        scheduler = Scheduler(folder, log, BatchView())
-        main.wait_for(scheduler.run(resumed))
-        return _applied(folder, log, scheduler) if apply else scheduler.exit_code
+        code = _drive(folder, log, printed, resumed)
+    printed.files.write(folder)
+    return code
 
 
 def _limits(

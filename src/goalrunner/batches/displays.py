@@ -31,6 +31,9 @@ class BatchDisplay(Protocol):
     def finish(self, moment: BatchMoment) -> None:
         """Show the end of the batch, or of the view of a batch that goes on."""
 
+    def close(self) -> None:
+        """Stop drawing, also after an error."""
+
 
 def open_display(
     stream: TextIO,
@@ -103,6 +106,9 @@ class LineDisplay:
         """Print the totals, and the commands that come next."""
         self._print(closing_facts(moment, batch_rows(moment)))
 
+    def close(self) -> None:
+        """Do nothing: all lines are printed."""
+
     def _print(self, lines: Iterable[ReportLine]) -> None:
         text = laid_out(lines)
         self._stream.write(neutral(text) if self._github else text)
@@ -128,6 +134,9 @@ class JsonLines:
     def finish(self, moment: BatchMoment) -> None:
         """Print the result."""
         self._print(result_value(moment))
+
+    def close(self) -> None:
+        """Do nothing: all lines are printed."""
 
     def _print(self, value: object) -> None:
         self._stream.write(json.dumps(value) + "\n")

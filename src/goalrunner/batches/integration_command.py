@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
@@ -28,19 +28,29 @@ def apply_batch(batch: BatchFolder, branch: str = "", *, json: bool = False) -> 
 
 
 def apply_open_batch(
-    batch: BatchFolder, log: BatchLog, branch: str = "", *, json: bool = False
+    batch: BatchFolder,
+    log: BatchLog,
+    branch: str = "",
+    *,
+    json: bool = False,
+    tell: Callable[[EntryIntegrated], None] | None = None,
 ) -> int:
-    """Integrate a batch whose log this process writes, as `apply_batch` does."""
+    """Integrate a batch whose log this process writes, as `apply_batch` does.
+
+    With `tell`, nothing is printed: it is called with each decision.
+    """
     settings = IntegrationSettings(runs.home(), os.environ)
     integration = Integration(batch, log, settings, branch)
     decided_now = []
     for decision in integration.perform():
         decided_now.append(decision.key)
-        if not json:
+        if tell is not None:
+            tell(decision)
+        elif not json:
             _say(_fact(log.state, decision))
     if json:
         output.say(_values(log.state, integration))
-    else:
+    elif tell is None:
         earlier = [
             decision
             for key, decision in integration.decisions.items()

@@ -145,7 +145,8 @@ def _can_go_on(moment: BatchMoment, rows: Sequence[BatchRow]) -> bool:
     """Return whether a resumed batch has something to do; it retries what failed."""
     if moment.status == "cancelled":
         return False
-    is_done = ("complete", "capped", "blocked", "cancelled")
+    # One that was skipped would be skipped again, if nothing else goes on.
+    is_done = ("complete", "capped", "blocked", "cancelled", "skipped")
     return any(row.word not in is_done for row in rows)
 
 

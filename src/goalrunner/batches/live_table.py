@@ -73,14 +73,19 @@ class LiveTable:
 
     def finish(self, moment: BatchMoment) -> None:
         """Replace the live table by the last lines, with all rows."""
-        self._live.update(Text(""), refresh=True)
-        self._live.stop()
+        self.close()
         rows = batch_rows(moment)
         width = self._console.width
         lines = [*self._facts(first_facts(moment)), *_painted_rows(rows, width)]
         lines += self._facts(closing_facts(moment, rows))
         # A soft wrap leaves a command that is longer than the terminal whole.
         self._console.print(Text("\n").join(lines), soft_wrap=True)
+
+    def close(self) -> None:
+        """Stop drawing, and leave nothing of the table."""
+        if self._live.is_started:
+            self._live.update(Text(""), refresh=True)
+            self._live.stop()
 
     def _draw(self, moment: BatchMoment, rows: list[BatchRow]) -> None:
         self._drawn_at = self._monotonic()

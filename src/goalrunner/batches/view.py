@@ -41,6 +41,10 @@ class BatchView:
         self._figures = RunFigures(folder.path.parent.parent)
         self._display.finish(self._moment(state, is_driven=is_driven))
 
+    def close(self) -> None:
+        """Stop drawing. After `end`, there is nothing to stop."""
+        self._display.close()
+
     def _moment(self, state: BatchState, *, is_driven: bool = True) -> BatchMoment:
         assert self._figures is not None, "the batch has begun"
         summaries = self._figures.of(state)

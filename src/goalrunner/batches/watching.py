@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from goalrunner.batches.batch_folder import BatchFolder, find_batch
@@ -25,18 +26,19 @@ def watch_batch(home: Path, reference: str) -> int:
     folder = find_batch(home, reference)
     view = BatchView()
     state = batch_state(folder.plan(), ())
-    view.begin(folder, state)
-    try:
-        for event in _events(folder):
-            if event is None:
-                view.refresh(state)
-            else:
-                state = after(state, event)
-                view.changed(state, event)
-    except KeyboardInterrupt:
-        view.end(folder, state, is_driven=folder.is_driven)
-        return int(ExitCode.INTERRUPTED)
-    view.end(folder, state)
+    with closing(view):
+        view.begin(folder, state)
+        try:
+            for event in _events(folder):
+                if event is None:
+                    view.refresh(state)
+                else:
+                    state = after(state, event)
+                    view.changed(state, event)
+        except KeyboardInterrupt:
+            view.end(folder, state, is_driven=folder.is_driven)
+            return int(ExitCode.INTERRUPTED)
+        view.end(folder, state)
     return moment_of(folder).exit_code
 
 

@@ -337,6 +337,8 @@ class Checks:
 
     def _begin(self, step: str, description: str) -> None:
         self._journal.append(events.StepStarted(step_id=step, description=description))
+        # Checks may take long, and the summary says what the run does meanwhile.
+        self._journal.save()
 
     async def _run(self, iteration: int, response: str, when: str) -> _Checked:
         """Run the validators, and note all paths that changed meanwhile."""

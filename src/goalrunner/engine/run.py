@@ -569,6 +569,7 @@ class Run:
             self._journal.append(
                 events.RoundStarted(round=brief.round, prompt=brief.kind)
             )
+            self._journal.save()
         return self._render(brief)
 
     async def finish_round(self, number: int, reply: RoundReply) -> None:
