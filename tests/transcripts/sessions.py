@@ -44,7 +44,7 @@ class Session:
 def transcripts_in(folder: Path) -> list[Path]:
     """Return the transcripts in a folder, without the texts beside them."""
     return sorted(
-        path for path in folder.iterdir() if path.suffix in (".json", ".jsonl")
+        path for path in folder.iterdir() if path.suffix in (".json", ".jsonl", ".md")
     )
 
 

@@ -99,7 +99,7 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ("[]", EMPTY),
         ('{"messages": []}', EMPTY),
         ('[{"role": "user", "content": "Go."}]', EMPTY),
-        ('{\n"model": "x"\n}', f": record 1: {NO_CHAT}"),
+        ('{\n"model": "x"\n}', ": the format of this transcript is not known"),
         ('{\n"other": [],\n"messages": [3]\n}', f": record 1: {NO_CHAT}"),
         ('[{"role": "user"},', ":1  not valid JSON: Expecting value (column 19)"),
         (
@@ -111,7 +111,10 @@ def test_one_message_alone_is_a_chat(tmp_path: Path) -> None:
         ('{"role": "user"}\n{"role": "judge"}', f":2  {NO_CHAT}"),
         ('[{"role": "user"}, {"role": ["a"]}]', f": record 2: {NO_CHAT}"),
         ('[{"role": "user", "content": 3}]', f": record 1: {NO_CHAT}"),
-        ('{"messages": []}\n{"messages": []}', f":1  {NO_CHAT}"),
+        (
+            '{"messages": []}\n{"messages": []}',
+            ": the format of this transcript is not known",
+        ),
         ('{"role": "user", "content": [{"type": "riddle"}]}', f": record 1: {NO_CHAT}"),
         (
             '{"role": "tool", "content": ' + "[" * 500 + "]" * 500 + "}",

@@ -29,15 +29,17 @@ from goalrunner.agents.parser import (
     CallFinished,
     CallStarted,
     Failed,
+    Prompted,
     SessionStarted,
     StreamEvent,
+    Text,
     TextDelta,
     TurnEnded,
     UsageReported,
 )
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
-from goalrunner.core.messages import at, block_text, items, text
+from goalrunner.core.messages import at, block_text, items, text, text_of
 from goalrunner.core.outages import RATE_LIMIT, reset_time, time_of_epoch, usage_limit
 
 
@@ -97,6 +99,7 @@ class Claude(AgentParser):
     def __init__(self) -> None:
         self._limit: Outage | None = None
         self._error = ""
+        self._has_messages = False
         self._counts_sessions = False
         self._counted = _ModelTotals()
 
@@ -118,27 +121,53 @@ class Claude(AgentParser):
             case "assistant", _:
                 # An earlier error, such as one of a subagent, did not end the turn.
                 self._error = ""
+                self._has_messages = True
                 yield from self._contents(line)
             case "user", _:
-                for block in items(at(line, "message", "content")):
-                    if at(block, "type") == "tool_result":
-                        yield result(block, "tool_use_id", "content", failed="is_error")
+                yield from self._results(line)
             case "result", _:
                 yield from self.usage(line)
                 if line.get("is_error") is True:
                     yield self._failed(line)
-                else:
-                    yield TurnEnded()
+                    return
+                # With `--output-format json`, it is the only line.
+                if not self._has_messages:
+                    yield from message(line, "result")
+                yield TurnEnded()
 
     def _contents(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         """Yield the texts and calls of a message."""
+        by_subagent = _is_of_subagent(line)
         for block in items(at(line, "message", "content")):
             if at(block, "type") == "text":
-                yield from message(block, "text")
+                words = block_text(at(block, "text"))
+                if words:
+                    yield Text(words, by_subagent)
             elif at(block, "type") == "tool_use":
-                yield call(
+                started = call(
                     block, "id", "name", "input.command", "input.file_path", "input"
                 )
+                yield replace(started, by_subagent=by_subagent)
+
+    def _results(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        """Yield the results in a message of the user, and what the user wrote."""
+        by_subagent = _is_of_subagent(line)
+        content = at(line, "message", "content")
+        for block in items(content):
+            if at(block, "type") == "tool_result":
+                ended = result(block, "tool_use_id", "content", failed="is_error")
+                yield replace(ended, by_subagent=by_subagent)
+        words = text_of(content)
+        if words and not by_subagent:
+            yield Prompted(words)
+
+    @classmethod
+    def prints(cls, line: dict[str, Any]) -> bool:
+        # Sessions that the program saves have `sessionId` and `parentUuid`.
+        if not isinstance(line.get("session_id"), str) or "parentUuid" in line:
+            return False
+        is_of_claude = line.keys() & {"uuid", "parent_tool_use_id", "num_turns"}
+        return bool(is_of_claude) or line.get("type") in ("system", "result")
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a result."""
@@ -209,6 +238,11 @@ def _sum_of(models: dict[str, Any]) -> _ModelTotals:
     return _ModelTotals(input_tokens, output_tokens, cost)
 
 
+def _is_of_subagent(line: dict[str, Any]) -> bool:
+    """Return whether a message is of the conversation of a sub-agent."""
+    return line.get("parent_tool_use_id") is not None
+
+
 class Qwen(Claude):
     """Qwen Code, whose output has the same form."""
 
@@ -230,13 +264,8 @@ class Gemini(AgentParser):
         match line.get("type"):
             case "init":
                 yield from session(line, "session_id")
-            case "message" if (
-                line.get("role") == "assistant" and line.get("delta") is True
-            ):
-                piece = block_text(line.get("content"))
-                if piece:
-                    # The prompt is printed too, with another role.
-                    yield TextDelta(piece)
+            case "message":
+                yield from self._message(line)
             case "tool_use":
                 yield call(
                     line,
@@ -260,6 +289,24 @@ class Gemini(AgentParser):
                 # Warnings have the same type.
                 yield failure(line, "message")
 
+    def _message(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        words = block_text(line.get("content"))
+        if not words:
+            return
+        if line.get("role") == "user":
+            yield Prompted(words)
+        elif line.get("role") == "assistant" and line.get("delta") is True:
+            yield TextDelta(words)
+
+    @classmethod
+    def prints(cls, line: dict[str, Any]) -> bool:
+        if line.get("type") == "init":
+            return "session_id" in line
+        # Other agents have events of the same types.
+        is_of_gemini = line.keys() & {"role", "tool_id", "stats", "severity"}
+        kinds = ("message", "tool_use", "tool_result", "error", "result")
+        return bool(is_of_gemini) and "timestamp" in line and line.get("type") in kinds
+
 
 class Codex(AgentParser):
     """Codex."""
@@ -280,7 +327,12 @@ class Codex(AgentParser):
                 if kind == "item.completed":
                     yield finished
                 else:
-                    yield CallStarted(finished.id, finished.tool, finished.command)
+                    yield CallStarted(
+                        finished.id,
+                        finished.tool,
+                        finished.command,
+                        arguments=finished.arguments,
+                    )
             case "turn.completed", _:
                 yield from tokens(
                     line, "usage.input_tokens", "usage.output_tokens", cumulative=True
@@ -290,12 +342,20 @@ class Codex(AgentParser):
                 # Also "Reconnecting..."; later work clears the failure.
                 yield failure(line, "error.message", "message")
 
+    @classmethod
+    def prints(cls, line: dict[str, Any]) -> bool:
+        kind = text(line.get("type"))
+        if kind == "error":
+            return line.keys() <= {"type", "message"}
+        return kind.startswith(("thread.", "turn.", "item."))
+
     def _call(self, line: dict[str, Any]) -> CallFinished:
         """Return the call of an item, with the server of its tool or its paths."""
         finished = result(
             line,
             "item.id",
-            *("item.aggregated_output", "item.result", "item.error"),
+            *("item.aggregated_output", "item.result.content", "item.result"),
+            "item.error",
             tool=("item.tool", "item.type"),
             command=("item.command", "item.arguments", "item.changes", "item.query"),
             code="item.exit_code",
@@ -303,14 +363,20 @@ class Codex(AgentParser):
         )
         server = text(at(line, "item", "server"))
         if server:
-            return replace(finished, tool=f"mcp__{server}__{finished.tool}")
+            tool = f"mcp__{server}__{finished.tool}"
+            arguments = at(line, "item", "arguments")
+            return replace(finished, tool=tool, arguments=arguments)
         paths = []
         for change in items(at(line, "item", "changes")):
             path = text(at(change, "path"))
             if path:
                 paths.append(path)
         if paths:
-            return replace(finished, command=", ".join(paths))
+            arguments = {"changes": at(line, "item", "changes")}
+            return replace(finished, command=", ".join(paths), arguments=arguments)
+        command = at(line, "item", "command")
+        if isinstance(command, str):
+            return replace(finished, arguments={"command": command})
         return finished
 
     def details(
@@ -359,6 +425,10 @@ class OpenCode(AgentParser):
                 )
             case "error":
                 yield self._failed(line)
+
+    @classmethod
+    def prints(cls, line: dict[str, Any]) -> bool:
+        return isinstance(line.get("sessionID"), str) and "type" in line
 
     def _failed(self, line: dict[str, Any]) -> Failed:
         """Return the failure of a request, or another one."""

@@ -68,6 +68,7 @@ def call(line: Any, call_id: str, tool: str, *command: str) -> CallStarted:
         block_text(first(line, tool)),
         block_text(first(line, *command)),
         edited_lines(first(line, *command[-1:])),
+        arguments=first(line, *command[-1:]),
     )
 
 
@@ -118,6 +119,7 @@ def result(
         tool=block_text(first(line, *tool)),
         command=block_text(first(line, *command)),
         change=edited_lines(first(line, *command[-1:])),
+        arguments=first(line, *command[-1:]),
     )
 
 

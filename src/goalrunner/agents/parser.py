@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
+from goalrunner.core.messages import facts_of
 
 LONGEST_NOISE = 2_000
 """Characters that are kept of a line that is not understood."""
@@ -27,10 +28,18 @@ class SessionStarted:
 
 
 @dataclass(frozen=True)
+class Prompted:
+    """What the user wrote, if the program repeats it. It matters in saved output."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Text:
     """A whole message of the agent."""
 
     text: str
+    by_subagent: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,9 @@ class CallStarted:
     command: str = ""
     change: str = ""
     """Lines that an edit adds and removes: "+4 −1"."""
+    arguments: Any = field(default=None, compare=False)
+    """All arguments, if they are reported: a dict."""
+    by_subagent: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,6 +81,16 @@ class CallFinished:
     command: str = ""
     change: str = ""
     """Lines that an edit adds and removes."""
+    arguments: Any = field(default=None, compare=False)
+    """All arguments, if they are reported with the end: a dict."""
+    by_subagent: bool = False
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What is known of the result: its exit code, or how it failed."""
+        if self.failed and not self.exit_code:
+            return facts_of(self.output, failed=True)
+        return () if self.exit_code is None else (f"exit {self.exit_code}",)
 
 
 @dataclass(frozen=True)
@@ -131,6 +153,7 @@ class Noise:
 
 StreamEvent = (
     SessionStarted
+    | Prompted
     | Text
     | TextDelta
     | CallStarted
@@ -156,6 +179,15 @@ class AgentParser(ABC):
     @abstractmethod
     def events(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         """Yield the events of one line."""
+
+    @classmethod
+    def prints(cls, line: dict[str, Any]) -> bool:
+        """Return whether this agent, and few others, print such a line.
+
+        Saved output is recognised by its first lines. A line that the agent does not
+        print is an error in it.
+        """
+        return False
 
     def other(self, line: str) -> StreamEvent:
         """Return the event of a line that is not a JSON object."""

@@ -22,8 +22,9 @@ from goalrunner.agents.parser import (
 from goalrunner.agents.reported_usage import missing_usage, usage_delta
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.errors import one_line, shortened
-from goalrunner.core.observation import source_of
+from goalrunner.core.observation import OF_SUBAGENT, source_of
 from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.tool_arguments import is_subagent
 
 LONGEST_MESSAGE = 400_000
 """Characters of one message that are kept."""
@@ -96,6 +97,7 @@ class _Open:
     """By the clock of `time.monotonic`."""
     arrival: Arrival | None
     change: str = ""
+    by_subagent: bool = False
 
 
 class Turn:
@@ -177,10 +179,13 @@ class Turn:
         call = self._open.pop(call_id, None)
         if call is None:
             return
+        tool = source_of(tool) if tool else call.tool
+        if call.by_subagent or is_subagent(tool):
+            facts = (*facts, OF_SUBAGENT)
         result = reported_result(
             self._agent,
             call_id,
-            source_of(tool) if tool else call.tool,
+            tool,
             command or call.command,
             facts,
             output=output,
@@ -274,13 +279,9 @@ class CommandTurn(Turn):
                 self._open_session(event)
             case TextDelta(text=text):
                 self.say(text)
-            case Text(text=text):
-                # Its pieces have been shown already.
-                if not self._streamed:
-                    self.recorder.text(text)
-                # The pieces belong to this message.
-                self._streamed = ""
-                self.add_message(text)
+            # A sub-agent's words are neither the answer nor evidence.
+            case Text(text=text, by_subagent=False):
+                self._add_text(text)
             case CallStarted():
                 await self._start(event)
             case CallFinished():
@@ -294,6 +295,14 @@ class CommandTurn(Turn):
                 self.has_ended = True
             case Noise(text=text):
                 self.noise = f"{self.noise}{text}\n"[-_LONGEST_NOISE:]
+
+    def _add_text(self, text: str) -> None:
+        # Its pieces have been shown already.
+        if not self._streamed:
+            self.recorder.text(text)
+        # The pieces belong to this message.
+        self._streamed = ""
+        self.add_message(text)
 
     def _open_session(self, event: SessionStarted) -> None:
         if not _SESSION_ID.fullmatch(event.id):
@@ -362,6 +371,7 @@ class CommandTurn(Turn):
         if call is None:
             self._record_usage_and_session()
             await self.start(call_id, event.tool, event.command, event.change)
+            self._open[call_id].by_subagent = event.by_subagent
             return
         # Some agents report the command of a call later than its beginning.
         call.command = call.command or shortened(event.command, LONGEST_COMMAND)
@@ -379,14 +389,10 @@ class CommandTurn(Turn):
             await self.start(call_id, event.tool, event.command, event.change)
             # It had ended when its beginning became known.
             self._open[call_id].arrival = None
-        facts: tuple[str, ...] = ()
-        if event.failed and not event.exit_code:
-            facts = ("error",)
-        elif event.exit_code is not None:
-            facts = (f"exit {event.exit_code}",)
+            self._open[call_id].by_subagent = event.by_subagent
         await self.finish(
             call_id,
-            facts,
+            event.facts,
             event.output,
             tool=event.tool,
             command=event.command,

@@ -152,7 +152,7 @@ async def audit_trail(
         evidence=_evidence_source(trail),
         forgeable=tuple(name for name in verdict.cited if name in forgeable),
         validators=checks.results if checks else (),
-        labels=checks.labels if checks else (),
+        labels=(*(checks.labels if checks else ()), *saved.warnings),
         judge=llm.model,
         usage=recorder.used,
         seconds=time.monotonic() - began,

@@ -18,6 +18,9 @@ AGENT_WORDS = frozenset({"report_blocked", "ask", "plan", "response"})
 UNDONE = frozenset({"error", "denied", "interrupted"})
 """Facts of a call that was not made, or whose effect is unknown."""
 
+OF_SUBAGENT = "reported by a sub-agent"
+"""Fact of the report of another agent, or of a tool that it called: a claim."""
+
 UNASKED = "ran without approval"
 """Fact of an action that needed approval and that the agent reports to have performed
 without it."""
@@ -170,9 +173,12 @@ class Observation(Frozen):
     def shows(self) -> bool:
         """Whether it shows something that happened.
 
-        The agent's own words, and calls that failed or were not made, do not.
+        Words of the agent or of a sub-agent, and calls that failed or were not made, do
+        not.
         """
-        return self.source not in AGENT_WORDS and UNDONE.isdisjoint(self.facts)
+        if self.source in AGENT_WORDS or OF_SUBAGENT in self.facts:
+            return False
+        return UNDONE.isdisjoint(self.facts)
 
     @property
     def heading(self) -> str:
@@ -220,6 +226,8 @@ class Trail:
     stale: Mapping[str, str] = field(default_factory=dict)
     """By id of an observation: why it is outdated, as far as the order of the items
     shows it."""
+    unanswered: int = 0
+    """How many calls a transcript has, if it has the result of none of them."""
 
     def observation(self, identifier: str) -> Observation | None:
         """Return the observation with that id ("o12") or name ("order:O-104").

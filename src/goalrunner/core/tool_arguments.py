@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from goalrunner.core.actions import shown_command
 from goalrunner.core.messages import at, clean, json_of, text
 
 PATH_ARGUMENTS = (
@@ -21,16 +22,20 @@ PATH_ARGUMENTS = (
 # Agents name their tools freely; these are compared in lower case, letters only.
 _SUBAGENTS = frozenset(
     """
-    task agent agentoutputtool delegate delegatetask delegatetoagent spawnagent
+    think task agent agentoutputtool delegate delegatetask delegatetoagent spawnagent
     waitagent resumeagent sendinput closeagent invokeagent subagent newtask
-    codebaseinvestigator
+    codebaseinvestigator usesubagents subagentexecutetask
     """.split()
 )
-"""Tools whose result is the report of another agent."""
+"""Tools whose result is the report of another agent.
+
+Agents of the Agent Client Protocol give such calls the kind `think`.
+"""
 _WRITERS = tuple(
     """
     write writefile writetofile edit editfile fileeditor editor edittool create
     createfile replace replaceinfile strreplace insert append savefile patch diff
+    filechange delete deletefile
     """.split()
 )
 """Endings of the names of tools that write files."""
@@ -49,7 +54,8 @@ def command_of(arguments: Any) -> str | None:
         return None
     for value in map(arguments.get, _COMMANDS):
         if isinstance(value, str):
-            return clean(value)
+            # Quoted in `bash -c`, the files that it writes would be hidden.
+            return shown_command(clean(value))
         if isinstance(value, list) and _are_words(value):
             is_shell = len(value) == 3 and value[1] in ("-c", "-lc")
             return clean(value[2] if is_shell else " ".join(value))
@@ -90,6 +96,10 @@ def argument_texts(arguments: Any) -> list[str]:
 
 
 def is_subagent(tool: str) -> bool:
+    """Return whether the results of a tool are reports of another agent.
+
+    They are claims in runs and in saved transcripts.
+    """
     return _letters(tool) in _SUBAGENTS
 
 

@@ -113,6 +113,8 @@ class TrailBuilder:
         self._written = WrittenFiles()
         self._order = CallOrder()
         self._call_count = 0
+        self._withdrawn_count = 0
+        self._has_results = False
         self._round = 0
         self._user_texts: list[UserText] = []
 
@@ -161,6 +163,7 @@ class TrailBuilder:
         """
         command = command_of(arguments)
         self._call_count += 1
+        self._withdrawn_count += self.withdrawn
         if writes:
             for path in writes:
                 self.wrote(path)
@@ -215,6 +218,7 @@ class TrailBuilder:
         call = self._call_of_result(identifier, tool)
         if self.withdrawn:
             return
+        self._has_results = True
         is_report = call.summary or self._is_report(call, text)
         if is_report or text.strip() in call.texts:
             self.claimed(text, summary=is_report)
@@ -276,12 +280,14 @@ class TrailBuilder:
                 facts=(f"round {number}",),
                 round=number,
             )
+        calls = self._call_count - self._withdrawn_count
         # `read` of this trail returns places; that of the returned one returns texts.
         with_places = trail_with(zip(self._items, self._places, strict=True))
         return replace(
             with_places,
             read=lambda item: self._read(with_places.read(item)),
             said=tuple(self._user_texts),
+            unanswered=0 if self._has_results else calls,
             # No later change of a file makes a response outdated.
             stale=self._order.stale() if deliverable == "workspace" else {},
         )

@@ -106,8 +106,9 @@ class WrittenFiles:
 def _named_paths(arguments: Mapping[str, Any]) -> list[str]:
     """Return the paths in the arguments of a file tool."""
     values = [arguments.get(key) for key in PATH_ARGUMENTS]
-    # The locations of a tool call of the Agent Client Protocol.
-    values += [at(entry, "path") for entry in items(arguments.get("locations"))]
+    # Locations of the Agent Client Protocol, and changes of files of Codex.
+    for key in ("locations", "changes"):
+        values += [at(entry, "path") for entry in items(arguments.get(key))]
     return list(filter(None, map(text, values)))
 
 

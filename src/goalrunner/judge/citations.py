@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from goalrunner.core.observation import FORGEABLE, RESPONSE, Observation, Trail
+from goalrunner.core.observation import (
+    FORGEABLE,
+    OF_SUBAGENT,
+    RESPONSE,
+    Observation,
+    Trail,
+)
 from goalrunner.core.ports import AuditRequest
 from goalrunner.core.verdict import Citation, identifier_of
 from goalrunner.judge.evidence import (
@@ -74,6 +80,10 @@ class Evidence:
             return CheckedCitation(
                 f"{observation.id} is text of the agent, not an observation",
                 unfounded=True,
+            )
+        if OF_SUBAGENT in observation.facts:
+            return CheckedCitation(
+                f"{observation.id} is {OF_SUBAGENT}, which is a claim", unfounded=True
             )
         if observation.reported_by and self.request.require == "runner":
             return CheckedCitation(

@@ -2,9 +2,10 @@
 
 `source` finds the JSON records of a file, folder or pipe, and `row_reader` has the base
 class of the readers. The other modules are named for the program or the API whose
-transcripts they read. A new format: a subclass of `RowReader` in a module named for its
-program, and a row in the table of this module; another package registers its reader in
-the entry-point group `goalrunner.transcripts`.
+transcripts they read; `agent_streams` reads what agents print in runs, by the parsers
+of `goalrunner.agents`. A new format: a subclass of `RowReader` in a module named for
+its program, and a row in `format_table`; another package registers its reader in the
+entry-point group `goalrunner.transcripts`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Protocol, cast
 from goalrunner.core.errors import UsageError, nearest, quoted_list
 from goalrunner.core.observation import FORGEABLE, Observation, Trail
 from goalrunner.core.trail_builder import Deliverable
+from goalrunner.transcripts.agent_streams import registered_stream_readers
+from goalrunner.transcripts.format_table import BUILT_IN, GOAL_RUN, nearest_formats
 from goalrunner.transcripts.source import HINT, STDIN_NAME, TranscriptSource
 
 __all__ = [
@@ -33,30 +36,6 @@ __all__ = [
 READER_GROUP = "goalrunner.transcripts"
 """The entry-point group in which other packages register readers."""
 
-_RUN = "goal-run"
-
-# Name of the format -> module and class, in the order of trial: formats that are
-# easily mistaken for another one come later. The last one accepts any JSON with
-# messages, so registered formats are tried before it.
-_BUILT_IN = {
-    _RUN: "goal_run:GoalRunReader",
-    "claude-code": "claude_code:ClaudeCodeReader",
-    "codex": "codex:CodexReader",
-    "openhands": "openhands:OpenHandsReader",
-    "openhands-v0": "openhands:OpenHandsV0Reader",
-    "gemini": "gemini:GeminiReader",
-    "qwen": "gemini:QwenReader",
-    "opencode": "opencode:OpenCodeReader",
-    "mini-swe-agent": "mini_swe_agent:MiniSweAgentReader",
-    "swe-agent": "swe_agent:SweAgentReader",
-    "atif": "atif:AtifReader",
-    "acp": "acp:AcpReader",
-    "inspect": "inspect_logs:InspectReader",
-    "openai-responses": "responses:ResponsesReader",
-    "anthropic": "chat:AnthropicReader",
-    "openai-chat": "chat:OpenAIChatReader",
-}
-
 
 @dataclass(frozen=True)
 class SavedTrail(Trail):
@@ -68,6 +47,11 @@ class SavedTrail(Trail):
 
     A partial transcript is never judged complete.
     """
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is doubtful about the transcript as a whole, in words."""
+        return (_no_results(self.unanswered),) if self.unanswered else ()
 
     @property
     def forgeable(self) -> tuple[str, ...]:
@@ -84,7 +68,9 @@ class SavedTrail(Trail):
 class TranscriptReader(Protocol):
     """Reads one transcript of one format."""
 
-    DESCRIPTION: str
+    @property
+    def DESCRIPTION(self) -> str:  # noqa: N802 - a constant of most readers
+        """The format in a few words."""
 
     def matches(self, source: TranscriptSource) -> bool:
         """Return whether the first records are of the format."""
@@ -118,6 +104,7 @@ def read_transcript(
         read=trail.read,
         said=trail.said,
         stale=trail.stale,
+        unanswered=trail.unanswered,
         format=name,
         # Known only now: the source finds what it lacks while it is read.
         partial=source.partial,
@@ -139,15 +126,22 @@ def _read(
         failure = source.error_here("the JSON is nested too deeply")
     else:
         # A run that was stopped before its first round has an empty transcript.
-        if trail.items or name == _RUN:
+        if trail.items or name == GOAL_RUN:
             return trail
         reasons = ["the transcript contains nothing that an agent did or said"]
+        if trail.unanswered:
+            reasons.append(_no_results(trail.unanswered))
         if source.partial:
             reasons.append(source.partial)
         failure = source.error("; ".join(reasons))
     # The format may have been recognised wrongly, which explains the error.
     hint = f"It was read as {name} ({reader.DESCRIPTION}). {failure.hint}"
     raise UsageError(failure.message, hint) from None
+
+
+def _no_results(calls: int) -> str:
+    noun = "call" if calls == 1 else "calls"
+    return f"{calls:,} {noun}, 0 results read: the transcript may not contain them"
 
 
 def formats() -> list[tuple[str, str]]:
@@ -181,7 +175,9 @@ def _choose_reader(
     for format_name, reader in _readers():
         if reader.matches(source):
             return format_name, reader
-    raise UsageError(f"{source.name}: the format of this transcript is not known", HINT)
+    names = nearest_formats(source)
+    hint = f"The nearest formats are {', '.join(names)}. {HINT}" if names else HINT
+    raise UsageError(f"{source.name}: the format of this transcript is not known", hint)
 
 
 def _reader_named(name: str) -> TranscriptReader:
@@ -195,11 +191,12 @@ def _reader_named(name: str) -> TranscriptReader:
 
 
 def _readers() -> Iterator[tuple[str, TranscriptReader]]:
-    *specific, (general_name, general_class) = _BUILT_IN.items()
-    for name, class_path in specific:
-        yield name, _built_in(class_path)
+    *specific, general = BUILT_IN
+    for entry in specific:
+        yield entry.name, _built_in(entry.reader)
     yield from _registered()
-    yield general_name, _built_in(general_class)
+    yield from registered_stream_readers()
+    yield general.name, _built_in(general.reader)
 
 
 def _built_in(class_path: str) -> TranscriptReader:
@@ -213,8 +210,9 @@ def _registered() -> Iterator[tuple[str, TranscriptReader]]:
     # Slow to import, and not needed if a built-in reader matches.
     from importlib.metadata import entry_points
 
+    built_in_names = {entry.name for entry in BUILT_IN}
     for point in sorted(entry_points(group=READER_GROUP), key=lambda point: point.name):
-        if point.name in _BUILT_IN:
+        if point.name in built_in_names:
             continue
         try:
             reader = point.load()

@@ -112,8 +112,6 @@ class AcpReader(RowReader):
             identifier,
             kind,
             _arguments(call),
-            # A call of another agent has the kind "think".
-            summary=kind == "think",
             writes=list(filter(None, diff_paths)),
         )
         raw_output = call.get("rawOutput")

@@ -21,7 +21,7 @@ class ChatReader(RowReader):
 
 
 class OpenAIChatReader(ChatReader):
-    """OpenAI chat messages. As the last format it reports all errors in JSON files."""
+    """OpenAI chat messages. As the last format it reports the errors in any chat."""
 
     DESCRIPTION = (
         'OpenAI chat messages: a JSON array, {"messages": [...]}, or JSON Lines'
@@ -33,7 +33,13 @@ class OpenAIChatReader(ChatReader):
 
     def matches(self, source: TranscriptSource) -> bool:
         # An object with records under another name is not a chat.
-        return source.is_json and ("messages" in source.members or not source.members)
+        if "messages" in source.members:
+            return True
+        if source.members:
+            return False
+        # Without a message, an empty list is still an empty chat.
+        has_role = any("role" in row for row in source.rows)
+        return has_role or (source.is_json and not source.sample)
 
     def is_valid(self, row: Any) -> bool:
         role = at(row, "role")

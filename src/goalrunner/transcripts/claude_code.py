@@ -40,6 +40,9 @@ class ClaudeCodeReader(ChatReader):
             return False
         if not self._IDS & row.keys():
             return False
+        # What the program prints for other programs is another format.
+        if "session_id" in row and "sessionId" not in row:
+            return False
         if row["type"] not in ("user", "assistant"):
             return True
         role = at(row.get("message"), "role")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from goalrunner.core.messages import at, block_text, integer_of, text
-from goalrunner.transcripts.responses import add_item
+from goalrunner.transcripts.responses import ResponsesReader, add_item
 from goalrunner.transcripts.row_reader import RowReader
 from goalrunner.transcripts.source import TranscriptSource
 
@@ -73,3 +73,21 @@ class CodexReader(RowReader):
         if item.get("role") != "user":
             return False
         return block_text(item.get("content")).startswith(self._CONTEXT)
+
+
+class OldCodexReader(ResponsesReader):
+    """Rollouts of versions before 0.32, whose lines are items without a wrapper."""
+
+    DESCRIPTION = "rollout of Codex before version 0.32 (JSON Lines)"
+    reporter = "codex"
+    keys = frozenset({""})
+
+    def is_typical(self, row: dict[str, Any]) -> bool:
+        # The first line describes the session, others its state.
+        is_description = row.keys() >= {"id", "timestamp", "instructions"}
+        return is_description or "record_type" in row
+
+    def is_valid(self, row: Any) -> bool:
+        if not isinstance(row, dict):
+            return False
+        return self.is_typical(row) or super().is_valid(row)

@@ -24,10 +24,10 @@ class RowReader:
     A subclass recognises the rows of its format and adds each to `trail`.
     """
 
-    DESCRIPTION: ClassVar[str]
+    DESCRIPTION: str
     HAS_PARTS: ClassVar[bool] = False
     """Whether a file may have several conversations; FILE#NAME selects one."""
-    reporter: ClassVar[str] = "the agent"
+    reporter: str = "the agent"
     """The program that ran the tools: observations are "reported by" it."""
     fault: ClassVar[str] = "a record of this format"
     """What an unreadable row should have been: the message is "not" and these words."""

@@ -47,6 +47,7 @@ _CONTAINERS = frozenset(
         "items",
         "data",
         "samples",
+        "conversation",
     }
 )
 # OpenHands names the files of events `12.json` or `event-00012-ID.json`.
@@ -185,6 +186,16 @@ class TranscriptSource:
         for number, record in enumerate(self._records(), 1):
             self._place = f":{record.line}  " if record.line else f": record {number}: "
             yield record
+
+    def text_lines(self) -> Iterator[str]:
+        """Yield the lines of a file that is not JSON."""
+        self._gaps.clear()
+        with self._open() as file:
+            number = 0
+            while line := file.readline(LONGEST_ROW):
+                number += 1
+                self._place = f":{number}  "
+                yield line.decode(errors="replace").removesuffix("\n")
 
     def error(self, message: str, line: int = 0) -> UsageError:
         """Return an error with the file and, unless it is 0, the line."""
