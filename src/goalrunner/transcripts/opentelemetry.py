@@ -79,7 +79,7 @@ class OpenTelemetryReader(RowReader):
         arguments = parsed(attributes.get("gen_ai.tool.call.arguments")) or {}
         self.trail.called(identifier, tool, arguments, summary=is_inner)
         result = attributes.get("gen_ai.tool.call.result")
-        # The content of calls is recorded only if the program was told to.
+        # Programs record the content of calls only on request.
         if result is None and not span.failed:
             return
         self._results.add(identifier)
