@@ -14,6 +14,7 @@ from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.batches.history import EntryStarted
 from goalrunner.batches.pages import batch_junit, batch_page
 from goalrunner.batches.result_files import BatchFiles
+from goalrunner.cli.main import main
 from goalrunner.core.errors import UsageError
 from goalrunner.records.event_log import read_records
 from tests.support.batch_moments import (
@@ -118,6 +119,21 @@ def test_the_pages_of_the_runs_lie_beside_the_page(
     links = [link for link in Page(html.read_text()).links if not link.startswith("#")]
     assert links == [f"night%20%231-runs/{run_id}.html"]
     assert (tmp_path / "night #1-runs" / f"{run_id}.html").is_file()
+
+
+def test_a_batch_that_has_ended_can_be_written_later(
+    own_home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = BatchFolder.create(own_home, plan_of("a", "b"), {})
+    with folder.writing() as log:
+        log.append(ended(1))
+    assert main(["report", "night"]) == 0
+    page = Path(capsys.readouterr().out.strip())
+    assert page == folder.path / "report.html"
+    assert "Batch night" in page.read_text()
+    junit = tmp_path / "night.xml"
+    assert main(["status", "night", "--junit", str(junit)]) == 4
+    assert cases(junit.read_text()) == {"a": "", "b": "skipped"}
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_batch(

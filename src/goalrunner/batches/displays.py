@@ -9,7 +9,13 @@ from typing import Protocol, TextIO
 
 from goalrunner.batches.history import BatchEvent
 from goalrunner.batches.lines import closing_facts, event_fact, first_facts, wait_fact
-from goalrunner.batches.rows import BatchMoment, BatchRow, batch_row, batch_rows
+from goalrunner.batches.rows import (
+    BatchMoment,
+    BatchRow,
+    active_rows,
+    batch_row,
+    batch_rows,
+)
 from goalrunner.batches.values import event_value, result_value
 from goalrunner.reports.ci_log import is_github, neutral
 from goalrunner.reports.layout import ReportLine, laid_out
@@ -93,7 +99,7 @@ class LineDisplay:
         if self._quiet:
             return
         waits = {}
-        for row in batch_rows(moment):
+        for row in active_rows(moment):
             if row.word != "waiting":
                 continue
             reason = row.summary.waits_for or row.remark

@@ -13,13 +13,15 @@ from rich.text import Text
 
 from goalrunner.batches.history import BatchEvent
 from goalrunner.batches.lines import closing_facts, first_facts
-from goalrunner.batches.rows import BatchMoment, BatchRow, batch_rows
+from goalrunner.batches.rows import BatchMoment, BatchRow, active_rows, batch_rows
 from goalrunner.batches.table import TONES, shown_rows, table_lines, total_facts
 from goalrunner.reports.layout import ReportLine, laid_out
 from goalrunner.reports.progress import LastingStream
 
 # Seconds between two drawings of an unchanged table, in which only times differ.
 _INTERVAL = 1.0
+# Seconds between two drawings after events: a hundred goals may be skipped at once.
+_SHORTEST_INTERVAL = 0.2
 # Rows of the terminal for the heading of the table and for the cursor.
 _OTHER_ROWS = 2
 _STYLES = {"good": "green", "bad": "red", "warn": "yellow", "bold": "bold"}
@@ -59,17 +61,19 @@ class LiveTable:
         self._draw(moment, batch_rows(moment))
 
     def on_event(self, event: BatchEvent, moment: BatchMoment) -> None:
-        """Draw the table after an event."""
-        self.on_look(moment)
+        """Draw the table after an event, but not for each of many at once."""
+        if self._monotonic() - self._drawn_at >= _SHORTEST_INTERVAL:
+            self._draw(moment, batch_rows(moment))
+        else:
+            self._words = []
 
     def on_look(self, moment: BatchMoment) -> None:
         """Draw the table if an entry has another state, and once a second."""
-        rows = batch_rows(moment)
-        words = [row.word for row in rows]
+        words = [row.word for row in active_rows(moment)]
         is_due = self._monotonic() - self._drawn_at >= _INTERVAL
         if is_due or words != self._words:
             self._words = words
-            self._draw(moment, rows)
+            self._draw(moment, batch_rows(moment))
 
     def finish(self, moment: BatchMoment) -> None:
         """Replace the live table by the last lines, with all rows."""

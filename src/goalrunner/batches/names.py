@@ -36,6 +36,11 @@ def named_batch(home: Path, reference: str | None) -> str | None:
     return names[0] if len(names) == 1 and not is_run else None
 
 
+def batch_completions(home: Path, prefix: str) -> list[str]:
+    """Return the names of batches that begin like this, for the shell."""
+    return sorted(_beginning_with(prefix, home / BATCHES))
+
+
 def _beginning_with(prefix: str, folder: Path) -> list[str]:
     try:
         return [name for name in os.listdir(folder) if name.startswith(prefix)]  # noqa: PTH208

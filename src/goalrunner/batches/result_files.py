@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.batch_folder import BatchFolder, find_batch
 from goalrunner.batches.listing import moment_of
 from goalrunner.batches.rows import BatchMoment
 from goalrunner.cli import output
@@ -53,6 +53,11 @@ class BatchFiles:
                 writes.callback(self.junit.write, batch_junit(moment))
 
 
+def write_batch_junit(home: Path, name: str, file: Path) -> None:
+    """Write a batch as JUnit XML. Raise GoalError."""
+    BatchFiles.open(file, None).write(find_batch(home, name))
+
+
 def _write_run_pages(
     page: Path, folder: BatchFolder, moment: BatchMoment
 ) -> dict[str, str]:
@@ -61,8 +66,8 @@ def _write_run_pages(
     Return their addresses by run id, relative to the page. A run that never began has
     no page, nor has one whose records are damaged.
     """
-    from goalrunner.exports.commands import run_page
     from goalrunner.exports.html import page_text
+    from goalrunner.exports.recorded_page import run_page
 
     beside = page.with_name(f"{page.stem}-runs")
     with os_errors(

@@ -108,6 +108,14 @@ def batch_rows(moment: BatchMoment) -> list[BatchRow]:
     return [batch_row(moment, key) for key in moment.state.entries]
 
 
+def active_rows(moment: BatchMoment) -> list[BatchRow]:
+    """Return the rows of the entries whose runs are at work, which alone change."""
+    keys = [
+        key for key, entry in moment.state.entries.items() if entry.status == "running"
+    ]
+    return [batch_row(moment, key) for key in keys]
+
+
 def batch_row(moment: BatchMoment, key: str) -> BatchRow:
     """Return the row of one entry. Raise KeyError."""
     entry = moment.state.entries[key]

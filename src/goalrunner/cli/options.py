@@ -39,6 +39,17 @@ def run_ids(incomplete: str) -> Iterator[tuple[str, str]]:
             yield run_id, f"{summary.get('status', '')}: {summary.get('objective', '')}"
 
 
+def runs_and_batches(incomplete: str) -> Iterator[tuple[str, str]]:
+    """Yield the ids of runs, then the names of batches."""
+    from goalrunner.batches.names import batch_completions
+    from goalrunner.records.run_folder import goal_home
+
+    yield from run_ids(incomplete)
+    with suppress(GoalError):
+        for name in batch_completions(goal_home(os.environ), incomplete):
+            yield name, "batch"
+
+
 def agent_completions(incomplete: str) -> list[str]:
     """Return the names of agents."""
     from goalrunner.agents import external_agents
@@ -165,7 +176,7 @@ RunOrBatch = Annotated[
         "RUN|BATCH",
         "Id of a run or its beginning, or the name of a batch; default: the newest run"
         " of this workspace.",
-        run_ids,
+        runs_and_batches,
     ),
 ]
 Json = Annotated[bool, flag("--json", "Print the result as JSON.")]

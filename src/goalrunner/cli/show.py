@@ -29,7 +29,7 @@ _OBSERVATION = re.compile(r"[oO][1-9][0-9]*")
 
 
 def show(
-    run: options.Run = None,
+    run: options.RunOrBatch = None,
     observation: Annotated[
         Text, argument("OBSERVATION", "An observation to print whole, such as o4.")
     ] = None,
@@ -56,7 +56,8 @@ def show(
     """Show what happened in a run, round by round.
 
     An observation is a recorded result of a tool or a validator; --evidence and
-    --events print their ids. It is shown with its whole output.
+    --events print their ids. It is shown with its whole output. Of a batch, the goals
+    are shown.
     """
     if observation is None and run is not None and _OBSERVATION.fullmatch(run):
         run, observation = None, run

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
+from goalrunner.batches.names import named_batch
 from goalrunner.cli import options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.core.errors import UsageError
@@ -27,10 +28,10 @@ STATUSES = (
 _Target = Annotated[
     Text,
     argument(
-        "RUN|TRANSCRIPT",
-        "A run (default: the newest of this workspace), a file or a folder; - is"
-        " stdin.",
-        options.run_ids,
+        "RUN|BATCH|TRANSCRIPT",
+        "A run (default: the newest of this workspace), a batch, a file or a folder; -"
+        " is stdin.",
+        options.runs_and_batches,
     ),
 ]
 
@@ -68,8 +69,9 @@ def status(
     """Print the state of a run, or judge a saved transcript.
 
     For a run, no model is called; the exit code is the run's, and 4 while it has not
-    ended. --junit, --summary and --gitlab write the files that goal run can write;
-    --junit also works for a transcript. For a transcript, give --objective or --goal:
+    ended. Of a batch, the goals are printed. --junit, --summary and --gitlab write the
+    files that goal run can write; --junit also works for a batch and a transcript. For
+    a transcript, give --objective or --goal:
     its format is recognised by its content, and the judge is asked. The evidence is
     only what the transcript claims; with --base, the validators run as well, and must
     pass. The exit code is 0 for complete, 1 for not complete, 4 if the judge failed.
@@ -78,7 +80,12 @@ def status(
         return _print_formats(json=json)
     judging = (objective, goal, judge, format_, workspace, base, validator or None)
     if target != options.STDIN and all(value is None for value in judging):
-        if junit or summary or gitlab:
+        batch = named_batch(runs.home(), target)
+        if junit and batch is not None:
+            from goalrunner.batches.result_files import write_batch_junit
+
+            write_batch_junit(runs.home(), batch, junit)
+        elif junit or summary or gitlab:
             files = open_files(junit, summary, gitlab, asked_only=True)
             files.write(runs.find(target), sys.stdout)
         return runs.print_status(target, json=json)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import File, Text, Texts, argument, flag, option
 from goalrunner.cli.result_file import ResultFile
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from goalrunner.batches.group_table import GroupRow
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.change import NewBranch
-    from goalrunner.exports.run_page import RunPage
     from goalrunner.records.run_folder import RunFolder
 
 
@@ -152,15 +152,19 @@ def report(
     run: Annotated[
         Texts,
         argument(
-            "RUN",
-            "Id of a run or its beginning; default: the newest of this workspace.",
-            options.run_ids,
+            "RUN|BATCH",
+            "Id of a run or its beginning, or the name of a batch; default: the newest"
+            " run of this workspace.",
+            options.runs_and_batches,
         ),
     ] = None,
     file: Annotated[
         File,
         option(
-            "FILE", "Where to write it; default: the run's folder.", "--output", "-o"
+            "FILE",
+            "Where to write it; default: the folder of the run or batch.",
+            "--output",
+            "-o",
         ),
     ] = None,
     compare: Annotated[
@@ -172,16 +176,19 @@ def report(
     """Write a run as one HTML file that needs no network.
 
     It has the verdict, each criterion with its evidence, the rounds with their output
-    and diffs, approvals and usage. The path of the file is printed.
+    and diffs, approvals and usage. A batch has one page for all goals, and the pages of
+    its runs beside it. The path of the file is printed.
     """
-    from goalrunner.exports.html import page_text
-
     references = run or []
-    compared = _compared(references) if compare else _single(references)
-    pages = [run_page(folder, with_diffs=not compare) for folder in compared.folders]
-    workspaces = [Path(page.outcome.workspace) for page in pages]
-    copy = ResultFile(file or compared.default, workspaces=workspaces)
-    copy.write(page_text(pages, compared.ranking))
+    batch = None
+    if len(references) == 1 and not compare:
+        batch = named_batch(runs.home(), references[0])
+    if batch is not None:
+        copy = _write_batch(batch, file)
+    elif compare:
+        copy = _write_runs(_compared(references), file, with_diffs=False)
+    else:
+        copy = _write_runs(_single(references), file, with_diffs=True)
     if copy.is_stream:
         return 0
     path = copy.path.absolute()
@@ -192,6 +199,29 @@ def report(
         if not webbrowser.open(path.as_uri()):
             output.complain("No browser could be started; open the file above in one.")
     return 0
+
+
+def _write_batch(name: str, file: Path | None) -> ResultFile:
+    from goalrunner.batches.batch_folder import find_batch
+    from goalrunner.batches.result_files import BatchFiles
+
+    folder = find_batch(runs.home(), name)
+    page = ResultFile(file or folder.path / "report.html")
+    BatchFiles(junit=None, html=page).write(folder)
+    return page
+
+
+def _write_runs(
+    reported: _Reported, file: Path | None, *, with_diffs: bool
+) -> ResultFile:
+    from goalrunner.exports.html import page_text
+    from goalrunner.exports.recorded_page import run_page
+
+    pages = [run_page(folder, with_diffs=with_diffs) for folder in reported.folders]
+    workspaces = [Path(page.outcome.workspace) for page in pages]
+    copy = ResultFile(file or reported.default, workspaces=workspaces)
+    copy.write(page_text(pages, reported.ranking))
+    return copy
 
 
 @dataclass(frozen=True)
@@ -251,42 +281,3 @@ def _compared_group(group: BatchFolder) -> _Reported:
             f"goal batch --resume {group.batch_id} goes on with it",
         )
     return _Reported(folders, group.path / "compare.html", group_rows(ranked_runs))
-
-
-def run_page(folder: RunFolder, *, with_diffs: bool) -> RunPage:
-    """Return what the page of a run shows. Raise RecordError.
-
-    Diffs are left out if the snapshots are gone.
-    """
-    from goalrunner.exports.run_page import RunPage
-    from goalrunner.records.artifacts import ArtifactStore
-    from goalrunner.records.redaction import Redactor
-
-    page = RunPage(
-        runs.records(folder),
-        words=lambda message: runs.message_text(folder.transcript, message),
-        ends=ArtifactStore(folder.artifacts, Redactor({})).ends,
-        run_path=str(folder.path),
-    )
-    if with_diffs:
-        _add_diffs(page)
-    return page
-
-
-def _add_diffs(page: RunPage) -> None:
-    from goalrunner.app.run_snapshots import KeptStore
-
-    steps = page.steps()
-    if not steps:
-        return
-    # The numbers of the rounds, and the snapshots around each.
-    numbers, pairs = zip(*steps, strict=True)
-    try:
-        workspace = Path(page.snapshots.workspace)
-        store = KeptStore(workspace, runs.home(), os.environ).store
-        patches = main.wait_for(store.patches(pairs))
-    except GoalError as error:
-        # The page is useful without diffs, too.
-        page.diff_problem = error.message
-    else:
-        page.add_patches(zip(numbers, patches, strict=True))
