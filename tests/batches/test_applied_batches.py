@@ -159,3 +159,45 @@ def test_an_integration_that_is_killed_again_and_again_comes_to_the_same_branch(
         if "entry_integrated" in line
     ]
     assert decided == ["1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.slow
+def test_folders_work_trees_and_repositories_are_checked_where_they_are(
+    workspace: Path, home: Path, tmp_path: Path
+) -> None:
+    package = workspace / "packages" / "x"
+    write(package, {"x.txt": "x\n"})
+    git(workspace, "add", "packages")
+    git(workspace, "commit", "-qm", "packages")
+    tree, other = tmp_path / "tree", tmp_path / "other"
+    git(workspace, "worktree", "add", "-q", "-b", "feature", str(tree))
+    git(tmp_path, "clone", "-q", str(workspace), str(other))
+    git(other, "config", "user.name", "Ada")
+    git(other, "config", "user.email", "ada@example.org")
+    works = (
+        Work("root", "echo 1 > new", "test -e new && test -e mine.txt"),
+        Work("inner", "echo 2 > in", "test -e ../../new", workspace=package),
+        Work("tree", "echo 3 > t", "test -e packages/x/in", workspace=tree),
+        Work("other", "echo 4 > new", "test ! -e mine.txt", workspace=other),
+        Work("breaks", "mv a.txt new", "true", workspace=tree),
+    )
+    batch = ended_batch(home, workspace, works)
+    before = [_state(root) for root in (workspace, tree, other)]
+    applied = _ended(_apply(batch, workspace, home, "--json"))
+    assert [_state(root) for root in (workspace, tree, other)] == before
+    entries = json.loads(applied.out)["entries"]
+    reasons = {entry["name"]: entry["reason"] for entry in entries}
+    assert {name for name, reason in reasons.items() if not reason} == {
+        "root",
+        "inner",
+        "tree",
+        "other",
+    }
+    assert "new: both the run and the branch added it" in reasons["breaks"]
+    assert _subjects(workspace) == [
+        "Uncommitted changes when batch night began",
+        "Objective of root",
+        "Objective of inner",
+        "Objective of tree",
+    ]
+    assert _subjects(other) == ["Objective of other"]

@@ -11,7 +11,7 @@ from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.batches.history import EntryIntegrated
 from goalrunner.batches.integration import Integration
 from goalrunner.batches.repository_integration import IntegrationSettings
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, WorkspaceError
 from goalrunner.core.outcome import StopReason
 from tests.support.ended_batch import PlainCheck, Work, ended_batch
 from tests.support.workspaces import git, listing, make_repository, write
@@ -324,3 +324,72 @@ def test_a_batch_outside_of_git_names_the_command_for_one_run(
     with pytest.raises(UsageError, match="is in no git repository") as refused:
         _integrate(batch, home, check)
     assert "goal apply run1-first" in refused.value.hint
+
+
+def test_work_trees_of_one_repository_share_a_branch(
+    workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    git(workspace, "worktree", "add", "-q", "-b", "feature", str(tree))
+    write(workspace, {"mine.txt": "1\n"})
+    write(tree, {"b.txt": "there\n"})
+    works = [
+        Work("here", "echo 1 > new", "test -e mine.txt"),
+        Work("there", "echo 2 > other", "test -e new", workspace=tree),
+    ]
+    batch = ended_batch(home, workspace, works)
+    decisions = _integrate(batch, home, check)
+    assert [one.reason for one in decisions.values()] == ["", ""]
+    assert _subjects(workspace) == [
+        "Uncommitted changes when batch night began",
+        "Uncommitted changes when batch night began",
+        "Objective of here",
+        "Objective of there",
+    ]
+    assert git(workspace, "show", "goal/night:b.txt") == "there\n"
+
+
+def test_a_folder_that_a_repository_ignores_is_not_in_it(
+    workspace: Path, home: Path, check: PlainCheck
+) -> None:
+    write(workspace, {".gitignore": "scratch/\n", "scratch/a.txt": "1\n"})
+    works = [Work("first", "echo 1 > new", workspace=workspace / "scratch")]
+    batch = ended_batch(home, workspace, works)
+    with pytest.raises(UsageError, match="is in no git repository"):
+        _integrate(batch, home, check)
+
+
+def test_what_the_person_does_between_two_runs_is_not_on_the_branch(
+    workspace: Path, home: Path, check: PlainCheck
+) -> None:
+    works = [
+        Work("first", "echo 1 > first"),
+        Work(
+            "second",
+            "sed -i 's/^9$/nine/' a.txt",
+            between="sed -i 's/^1$/mine/' a.txt; git commit -qam mine; echo > mine.txt",
+        ),
+    ]
+    batch = ended_batch(home, workspace, works)
+    decisions = _integrate(batch, home, check)
+    assert [one.reason for one in decisions.values()] == ["", ""]
+    assert git(workspace, "log", "--format=%s", "goal/night").splitlines() == [
+        "Objective of second",
+        "Objective of first",
+        "one",
+    ]
+    assert (
+        git(workspace, "show", "goal/night:a.txt") == "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"
+    )
+    assert "mine.txt" not in _files(workspace)
+
+
+def test_a_branch_name_that_git_cannot_make_is_an_error_that_repeats_nothing(
+    workspace: Path, home: Path, check: PlainCheck
+) -> None:
+    git(workspace, "branch", "goal")
+    batch = ended_batch(home, workspace, [Work("first", "echo 1 > new")])
+    with pytest.raises(WorkspaceError, match="cannot move the branch") as refused:
+        _integrate(batch, home, check)
+    assert "--branch NAME" in refused.value.hint
+    assert _integrate(batch, home, check, "ours")["first"].commit

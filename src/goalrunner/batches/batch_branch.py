@@ -131,7 +131,14 @@ class BatchBranch:
         # Zeros make git refuse if the branch exists by now.
         expected = before or "0" * len(commit)
         ref = f"refs/heads/{self.name}"
-        self._ask("update-ref", "-m", reason, ref, commit, expected)
+        code, _, errors = self._git("update-ref", "-m", reason, ref, commit, expected)
+        if code != 0:
+            words = errors.decode(errors="replace").strip()
+            raise WorkspaceError(
+                f"git cannot move the branch {self.name} of {self.repository.root}: "
+                f"{words}",
+                "correct that, or choose another name: --branch NAME",
+            )
 
     def _ask(self, *arguments: str) -> bytes:
         code, output, errors = self._git(*arguments)
@@ -150,3 +157,23 @@ class BatchBranch:
             environ=self._environ,
             timeout=_GIT_SECONDS,
         )
+
+
+def is_ignored(
+    workspace: Path, repository: Repository, environ: Mapping[str, str]
+) -> bool:
+    """Return whether a repository ignores a folder in it.
+
+    A repository of a home folder often ignores all others that are below it.
+    """
+    if workspace == repository.root:
+        return False
+    code, _, _ = ask_git(
+        repository.root,
+        f"--git-dir={repository.git_dir}",
+        f"--work-tree={repository.root}",
+        *("check-ignore", "--quiet", "--no-index", "--", str(workspace)),
+        environ=environ,
+        timeout=_GIT_SECONDS,
+    )
+    return code == 0

@@ -15,12 +15,20 @@ from goalrunner.batches.batch_branch import BATCH_TRAILER
 from goalrunner.batches.integration_rules import NOTHING_CHANGED
 from goalrunner.copies.committing import commit_tree, repository_of
 from goalrunner.copies.conversions import CommitFiles
-from goalrunner.copies.merging import BRANCH, MergeConflict, MergedTree, merge_tree
+from goalrunner.copies.merging import (
+    BRANCH,
+    MergeConflict,
+    MergedTree,
+    merge_tree,
+    merged,
+    snapshot_with,
+)
 from goalrunner.core.errors import GoalError, RecordError, some
 from goalrunner.core.observation import Snapshot
 from goalrunner.exports.commands import commit_message
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.objects import Entry
 from goalrunner.snapshots.store import revision_snapshot
 
 _CHECK_TABLES = ("validators", "workspace", "redact")
@@ -104,7 +112,10 @@ class BatchRun:
         except MergeConflict as error:
             listed = [f"{item.path}: {item.why}" for item in error.conflicts]
             raise NotIntegrated(f"conflict in {some(listed)}") from error
-        is_verified = not self.has_validators and not await self._differing(tip)
+        is_verified = False
+        if not self.has_validators:
+            _, differing = await self._differing(tip)
+            is_verified = not differing
         commit = tip
         if tree.entries:
             commit = await commit_tree(
@@ -143,14 +154,15 @@ class BatchRun:
         files = CommitFiles(self._store, repository, tip, self._environ)
         return await files.checked_out(onto, paths)
 
-    async def _differing(self, tip: str) -> list[str]:
-        """Return the paths in which a commit differs from the start of the run.
+    async def _differing(self, commit: str) -> tuple[Snapshot, list[str]]:
+        """Return a commit as git checks it out, and the paths in which it differs from
+        the start of the run.
 
         Files of repositories in the workspace and new goal files are left out: a commit
         has none of them.
         """
         nested = await self._nested(self.start)
-        committed = await revision_snapshot(self._store, tip, self._environ)
+        committed = await revision_snapshot(self._store, commit, self._environ)
         # Files that git converts differ from their bytes in the commit.
         changes = await self._store.changes(committed, self.start)
         entries = await self._store.entries(self.start)
@@ -158,9 +170,9 @@ class BatchRun:
         for change in changes:
             if change.kind == "modified" and entries[change.path].stored:
                 paths.append(change.path)
-        onto = await self._checked_out(tip, paths)
+        work_tree = await self._checked_out(commit, paths)
         differing: list[str] = []
-        for change in await self._store.changes(onto, self.start):
+        for change in await self._store.changes(work_tree, self.start):
             if change.kind == "repository" or change.path.startswith(nested):
                 continue
             is_goal_file = (
@@ -169,7 +181,7 @@ class BatchRun:
             )
             if not (is_goal_file and change.kind == "added"):
                 differing.append(change.path)
-        return differing
+        return work_tree, differing
 
     async def commit_uncommitted(
         self, tip: str, not_checked_out: Collection[Path]
@@ -180,24 +192,31 @@ class BatchRun:
         Goal files that are not in git are left out, and so is content that snapshots do
         not keep. `not_checked_out` are the files that a sparse checkout leaves out.
         """
+        if not self.base:
+            return tip, ()
         await self._kept.require(self.start)
+        work_tree, differing = await self._differing(self.base)
         entries = await self._store.entries(self.start)
-        carried = {}
-        for path in await self._differing(tip):
+        uncommitted: dict[str, Entry | None] = {}
+        for path in differing:
             entry = entries.get(path)
             if entry is None:
                 was_removed = self.workspace / path not in not_checked_out
             if entry.stored if entry else was_removed:
-                carried[path] = entry
-        if not carried:
+                uncommitted[path] = entry
+        # The tip may have the uncommitted changes of another work tree already.
+        onto = await self._checked_out(tip, uncommitted)
+        end = await snapshot_with(self._store, work_tree, uncommitted)
+        merge = await merged(self._store, work_tree, end, onto, BRANCH)
+        if not merge.entries:
             return tip, ()
-        paths = tuple(carried)
+        paths = tuple(merge.entries)
         listed = "".join(f"  {path}\n" for path in paths)
         message = (
             f"Uncommitted changes when batch {self._batch.batch_id} began\n\n"
             f"No check has run on them alone. They are in {self.workspace}:\n{listed}\n"
             f"{BATCH_TRAILER}: {self._batch.batch_id}\n"
         )
-        tree = MergedTree(self.start, self.start, carried)
+        tree = MergedTree(onto, end, merge.entries)
         commit = await commit_tree(self._store, tree, tip, message, self._environ)
         return commit, paths

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from goalrunner.batches.batch_branch import BatchBranch
+from goalrunner.batches.batch_branch import BatchBranch, is_ignored
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
 from goalrunner.batches.batch_run import BatchGoals, BatchRun, NotIntegrated
 from goalrunner.batches.history import EntryIntegrated, EntryStarted, EntryState
@@ -54,7 +55,8 @@ class Integration:
         self.decisions: dict[str, EntryIntegrated] = {}
         """The decisions about the entries, by key."""
         self.repositories: dict[Path, RepositoryIntegration] = {}
-        """The repositories of complete entries, by their root."""
+        """The repositories of complete entries, by the folder of their refs."""
+        self._by_workspace: dict[Path, Repository | None] = {}
 
     def perform(self) -> Iterator[EntryIntegrated]:
         """Take one change after another; yield each decision after it is recorded.
@@ -74,6 +76,11 @@ class Integration:
         batch_id = self._batch.batch_id
         entries = self._log.state.entries.values()
         complete = [entry for entry in entries if entry.is_complete]
+        if self._log.state.plan.kind == "group":
+            raise UsageError(
+                f"{batch_id} has several runs of one goal, of which one is wanted",
+                f"goal apply {batch_id} applies the best one",
+            )
         if not complete:
             raise UsageError(
                 f"no goal of batch {batch_id} is complete, "
@@ -82,17 +89,17 @@ class Integration:
             )
         keys: dict[Path, list[str]] = {}
         for entry in complete:
-            repository = _repository(entry)
+            repository = self._repository(entry)
             if repository is None:
                 continue
-            keys.setdefault(repository.root, []).append(entry.entry.key)
-            if repository.root not in self.repositories:
+            # Work trees of one repository have the same branches.
+            place = repository.common
+            keys.setdefault(place, []).append(entry.entry.key)
+            if place not in self.repositories:
                 branch = BatchBranch(
                     repository, self.branch, batch_id, self._settings.environ
                 )
-                self.repositories[repository.root] = RepositoryIntegration(
-                    branch, self._settings
-                )
+                self.repositories[place] = RepositoryIntegration(branch, self._settings)
         if not self.repositories:
             raise UsageError(
                 f"{complete[0].entry.workspace} is in no git repository, "
@@ -101,28 +108,39 @@ class Integration:
                 "into its workspace",
             )
         earlier = decisions_on(self.branch, self._batch.events())
-        for root, integration in self.repositories.items():
+        for place, integration in self.repositories.items():
             has_branch = bool(integration.end)
             self.decisions |= lasting_decisions(
-                earlier, keys[root], has_branch=has_branch
+                earlier, keys[place], has_branch=has_branch
             )
 
     def _adopt(self) -> Iterator[EntryIntegrated]:
         """Record the commits of a process that was killed before it recorded them."""
         for key, entry in self._log.state.entries.items():
-            integration = self._integration_of(entry)
+            integration = self.integration_of(entry)
             commit = integration.commit_of(entry.run_id) if integration else ""
             if commit and key not in self.decisions:
                 yield self._record(key, commit, "")
 
-    def root_of(self, entry: EntryState) -> Path | None:
-        """Return the root of the repository of an entry; None without one."""
-        repository = _repository(entry)
-        return repository.root if repository else None
+    def integration_of(self, entry: EntryState) -> RepositoryIntegration | None:
+        """Return the integration into the repository of an entry; None without one."""
+        repository = self._repository(entry)
+        return self.repositories.get(repository.common) if repository else None
 
-    def _integration_of(self, entry: EntryState) -> RepositoryIntegration | None:
-        root = self.root_of(entry)
-        return self.repositories.get(root) if root else None
+    def _repository(self, entry: EntryState) -> Repository | None:
+        """Return the repository of an entry; None if its workspace is in none, or is
+        ignored there.
+        """
+        workspace = _workspace(entry)
+        if workspace not in self._by_workspace:
+            repository = enclosing(workspace)
+            if repository and is_ignored(workspace, repository, self._settings.environ):
+                repository = None
+            if repository:
+                common = Path(os.path.realpath(repository.common))
+                repository = replace(repository, common=common)
+            self._by_workspace[workspace] = repository
+        return self._by_workspace[workspace]
 
     def _record(self, key: str, commit: str, reason: str) -> EntryIntegrated:
         event = EntryIntegrated(
@@ -142,7 +160,9 @@ class Integration:
         reason = missing_dependency(self._log.state, key, self.decisions)
         if reason:
             return "", reason
-        integration = self._integration_of(entry)
+        if not _workspace(entry).is_dir():
+            return "", f"{entry.entry.workspace} is gone"
+        integration = self.integration_of(entry)
         if integration is None:
             reason = f"{entry.entry.workspace} is in no git repository"
             return "", f"{reason}; goal apply {entry.run_id} brings the change there"
@@ -168,7 +188,7 @@ class Integration:
                 continue
             entry = self._log.state.entries[event.key]
             workspace = _workspace(entry)
-            if self._integration_of(entry) is not integration or workspace in first:
+            if self.integration_of(entry) is not integration or workspace in first:
                 continue
             try:
                 first[workspace] = self._run(entry.run_id)
@@ -182,7 +202,7 @@ class Integration:
         run_ids = []
         for key, decision in self.decisions.items():
             entry = self._log.state.entries[key]
-            is_here = self._integration_of(entry) is integration
+            is_here = self.integration_of(entry) is integration
             if is_here and integration.has(decision.commit):
                 run_ids.append(entry.run_id)
         return [self._run(run_id) for run_id in run_ids]
@@ -190,7 +210,3 @@ class Integration:
 
 def _workspace(entry: EntryState) -> Path:
     return Path(os.path.realpath(entry.entry.workspace))
-
-
-def _repository(entry: EntryState) -> Repository | None:
-    return enclosing(_workspace(entry))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
 from goalrunner.batches.history import BatchState, EntryIntegrated
 from goalrunner.batches.integration import Integration
 from goalrunner.batches.integration_rules import NOTHING_CHANGED
-from goalrunner.batches.repository_integration import IntegrationSettings
+from goalrunner.batches.repository_integration import (
+    IntegrationSettings,
+    RepositoryIntegration,
+)
 from goalrunner.cli import output, runs
 from goalrunner.core.errors import ExitCode, some
 from goalrunner.reports.figures import count
@@ -86,12 +88,14 @@ def _fact(state: BatchState, decision: EntryIntegrated) -> Fact:
 def _closing_facts(state: BatchState, integration: Integration) -> Iterator[Fact]:
     """Yield where the changes are, and the commands that come next."""
     name = integration.branch
-    for root, repository in integration.repositories.items():
-        place = home_path(str(root))
+    for repository in integration.repositories.values():
+        place = home_path(str(repository.root))
         if not repository.end:
             yield Fact("branch", f"{place} has no branch {name}: no change is taken")
             continue
-        number = count(len(_taken_in(state, integration, root)), "verified change")
+        number = count(
+            len(_taken_in(state, integration, repository)), "verified change"
+        )
         end = repository.end[:SHORT_ID]
         yield Fact("branch", f"{name} in {place}: {number}, up to commit {end}")
         if repository.carried:
@@ -106,11 +110,14 @@ def _closing_facts(state: BatchState, integration: Integration) -> Iterator[Fact
             yield Fact("next", f"goal apply {run_id}", whole=True)
 
 
-def _taken_in(state: BatchState, integration: Integration, root: Path) -> list[str]:
-    """Return the keys of the entries whose changes are on the branch of a root."""
+def _taken_in(
+    state: BatchState, integration: Integration, repository: RepositoryIntegration
+) -> list[str]:
+    """Return the keys of the entries whose changes are on one of the branches."""
     keys = []
     for key, decision in integration.decisions.items():
-        if decision.commit and integration.root_of(state.entries[key]) == root:
+        is_here = integration.integration_of(state.entries[key]) is repository
+        if decision.commit and is_here:
             keys.append(key)
     return keys
 
@@ -130,10 +137,10 @@ def _values(state: BatchState, integration: Integration) -> dict[str, object]:
             }
         )
     branches = []
-    for root, repository in integration.repositories.items():
+    for repository in integration.repositories.values():
         branches.append(
             {
-                "repository": str(root),
+                "repository": str(repository.root),
                 "commit": repository.end,
                 "uncommitted": list(repository.carried),
             }

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from goalrunner.batches.batch_branch import BatchBranch, BranchCommits
 from goalrunner.batches.batch_run import BatchRun, NotIntegrated
+from goalrunner.copies.committing import repository_of
 from goalrunner.copies.merged_check import problem_of_commit
 from goalrunner.records.run_folder import RunFolder
 
@@ -99,7 +100,7 @@ class RepositoryIntegration:
         not_checked_out = self._branch.not_checked_out()
         for run in runs:
             tip, paths = asyncio.run(run.commit_uncommitted(tip, not_checked_out))
-            folder = run.workspace.relative_to(self.root)
+            folder = run.workspace.relative_to(repository_of(run.workspace).root)
             self.carried += tuple(str(folder / path) for path in paths)
         self._tip = tip
 

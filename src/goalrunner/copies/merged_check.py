@@ -99,7 +99,12 @@ def _problem(
     try:
         return str(json.loads(done.stdout)["problem"])
     except (ValueError, KeyError, TypeError):
-        return f"the check ended with exit code {done.returncode}"
+        # It was killed, for example because memory was short: no validator is red.
+        raise EnvironmentFailed(
+            f"the check of the merged tree ended with exit code {done.returncode} "
+            "and without a result",
+            "run the command again",
+        ) from None
 
 
 def _wants_clone(run: RunFolder) -> bool:
