@@ -45,13 +45,20 @@ _FILES = {
 }
 
 
+_GIT_USER = {
+    f"GIT_{role}_{key}": "a@example.org"
+    for role in ("AUTHOR", "COMMITTER")
+    for key in ("NAME", "EMAIL")
+}
+
+
 def _goal(
     *arguments: str, cwd: Path, home: Path, before: tuple[str, ...] = ()
 ) -> Ended:
     done = subprocess.run(
         [*before, *GOAL, *arguments],
         cwd=cwd,
-        env=environment(GOAL_HOME=str(home)),
+        env=environment(**_GIT_USER, GOAL_HOME=str(home)),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

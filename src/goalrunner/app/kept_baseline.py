@@ -17,6 +17,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from glob import glob
 from pathlib import Path, PurePath
 
 from pydantic import AwareDatetime, model_validator
@@ -369,8 +370,10 @@ def _installed(
     if home := environ.get("HOME"):
         folders.add(Path(home, ".local", "bin"))
     for folder in folders:
-        packages = folder.parent.glob("lib*/python3*/*-packages")
-        paths |= {str(folder), *map(str, packages)}
+        # Unlike Path.glob, it finds nothing in a folder that is closed to this user.
+        packages = glob("lib*/python3*/*-packages", root_dir=folder.parent)  # noqa: PTH207
+        paths.add(str(folder))
+        paths |= {str(folder.parent / name) for name in packages}
     return [_stamp(path) for path in sorted(paths)]
 
 

@@ -26,6 +26,7 @@ import psutil
 
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.ports import Completion, Launcher, LaunchOptions
+from goalrunner.snapshots.file_times import is_overlay
 from goalrunner.system import processes
 from goalrunner.system.child import NOT_EXECUTABLE, NOT_FOUND
 from goalrunner.system.launch_tags import VARIABLE, starting
@@ -157,7 +158,8 @@ class Namespace:
             return
         holder.kill()
         self.close()
-        raise _not_opened(printed.decode(errors="replace").strip())
+        roots = [mount.root for mount in self._mounts]
+        raise _not_opened(printed.decode(errors="replace").strip(), roots)
 
     def close(self) -> None:
         """End every process of the namespace.
@@ -298,7 +300,17 @@ class Namespace:
         return "\n".join(["set -e", *map(shlex.join, lines)])
 
 
-def _not_opened(message: str) -> EnvironmentFailed:
+def plain_reason(message: str, roots: Sequence[Path]) -> str:
+    """Return why overlays of `roots` were not mounted, from a message of mount(8).
+
+    It has no words of its own for too many overlays on each other.
+    """
+    if "wrong fs type" in message and any(map(is_overlay, roots)):
+        return "the workspace lies on overlays already, and the kernel permits two"
+    return message
+
+
+def _not_opened(message: str, roots: Sequence[Path]) -> EnvironmentFailed:
     """Return the error for what the holder printed before it ended."""
     lines = [
         line.strip()
@@ -312,6 +324,7 @@ def _not_opened(message: str) -> EnvironmentFailed:
             f"namespaces are not permitted here ({reason})",
             _ALLOW,
         )
+    reason = plain_reason(reason, roots)
     return EnvironmentFailed(f"the overlay could not be mounted ({reason})")
 
 

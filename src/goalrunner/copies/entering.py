@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from goalrunner.checking.namespace import find_tools, is_privileged
+from goalrunner.checking.namespace import find_tools, is_privileged, plain_reason
 from goalrunner.checking.overlay import make_scratch, scratch_candidates
 from goalrunner.checking.setup import record_in_place, was_set_up
 from goalrunner.copies import INSIDE
@@ -110,14 +110,17 @@ def make_copy(
         if not clone:
             try:
                 layers = _layers_folder(copy, home, workspace)
-                _try_overlay(copy, roots[0], layers, environ)
+                record = replace(record, layers=str(layers))
+                record = replace(record, redirects=_may_redirect(layers))
+                _try_overlay(copy, record, environ)
             except EnvironmentFailed as error:
                 why = f"no overlay here: {error.message}"
         if why:
             parts, missing = make_clone(roots, copy.folder / "clone", why, environ)
-            record = replace(record, clone=parts, shared=missing)
+            record = replace(
+                record, layers=str(copy.folder), clone=parts, shared=missing
+            )
         else:
-            record = replace(record, layers=str(layers))
             record = _with_bases(record, copy, roots, home, environ)
             _keep_setup(copy, home, workspace)
             for number in range(len(roots)):
@@ -146,18 +149,35 @@ def _with_bases(
     return replace(record, bases=tuple(bases), shared=shared)
 
 
-def _try_overlay(
-    copy: RunCopy, root: Path, layers: Path, environ: Mapping[str, str]
-) -> None:
+def _try_overlay(copy: RunCopy, record: CopyRecord, environ: Mapping[str, str]) -> None:
     """Mount an overlay over the live tree, before anything is copied.
 
     Raise EnvironmentFailed if that is not possible here, and OSError.
     """
+    root = Path(record.root)
     tools = find_tools(environ, [root])
-    layer = layers / "trial"
-    lines = _overlay_lines(tools, layer, copy.temporary, str(root), lower="b:l")
-    _try(_script(lines), tools)
-    remove(layer)
+    layer = Path(record.layers, "trial")
+    options = _options(record, shares=True)
+    lines = _overlay_lines(tools, layer, copy.temporary, str(root), options)
+    try:
+        _try(_script(lines), tools, root)
+    finally:
+        remove(layer)
+
+
+def _may_redirect(layers: Path) -> bool:
+    """Return whether overlays with upper layers in this folder, which is made, may note
+    where a renamed folder was.
+
+    The kernel permits this only with attributes that root of a container with a user
+    namespace cannot set.
+    """
+    layers.mkdir(mode=0o700, exist_ok=True)
+    try:
+        os.setxattr(layers, "trusted.goal", b"")
+    except OSError:
+        return False
+    return is_privileged()
 
 
 def _layers_folder(copy: RunCopy, home: Path, workspace: Path) -> Path:
@@ -286,7 +306,7 @@ def inner_command(
         if record.clone is None:
             tools = find_tools(environ, [Path(record.root)])
             mounting = _mounting(copy, record, tools)
-            _try(mounting, tools)
+            _try(mounting, tools, Path(record.root))
             argv = _entering(mounting, tools, argv, Path.cwd())
         undo.pop_all()
     return InnerCommand(argv, inside, (lock, slot_lock, sharing))
@@ -294,6 +314,11 @@ def inner_command(
 
 def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> str:
     """Return the shell lines that mount every layer of the copy."""
+    if record.redirects and not is_privileged():
+        raise EnvironmentFailed(
+            f"root made the copy {copy.folder}, with rights that this process lacks",
+            "resume the run as it was started",
+        )
     lines: list[list[str]] = []
     for number, folder in enumerate(record.bases):
         base = FrozenBase(Path(folder))
@@ -314,13 +339,20 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
         for index, path in enumerate(objects):
             place = str(base.objects / str(index))
             lines.append([tools["mount"], "-i", "--bind", f"{root}/{path}", place])
-        lower = "b:l" if shares == "1" else "b"
-        lines += _overlay_lines(tools, layer, base.files, root, lower=lower)
+        options = _options(record, shares=shares == "1")
+        lines += _overlay_lines(tools, layer, base.files, root, options)
     return _script(lines)
 
 
+def _options(record: CopyRecord, *, shares: bool) -> str:
+    """Return the options of an overlay; one that `shares` has the live tree below."""
+    lower = "b:l" if shares else "b"
+    more = "redirect_dir=on" if record.redirects else "userxattr"
+    return f"lowerdir={lower},upperdir=u,workdir=w,{more}"
+
+
 def _overlay_lines(
-    tools: Mapping[str, str], layer: Path, base: Path, root: str, *, lower: str
+    tools: Mapping[str, str], layer: Path, base: Path, root: str, options: str
 ) -> list[list[str]]:
     """Return the commands that mount one overlay at `root`, and make its folders.
 
@@ -329,14 +361,11 @@ def _overlay_lines(
     for name in ("u", "w", "b", "l"):
         (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     mount = [tools["mount"], "-i"]
-    options = f"lowerdir={lower},upperdir=u,workdir=w"
-    # Root may let git rename folders of the base; a user namespace may not.
-    more = "redirect_dir=on" if is_privileged() else "userxattr"
     return [
         [*mount, "--bind", str(base), str(layer / "b")],
         [*mount, "--bind", root, str(layer / "l")],
         ["cd", str(layer)],
-        [*mount, "-t", "overlay", "-o", f"{options},{more}", "overlay", root],
+        [*mount, "-t", "overlay", "-o", options, "overlay", root],
         ["cd", "/"],
         *([tools["umount"], "-i", str(layer / name)] for name in ("b", "l")),
     ]
@@ -370,7 +399,7 @@ def _entering(
     return [unshare, "--user", "--map-root-user", *private, SHELL, "-c", script]
 
 
-def _try(mounting: str, tools: Mapping[str, str]) -> None:
+def _try(mounting: str, tools: Mapping[str, str], root: Path) -> None:
     """Mount once in a process of its own: after exec, nothing could say what failed.
 
     Raise EnvironmentFailed.
@@ -390,6 +419,7 @@ def _try(mounting: str, tools: Mapping[str, str]) -> None:
         ) from None
     if done.returncode != 0:
         words = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        words = plain_reason(words, [root])
         raise EnvironmentFailed(
             f"the copy cannot be mounted ({words or 'the mount failed'})",
             "run without --isolate",

@@ -58,6 +58,8 @@ class CopyRecord:
     """Ignored paths, relative to `root`; a folder ends with a slash. An overlay has
     those of the live tree, and a clone none.
     """
+    redirects: bool = False
+    """Whether the overlays note renamed folders of the base, as those of root can."""
     slot: int | None = None
     """The number of the copy among those of `root` when it was last entered."""
     clone: CloneRecord | None = None
