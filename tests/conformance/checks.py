@@ -13,6 +13,7 @@ from typing import Literal
 
 import pytest
 
+from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.core import events
 from goalrunner.core.errors import GoalError, UsageError
 from goalrunner.core.outcome import Usage
@@ -178,6 +179,30 @@ async def a_goal_that_is_killed_leaves_no_process_and_is_resumed(place: Place) -
         sum(isinstance(event, events.RoundStarted) for event in log) == 1
     )  # it went on in the round that was cut
     assert len(place.told) == 2
+
+
+@check("hang")
+async def a_run_in_a_copy_goes_on_in_it_after_a_kill(place: Place) -> None:
+    scratch = next(scratch_candidates(place.home, place.workspace))
+    if why := probe(place.workspace, scratch):
+        pytest.skip(f"no overlay works here: {why}")
+    place.prepare((Runs("touch begun"), Hangs()), (Runs("mv begun done"), Says("Two.")))
+    process = place.start("run", "--isolate", place.goal_file())
+    try:
+        await place.until(lambda: list(place.home.glob("runs/*/copy/layer-0/u/begun")))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        await until(lambda: not living(place.user), SECONDS)
+    finally:
+        process.kill()
+        process.communicate()
+    ended = place.goal("resume")
+    assert ended.code == 0, ended
+    assert len(place.told) == 2
+    assert list(place.workspace.iterdir()) == []
+    ended = place.goal("apply")
+    assert ended.code == 0, ended
+    assert [path.name for path in place.workspace.iterdir()] == ["done"]
 
 
 @check("hang")

@@ -26,7 +26,7 @@ IN_A_SANDBOX = (
     "two_rounds_in_one_conversation", "another_process_goes_on", "every_process_is_gone_at_the_end_of_a_round",
     "a_child_in_its_own_group_is_gone_with_the_run", "a_cancelled_run_leaves_no_process", "a_timeout_ends_a_round_that_hangs",
     "a_goal_that_is_killed_leaves_no_process_and_is_resumed", "what_it_leaves_changes_nothing_after_its_round",
-    "a_write_outside_of_its_room_is_refused", "an_agent_that_is_killed_has_failed", "a_large_prompt_arrives_whole",
+    "a_write_outside_of_its_room_is_refused", "a_run_in_a_copy_goes_on_in_it_after_a_kill", "an_agent_that_is_killed_has_failed", "a_large_prompt_arrives_whole",
     "a_program_that_is_not_there_is_named_with_what_mends_it",
 )  # fmt: skip
 """What a double in a sandbox shows. What its output says of usage, errors and sessions is read in the same way outside."""

@@ -22,6 +22,7 @@ IN_A_SANDBOX = {
     "a_goal_that_is_killed_leaves_no_process_and_is_resumed",
     "a_wrong_key_is_named_with_what_mends_it",
     "a_write_outside_of_its_room_is_refused",
+    "a_run_in_a_copy_goes_on_in_it_after_a_kill",
 }
 """What a sandbox could break of what works without. The doubles play all of it."""
 
@@ -29,6 +30,7 @@ ALWAYS = {
     "command": IN_A_SANDBOX
     | {
         "a_cancelled_run_leaves_no_process",
+        "a_run_in_a_copy_goes_on_in_it_after_a_kill",
         "an_agent_that_is_killed_has_failed",
         "a_large_prompt_arrives_whole",
         "every_process_is_gone_at_the_end_of_a_round",

@@ -22,10 +22,7 @@ from tests.checking.test_overlay import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), as_root]
 
-_RUNS = (
-    "leaves_the_workspace or killed_run or go_on_at_once or another_repository"
-    " or without_a_repository or folders_are_renamed or sandbox"
-)
+_RUNS = "leaves_the_workspace or killed_run or go_on_at_once or with_a_sandbox"
 _CONTAINER = """\
 base=$1; options=$2; shift 2
 mount --bind / "$base/lower"
