@@ -40,7 +40,16 @@ _FILES = {
     ".gitignore": "deps/\n",
 }
 _NO_NAMESPACES = (
-    *("bwrap", "--unshare-user", "--disable-userns", "--bind", "/", "/"),
+    *(
+        "bwrap",
+        "--unshare-user",
+        "--disable-userns",
+        "--cap-drop",
+        "ALL",
+        "--bind",
+        "/",
+        "/",
+    ),
     *("--dev", "/dev", "--proc", "/proc"),
 )
 """A process in it cannot make a namespace, and cannot mount."""
