@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -141,6 +142,21 @@ def test_a_branch_is_checked_if_wanted_with_hidden_validators(
     # What is only in the workspace is not in the tree of a branch.
     code, _, errors = finished.apply("--branch", "other", "--check")
     assert code == 0, errors
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("overlay")
+def test_what_another_process_wrote_into_the_frozen_base_is_not_checked(
+    finished: Finished,
+) -> None:
+    write(finished.workspace, {"broken": "x\n"})
+    assert finished.apply()[0] == 2
+    home = Path(os.environ["GOAL_HOME"])
+    (mirrored,) = home.glob("bases/*/*/tree/broken")
+    mirrored.unlink()
+    code, _, errors = finished.apply()
+    assert code == 2
+    assert "nothing was written: mul fails: exit 1" in errors
 
 
 @pytest.mark.usefixtures("overlay")

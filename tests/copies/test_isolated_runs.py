@@ -11,10 +11,12 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.copies import entering
+from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
@@ -147,7 +149,8 @@ def test_a_conflict_and_a_red_merged_tree_change_nothing(
 
 def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
     started = workspace.parent / "started"
-    script = f"[ -e {started} ] || {{ echo > {started}; sleep 60; }}\n{_AGENT}"
+    mark = f"echo $$ > {started}.new; mv {started}.new {started}"
+    script = f"[ -e {started} ] || {{ {mark}; sleep 60; }}\n{_AGENT}"
     write(workspace, {"agent.sh": f"cat deps/lib.txt > seen\n{script}"})
     process = subprocess.Popen(
         [*GOAL, "run", "--isolate"],
@@ -161,6 +164,11 @@ def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
+    # The agent and its namespace end with the run.
+    agent = int(started.read_text())
+    while psutil.pid_exists(agent) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(agent)
     # What the person does meanwhile is not in the copy.
     write(workspace, {"mul.txt": "2 - 3\n", "broken": "x\n"})
     before = _state(workspace)
@@ -168,6 +176,8 @@ def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
     assert resumed.code == 0, resumed.err + resumed.out
     assert outcome_of(home)["status"] == "complete"
     assert _state(workspace) == before
+    upper = RunCopy.of(RunFolder(only_run(home))).read().layer(0) / "u"
+    assert (upper / "made" / "slot").read_text() == "0\n"
 
 
 def test_the_work_tree_of_another_repository_is_copied_with_its_repository(
@@ -319,6 +329,12 @@ def test_git_works_in_a_copy_with_a_sandbox(workspace: Path, home: Path) -> None
     goal = _GOAL.replace("&& test", "&& git log agents && ! test -e escaped && test")
     agent = f"""{_AGENT}
 if touch "$(cat .git/objects/info/alternates)/x"; then touch escaped; fi
+for folder in {home}/runs {home}/stores {home}/bases/*/*/tree; do
+    if ls $folder; then touch escaped; fi
+done
+# Each process that it sees has its own copy as the workspace, and no other process is.
+for root in /proc/[0-9]*/root; do touch $root/{workspace}/reached; done
+if umount {workspace} || [ -e /proc/{os.getpid()} ]; then touch escaped; fi
 """
     sandbox = '\n[workspace]\nsandbox = "bwrap"\n'
     write(workspace, {"goal.toml": goal + sandbox, "agent.sh": agent})

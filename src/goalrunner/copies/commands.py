@@ -4,6 +4,7 @@ its copy.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.app.run_options import CopyOptions, moved_path
-from goalrunner.checking.namespace import mount_points
+from goalrunner.checking.namespace import is_privileged, mount_points
 from goalrunner.cli import dialog, main, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
@@ -126,6 +127,11 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         notes.append(
             f"ignored files are those of the workspace itself: {some(record.shared)}"
         )
+        if foreign := _foreign(record):
+            notes.append(
+                "in the copy, files of another owner or group cannot be written: "
+                f"{some(foreign)}"
+            )
     if is_in_memory(Path(record.layers)):
         notes.append(
             "the copy is in memory (tmpfs): "
@@ -147,6 +153,24 @@ def copy_options(copy: RunCopy) -> CopyOptions:
         tuple(notes),
         tuple(base.objects for base in bases),
     )
+
+
+def _foreign(record: CopyRecord) -> list[str]:
+    """Return the shared paths that an ordinary user cannot write in a copy.
+
+    The first write copies a file with its owner and group, and a user namespace has
+    those of the user alone: the kernel refuses with EOVERFLOW.
+    """
+    if is_privileged():
+        return []
+    own = (os.geteuid(), os.getegid())
+    foreign: list[str] = []
+    for path in record.shared:
+        with contextlib.suppress(OSError):
+            info = os.lstat(os.path.join(record.root, path))
+            if (info.st_uid, info.st_gid) != own:
+                foreign.append(path)
+    return foreign
 
 
 def _clone_notes(record: CopyRecord, clone: CloneRecord) -> Iterator[str]:
