@@ -66,6 +66,20 @@ def _apply(
     )
 
 
+def _batch(*arguments: str, cwd: Path, home: Path) -> Ended:
+    done = subprocess.run(
+        [*GOAL, "batch", *arguments],
+        cwd=cwd,
+        env=environment(GOAL_HOME=str(home)),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
 def _ended(process: subprocess.Popen[str]) -> Ended:
     out, err = process.communicate(timeout=300)
     return Ended(process.returncode, out, err)
@@ -201,3 +215,52 @@ def test_folders_work_trees_and_repositories_are_checked_where_they_are(
         "Objective of tree",
     ]
     assert _subjects(other) == ["Objective of other"]
+
+
+_GOAL = """\
+objective = "Make {name}."
+validator = "test -e {name}"
+
+[agent]
+use = "command"
+command = ["touch", "{name}"]
+"""
+
+
+@pytest.mark.slow
+def test_a_batch_is_applied_after_its_runs_and_later_what_has_become_complete(
+    workspace: Path, home: Path
+) -> None:
+    write(workspace, {f"{name}.toml": _GOAL.format(name=name) for name in ("x", "y")})
+    broken = _GOAL.format(name="z").replace("touch", "false")
+    write(workspace, {"z.toml": broken})
+    names = ("x.toml", "y.toml", "z.toml")
+    ran = _batch(
+        "--apply", "--name", "night", "--json", *names, cwd=workspace, home=home
+    )
+    assert ran.code == 1, ran.err
+    lines = [json.loads(line) for line in ran.out.splitlines()]
+    integrated = [line for line in lines if line["type"] == "entry_integrated"]
+    assert [bool(line["commit"]) for line in integrated] == [True, True]
+    assert {entry["commit"] for entry in lines[-1]["entries"]} >= {
+        line["commit"] for line in integrated
+    }
+    assert _subjects(workspace) == [
+        "Uncommitted changes when batch night began",
+        "Make x.",
+        "Make y.",
+    ]
+    again = _batch("--apply", "night", cwd=workspace, home=home)
+    assert again.code == 0, again.err
+    assert "2 verified changes" in again.out
+
+
+def test_a_batch_that_is_to_be_applied_is_refused_outside_of_git(
+    tmp_path: Path, home: Path
+) -> None:
+    plain = tmp_path / "plain"
+    write(plain, {"x.toml": _GOAL.format(name="x")})
+    refused = _batch("--apply", "x.toml", cwd=plain, home=home)
+    assert refused.code == 2
+    assert "plain is in no git repository" in refused.err
+    assert not (home / "batches").exists()

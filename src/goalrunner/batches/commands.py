@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
 from contextlib import closing
@@ -19,6 +20,7 @@ from goalrunner.batches.batch_folder import (
 )
 from goalrunner.batches.displays import open_display
 from goalrunner.batches.history import BatchResumed, EntryIntegrated
+from goalrunner.batches.integration import refuse_without_repository
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
 from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
@@ -179,6 +181,8 @@ def batch(
     overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
     values = {key: value for key, value in overrides.items() if value is not None}
     submission = submit(paths, template, values)
+    if apply:
+        refuse_without_repository(submission.entries, os.environ)
     if at_least is not None and at_least > len(submission.entries):
         raise UsageError(
             f"--at-least {at_least} of {len(submission.entries)} goals is not possible",

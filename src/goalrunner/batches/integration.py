@@ -9,7 +9,7 @@ are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from goalrunner.batches.integration_rules import (
     lasting_decisions,
     missing_dependency,
 )
+from goalrunner.batches.plan import BatchEntry
 from goalrunner.batches.repository_integration import (
     IntegrationSettings,
     RepositoryIntegration,
@@ -101,12 +102,7 @@ class Integration:
                 )
                 self.repositories[place] = RepositoryIntegration(branch, self._settings)
         if not self.repositories:
-            raise UsageError(
-                f"{complete[0].entry.workspace} is in no git repository, "
-                "so there is no branch to integrate into",
-                f"goal apply {complete[0].run_id} brings the change of one run "
-                "into its workspace",
-            )
+            raise without_branch(complete[0].entry, complete[0].run_id)
         earlier = decisions_on(self.branch, self._batch.events())
         for place, integration in self.repositories.items():
             has_branch = bool(integration.end)
@@ -133,13 +129,9 @@ class Integration:
         """
         workspace = _workspace(entry)
         if workspace not in self._by_workspace:
-            repository = enclosing(workspace)
-            if repository and is_ignored(workspace, repository, self._settings.environ):
-                repository = None
-            if repository:
-                common = Path(os.path.realpath(repository.common))
-                repository = replace(repository, common=common)
-            self._by_workspace[workspace] = repository
+            self._by_workspace[workspace] = repository_around(
+                workspace, self._settings.environ
+            )
         return self._by_workspace[workspace]
 
     def _record(self, key: str, commit: str, reason: str) -> EntryIntegrated:
@@ -210,3 +202,34 @@ class Integration:
 
 def _workspace(entry: EntryState) -> Path:
     return Path(os.path.realpath(entry.entry.workspace))
+
+
+def repository_around(workspace: Path, environ: Mapping[str, str]) -> Repository | None:
+    """Return the repository of a workspace without links; None if it is in none, or is
+    ignored there.
+    """
+    repository = enclosing(workspace)
+    if repository is None or is_ignored(workspace, repository, environ):
+        return None
+    common = Path(os.path.realpath(repository.common))
+    return replace(repository, common=common)
+
+
+def without_branch(entry: BatchEntry, run_id: str = "RUN") -> UsageError:
+    """Return the error for a batch of which no workspace is in a repository."""
+    return UsageError(
+        f"{entry.workspace} is in no git repository, "
+        "so there is no branch to integrate into",
+        f"goal apply {run_id} brings the change of one run into its workspace",
+    )
+
+
+def refuse_without_repository(
+    entries: Sequence[BatchEntry], environ: Mapping[str, str]
+) -> None:
+    """Raise UsageError if no workspace of a new batch is in a repository."""
+    for entry in entries:
+        workspace = Path(os.path.realpath(entry.workspace))
+        if repository_around(workspace, environ) is not None:
+            return
+    raise without_branch(entries[0])
