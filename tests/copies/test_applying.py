@@ -68,4 +68,4 @@ async def test_what_a_person_changes_after_the_merge_is_not_overwritten(
             closing(application(tmp_path, run)) as second,
             pytest.raises(WorkspaceBusy),
         ):
-            await second.merge()
+            await second.undo_interrupted()

@@ -14,6 +14,7 @@ from goalrunner.copies.run_copy import (
     RunCopy,
     copy_environment,
     free_ports,
+    is_in_memory,
     take_slot,
 )
 from goalrunner.core.errors import WorkspaceBusy
@@ -72,6 +73,14 @@ def test_a_copy_has_an_environment_of_its_own(tmp_path: Path) -> None:
     assert int(environ["GOAL_PORT"]) >= 1024
     assert environ["TMPDIR"] == str(copy.temporary)
     assert environ["COMPOSE_PROJECT_NAME"] == "my-app-k3f9"
+
+
+def test_a_folder_in_memory_is_known() -> None:
+    memory = Path("/dev/shm")
+    if not memory.is_dir():
+        pytest.skip("this system has no /dev/shm")
+    assert is_in_memory(memory / "goal" / "runs")
+    assert not is_in_memory(Path("/proc"))
 
 
 def test_a_removed_copy_is_none(tmp_path: Path) -> None:

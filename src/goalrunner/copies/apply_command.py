@@ -12,7 +12,7 @@ from goalrunner.cli import main, output, runs
 from goalrunner.copies.applying import Application, applied_lines, refuse_unfinished
 from goalrunner.copies.committing import commit_paths, refuse_commit
 from goalrunner.copies.merging import MergeConflict, MergedTree
-from goalrunner.core.errors import GoalError, UsageError, some
+from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, some
 from goalrunner.exports.change import RunChange
 from goalrunner.exports.commands import commit_message
 from goalrunner.records.run_folder import RunFolder
@@ -45,8 +45,7 @@ class ApplyCommand:
         workspace = application.workspace
         with closing(application):
             application.refuse_unready()
-            if note := main.wait_for(application.undo_interrupted()):
-                output.complain(note)
+            self._undo_interrupted()
             if commit:
                 refuse_commit(workspace)
             tree = self._merged(application.merge())
@@ -65,6 +64,19 @@ class ApplyCommand:
             return values, f"{workspace} has the change of {self._id} already.\n"
         lines = applied_lines(self._id, str(workspace), applied)
         return values, output.terminal_text(lines)
+
+    def _undo_interrupted(self) -> None:
+        """Undo an apply that was killed, which claims the workspace.
+
+        Raise WorkspaceBusy if a run or another apply works there.
+        """
+        try:
+            note = main.wait_for(self._application.undo_interrupted())
+        except WorkspaceBusy as error:
+            hint = f"wait for it to end; then: goal apply {self._id}"
+            raise WorkspaceBusy(error.message, hint) from error
+        if note:
+            output.complain(note)
 
     def on_branch(self, branch: str) -> Printed:
         """Commit the change on a new branch, where the run began."""

@@ -195,10 +195,12 @@ class Application:
         """Undo an apply that was killed while it wrote; return a line about it, or
         nothing. Raise WorkspaceError.
         """
+        # It claims the workspace: else the journal could be that of an apply which is
+        # just ending well.
+        between = await self._store.snapshot()
         journal: _Journal | None = read_json(self._journal, _Journal)
         if journal is None:
             return ""
-        between = await self._store.snapshot()
         lost = await self._edited(journal, between)
         await self._store.restore(journal.before, journal.paths)
         self._journal.unlink()
