@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from goalrunner.batches.pages import batch_page
 from tests.exports.test_html import HOSTILE, compared, hostile_run, html, two_rounds
+from tests.support import batch_moments
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
@@ -73,6 +75,12 @@ def test_a_report_is_accessible_in_each_look(browse: Browse) -> None:
     _check(findings)
     assert findings["background"]["light"] != findings["background"]["dark"]
     assert findings["linked"] == []
+
+
+def test_the_page_of_a_batch_is_accessible_in_each_look(browse: Browse) -> None:
+    run = batch_moments.RUN_IDS[0]
+    page = batch_page(batch_moments.at_work(), {run: f"night-runs/{run}.html"})
+    _check(browse(page))
 
 
 def test_the_keyboard_reaches_everything_in_order(browse: Browse) -> None:
