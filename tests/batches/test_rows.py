@@ -117,6 +117,8 @@ def test_a_row_says_what_its_entry_does_or_how_it_ended(
         (summary_of(1, status="lost"), "lost"),
         (summary_of(1), "complete"),
         (running(1), "running"),
+        # Its scheduler was killed, which ended it so that it goes on.
+        (summary_of(1, status="cancelled", stop_reason="interrupted"), "stopped"),
     ],
 )
 def test_without_a_scheduler_the_figures_of_the_run_say_what_it_does(

@@ -106,3 +106,29 @@ def test_json_lines_are_as_they_are_kept(request: pytest.FixtureRequest) -> None
     stream = io.StringIO()
     told(JsonLines(stream))
     check("lines.jsonl", stream.getvalue(), request)
+
+
+def bells(environ: dict[str, str]) -> int:
+    """Return how often a table rings while two looks show the same question."""
+    stream = io.StringIO()
+    table = LiveTable(stream, environ={"TTY_COMPATIBLE": "1", **environ})
+    table.begin(batch_moments.at_work())
+    table.on_look(batch_moments.at_work())
+    table.close()
+    return stream.getvalue().count("\a")
+
+
+def test_the_bell_rings_once_for_a_question() -> None:
+    assert bells({}) == 1
+    assert bells({"GOAL_NO_BELL": "1"}) == 0
+
+
+def test_a_table_that_is_closed_leaves_nothing() -> None:
+    stream = io.StringIO()
+    table = LiveTable(stream, environ={"TTY_COMPATIBLE": "1", "COLUMNS": "80"})
+    table.begin(batch_moments.at_work())
+    before = len(stream.getvalue())
+    table.close()
+    # Each row of the table is erased.
+    assert stream.getvalue()[before:].count("\x1b[2K") >= len(batch_moments.NAMES)
+    table.close()

@@ -133,7 +133,10 @@ def _next_commands(moment: BatchMoment, rows: Sequence[BatchRow]) -> Iterator[Fa
         command = join_nonempty(" ", f"goal batch --resume {batch_id}", options)
         yield Fact("continue", command, whole=True)
     # The others go on with the batch, or never began.
-    run_ids = [row.run_id for row in rows if row.run_id and row.word in _UNSUCCESSFUL]
+    run_ids = []
+    for row in rows:
+        if row.word in _UNSUCCESSFUL and row.summary.run_id:
+            run_ids.append(row.run_id)
     yield from facts(
         "details", map("goal show {}".format, run_ids[:_NAMED_RUNS]), whole=True
     )

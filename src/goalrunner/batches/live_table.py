@@ -16,6 +16,7 @@ from goalrunner.batches.lines import closing_facts, first_facts
 from goalrunner.batches.rows import BatchMoment, BatchRow, active_rows, batch_rows
 from goalrunner.batches.table import TONES, shown_rows, table_lines, total_facts
 from goalrunner.reports.layout import ReportLine, laid_out
+from goalrunner.reports.live import NO_BELL
 from goalrunner.reports.progress import LastingStream
 
 # Seconds between two drawings of an unchanged table, in which only times differ.
@@ -41,6 +42,8 @@ class LiveTable:
             file=lasting, highlight=False, markup=False, emoji=False, _environ=environ
         )
         self._monotonic = monotonic
+        self._rings = not environ.get(NO_BELL)
+        self._asking: set[str] = set()
         self._drawn_at = -_INTERVAL
         self._words: list[str] = []
         # It draws when a method is called: with 50 runs, a thread of its own that draws
@@ -94,6 +97,10 @@ class LiveTable:
     def _draw(self, moment: BatchMoment, rows: list[BatchRow]) -> None:
         self._drawn_at = self._monotonic()
         self._live.update(self.region(moment, rows), refresh=True)
+        asking = {row.run_id for row in rows if row.waits_for_person}
+        if asking - self._asking and self._rings:
+            self._console.bell()
+        self._asking = asking
 
     def region(self, moment: BatchMoment, rows: list[BatchRow]) -> Text:
         """Return what is drawn: it fits the terminal."""

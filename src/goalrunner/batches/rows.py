@@ -96,6 +96,11 @@ class BatchRow:
         return self.entry.run_id
 
     @property
+    def waits_for_person(self) -> bool:
+        """Whether it goes on after a decision or an answer."""
+        return self.word == "waiting" and not self.summary.waits_for
+
+    @property
     def rounds(self) -> int:
         """The round that is running, or the rounds that were checked."""
         if self.word in ACTIVE and self.summary.round is not None:
@@ -143,7 +148,7 @@ def _word(entry: EntryState, summary: RunSummary, *, is_driven: bool) -> str:
         return "running"
     if summary.status == UNREADABLE:
         return "lost"
-    return summary.status
+    return "stopped" if summary.stop_reason == "interrupted" else summary.status
 
 
 def _waits(summary: RunSummary) -> bool:
@@ -171,7 +176,8 @@ def _remark(
         case "complete":
             return _integration(moment.state, entry)
         case "lost":
-            return "its process has ended unexpectedly"
+            what = "its process" if summary.run_id else "before it began, its process"
+            return f"{what} has ended unexpectedly"
     reason = (summary.stop_reason or "").replace("_", " ")
     message = entry.message or summary.message
     # A message has further lines, with commands that the end of the batch names.

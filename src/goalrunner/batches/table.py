@@ -13,7 +13,7 @@ from goalrunner.batches.rows import (
 )
 from goalrunner.core.waiting import seconds_between
 from goalrunner.reports import figures
-from goalrunner.reports.layout import Fact, Tone
+from goalrunner.reports.layout import Fact, Tone, facts
 from goalrunner.reports.run_table import cost_cell
 from goalrunner.reports.terminal_text import cut, printable_line, table, table_room
 
@@ -42,6 +42,8 @@ _LONGEST_NAME, _SHORT_NAME = 28, 16
 _LEFT_OUT = ("TIME", "RUN")
 # Characters of a run's id that name it.
 _SHORT_ID = 4
+# Commands for decisions below a table; `goal list` counts all runs that wait.
+_MOST_DECISIONS = 3
 # Not complete ones come before the many complete ones.
 _RANKS: dict[str, int] = {"pending": 2, "complete": 3}
 
@@ -86,7 +88,7 @@ def _cells(row: BatchRow, name_columns: int) -> dict[str, str]:
         "ROUND": rounds,
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
         "COST": cost_cell(summary),
-        "TIME": figures.elapsed(row.seconds) if row.run_id else "-",
+        "TIME": figures.elapsed(row.seconds) if summary.run_id else "-",
         "": printable_line(row.remark),
     }
 
@@ -115,13 +117,30 @@ def counts_text(totals: BatchTotals) -> str:
 
 
 def total_facts(moment: BatchMoment, rows: Sequence[BatchRow]) -> list[Fact]:
-    """Return the lines with the totals: entries, then what is used of each limit."""
+    """Return the lines below a table.
+
+    These are the number of entries by word, what is used of each limit, and the
+    commands that decide what waits for a person.
+    """
     totals = batch_totals(rows)
     goals = figures.count(len(rows), "run" if _is_group(moment) else "goal")
     return [
         Fact("total", f"{goals}: {counts_text(totals)}"),
         Fact("", " · ".join(_used(moment, totals))),
+        *facts("for you", _decisions(rows)[:_MOST_DECISIONS], whole=True),
     ]
+
+
+def _decisions(rows: Sequence[BatchRow]) -> list[str]:
+    commands = []
+    for row in rows:
+        if row.waits_for_person:
+            commands += [
+                f"goal approve {row.run_id} {name}" for name in row.summary.waiting
+            ]
+            if row.summary.asks:
+                commands.append(f'goal answer {row.run_id} "..."')
+    return commands
 
 
 def _is_group(moment: BatchMoment) -> bool:

@@ -27,7 +27,7 @@ _TAIL_ROWS = 6
 # Rows that one line of output may be wrapped to; the last ones are drawn.
 _MOST_ROWS = 1_000
 # The environment variable that switches the bell and the title off.
-_NO_BELL = "GOAL_NO_BELL"
+NO_BELL = "GOAL_NO_BELL"
 
 
 class LiveProgress(Progress):
@@ -61,7 +61,7 @@ class LiveProgress(Progress):
         self._monotonic = monotonic
         # Output is drawn before it is recorded, which is where secrets are replaced.
         self._redact = Redactor(environ).text
-        self._rings = not environ.get(_NO_BELL)
+        self._rings = not environ.get(NO_BELL)
         can_show_dots = self._console.encoding.startswith("utf")
         self._spinner = Spinner("dots" if can_show_dots else "line")
         # Rich would redirect the outcome's JSON on stdout to this console.
