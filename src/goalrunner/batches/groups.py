@@ -72,5 +72,6 @@ class GroupGoal:
             source=self.source,
             objective=one_line(self.goal.objective),
             workspace=self.goal.workspace.path,
+            clone=self.goal.workspace.isolate == "clone",
             options={**self.frozen_options(), **run.options},
         )
