@@ -168,7 +168,7 @@ def _drive(assignment: Assignment) -> int:
     from goalrunner.batches.shared_pauses import SharedPauses
     from goalrunner.cli.background import DetachedApprover
     from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
-    from goalrunner.copies.commands import copy_options, set_up
+    from goalrunner.copies.inside import copy_options, set_up
 
     batch, entry, run = assignment.batch, assignment.entry, assignment.run
     state = batch.state()

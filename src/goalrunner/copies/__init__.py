@@ -2,8 +2,8 @@
 is applied.
 
 `live_tree` lists the files of a workspace, `frozen_base` mirrors them, `run_copy` is
-the folder of one copy, `entering` starts a command inside of it, and `commands` has
-what the command line offers.
+the folder of one copy, `entering` starts a command inside of it, `inside` is for the
+process that runs there, and `commands` has what the command line offers.
 
 To bring results together, `merging` makes a merged tree out of snapshots,
 `merged_check` runs validators on it, and `committing` commits it; each can be called

@@ -4,20 +4,16 @@ its copy.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.app.run_options import CopyOptions, moved_path
-from goalrunner.checking.namespace import is_privileged, mount_points
-from goalrunner.cli import dialog, main, options, output, runs
+from goalrunner.cli import dialog, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
-from goalrunner.copies.clone import run_setup
 from goalrunner.copies.copy_pruning import discard_copy
 from goalrunner.copies.entering import (
     InnerCommand,
@@ -25,18 +21,11 @@ from goalrunner.copies.entering import (
     inner_command,
     make_copy,
 )
-from goalrunner.copies.frozen_base import FrozenBase
-from goalrunner.copies.new_live_files import NewLiveFiles
-from goalrunner.copies.run_copy import (
-    CloneRecord,
-    CopyRecord,
-    RunCopy,
-    is_in_memory,
-)
-from goalrunner.core.errors import UsageError, some
+from goalrunner.copies.inside import copy_options, set_up
+from goalrunner.copies.run_copy import RunCopy
+from goalrunner.core.errors import UsageError
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_search import new_run_id
-from goalrunner.reports.short_forms import home_path
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
@@ -68,22 +57,6 @@ def in_copy(goal: Goal, run_options: RunOptions, choices: Iterable[str]) -> RunO
         raise
 
 
-def set_up(goal: Goal, run_options: RunOptions) -> None:
-    """Run the `setup` of a new run in a clone; elsewhere, do nothing.
-
-    Raise EnvironmentFailed if it fails; then the run is removed.
-    """
-    copy = run_options.copy
-    if copy is None or not copy.places or goal.workspace.setup is None:
-        return
-    output.complain(f"Running setup in the clone: {goal.workspace.setup}")
-    try:
-        main.wait_for(run_setup(goal, run_options))
-    except BaseException:
-        copy.folder.remove()  # the run never began
-        raise
-
-
 def resume_in_copy(run: RunFolder, run_options: RunOptions) -> RunOptions:
     """Return the options with which a run that has a copy is resumed: in this process,
     or after entering its copy.
@@ -105,87 +78,6 @@ def _this_command(
     name, *arguments = sys.argv[1:]
     program = goal_command([name, *more_options, *arguments])
     return inner_command(copy, home, program, os.environ)
-
-
-def copy_options(copy: RunCopy) -> CopyOptions:
-    """Return what differs for a run in this copy.
-
-    Raise UsageError if this process is not inside of it.
-    """
-    record = copy.read()
-    run = RunFolder(copy.folder.parent)
-    notes = [
-        f"your files stay as they are; goal apply {run.run_id} brings the change here"
-    ]
-    if record.clone is not None:
-        notes += _clone_notes(record, record.clone)
-    elif Path(record.root) not in mount_points():
-        raise UsageError(
-            f"this process is not in the copy of {record.root}", f"unset {INSIDE}"
-        )
-    elif record.shared:
-        notes.append(
-            f"ignored files are those of the workspace itself: {some(record.shared)}"
-        )
-        if foreign := _foreign(record):
-            notes.append(
-                "in the copy, files of another owner or group cannot be written: "
-                f"{some(foreign)}"
-            )
-    if is_in_memory(Path(record.layers)):
-        notes.append(
-            "the copy is in memory (tmpfs): "
-            "after a restart of this machine, the run cannot be resumed"
-        )
-    if record.clone is not None:
-        return CopyOptions(
-            run,
-            copy.store,
-            notes=tuple(notes),
-            objects=tuple(map(Path, record.clone.objects)),
-            places=record.clone.places,
-        )
-    bases = [FrozenBase(Path(folder).resolve()) for folder in record.bases]
-    return CopyOptions(
-        run,
-        copy.store,
-        NewLiveFiles(record).hide,
-        tuple(notes),
-        tuple(base.objects for base in bases),
-    )
-
-
-def _foreign(record: CopyRecord) -> list[str]:
-    """Return the shared paths that an ordinary user cannot write in a copy.
-
-    The first write copies a file with its owner and group, and a user namespace has
-    those of the user alone: the kernel refuses with EOVERFLOW.
-    """
-    if is_privileged():
-        return []
-    own = (os.geteuid(), os.getegid())
-    foreign: list[str] = []
-    for path in record.shared:
-        with contextlib.suppress(OSError):
-            info = os.lstat(os.path.join(record.root, path))
-            if (info.st_uid, info.st_gid) != own:
-                foreign.append(path)
-    return foreign
-
-
-def _clone_notes(record: CopyRecord, clone: CloneRecord) -> Iterator[str]:
-    """Yield how a clone differs from the workspace."""
-    place = moved_path(record.workspace, clone.places)
-    yield f"the run works in a clone, {home_path(place)} ({clone.why})"
-    if record.shared:
-        yield (
-            f"the clone has no ignored files: {some(record.shared)}; "
-            "[workspace] setup installs dependencies there"
-        )
-    yield (
-        "absolute paths, such as those in virtual environments, lead to the workspace "
-        "and not to the clone"
-    )
 
 
 def apply(
