@@ -28,6 +28,14 @@ if TYPE_CHECKING:
     from goalrunner.app.previous_run import read_events as read_events
     from goalrunner.app.previous_run import read_state as read_state
     from goalrunner.app.run_options import RunKeywords as RunKeywords
+    from goalrunner.batches.history import BatchEvent as BatchEvent
+    from goalrunner.batches.library import BatchOutcome as BatchOutcome
+    from goalrunner.batches.library import abest_of as abest_of
+    from goalrunner.batches.library import arun_batch as arun_batch
+    from goalrunner.batches.library import best_of as best_of
+    from goalrunner.batches.library import run_batch as run_batch
+    from goalrunner.copies.library import aapply as aapply
+    from goalrunner.copies.library import apply as apply
     from goalrunner.core.agent_ports import ApprovalAnswer as ApprovalAnswer
     from goalrunner.core.agent_ports import ApprovalRequest as ApprovalRequest
     from goalrunner.core.agent_ports import Approver as Approver
@@ -78,6 +86,15 @@ _NAMES = {
     ),
     "app.previous_run": ("read_attempts", "read_chat", "read_events", "read_state"),
     "app.run_options": ("RunKeywords",),
+    "batches.history": ("BatchEvent",),
+    "batches.library": (
+        "BatchOutcome",
+        "abest_of",
+        "arun_batch",
+        "best_of",
+        "run_batch",
+    ),
+    "copies.library": ("aapply", "apply"),
     "core.agent_ports": (
         "ApprovalAnswer",
         "ApprovalRequest",

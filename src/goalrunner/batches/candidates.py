@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import cycle, islice
+from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import UsageError, quoted
+
+if TYPE_CHECKING:
+    from goalrunner.batches.frozen_goal import FrozenGoal
+    from goalrunner.batches.plan import BatchLimits, BatchPlan
 
 MOST_RUNS = 32
 """The most runs of a group. A larger number is rather a mistake than a wish."""
@@ -80,6 +86,29 @@ class GroupChoice:
             for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
         )
 
+    def plan(self, goal: FrozenGoal, limits: BatchLimits, name: str) -> BatchPlan:
+        """Return the plan of a group of this name, whose runs all begin at once.
+
+        Raise UsageError if the options do not make a group.
+        """
+        # Slow to import, and most runs are no group.
+        from goalrunner.batches.plan import BatchPlan
+
+        runs = self.candidates(goal.agent_name)
+        entries = [
+            goal.entry(number, run.name, run.options)
+            for number, run in enumerate(runs, 1)
+        ]
+        return BatchPlan(
+            batch_id=name,
+            kind="group",
+            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            entries=tuple(entries),
+            jobs=len(entries),
+            limits=limits,
+            ends_at_first=self.ends_at_first,
+        )
+
     def _pairs(self) -> list[_Pair]:
         """Return the agents with their models, each pair once. Raise UsageError."""
         pairs = _pairs(self.agents, self.models)
@@ -143,17 +172,17 @@ def _check_number(number: int, pairs: int) -> None:
     if number < 2:
         raise UsageError(
             f"the best of {number} runs cannot be chosen",
-            "use --best-of 2 or more; goal run --isolate makes one run in a copy",
+            "choose 2 or more; goal run --isolate makes one run in a copy",
         )
     if number > MOST_RUNS:
         raise UsageError(
             f"{number} runs of one goal are too many; the most are {MOST_RUNS}",
-            f"use --best-of {MOST_RUNS} or less",
+            f"choose {MOST_RUNS} or less",
         )
     if number < pairs:
         raise UsageError(
             f"{number} runs are fewer than the {pairs} agents or models",
-            f"use --best-of {pairs} or more, or leave it out",
+            f"choose {pairs} or more, or leave the number out",
         )
 
 

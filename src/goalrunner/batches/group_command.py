@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from goalrunner.app.previous_run import load_run
 from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.batches.displays import open_display
+from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.group_runs import group_runs
 from goalrunner.batches.group_table import group_lines, group_rows
-from goalrunner.batches.groups import GroupGoal
 from goalrunner.batches.plan import BatchLimits
 from goalrunner.batches.rows import BatchMoment
 from goalrunner.batches.run_figures import RunFigures
@@ -53,20 +53,18 @@ def run_group(
 
     Return 0 if a run is verified. Raise UsageError and GoalFileError.
     """
-    goal = GroupGoal(
+    goal = FrozenGoal(
         loaded.goal,
         text=read_text(loaded.path) if loaded.path else "",
         source=str(loaded.path.absolute()) if loaded.path else "",
         # Also those of --strict.
         options={**loaded.options, "approvals.labels": loaded.goal.approvals.labels},
     )
-    candidates = choice.candidates(goal.agent_name)
-    for candidate in candidates:
-        # An unknown agent is reported before another one has spent something.
-        resolved(loaded.path, {**loaded.options, **candidate.options}, runnable=True)
     home = runs.home()
-    batch_id = new_run_id(home, loaded.goal.objective)
-    plan = goal.plan(batch_id, candidates, limits, ends_at_first=choice.ends_at_first)
+    plan = choice.plan(goal, limits, new_run_id(home, goal.goal.objective))
+    for entry in plan.entries:
+        # An unknown agent is reported before another one has spent something.
+        resolved(loaded.path, entry.options, runnable=True)
     texts = {entry.key: goal.text for entry in plan.entries}
     folder = BatchFolder.create(home, plan, texts)
     stream = sys.stderr if results.json else sys.stdout
@@ -75,7 +73,7 @@ def run_group(
         scheduler = Scheduler(folder, log, view)
         main.wait_for(scheduler.run())
     ranked_runs = group_runs(folder, home)
-    lines = group_lines(batch_id, group_rows(ranked_runs))
+    lines = group_lines(folder.batch_id, group_rows(ranked_runs))
     stream.write(laid_out(lines, output.columns(stream)))
     if results.json:
         output.say(_json_value(folder, ranked_runs))

@@ -79,7 +79,7 @@ class Scheduler:
         """Drive the batch to its end. Raise RecordError if its log cannot be written.
 
         With `takes_signals`, SIGINT, SIGTERM and SIGHUP end the runs so that they can
-        be resumed.
+        be resumed. So does a cancellation, which is raised when they have ended.
         """
         self._settle_earlier_runs()
         if resumed is not None:
@@ -100,6 +100,7 @@ class Scheduler:
         self._view.end(self._folder, self.state)
 
     async def _drive(self) -> None:
+        cancellation: asyncio.CancelledError | None = None
         while True:
             self._take_results()
             self._take_signals()
@@ -109,10 +110,17 @@ class Scheduler:
             for action in actions:
                 self._perform(action)
             if not actions and not self._processes:
-                return
+                break
             if not any(isinstance(action, Skip | StopBatch) for action in actions):
                 self._view.refresh(self.state)
-                await asyncio.sleep(_INTERVAL)
+                try:
+                    await asyncio.sleep(_INTERVAL)
+                except asyncio.CancelledError as error:
+                    # The log must have the ends of the runs.
+                    cancellation = error
+                    self._signals.append(signal.SIGTERM)
+        if cancellation is not None:
+            raise cancellation
 
     def _perform(self, action: Action) -> None:
         match action:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.plan import BatchEntry
 from goalrunner.batches.templates import Row, Template, read_rows
 from goalrunner.core.errors import (
@@ -117,17 +118,9 @@ def submit(
     }
     entries = []
     for number, (source, goal) in enumerate(goals.valid, 1):
-        entry = BatchEntry(
-            key=str(number),
-            name=names[number - 1],
-            source=str(source.path),
-            objective=one_line(goal.objective),
-            workspace=goal.workspace.path,
-            clone=goal.workspace.isolate == "clone",
-            options=dict(options),
-            after=_keys_before(source, goal, keys),
-        )
-        entries.append(entry)
+        frozen = FrozenGoal(goal, source.text, str(source.path), options)
+        after = _keys_before(source, goal, keys)
+        entries.append(frozen.entry(number, names[number - 1], after=after))
     refuse_cycles(entries)
     texts = {
         entry.key: source.text

@@ -1,0 +1,97 @@
+"""A goal as it was when a batch was submitted, and its entry in the plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from goalrunner.batches.plan import BatchEntry
+from goalrunner.core.errors import UsageError, one_line
+from goalrunner.core.field_types import SCRIPTED
+from goalrunner.core.goal import Goal
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import NOTHING, load_goal, load_goal_text
+from goalrunner.goalfile.toml_text import read_text
+
+
+@dataclass(frozen=True)
+class FrozenGoal:
+    """The text of a goal file, and the options with which it is loaded."""
+
+    goal: Goal
+    """The goal that text and options make."""
+    text: str
+    """Empty for a goal of options alone."""
+    source: str
+    """The goal file, absolute; empty if there is none."""
+    options: Mapping[str, Any]
+    """What replaces keys of the goal file, by dotted key."""
+
+    @classmethod
+    def of_file(
+        cls, path: Path, options: Mapping[str, Any], environ: Mapping[str, str]
+    ) -> FrozenGoal:
+        """Return the goal of a file. Raise GoalFileError."""
+        goal = load_goal(path, options, environ)
+        return cls(goal, read_text(path), str(path.absolute()), options)
+
+    @classmethod
+    def of_object(cls, goal: Goal, options: Mapping[str, Any]) -> FrozenGoal:
+        """Return a goal that a program made. Raise GoalFileError, and UsageError if a
+        part of it cannot be written.
+        """
+        if goal.judge.instance is not None:
+            raise UsageError(
+                "a run of a batch has a process of its own, which cannot use "
+                f"the judge {goal.judge.words} of this program",
+                'name a model instead: judge="provider/name"',
+            )
+        text = dump_goal(goal)
+        folder = Path(goal.workspace.path or os.curdir).absolute()
+        loaded = load_goal_text(text, "", options, base=folder, workspace=folder)
+        return cls(loaded, text, "", options)
+
+    @property
+    def agent_name(self) -> str:
+        """The agent of the goal, or the model of the built-in one."""
+        agent = self.goal.agent
+        return ",".join(agent.names) if agent.external else agent.model
+
+    def entry(
+        self,
+        number: int,
+        name: str,
+        options: Mapping[str, Any] = NOTHING,
+        after: tuple[str, ...] = (),
+    ) -> BatchEntry:
+        """Return an entry of a plan; `options` replace further keys."""
+        return BatchEntry(
+            key=str(number),
+            name=name,
+            source=self.source,
+            objective=one_line(self.goal.objective),
+            workspace=self.goal.workspace.path,
+            clone=self.goal.workspace.isolate == "clone",
+            options={**self._options_of_any_folder(), **options},
+            after=after,
+        )
+
+    def _options_of_any_folder(self) -> dict[str, Any]:
+        """Return the options without paths that depend on the current folder.
+
+        The process of a run starts in its workspace.
+        """
+        options = dict(self.options)
+        if "workspace.path" in options:
+            options["workspace.path"] = self.goal.workspace.path
+        models = {
+            "agent.model": self.goal.agent.model,
+            "judge.model": self.goal.judge.model,
+        }
+        for key, model in models.items():
+            if str(options.get(key, "")).startswith(SCRIPTED):
+                options[key] = model
+        return options
