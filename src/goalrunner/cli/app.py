@@ -14,7 +14,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-import goalrunner
 from goalrunner.cli import output
 from goalrunner.cli.options import Text, argument
 from goalrunner.core import VERSION
@@ -374,7 +373,7 @@ def help_(
 
 def _pages() -> dict[str, str]:
     """Return the pages of the documentation, by name."""
-    package = Path(goalrunner.__file__).parent
+    package = Path(__file__).parents[1]
     # An installed package contains the pages, a checkout has them beside src.
     folder = package / "docs"
     if not folder.is_dir():

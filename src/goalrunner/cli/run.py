@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
 
-import goalrunner
 from goalrunner.batches.candidates import GroupChoice, refuse_options
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import is_detached, start_detached
@@ -358,7 +357,7 @@ def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int
     """
     # An example in the current folder would change the user's own project.
     folder = Path(tempfile.mkdtemp(prefix="goal-demo-")).resolve()
-    for file in (Path(goalrunner.__file__).parent / "quickstart").iterdir():
+    for file in (Path(__file__).parents[1] / "quickstart").iterdir():
         if file.is_file():
             shutil.copyfile(file, folder / file.name)
     # Variables would replace the recorded models.
