@@ -218,6 +218,7 @@ def test_a_killed_group_goes_on_where_each_run_was(project: Project) -> None:
     (project.place / "gate").touch()
     resumed = project.goal("batch", "--resume", project.group)
     assert resumed.code == 0, resumed.err + resumed.out
+    assert f"goal apply {project.group}" in resumed.out
     assert {entry.run_id for entry in project.state.entries.values()} == runs
     assert project.state.complete >= 1
     assert project.goal("apply", project.group).code == 0

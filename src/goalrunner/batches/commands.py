@@ -273,6 +273,11 @@ def _resume(
             jobs=jobs or log.state.jobs,
         )
         code = _drive(folder, log, printed, resumed)
+        is_group = log.state.plan.kind == "group"
+    if is_group and not printed.json:
+        from goalrunner.batches.group_command import print_ranking
+
+        print_ranking(folder, sys.stdout)
     printed.files.write(folder)
     return code
 

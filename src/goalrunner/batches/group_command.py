@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.app.previous_run import load_run
@@ -12,9 +12,8 @@ from goalrunner.batches.displays import open_display
 from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.group_runs import group_runs
 from goalrunner.batches.group_table import group_lines, group_rows
+from goalrunner.batches.listing import moment_of
 from goalrunner.batches.plan import BatchLimits
-from goalrunner.batches.rows import BatchMoment
-from goalrunner.batches.run_figures import RunFigures
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.values import result_value
 from goalrunner.batches.view import BatchView
@@ -68,26 +67,32 @@ def run_group(
     texts = {entry.key: goal.text for entry in plan.entries}
     folder = BatchFolder.create(home, plan, texts)
     stream = sys.stderr if results.json else sys.stdout
-    with folder.writing() as log:
-        view = BatchView(open_display(stream, quiet=quiet))
+    view = BatchView(open_display(stream, quiet=quiet))
+    with folder.writing() as log, closing(view):
         scheduler = Scheduler(folder, log, view)
         main.wait_for(scheduler.run())
-    ranked_runs = group_runs(folder, home)
-    lines = group_lines(folder.batch_id, group_rows(ranked_runs))
-    stream.write(laid_out(lines, output.columns(stream)))
+    ranked_runs = print_ranking(folder, stream)
     if results.json:
         output.say(_json_value(folder, ranked_runs))
     _write_results(ranked_runs, results, stream)
     return scheduler.exit_code
 
 
+def print_ranking(folder: BatchFolder, stream: TextIO) -> list[GroupRun]:
+    """Print the verified runs of a group and what to do with them; return all runs, the
+    best first.
+    """
+    ranked_runs = group_runs(folder, runs.home())
+    lines = group_lines(folder.batch_id, group_rows(ranked_runs))
+    stream.write(laid_out(lines, output.columns(stream)))
+    stream.flush()
+    return ranked_runs
+
+
 def _json_value(folder: BatchFolder, ranked_runs: list[GroupRun]) -> dict[str, Any]:
     """Return the result of a group; `ranking` has the verified runs, the best first."""
-    state = folder.state()
-    figures = RunFigures(runs.home()).of(state)
-    moment = BatchMoment(state, figures, is_driven=False, now=datetime.now(UTC))
     ranking = [run.run_id for run in ranked_runs if run.is_verified]
-    return {**result_value(moment), "ranking": ranking}
+    return {**result_value(moment_of(folder)), "ranking": ranking}
 
 
 def _write_results(
@@ -102,6 +107,9 @@ def _write_results(
         return
     folder = find_run(runs.home(), with_records[0].run_id)
     outcome = load_run(folder).outcome(folder)
-    results.files.write(folder, stream, outcome)
-    if results.copy is not None:
-        results.copy.write(json_text(outcome.model_dump(mode="json")))
+    # If one file cannot be written, the others are.
+    with ExitStack() as writes:
+        writes.callback(results.files.write, folder, stream, outcome)
+        if results.copy is not None:
+            text = json_text(outcome.model_dump(mode="json"))
+            writes.callback(results.copy.write, text)

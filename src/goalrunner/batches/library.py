@@ -358,3 +358,6 @@ class _Listener(BatchDisplay):
 
     def finish(self, moment: BatchMoment) -> None:
         """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
