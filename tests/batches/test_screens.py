@@ -6,6 +6,7 @@ After an intended change, `pytest tests/batches --update-goldens` writes the fil
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,3 +133,11 @@ def test_a_table_that_is_closed_leaves_nothing() -> None:
     # Each row of the table is erased.
     assert stream.getvalue()[before:].count("\x1b[2K") >= len(batch_moments.NAMES)
     table.close()
+
+
+def test_a_json_line_has_no_command_of_a_ci_system() -> None:
+    stream = io.StringIO()
+    event = batch_moments.ended(1, "failed", "##[add-mask]x")
+    JsonLines(stream).on_event(event, batch_moments.at_work())
+    assert "##[" not in stream.getvalue()
+    assert json.loads(stream.getvalue())["message"] == "##[add-mask]x"

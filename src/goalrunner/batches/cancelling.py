@@ -110,7 +110,7 @@ def _cancelled_entry(
     folder: BatchFolder, key: str, entry: EntryState, reason: str
 ) -> EntryEnded:
     """End the run of an entry, and return the event."""
-    run = RunFolder(folder.path.parent.parent / RUNS / entry.run_id)
+    run = RunFolder(folder.home / RUNS / entry.run_id)
     status, message = "cancelled", "it never began"
     if run.events.exists():
         try:

@@ -16,7 +16,7 @@ from goalrunner.batches.rows import (
     batch_row,
     batch_rows,
 )
-from goalrunner.batches.values import event_value, result_value
+from goalrunner.batches.values import event_value, result_value, wait_value
 from goalrunner.reports.ci_log import is_github, neutral
 from goalrunner.reports.layout import ReportLine, laid_out
 from goalrunner.reports.progress import LastingStream
@@ -67,6 +67,28 @@ def entry_row(event: BatchEvent, moment: BatchMoment) -> BatchRow | None:
     return None if key is None else batch_row(moment, key)
 
 
+class _Waits:
+    """What each run waits for, so that a wait is shown once."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def begun(self, moment: BatchMoment) -> list[BatchRow]:
+        """Return the rows of the runs that have begun to wait since the last call."""
+        reasons = {}
+        rows = []
+        for row in active_rows(moment):
+            if row.word != "waiting":
+                continue
+            # The remark on a limit has the time that is left, which changes.
+            reason = row.summary.waits_for or row.remark
+            reasons[row.run_id] = reason
+            if self._reasons.get(row.run_id) != reason:
+                rows.append(row)
+        self._reasons = reasons
+        return rows
+
+
 class LineDisplay:
     """Prints a line for each event, and for each run that begins to wait."""
 
@@ -81,8 +103,7 @@ class LineDisplay:
         self._stream = LastingStream(stream)
         self._quiet = quiet
         self._github = is_github(environ)
-        # What each entry waits for, so that a wait has one line.
-        self._waits: dict[str, str] = {}
+        self._waits = _Waits()
 
     def begin(self, moment: BatchMoment) -> None:
         """Print the first line."""
@@ -96,17 +117,8 @@ class LineDisplay:
 
     def on_look(self, moment: BatchMoment) -> None:
         """Print a line for each run that has begun to wait."""
-        if self._quiet:
-            return
-        waits = {}
-        for row in active_rows(moment):
-            if row.word != "waiting":
-                continue
-            reason = row.summary.waits_for or row.remark
-            waits[row.run_id] = reason
-            if self._waits.get(row.run_id) != reason:
-                self._print([wait_fact(row)])
-        self._waits = waits
+        if not self._quiet:
+            self._print(map(wait_fact, self._waits.begun(moment)))
 
     def finish(self, moment: BatchMoment) -> None:
         """Print the totals, and the commands that come next."""
@@ -126,6 +138,7 @@ class JsonLines:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = LastingStream(stream)
+        self._waits = _Waits()
 
     def begin(self, moment: BatchMoment) -> None:
         """Print nothing: the events say it."""
@@ -135,7 +148,9 @@ class JsonLines:
         self._print(event_value(event, entry_row(event, moment)))
 
     def on_look(self, moment: BatchMoment) -> None:
-        """Print nothing: figures are in the next event."""
+        """Print a line for each run that has begun to wait."""
+        for row in self._waits.begun(moment):
+            self._print(wait_value(row, moment))
 
     def finish(self, moment: BatchMoment) -> None:
         """Print the result."""
@@ -145,5 +160,8 @@ class JsonLines:
         """Do nothing: all lines are printed."""
 
     def _print(self, value: object) -> None:
-        self._stream.write(json.dumps(value) + "\n")
+        # A CI system performs `##[command]`, which a text of an agent may contain. In
+        # JSON, it can only be in a string.
+        line = json.dumps(value).replace("##[", "#\\u0023[")
+        self._stream.write(f"{line}\n")
         self._stream.flush()

@@ -27,7 +27,7 @@ def moment_of(folder: BatchFolder) -> BatchMoment:
     # Read first: a scheduler that ends meanwhile has written all events by then.
     is_driven = folder.is_driven
     state = folder.state()
-    summaries = RunFigures(folder.path.parent.parent).of(state)
+    summaries = RunFigures(folder.home).of(state)
     return BatchMoment(state, summaries, is_driven, datetime.now(UTC))
 
 

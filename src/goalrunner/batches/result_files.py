@@ -77,7 +77,7 @@ def _write_run_pages(
     links = {}
     address = quote(beside.name)
     for entry in moment.state.entries.values():
-        run = RunFolder(folder.path.parent.parent / RUNS / entry.run_id)
+        run = RunFolder(folder.home / RUNS / entry.run_id)
         if not entry.run_id or not run.events.exists():
             continue
         file = beside / f"{entry.run_id}.html"

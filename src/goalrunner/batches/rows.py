@@ -176,8 +176,9 @@ def _remark(
         case "complete":
             return _integration(moment.state, entry)
         case "lost":
-            what = "its process" if summary.run_id else "before it began, its process"
-            return f"{what} has ended unexpectedly"
+            if not summary.run_id:
+                return "it never began: its process has ended"
+            return "its process has ended unexpectedly"
     reason = (summary.stop_reason or "").replace("_", " ")
     message = entry.message or summary.message
     # A message has further lines, with commands that the end of the batch names.

@@ -103,8 +103,8 @@ def shown_rows(rows: Sequence[BatchRow], most: int) -> tuple[list[BatchRow], str
         return list(rows), ""
     ordered = sorted(rows, key=_rank)
     # One line is needed for the others.
-    shown, others = ordered[: most - 1], ordered[most - 1 :]
-    return shown, f"and {len(others)} more: {counts_text(batch_totals(others))}"
+    first_rows, others = ordered[: most - 1], ordered[most - 1 :]
+    return first_rows, f"and {len(others)} more: {counts_text(batch_totals(others))}"
 
 
 def _rank(row: BatchRow) -> int:

@@ -18,6 +18,16 @@ def event_value(event: BatchEvent, row: BatchRow | None) -> dict[str, Any]:
     return value
 
 
+def wait_value(row: BatchRow, moment: BatchMoment) -> dict[str, Any]:
+    """Return the line about a run that begins to wait, which is no event of the log."""
+    return {
+        "type": "entry_waits",
+        "at": moment.now.isoformat(),
+        "key": row.entry.entry.key,
+        "entry": row_value(row),
+    }
+
+
 def row_value(row: BatchRow) -> dict[str, Any]:
     """Return an entry: its state, and the figures of its run."""
     entry, summary = row.entry, row.summary

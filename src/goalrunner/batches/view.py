@@ -22,7 +22,7 @@ class BatchView:
 
     def begin(self, folder: BatchFolder, state: BatchState) -> None:
         """Show the batch before its first run."""
-        self._figures = RunFigures(folder.path.parent.parent)
+        self._figures = RunFigures(folder.home)
         self._display.begin(self._moment(state))
 
     def changed(self, state: BatchState, event: BatchEvent) -> None:
@@ -38,7 +38,7 @@ class BatchView:
     ) -> None:
         """Show how the batch ended; if it `is_driven`, only the view of it ends."""
         # Read anew: the process of a run may have been killed, which changes no file.
-        self._figures = RunFigures(folder.path.parent.parent)
+        self._figures = RunFigures(folder.home)
         self._display.finish(self._moment(state, is_driven=is_driven))
 
     def close(self) -> None:
