@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from goalrunner.app.previous_run import load_run
-from goalrunner.copies.applying import Application
+from goalrunner.copies.applying import Application, Applied, applied_lines
 from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
+from goalrunner.core.observation import Snapshot
 from goalrunner.records.run_folder import RunFolder
 from tests.copies.test_apply_command import finish
 from tests.support.workspaces import listing, write
@@ -52,6 +53,14 @@ async def test_a_full_disk_changes_nothing_and_is_named(
         (small_disk / "ballast").unlink()
         await apply.write(tree)
     assert (small_disk / "ws" / "f3").exists()
+
+
+def test_packages_that_only_the_copy_has_are_named() -> None:
+    applied = Applied((), Snapshot(id="1" * 64, tree="1" * 40))
+    labels = ("flaky: tests", "dependencies changed: .venv: iniconfig 2.0 → 2.1")
+    facts = [fact.text for fact in applied_lines("a000", "/ws", applied, labels)]
+    assert "what changed in the copy alone: .venv: iniconfig 2.0 → 2.1" in facts
+    assert not any("flaky" in text for text in facts)
 
 
 async def test_what_a_person_changes_after_the_merge_is_not_overwritten(

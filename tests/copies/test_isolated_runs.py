@@ -22,6 +22,7 @@ from goalrunner.records.run_folder import RunFolder, write_json
 from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.snapshots.store_folder import make_store, store_name
+from tests.conformance.place import living
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -207,15 +208,27 @@ def test_a_folder_without_a_repository_is_copied(tmp_path: Path, home: Path) -> 
     assert (folder / "mul.txt").read_text().startswith("2 * 3\n")
 
 
+_TOGETHER = """\
+meet() { echo > $1; while [ $(ls ${{1%/*}} | wc -l) -lt {runs} ]; do sleep 0.1; done; }}
+meet {gate}/began/$$
+mkdir -p made && echo > made/${{GOAL_SLOT:-live}}
+meet {gate}/wrote/$$
+echo "${{GOAL_SLOT:-live}} ${{GOAL_PORT:-0}}" > {gate}/seen/$$
+"""
+
+
+@pytest.mark.parametrize("copies", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.timeout(300)
 def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
-    workspace: Path, home: Path
+    workspace: Path, home: Path, copies: int
 ) -> None:
     gate = workspace.parent / "gate"
-    gate.mkdir()
-    wait = f"echo > {gate}/$$; n=0; while [ $(ls {gate} | wc -l) -lt 3 ] && [ $n -lt 300 ]; do sleep 0.2; n=$((n+1)); done\n"
-    write(workspace, {"agent.sh": wait + _AGENT})
+    for name in ("began", "wrote", "seen"):
+        (gate / name).mkdir(parents=True)
+    together = _TOGETHER.replace("() {", "() {{").format(runs=copies + 1, gate=gate)
+    write(workspace, {"agent.sh": together + _AGENT})
     git(workspace, "commit", "-qam", "waits")
-    ways = (["run", "--isolate"], ["run", "--isolate"], ["run"])
+    ways = [["run", "--isolate"]] * copies + [["run"]]
     processes = [
         subprocess.Popen(
             [*GOAL, *way, "--json"],
@@ -227,12 +240,23 @@ def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
         for way in ways
     ]
     outcomes = [
-        json.loads(process.communicate(timeout=110)[0]) for process in processes
+        json.loads(process.communicate(timeout=280)[0]) for process in processes
     ]
-    assert [outcome["status"] for outcome in outcomes] == ["complete"] * 3, [
-        outcome["message"] for outcome in outcomes
-    ]
+    assert {(outcome["status"], outcome["message"]) for outcome in outcomes} == {
+        ("complete", "validators of round 1")
+    }
+    seen = dict(path.read_text().split() for path in (gate / "seen").iterdir())
+    assert sorted(seen) == sorted([*map(str, range(copies)), "live"])
+    assert len(set(seen.values())) == copies + 1
     assert (workspace / "made" / "slot").read_text() == "\n"
+    for run in (home / "runs").iterdir():
+        if (copy := RunCopy.of(RunFolder(run))).exists:
+            os.close(copy.lock())  # free
+            made = copy.read().layer(0) / "u" / "made"
+            written = {path.name for path in made.iterdir() if path.is_file()}
+            assert written == {"slot", (made / "slot").read_text().strip()}
+    assert not living(f"GOAL_HOME={home}")
+    assert str(home) not in Path("/proc/self/mounts").read_text()
 
 
 def test_a_run_whose_copy_is_discarded_is_applied_and_not_resumed(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from goalrunner.copies.frozen_base import OPAQUE
 from goalrunner.copies.new_live_files import NewLiveFiles
 from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
@@ -18,16 +20,19 @@ def found(tmp_path: Path) -> NewLiveFiles:
     root, base = tmp_path / "root", tmp_path / "base"
     shared = ("deps/", "src/out/")
     record = CopyRecord(str(root), str(root), str(tmp_path), (str(base),), shared)
-    write(record.layer(0) / "u" / "src", {"agent.py": "1\n"})
+    upper = {"src/agent.py": "1\n", "both/agent.py": "1\n", "own/agent.py": "1\n"}
+    write(record.layer(0) / "u", upper)
+    os.setxattr(record.layer(0) / "u" / "own", OPAQUE[0], b"y")
     write(base / "tree", {"old.py": "1\n", "src/old.py": "1\n"})
     merged = ("old.py", "mine.txt", "deps/lib.js", "__pycache__/x.pyc", "local/a/b")
     below = ("old.py", "agent.py", "mine.py", "out/x")
     write(root, dict.fromkeys([*merged, *(f"src/{name}" for name in below)], "1\n"))
+    write(root, dict.fromkeys(["both/agent.py", "both/mine.py", "own/new"], "1\n"))
     return NewLiveFiles(record)
 
 
 def test_what_is_in_no_layer_and_not_shared_is_new(found: NewLiveFiles) -> None:
-    assert list(found.find()) == ["local", "mine.txt", "src/mine.py"]
+    assert list(found.find()) == ["local", "mine.txt", "src/mine.py", "both/mine.py"]
 
 
 def test_outside_of_a_copy_nothing_is_removed(

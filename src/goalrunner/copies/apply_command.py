@@ -36,6 +36,7 @@ class ApplyCommand:
         self._id = folder.run_id
         loaded = load_run(folder)
         self._state, self._outcome = loaded.state, loaded.outcome(folder)
+        self._isolated = loaded.started.isolated
         refuse_unfinished(folder, self._outcome, incomplete=incomplete)
         self._application = Application(folder, loaded, runs.home(), os.environ)
 
@@ -62,7 +63,8 @@ class ApplyCommand:
         }
         if not paths:
             return values, f"{workspace} has the change of {self._id} already.\n"
-        lines = applied_lines(self._id, str(workspace), applied)
+        labels = self._outcome.labels if self._isolated else ()
+        lines = applied_lines(self._id, str(workspace), applied, labels)
         return values, output.terminal_text(lines)
 
     def _undo_interrupted(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
@@ -24,6 +24,7 @@ from goalrunner.copies.merged_check import problem_of_tree
 from goalrunner.copies.merging import MergedTree, merge_tree, refuse_unseen
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceError, some
 from goalrunner.core.field_types import Frozen
+from goalrunner.core.labels import Label
 from goalrunner.core.observation import Change, Snapshot
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.exports.change import make_branch, refuse_branch
@@ -71,11 +72,20 @@ class _Journal(Frozen):
     paths: tuple[str, ...]
 
 
-def applied_lines(run_id: str, workspace: str, applied: Applied) -> Iterator[Fact]:
-    """Yield the changes that were made, and the command that undoes them."""
+def applied_lines(
+    run_id: str, workspace: str, applied: Applied, labels: Sequence[str]
+) -> Iterator[Fact]:
+    """Yield the changes that were made, and the command that undoes them.
+
+    `labels` are those of a run in a copy: what it has installed stays there.
+    """
     yield from plan_lines(
         "applied", workspace, f"has the change of {run_id}", applied.changes
     )
+    for label in labels:
+        kind, _, changes = label.partition(": ")
+        if kind == Label.DEPENDENCIES_CHANGED:
+            yield Fact("install", f"what changed in the copy alone: {changes}")
     before = applied.before.id[:SHORT_ID]
     yield Fact("before", f"kept as snapshot {before}; to undo the apply:")
     yield Fact("", f"goal restore {run_id} --snapshot {before}", whole=True)

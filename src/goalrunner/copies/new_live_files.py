@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from goalrunner.checking.namespace import mount_points
+from goalrunner.copies.frozen_base import OPAQUE
 from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.snapshots.patterns import CACHES, Patterns
@@ -50,20 +51,31 @@ class NewLiveFiles:
         """Yield their paths, relative to the root of the copy; for a new folder only
         its own.
         """
-        for folder in self._folders:
+        folders = list(self._folders)
+        for folder in folders:
             try:
                 names = os.listdir(self._root / folder)
             except FileNotFoundError:
                 continue
             for name in sorted(names):
                 path = f"{folder}/{name}" if folder else name
-                if not self._is_ours(path):
+                if path in self._shared or self._caches.match(f"{path}/"):
+                    continue
+                if os.path.lexists(self._base / path):
+                    continue
+                if not os.path.lexists(self._upper / path):
                     yield path
+                elif self._is_merged(path):
+                    folders.append(path)
 
-    def _is_ours(self, path: str) -> bool:
-        if path in self._shared or self._caches.match(f"{path}/"):
-            return True
-        return any(os.path.lexists(layer / path) for layer in (self._base, self._upper))
+    def _is_merged(self, path: str) -> bool:
+        """Return whether a path is a new live folder in which the run has written.
+
+        A folder that the run itself has made hides everything below it.
+        """
+        place = self._upper / path
+        is_folder = stat.S_ISDIR(place.lstat().st_mode)
+        return is_folder and not any(name in os.listxattr(place) for name in OPAQUE)
 
     def _require_overlay(self) -> None:
         """Raise EnvironmentFailed unless the root is the overlay: elsewhere, the
