@@ -74,7 +74,9 @@ class PreparedRun:
         self.folder.write_outcome(outcome)
         # The next run with the file says if it was changed meanwhile.
         if goal_file := self.config.options.goal_file:
-            goal_file_ended(self.config.home, goal_file, self.folder.run_id)
+            known_path = self.config.outside(goal_file)
+            run_id = self.folder.run_id
+            goal_file_ended(self.config.home, known_path, run_id, goal_file)
         return outcome
 
 
@@ -325,7 +327,8 @@ def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:
     options = config.options
     if options.goal_file is None or not options.keeps_run:
         return ()
-    before = goal_file_began(config.home, options.goal_file, run_id)
+    known_path = config.outside(options.goal_file)
+    before = goal_file_began(config.home, known_path, run_id, options.goal_file)
     if not before:
         return ()
     note = (

@@ -56,12 +56,15 @@ def _write(home: Path, goal_file: Path, last: _LastRun) -> None:
         write_whole(record, last.model_dump_json().encode(), lasting=False)
 
 
-def goal_file_began(home: Path, goal_file: Path, run_id: str) -> str:
+def goal_file_began(
+    home: Path, goal_file: Path, run_id: str, copied: Path | None = None
+) -> str:
     """Record the start of a run.
 
-    Return the last run if the file was changed while that worked, and was not put back.
+    `copied` is the file in the copy of the workspace in which the run works. Return the
+    last run if the file was changed while that worked, and was not put back.
     """
-    before, now = _last_run(home, goal_file), _hash_of(goal_file)
+    before, now = _last_run(home, goal_file), _hash_of(copied or goal_file)
     _write(home, goal_file, _LastRun(run_id=run_id, start=now))
     # A run without an end was killed, or is active. A file that was put back needs
     # no note.
@@ -70,13 +73,12 @@ def goal_file_began(home: Path, goal_file: Path, run_id: str) -> str:
     return before.run_id
 
 
-def goal_file_ended(home: Path, goal_file: Path, run_id: str) -> None:
-    """Record the goal file at the end of a run."""
+def goal_file_ended(
+    home: Path, goal_file: Path, run_id: str, copied: Path | None = None
+) -> None:
+    """Record the goal file at the end of a run; `copied` is as for its start."""
     last = _last_run(home, goal_file)
     # Another run with the file may have begun meanwhile.
     if last is not None and last.run_id == run_id:
-        _write(
-            home,
-            goal_file,
-            last.model_copy(update={"end": _hash_of(goal_file) or "removed"}),
-        )
+        end = _hash_of(copied or goal_file) or "removed"
+        _write(home, goal_file, last.model_copy(update={"end": end}))
