@@ -14,6 +14,7 @@ import pytest
 from goalrunner.copies.clone import make_clone
 from goalrunner.core.errors import EnvironmentFailed
 from tests.support.command_line import GOAL, Ended, environment, only_run
+from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
 
 _AGENT = """\
@@ -116,8 +117,12 @@ def test_without_namespaces_a_run_works_in_a_clone(workspace: Path, home: Path) 
     assert "agents" not in git(workspace, "branch", "--list")
     assert _goal("discard", "--yes", cwd=workspace, home=home).code == 0
     assert not (run / "copy").exists()
+    prune = ("prune", "--older-than", "0s", "--yes")
+    assert _goal(*prune, cwd=workspace, home=home).code == 0
+    assert not run.exists()
 
 
+@pytest.mark.slow
 def test_a_clone_that_was_killed_goes_on(workspace: Path, home: Path) -> None:
     started = workspace.parent / "started"
     script = f"[ -e {started} ] || {{ echo > {started}; sleep 60; }}\n{_AGENT}"
@@ -145,6 +150,7 @@ def test_a_clone_that_was_killed_goes_on(workspace: Path, home: Path) -> None:
     assert "mul.txt: the run and you changed the same lines" in refused.err
 
 
+@pytest.mark.slow
 def test_variables_with_paths_of_the_workspace_name_the_clone(
     workspace: Path, home: Path
 ) -> None:
@@ -206,6 +212,7 @@ def test_a_work_tree_of_another_repository_inside_is_refused(
         make_clone((workspace,), tmp_path / "clone", "", os.environ)
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_repository_is_cloned(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "plain"
     plain = "sed 's/+/*/' mul.txt > new && mv new mul.txt\n"
@@ -217,6 +224,7 @@ def test_a_folder_without_a_repository_is_cloned(tmp_path: Path, home: Path) -> 
     assert (folder / "mul.txt").read_text().startswith("2 * 3\n")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_once(tmp_path: Path, workspace: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -236,6 +244,7 @@ def test_a_full_disk_is_reported_once(tmp_path: Path, workspace: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.slow
 def test_setup_runs_in_a_clone_before_the_agent(workspace: Path, home: Path) -> None:
     setup = "mkdir deps && pwd > deps/installed && echo changed > mul.txt"
     agent = 'cp deps/installed made.txt; test "$(cat made.txt)" = "$PWD"\n'
@@ -254,6 +263,7 @@ def test_setup_runs_in_a_clone_before_the_agent(workspace: Path, home: Path) -> 
     only_run(home)
 
 
+@pytest.mark.slow
 def test_notes_about_the_goal_are_printed_once(workspace: Path, home: Path) -> None:
     write(workspace, {"Makefile": "test:\n\ttest -e mul.txt\n"})
     write(workspace, {"r.jsonl": '{"text": "done"}\n'})
@@ -262,3 +272,18 @@ def test_notes_about_the_goal_are_printed_once(workspace: Path, home: Path) -> N
     assert ran.code == 0, ran.err
     assert ran.err.count("Validator: make test") == 1
     assert ran.err.count("goal.toml is not used") == 1
+
+
+@needs_sandbox
+@pytest.mark.slow
+def test_a_sandbox_keeps_the_agent_in_its_clone(workspace: Path, home: Path) -> None:
+    agent = f"""{_AGENT}
+if touch {workspace}/escaped && test -e {workspace}/mul.txt; then exit 5; fi
+"""
+    goal = _GOAL.replace("&& test", "&& git log agents && test")
+    sandbox = f'{_CLONE}sandbox = "bwrap"\n'
+    write(workspace, {"goal.toml": goal + sandbox, "agent.sh": agent})
+    state = _state(workspace)
+    ran = _goal("run", cwd=workspace, home=home)
+    assert ran.code == 0, ran.err + ran.out
+    assert _state(workspace) == state

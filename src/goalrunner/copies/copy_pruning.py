@@ -51,7 +51,9 @@ def remove_unused_bases(home: Path, since: float, *, dry_run: bool) -> int:
     removed = 0
     for place in (home / "bases").glob("*"):
         with contextlib.ExitStack() as handles:
-            lock = os.open(place / "lock", os.O_RDWR | os.O_NOFOLLOW)
+            # A workspace with clones alone has no lock yet.
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+            lock = os.open(place / "lock", flags, 0o600)
             handles.callback(os.close, lock)
             # A copy that is being made holds it until it is a user of its base.
             fcntl.flock(lock, fcntl.LOCK_EX)
