@@ -217,6 +217,22 @@ def test_folders_work_trees_and_repositories_are_checked_where_they_are(
     assert _subjects(other) == ["Objective of other"]
 
 
+@pytest.mark.slow
+def test_a_commit_is_checked_in_a_clone_where_no_overlay_is_possible(
+    workspace: Path, home: Path
+) -> None:
+    works = (
+        Work("new", "echo 1 > new", "test -e new && test ! -e deps", clone=True),
+        Work("red", "rm new || rm a.txt", "test ! -e a.txt && false", clone=True),
+    )
+    batch = ended_batch(home, workspace, works)
+    before = _state(workspace)
+    applied = _ended(_apply(batch, workspace, home))
+    assert applied.code == 1, applied.err
+    assert _state(workspace) == before
+    assert _subjects(workspace)[1:] == ["Objective of new"]
+
+
 _GOAL = """\
 objective = "Make {name}."
 validator = "test -e {name}"

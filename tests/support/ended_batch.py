@@ -36,6 +36,8 @@ class Work:
     workspace: Path | None = None
     stop: StopReason = StopReason.SATISFIED
     after: tuple[str, ...] = ()
+    clone: bool = False
+    """Whether its copies are clones, as where no overlay is possible."""
     between: str = field(default="true")
     """What the person does in the workspace before this run begins."""
 
@@ -72,7 +74,10 @@ def end_run(
     goal = f'objective = "Objective of {work.name}"\n'
     if work.validator:
         goal += f"[[validators]]\nname = \"check-{work.name}\"\nrun = '''{work.validator}'''\n"
-    folder.write_text(folder.goal_file, f'{goal}[workspace]\npath = "{workspace}"\n')
+    goal += f'[workspace]\npath = "{workspace}"\n'
+    if work.clone:
+        goal += 'isolate = "clone"\n'
+    folder.write_text(folder.goal_file, goal)
     _shell(work.between, workspace)
     asyncio.run(_log(home, folder, work, workspace))
     with batch.writing() as log:
