@@ -146,6 +146,21 @@ def test_a_branch_is_checked_if_wanted_with_hidden_validators(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("overlay")
+def test_a_branch_has_what_git_add_would_write_and_is_checked_as_git_checks_it_out(
+    finished: Finished,
+) -> None:
+    git(finished.workspace, "config", "filter.times.clean", "sed 's/[*]/times/'")
+    git(finished.workspace, "config", "filter.times.smudge", "sed 's/times/*/'")
+    attributes = finished.workspace / ".git" / "info" / "attributes"
+    attributes.write_text("mul.txt filter=times\n")
+    code, _, errors = finished.apply("--branch", "converted", "--check")
+    attributes.unlink()
+    assert code == 0, errors
+    assert git(finished.workspace, "show", "converted:mul.txt") == "2 times 3\n"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("overlay")
 def test_what_another_process_wrote_into_the_frozen_base_is_not_checked(
     finished: Finished,
 ) -> None:

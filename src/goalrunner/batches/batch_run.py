@@ -29,7 +29,6 @@ from goalrunner.exports.commands import commit_message
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.objects import Entry
-from goalrunner.snapshots.store import revision_snapshot
 
 _CHECK_TABLES = ("validators", "workspace", "redact")
 """The tables of a goal on which the result of its validators depends."""
@@ -106,7 +105,7 @@ class BatchRun:
         if not paths:
             raise NotIntegrated(NOTHING_CHANGED)
         await self._refuse_nested(paths)
-        onto = await self._checked_out(tip, paths)
+        onto = await self._files(tip).snapshot_at(paths)
         try:
             tree = await merge_tree(self._store, self.start, self._end, onto, BRANCH)
         except MergeConflict as error:
@@ -147,12 +146,9 @@ class BatchRun:
             folder for folder in folders if folder and not folder.startswith("../")
         )
 
-    async def _checked_out(self, tip: str, paths: Collection[str]) -> Snapshot:
-        """Return the snapshot of a commit, with these files as git checks them out."""
-        onto = await revision_snapshot(self._store, tip, self._environ)
+    def _files(self, commit: str) -> CommitFiles:
         repository = repository_of(self.workspace)
-        files = CommitFiles(self._store, repository, tip, self._environ)
-        return await files.checked_out(onto, paths)
+        return CommitFiles(self._store, repository, commit, self._environ)
 
     async def _differing(self, commit: str) -> tuple[Snapshot, list[str]]:
         """Return a commit as git checks it out, and the paths in which it differs from
@@ -162,15 +158,7 @@ class BatchRun:
         has none of them.
         """
         nested = await self._nested(self.start)
-        committed = await revision_snapshot(self._store, commit, self._environ)
-        # Files that git converts differ from their bytes in the commit.
-        changes = await self._store.changes(committed, self.start)
-        entries = await self._store.entries(self.start)
-        paths = []
-        for change in changes:
-            if change.kind == "modified" and entries[change.path].stored:
-                paths.append(change.path)
-        work_tree = await self._checked_out(commit, paths)
+        work_tree = await self._files(commit).snapshot_like(self.start)
         differing: list[str] = []
         for change in await self._store.changes(work_tree, self.start):
             if change.kind == "repository" or change.path.startswith(nested):
@@ -205,7 +193,7 @@ class BatchRun:
             if entry.stored if entry else was_removed:
                 uncommitted[path] = entry
         # The tip may have the uncommitted changes of another work tree already.
-        onto = await self._checked_out(tip, uncommitted)
+        onto = await self._files(tip).snapshot_at(uncommitted)
         end = await snapshot_with(self._store, work_tree, uncommitted)
         merge = await merged(self._store, work_tree, end, onto, BRANCH)
         if not merge.entries:

@@ -86,9 +86,10 @@ class ApplyCommand:
         with closing(application):
             base = main.wait_for(application.base(branch))
             tree = self._merged(application.merge_onto(base))
-            unchecked = self._check_if_needed(tree)
             message = commit_message(self._outcome)
-            commit = main.wait_for(application.commit(tree, base, branch, message))
+            commit = main.wait_for(application.commit(tree, base, message))
+            unchecked = self._check_if_needed(tree, commit)
+            main.wait_for(application.make_branch(branch, commit))
         if unchecked:
             output.complain(
                 f"Warning: the branch differs from what the run checked in "
@@ -129,9 +130,11 @@ class ApplyCommand:
             return f"no patch of it could be written ({error})"
         return f"git apply --3way {path} applies its patch with conflict markers"
 
-    def _check_if_needed(self, tree: MergedTree) -> tuple[str, ...]:
+    def _check_if_needed(self, tree: MergedTree, commit: str = "") -> tuple[str, ...]:
         """Run the validators on a tree that the run has not verified, or that is to be
-        checked. Return the paths that make it another tree, if it was not checked.
+        checked; on its commit, if there is one.
+
+        Return the paths that make it another tree, if it was not checked.
         """
         if not tree.entries:
             return ()
@@ -139,5 +142,5 @@ class ApplyCommand:
         is_needed = bool(moved) if self._check is None else self._check
         if not is_needed:
             return moved
-        self._application.check(tree)
+        self._application.check(tree, commit)
         return ()

@@ -20,8 +20,9 @@ from goalrunner.app.previous_run import LoadedRun
 from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.app.stored_goal import frozen_table
 from goalrunner.copies.committing import commit_tree, repository_of
-from goalrunner.copies.merged_check import problem_of_tree
-from goalrunner.copies.merging import MergedTree, merge_tree, refuse_unseen
+from goalrunner.copies.conversions import CommitFiles
+from goalrunner.copies.merged_check import problem_of_commit, problem_of_tree
+from goalrunner.copies.merging import BRANCH, MergedTree, merge_tree, refuse_unseen
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceError, some
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.labels import Label
@@ -37,7 +38,6 @@ from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.repositories import Repository, enclosing
-from goalrunner.snapshots.store import revision_snapshot
 from goalrunner.snapshots.store_folder import put_aside, share_store
 
 _IN_PROGRESS = {
@@ -259,8 +259,10 @@ class Application:
         Raise as `merge` does.
         """
         await self._kept.require(self._start, self._end)
-        onto = await revision_snapshot(self._store, revision, self._environ)
-        return await merge_tree(self._store, self._start, self._end, onto)
+        repository = repository_of(self.workspace)
+        files = CommitFiles(self._store, repository, revision, self._environ)
+        onto = await files.snapshot_like(self._start)
+        return await merge_tree(self._store, self._start, self._end, onto, BRANCH)
 
     async def moved(self, tree: MergedTree) -> tuple[str, ...]:
         """Return the paths in which a merged tree rests on something else than the run
@@ -287,24 +289,27 @@ class Application:
         await refuse_branch(self._kept.git, repository, branch)
         return commit
 
-    async def commit(
-        self, tree: MergedTree, base: str, branch: str, message: str
-    ) -> str:
-        """Commit a tree that was merged onto `base`, on a new branch; return the
-        commit.
+    async def commit(self, tree: MergedTree, base: str, message: str) -> str:
+        """Commit a tree that was merged onto `base`; return the commit.
+
+        No branch has it yet.
         """
-        commit = await commit_tree(self._store, tree, base, message, self._environ)
+        return await commit_tree(self._store, tree, base, message, self._environ)
+
+    async def make_branch(self, branch: str, commit: str) -> None:
+        """Make a branch that begins at a commit. Raise WorkspaceError if it exists."""
         repository = repository_of(self.workspace)
         await make_branch(self._kept.git, repository, branch, commit)
-        return commit
 
-    def check(self, tree: MergedTree) -> None:
-        """Run the validators of the run on a merged tree. Raise UsageError if one
-        fails.
+    def check(self, tree: MergedTree, commit: str = "") -> None:
+        """Run the validators of the run on a merged tree, or on the commit of it. Raise
+        UsageError if one fails.
         """
-        problem = problem_of_tree(
-            tree.target, [self._run], self.workspace, self._home, self._environ
-        )
+        place = ([self._run], self.workspace, self._home, self._environ)
+        if commit:
+            problem = problem_of_commit(commit, *place)
+        else:
+            problem = problem_of_tree(tree.target, *place)
         if problem:
             raise UsageError(
                 f"the merged tree is not verified, and nothing was written: {problem}",

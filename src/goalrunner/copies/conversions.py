@@ -26,7 +26,7 @@ from goalrunner.snapshots.git import git_program
 from goalrunner.snapshots.objects import Entry
 from goalrunner.snapshots.paths import raw
 from goalrunner.snapshots.repositories import Repository
-from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.snapshots.store import SnapshotStore, revision_snapshot
 
 _SETTINGS = {
     # A file system, or a sparse checkout, may have taught the repository otherwise.
@@ -129,10 +129,29 @@ class CommitFiles:
             await work_tree.ask("update-index", *options, stdin=stdin)
             return (await work_tree.ask("write-tree")).decode().strip()
 
-    async def checked_out(self, onto: Snapshot, paths: Collection[str]) -> Snapshot:
-        """Return the snapshot of the commit with some files as git checks them out.
+    async def snapshot_like(self, other: Snapshot) -> Snapshot:
+        """Return the snapshot of the commit, with files as git checks them out where
+        their bytes in the commit differ from another snapshot.
+        """
+        committed = await revision_snapshot(self.store, self.commit, self.environ)
+        entries = await self.store.entries(other)
+        paths = []
+        for change in await self.store.changes(committed, other):
+            if change.kind == "modified" and entries[change.path].stored:
+                paths.append(change.path)
+        return await self._checked_out(committed, paths)
 
-        `onto` is its snapshot with the bytes of the commit.
+    async def snapshot_at(self, paths: Collection[str]) -> Snapshot:
+        """Return the snapshot of the commit, with these files as git checks them out.
+
+        All others have their bytes in the commit.
+        """
+        committed = await revision_snapshot(self.store, self.commit, self.environ)
+        return await self._checked_out(committed, paths)
+
+    async def _checked_out(self, onto: Snapshot, paths: Collection[str]) -> Snapshot:
+        """Return a snapshot of bytes of the commit, with some files as git checks them
+        out.
         """
         committed = await self.store.entries(onto)
         regular = []
