@@ -50,7 +50,7 @@ STOPPED = EntryEnded(at=AT, key="1", status="cancelled", stopped=True)
             started(1),
             running(1, **LIMIT),
             "waiting",
-            "usage limit, until 12:23 UTC (in 2 h 13 min)",
+            "until 12:23 UTC (in 2 h 13 min): usage limit",
         ),
         (
             started(1),

@@ -190,7 +190,8 @@ def _wait(summary: RunSummary, now: datetime) -> str:
     """Return what a run waits for: a limit, or a person."""
     if summary.waits_for:
         until = figures.time_ahead(summary.resume_at, now)
-        return f"{summary.waits_for}, until {until}"
+        # The time comes first: a narrow terminal cuts the end.
+        return f"until {until}: {summary.waits_for}"
     for identifier, action in summary.waiting.items():
         return f"you: {identifier} {action}"
     return f"you: {summary.open_questions[0]}" if summary.open_questions else "you"
