@@ -53,27 +53,29 @@ def table_lines(rows: Sequence[BatchRow], columns: int | None = None) -> list[st
 
     `columns` is the width of a terminal: what is less important is left out there.
     """
-    name_columns = _LONGEST_NAME
-    cells = [_cells(row, name_columns) for row in rows]
-    if columns is None:
-        return table(_with_heading(cells))
+    cells = list(map(_cells, rows))
+    if columns is not None:
+        _fit(cells, columns)
+    return table(_with_heading(cells), columns, _NARROWEST_REMARK)
+
+
+def _fit(cells: list[dict[str, str]], columns: int) -> None:
+    """Leave out columns until there is room for the remarks; last, cut the names."""
     for heading in _LEFT_OUT:
         if table_room(_with_heading(cells), columns) >= _MIN_REMARK:
-            break
+            return
         for row_cells in cells:
             del row_cells[heading]
-    else:
-        if table_room(_with_heading(cells), columns) < _MIN_REMARK:
-            for row_cells in cells:
-                row_cells["GOAL"] = cut(row_cells["GOAL"], _SHORT_NAME)
-    return table(_with_heading(cells), columns, _NARROWEST_REMARK)
+    if table_room(_with_heading(cells), columns) < _MIN_REMARK:
+        for row_cells in cells:
+            row_cells["GOAL"] = cut(row_cells["GOAL"], _SHORT_NAME)
 
 
 def _with_heading(cells: Sequence[dict[str, str]]) -> list[list[str]]:
     return [list(cells[0]), *(list(row.values()) for row in cells)]
 
 
-def _cells(row: BatchRow, name_columns: int) -> dict[str, str]:
+def _cells(row: BatchRow) -> dict[str, str]:
     """Return the cells of a row by their headings."""
     summary = row.summary
     rounds = "-"
@@ -83,7 +85,7 @@ def _cells(row: BatchRow, name_columns: int) -> dict[str, str]:
             rounds += f"/{summary.max_iterations}"
     return {
         "STATE": row.word,
-        "GOAL": cut(printable_line(row.name), name_columns),
+        "GOAL": cut(printable_line(row.name), _LONGEST_NAME),
         "RUN": row.run_id[:_SHORT_ID] or "-",
         "ROUND": rounds,
         "SCORE": "-" if summary.score is None else figures.score(summary.score),
@@ -154,9 +156,10 @@ def _used(moment: BatchMoment, totals: BatchTotals) -> list[str]:
     parts = [figures.elapsed(seconds_between(state.plan.created_at, end))]
     if totals.spent.has_spent:
         tokens, cost = figures.spent(totals.spent)
-        if state.limits.tokens is not None:
+        # "cost unknown of $5.00" would say nothing.
+        if state.limits.tokens and tokens != figures.UNKNOWN_TOKENS:
             tokens += f" of {state.limits.tokens:,}"
-        if state.limits.cost_usd is not None:
+        if state.limits.cost_usd and cost != figures.UNKNOWN_COST:
             cost += f" of {figures.dollars(state.limits.cost_usd)}"
         parts += [tokens, cost]
     if state.limits.until is not None and moment.is_driven:
