@@ -15,6 +15,7 @@ from goalrunner.app.preflight import (
     checks_line,
     choose_environment,
     needs_environment,
+    why_clone,
 )
 from goalrunner.checking.setup import record_in_place
 from goalrunner.core.errors import UsageError
@@ -175,6 +176,11 @@ def test_programs_that_work_in_a_daemon_see_the_live_workspace(
     )
     assert chosen(tmp_path, goal(run)) == expected
     assert chosen(tmp_path, goal(run, check="overlay")).kind == "overlay"
+    # Nor would a daemon see the overlay of a copy.
+    why = f"{daemon} uses a daemon, which does not see an overlay" if daemon else ""
+    assert why_clone(goal(run)) == why
+    assert why_clone(goal(run, check="in-place")) == why
+    assert why_clone(goal(run, check="overlay")) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="overlays need Linux")

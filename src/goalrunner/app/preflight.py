@@ -129,6 +129,19 @@ def _working_kind(goal: Goal, workspace: Path, home: Path) -> EnvironmentChoice:
     return EnvironmentChoice("in-place", f"no overlay here: {why}")
 
 
+def why_clone(goal: Goal) -> str:
+    """Return why a copy for a run of this goal must be a clone; empty if it need not.
+
+    A daemon would check the workspace itself instead of an overlay at its path.
+    """
+    if goal.workspace.isolate == "clone":
+        return 'the goal says isolate = "clone"'
+    daemon = _daemon_of(goal)
+    if daemon and goal.workspace.check != "overlay":
+        return f"{daemon} uses a daemon, which does not see an overlay"
+    return ""
+
+
 def _daemon_of(goal: Goal) -> str:
     """Return the first program of the validators that lets a daemon work; or empty."""
     for spec in goal.validators:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from goalrunner.app.preflight import why_clone
 from goalrunner.batches.plan import BatchEntry
 from goalrunner.core.errors import UsageError, one_line
 from goalrunner.core.field_types import SCRIPTED
@@ -74,7 +75,7 @@ class FrozenGoal:
             source=self.source,
             objective=one_line(self.goal.objective),
             workspace=self.goal.workspace.path,
-            clone=self.goal.workspace.isolate == "clone",
+            clone=bool(why_clone(self.goal)),
             options={**self._options_of_any_folder(), **options},
             after=after,
         )

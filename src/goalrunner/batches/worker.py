@@ -121,7 +121,8 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
             run.remove()
         RunFolder.create(batch.home, run.run_id)
         workspace = Path(entry.workspace)
-        make_copy(run, workspace, batch.home, os.environ, clone=entry.clone)
+        why = "its goal needs one" if entry.clone else ""
+        make_copy(run, workspace, batch.home, os.environ, clone=why)
     elif not RunCopy.of(run).exists:
         raise UsageError(
             f"the copy of run {run.run_id} was removed, so it cannot go on",

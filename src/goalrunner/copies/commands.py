@@ -43,13 +43,15 @@ def in_copy(goal: Goal, run_options: RunOptions, choices: Iterable[str]) -> RunO
         options = replace(run_options, copy=copy_options(RunCopy(Path(inside))))
         set_up(goal, options)
         return options
+    from goalrunner.app.preflight import why_clone
+
     workspace = Path(goal.workspace.path or os.curdir).absolute()
     run = RunFolder.create(
         run_options.home, new_run_id(run_options.home, goal.objective)
     )
     try:
-        is_clone = goal.workspace.isolate == "clone"
-        copy = make_copy(run, workspace, run_options.home, os.environ, clone=is_clone)
+        why = why_clone(goal)
+        copy = make_copy(run, workspace, run_options.home, os.environ, clone=why)
         command = _this_command(copy, run_options.home, choices)
         command.replace_process()
     except BaseException:

@@ -85,11 +85,11 @@ def make_copy(
     home: Path,
     environ: Mapping[str, str],
     *,
-    clone: bool = False,
+    clone: str = "",
 ) -> RunCopy:
     """Make the copy of a new run: an overlay, or a clone where none works.
 
-    With `clone`, it is always one. Raise EnvironmentFailed.
+    `clone` says why it must be one; empty if it need not. Raise EnvironmentFailed.
     """
     roots = trees_of(workspace, environ)
     for root in roots:
@@ -106,8 +106,8 @@ def make_copy(
         record = CopyRecord(
             os.path.realpath(workspace), str(roots[0]), str(copy.folder)
         )
-        why = 'the goal says isolate = "clone"' if clone else ""
-        if not clone:
+        why = clone
+        if not why:
             try:
                 layers = _layers_folder(copy, home, workspace)
                 record = replace(record, layers=str(layers))

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.app.doctor import take_baseline
+from goalrunner.app.preflight import why_clone
 from goalrunner.app.pruning import ended_checks, remove_run
 from goalrunner.app.run_options import CopyOptions, RunOptions
-from goalrunner.app.stored_goal import frozen_goal, frozen_table
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.copies.entering import goal_command, inner_command, make_copy
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import EnvironmentFailed, GoalError, UsageError
@@ -85,8 +86,8 @@ def _problem(
     folder = RunFolder.create(home, new_run_id(home, "apply"), CHECKS)
     lock = WriterLock(folder.events)
     try:
-        is_clone = any(map(_wants_clone, runs))
-        copy = make_copy(folder, workspace, home, environ, clone=is_clone)
+        why = " ".join(why_clone(_goal_of(run)) for run in runs).strip()
+        copy = make_copy(folder, workspace, home, environ, clone=why)
         paths = [str(run.path) for run in runs]
         write_json(copy.folder / _REQUEST, {**request, "runs": paths})
         program = goal_command(["apply", str(runs[0].path)])
@@ -105,11 +106,6 @@ def _problem(
             "and without a result",
             "run the command again",
         ) from None
-
-
-def _wants_clone(run: RunFolder) -> bool:
-    workspace = frozen_table(run).get("workspace", {})
-    return bool(workspace.get("isolate") == "clone")
 
 
 def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
