@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from goalrunner.copies.clone import make_clone
+from goalrunner.copies.entering import goal_command, inner_command, make_copy
 from goalrunner.core.errors import EnvironmentFailed
+from goalrunner.records.run_folder import RunFolder
 from tests.support.command_line import GOAL, Ended, environment, only_run
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -154,14 +158,22 @@ def test_a_clone_that_was_killed_goes_on(workspace: Path, home: Path) -> None:
 def test_variables_with_paths_of_the_workspace_name_the_clone(
     workspace: Path, home: Path
 ) -> None:
+    link = workspace.with_name("link")
+    link.symlink_to(workspace)
+    home.with_name("real-home").mkdir()
+    home.symlink_to("real-home")
     write(workspace, {"agent.sh": 'echo "$X:$Y" > seen\n' + _AGENT})
     write(workspace, {"goal.toml": _GOAL + _CLONE})
     bin_folder = f"{workspace}/.venv/bin"
-    before = ("env", f"X=/usr/bin:{bin_folder}", f"Y={workspace}x")
+    before = ("env", f"X=/usr/bin:{bin_folder}:{link}/bin", f"Y={workspace}x")
     ran = _goal("run", cwd=workspace, home=home, before=before)
     assert ran.code == 0, ran.err + ran.out
-    clone = only_run(home) / "copy" / "clone" / "ws"
-    assert (clone / "seen").read_text() == f"/usr/bin:{clone}/.venv/bin:{workspace}x\n"
+    clone = only_run(home).resolve() / "copy" / "clone" / "ws"
+    words = f"/usr/bin:{clone}/.venv/bin:{clone}/bin:{workspace}x\n"
+    assert (clone / "seen").read_text() == words
+    summary = json.loads((only_run(home) / "summary.json").read_text())
+    assert summary["workspace"] == str(workspace)
+    assert summary["goal_file"] == str(workspace / "goal.toml")
 
 
 def test_a_work_tree_is_cloned_with_its_repository(
@@ -287,3 +299,25 @@ if touch {workspace}/escaped && test -e {workspace}/mul.txt; then exit 5; fi
     ran = _goal("run", cwd=workspace, home=home)
     assert ran.code == 0, ran.err + ran.out
     assert _state(workspace) == state
+
+
+def test_on_another_system_than_linux_the_copy_is_a_clone(
+    workspace: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _state(workspace)
+    run = RunFolder.create(home, "a001-run")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for name in ("setxattr", "listxattr", "removexattr", "sendfile"):
+        monkeypatch.delattr(os, name)
+    copy = make_copy(run, workspace, home, os.environ)
+    command = inner_command(copy, home, goal_command(["run"]), os.environ)
+    command.close()
+    clone = copy.read().clone
+    assert clone is not None
+    assert clone.why == "no overlay here: overlays need Linux"
+    monkeypatch.undo()
+    copied = Path(clone.places[str(workspace)])
+    files = listing(workspace)
+    del files["deps/lib.txt"]
+    assert listing(copied) == files
+    assert _state(workspace) == before

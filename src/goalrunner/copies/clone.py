@@ -39,6 +39,9 @@ def make_clone(
     Raise EnvironmentFailed if a tree cannot be read, or names another repository, and
     OSError.
     """
+    folder.mkdir(mode=0o700)
+    # The workspace of a run is known by its path without links.
+    folder = folder.resolve()
     # Below the folder above all of them, relative links from one to another stay valid.
     above = os.path.commonpath([root.parent for root in roots])
     places = {
@@ -46,7 +49,6 @@ def make_clone(
         # A folder in another one comes first, so that its paths are found there.
         for root in sorted(roots, reverse=True)
     }
-    folder.mkdir(mode=0o700)
     trees = [read_live_tree(root, environ, folder / "rules") for root in roots]
     objects: list[str] = []
     for tree in trees:

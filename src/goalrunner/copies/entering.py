@@ -109,10 +109,11 @@ def make_copy(
         why = clone
         if not why:
             try:
+                tools = find_tools(environ, [roots[0]])
                 layers = _layers_folder(copy, home, workspace)
                 record = replace(record, layers=str(layers))
                 record = replace(record, redirects=_may_redirect(layers))
-                _try_overlay(copy, record, environ)
+                _try_overlay(copy, record, tools)
             except EnvironmentFailed as error:
                 why = f"no overlay here: {error.message}"
         if why:
@@ -149,13 +150,12 @@ def _with_bases(
     return replace(record, bases=tuple(bases), shared=shared)
 
 
-def _try_overlay(copy: RunCopy, record: CopyRecord, environ: Mapping[str, str]) -> None:
+def _try_overlay(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> None:
     """Mount an overlay over the live tree, before anything is copied.
 
     Raise EnvironmentFailed if that is not possible here, and OSError.
     """
     root = Path(record.root)
-    tools = find_tools(environ, [root])
     layer = Path(record.layers, "trial")
     options = _options(record, shares=True)
     lines = _overlay_lines(tools, layer, copy.temporary, str(root), options)

@@ -231,9 +231,17 @@ def _environment_inside(
     """
     inside: dict[str, str] = {}
     for name, value in environ.items():
-        paths: list[str] = []
-        for path in value.split(os.pathsep):
-            is_absolute = path.startswith("/")
-            paths.append(moved_path(path, clone.places) if is_absolute else path)
+        paths = [_path_inside(clone, path) for path in value.split(os.pathsep)]
         inside[name] = os.pathsep.join(paths)
     return inside
+
+
+def _path_inside(clone: CloneRecord, text: str) -> str:
+    if not text.startswith("/"):
+        return text
+    # The workspace may be known by a link to it.
+    for path in (text, os.path.realpath(text)):
+        moved = moved_path(path, clone.places)
+        if moved != path:
+            return moved
+    return text
