@@ -60,4 +60,10 @@ BOUNDS = {
     "a copy of 20,000 files on its base / git status": 5.0,
     "a copy on disk / 1 MB": 1.0,
     "the store after 20 rounds / after the first snapshot": 1.2,
+    # Processor time of everything that is started, beside `goal run --isolate` of the same goals.
+    "a goal of a batch / a run of its own, and 100 ms": 1.0,
+    # Of the processor time of one core, while the agents of all 50 goals work.
+    "the scheduler of 50 runs at work / 2 % of a core": 1.0,
+    # Of the runner alone, without its agent; pages that several processes share count in part.
+    "memory of a run in a batch / 40 MiB": 1.0,
 }

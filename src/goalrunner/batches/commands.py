@@ -162,6 +162,8 @@ def batch(
     is left out, else 1; 130 after Ctrl-C.
     """
     limits = _limits(cost, tokens, until, max_failures)
+    if resume:
+        _refuse_given(template, agent, model, judge, retries or None, at_least, name)
     paths = goals or []
     if apply and not resume and (earlier := _earlier_batch(paths)):
         return apply_batch(earlier, json=json)
@@ -202,6 +204,16 @@ def batch(
         code = _drive(folder, log, printed)
     printed.files.write(folder)
     return code
+
+
+def _refuse_given(*options_of_new_batches: object) -> None:
+    """Raise UsageError if `--resume` is given with an option that it would ignore."""
+    if any(value is not None for value in options_of_new_batches):
+        raise UsageError(
+            "--resume takes new limits only: --jobs, --cost, --tokens, --until and "
+            "--max-failures",
+            "the goals and their other options are those of the submission",
+        )
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from goalrunner.records.run_summaries import read_summary
 _SIGNALS = {128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGHUP}
 _END_OF_OUTPUT = 4096
 """Bytes at the end of a worker's output in which its error is looked for."""
+_LONGEST_ERROR = 400
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,8 @@ class RunProcess:
             file.seek(max(0, os.fstat(file.fileno()).st_size - _END_OF_OUTPUT))
             text = file.read().decode("utf-8", errors="replace")
         _, mark, error = text.rpartition("Error: ")
-        return one_line(error) if mark else ""
+        # The lines after the first one say what to type.
+        return one_line(error.partition("\n")[0], _LONGEST_ERROR) if mark else ""
 
 
 def earlier_result(batch: BatchFolder, entry: EntryState) -> RunResult | None:
