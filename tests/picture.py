@@ -1,6 +1,6 @@
 """Draws docs/terminal.svg and docs/terminal-agent.svg from real runs of the quickstart: `python -m tests.picture`.
 
-In the second one the agent is a program that weakens the tests.
+In the second one the agent is a program that weakens the tests. docs/batch.svg is the live table of a made-up batch.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ from rich.console import Console
 
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.session import arun
+from goalrunner.batches.live_table import LiveTable
+from goalrunner.batches.rows import batch_rows
 from goalrunner.goalfile.loading import load_goal
 from goalrunner.reports.live import LiveProgress
 from goalrunner.snapshots.repositories import describe
+from tests.support import batch_moments
 from tests.support.workspaces import make_repository
 
 ROOT = Path(__file__).parents[1]
 QUICKSTART = ROOT / "src" / "goalrunner" / "quickstart"
-NAMES = ("terminal", "terminal-agent")
+NAMES = ("terminal", "terminal-agent", "batch")
 COLUMNS = 112
 AGENT_GOAL = """
 objective = "Make the tests pass."
@@ -102,7 +105,28 @@ def _begin(workspace: Path, programs: Path) -> None:
 
 
 def draw(name: str) -> str:
-    """Run the quickstart in a folder of its own and return what it printed, as SVG."""
+    """Return what a terminal shows, as SVG: a run of the quickstart in a folder of its own, or a batch."""
+    return draw_batch() if name == "batch" else _draw_run(name)
+
+
+def draw_batch() -> str:
+    """Return the live table of a batch at one moment."""
+    moment = batch_moments.at_work()
+    table = LiveTable(io.StringIO(), environ={})
+    table._console = Console(
+        file=io.StringIO(),
+        record=True,
+        force_terminal=True,
+        width=COLUMNS,
+        height=30,
+        highlight=False,
+        markup=False,
+    )
+    table._console.print(table.region(moment, batch_rows(moment)))
+    return table._console.export_svg(title="goal batch goals/ --cost 20 --until 18:00")
+
+
+def _draw_run(name: str) -> str:
     picture = Picture()
     before, home, path = Path.cwd(), os.environ.get("HOME", ""), os.environ["PATH"]
     try:

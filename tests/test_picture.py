@@ -1,4 +1,4 @@
-"""docs/terminal.svg and docs/terminal-agent.svg are what the present program prints."""
+"""The pictures in docs/ are what the present program prints."""
 
 from __future__ import annotations
 
