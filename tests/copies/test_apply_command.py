@@ -61,6 +61,7 @@ async def finish(
     checks: str = _CHECKS,
     agent: str = _AGENT,
     workspace: Path | None = None,
+    home: Path | None = None,
 ) -> str:
     """Run a goal in a repository, put its files back, and return the id of the run."""
     files = {"mul.txt": "2 + 3\n", ".gitignore": "ignored\n", "keep": "1\n"}
@@ -74,7 +75,7 @@ async def finish(
         f'[agent]\nuse = "command"\ncommand = ["sh", "{script}"]\n\n'
         f'[workspace]\npath = "{workspace}"\n'
     )
-    outcome = await arun(load_goal(goal), RunOptions(home=root / "home"))
+    outcome = await arun(load_goal(goal), RunOptions(home=home or root / "home"))
     git(workspace, "tag", "start")
     git(workspace, "checkout", "-q", ".")
     git(workspace, "clean", "-fdq")

@@ -7,10 +7,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from shutil import disk_usage
 
 import pytest
 
 from goalrunner.app.previous_run import load_run
+from goalrunner.copies import applying
 from goalrunner.copies.applying import Application, Applied, applied_lines
 from goalrunner.core.errors import UsageError, WorkspaceBusy, WorkspaceError
 from goalrunner.core.observation import Snapshot
@@ -21,10 +23,10 @@ from tests.support.workspaces import listing, write
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of two megabytes."""
+    """A disk of three megabytes."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    mounting = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)]
     mounted = subprocess.run(mounting, check=False, capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"a small disk cannot be mounted here: {mounted.stderr.strip()}")
@@ -42,14 +44,13 @@ async def test_a_full_disk_changes_nothing_and_is_named(
 ) -> None:
     work = "for n in 1 2 3; do head -c 300000 /dev/urandom > f$n; done"
     run = await finish(tmp_path, agent=work, workspace=small_disk / "ws")
-    (small_disk / "ballast").write_bytes(b"x" * 1_200_000)
+    (small_disk / "ballast").write_bytes(b"x" * 2_300_000)
     before = listing(small_disk / "ws")
     with closing(application(tmp_path, run)) as apply:
         tree = await apply.merge()
-        with pytest.raises(WorkspaceError, match=r"and the change has 0\.9 MB"):
+        with pytest.raises(WorkspaceError, match=r"the change needs 0\.9 MB, and"):
             await apply.write(tree)
         assert listing(small_disk / "ws") == before
-        assert not list((tmp_path / "home" / "applies").iterdir())
         (small_disk / "ballast").unlink()
         await apply.write(tree)
     assert (small_disk / "ws" / "f3").exists()
@@ -61,6 +62,27 @@ def test_packages_that_only_the_copy_has_are_named() -> None:
     facts = [fact.text for fact in applied_lines("a000", "/ws", applied, labels)]
     assert "what changed in the copy alone: .venv: iniconfig 2.0 → 2.1" in facts
     assert not any("flaky" in text for text in facts)
+
+
+async def test_a_disk_that_is_filled_meanwhile_changes_nothing(
+    tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = "for n in 1 2 3; do head -c 300000 /dev/urandom > f$n; done; echo > mul.txt"
+    run = await finish(
+        tmp_path, agent=work, workspace=small_disk / "ws", home=small_disk / "home"
+    )
+    before = listing(small_disk / "ws")
+    with closing(application(small_disk, run)) as apply:
+        tree = await apply.merge()
+        (small_disk / "ballast").write_bytes(
+            b"x" * (disk_usage(small_disk).free - 500_000)
+        )
+        room = disk_usage("/")._replace(free=1 << 40)
+        monkeypatch.setattr(applying, "disk_usage", lambda _: room)
+        with pytest.raises(WorkspaceError, match="nothing was applied: git checkout"):
+            await apply.write(tree)
+        assert listing(small_disk / "ws") == before
+        assert not list((small_disk / "home" / "applies").iterdir())
 
 
 async def test_what_a_person_changes_after_the_merge_is_not_overwritten(

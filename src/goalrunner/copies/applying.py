@@ -36,6 +36,7 @@ from goalrunner.reports.restore_lines import plan_lines
 from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.ignore_rules import Start
+from goalrunner.snapshots.objects import Entry
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.repositories import Repository, enclosing
 from goalrunner.snapshots.store_folder import put_aside, share_store
@@ -53,6 +54,7 @@ _IN_PROGRESS = {
 
 
 _GIT_SECONDS = 60.0
+_BLOCK = 4096
 
 
 @dataclass(frozen=True)
@@ -325,6 +327,7 @@ class Application:
         if not tree.entries:
             return Applied((), tree.onto)
         await self._refuse_changed(tree)
+        await self._refuse_without_space(tree)
         # A later `goal prune` keeps it then, although no log names it.
         with contextlib.suppress(OSError):
             put_aside(self._store.folder, tree.onto.id)
@@ -339,7 +342,8 @@ class Application:
         except BaseException as error:
             await self._put_back(tree, error)
             if isinstance(error, WorkspaceError):
-                raise await self._not_written(tree, error) from error
+                words = f"nothing was applied: {error.message}"
+                raise WorkspaceError(words, error.hint) from error
             raise
         self._journal.unlink()
         return Applied(changes, tree.onto)
@@ -358,26 +362,29 @@ class Application:
                 f"goal apply {self._run.run_id} merges again",
             )
 
-    async def _not_written(
-        self, tree: MergedTree, error: WorkspaceError
-    ) -> WorkspaceError:
-        """Return the error of an apply that was undone, with the space that it needs if
-        that is the cause: git does not say so.
+    async def _refuse_without_space(self, tree: MergedTree) -> None:
+        """Raise WorkspaceError if the disk of the workspace has no room for a tree.
+
+        Git would write as many files as fit, and not say why others are missing.
         """
-        blobs = [entry.blob for entry in tree.entries.values() if entry is not None]
-        names = "".join(f"{blob}\n" for blob in blobs).encode()
-        command = ("cat-file", "--batch-check=%(objectsize)")
-        sizes = await self._kept.git.ask(*command, stdin=names)
-        needed, free = sum(map(int, sizes.split())), disk_usage(self.workspace).free
-        if free < needed:
-            reason = (
-                f"the disk of {self.workspace} has {free / 1e6:.1f} MB of free space, "
-                f"and the change has {needed / 1e6:.1f} MB"
+        before = await self._store.entries(tree.onto)
+        replaced = [before[path] for path in tree.paths if path in before]
+        new = [entry for entry in tree.entries.values() if entry is not None]
+        needed = await self._space_of(new) - await self._space_of(replaced)
+        free = disk_usage(self.workspace).free
+        if needed > free:
+            raise WorkspaceError(
+                f"nothing was applied: the change needs {needed / 1e6:.1f} MB, and "
+                f"the disk of {self.workspace} has {free / 1e6:.1f} MB of free space",
+                f"free some space; then: goal apply {self._run.run_id}",
             )
-            hint = "free some space"
-        else:
-            reason, hint = error.message, error.hint
-        return WorkspaceError(f"nothing was applied: {reason}", hint)
+
+    async def _space_of(self, entries: Sequence[Entry]) -> int:
+        """Return the bytes that files have on a disk with blocks of the usual size."""
+        names = "".join(f"{entry.blob}\n" for entry in entries if entry.stored)
+        command = ("cat-file", "--batch-check=%(objectsize)")
+        sizes = await self._kept.git.ask(*command, stdin=names.encode())
+        return sum(-(-int(size) // _BLOCK) * _BLOCK for size in sizes.split())
 
     async def _put_back(self, tree: MergedTree, error: BaseException) -> None:
         """Restore the files of an apply that failed while it wrote.
@@ -385,6 +392,9 @@ class Application:
         Raise WorkspaceError if that fails as well; the journal stays then.
         """
         try:
+            before = await self._store.entries(tree.onto)
+            # Even a snapshot needs space, and on a full disk only these can give some.
+            self._store.remove_files(tree.entries.keys() - before.keys())
             await self._store.restore(tree.onto, tree.paths)
         except (GoalError, OSError) as second:
             raise WorkspaceError(

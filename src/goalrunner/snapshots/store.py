@@ -311,7 +311,7 @@ class SnapshotStore(SnapshotReader):
         surplus = differing & present.keys() - restored.keys()
         # Git removes the others: they are in its index.
         unstored = [path for path in surplus if not present[path].stored]
-        await asyncio.to_thread(self._remove, unstored)
+        await asyncio.to_thread(self.remove_files, unstored)
         tree = f"{snapshot.tree}:content"
         await self.git.ask("read-tree", "--reset", "-u", tree, tree=self.workspace)
 
@@ -324,7 +324,7 @@ class SnapshotStore(SnapshotReader):
         """Restore some of the paths that differ."""
         present, restored = await self.entries(before), await self.entries(snapshot)
         surplus = paths & present.keys() - restored.keys()
-        await asyncio.to_thread(self._remove, surplus)
+        await asyncio.to_thread(self.remove_files, surplus)
         checked_out = list(map(raw, paths & restored.keys()))
         if not checked_out:
             return
@@ -343,8 +343,8 @@ class SnapshotStore(SnapshotReader):
                 index=Path(scratch, "index"),
             )
 
-    def _remove(self, paths: Collection[str]) -> None:
-        """Remove files, but not through a link."""
+    def remove_files(self, paths: Collection[str]) -> None:
+        """Remove files of the workspace, but not through a link. Raise OSError."""
         for path in map(raw, paths):
             place = os.path.join(self._root, path)
             if self._sorter.is_folder(os.path.dirname(path)) and os.path.lexists(place):
