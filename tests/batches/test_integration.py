@@ -172,6 +172,7 @@ def test_a_killed_integration_goes_on_where_it_was(
     ]
 
 
+@pytest.mark.slow
 def test_every_repository_has_a_branch_of_its_own(
     workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
 ) -> None:
@@ -226,6 +227,7 @@ def test_deletions_modes_links_and_binary_files_are_on_the_branch(
     assert _subjects(workspace) == ["Objective of mode", "Objective of link"]
 
 
+@pytest.mark.slow
 def test_what_git_converts_is_on_the_branch_as_git_add_would_write_it(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:
@@ -251,6 +253,7 @@ def test_what_git_converts_is_on_the_branch_as_git_add_would_write_it(
     assert contents == ["one\n2\n3\nfour\n", "NEW\n", "OLD\nMORE\n"]
 
 
+@pytest.mark.slow
 def test_the_files_of_a_submodule_are_left_out(
     workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
 ) -> None:
@@ -268,6 +271,7 @@ def test_the_files_of_a_submodule_are_left_out(
     assert _subjects(workspace) == ["Objective of outer"]
 
 
+@pytest.mark.slow
 def test_a_judge_alone_verifies_only_the_tree_that_it_has_seen(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:
@@ -282,6 +286,7 @@ def test_a_judge_alone_verifies_only_the_tree_that_it_has_seen(
     assert "no validator runs on the merged tree" in decisions["second"].reason
 
 
+@pytest.mark.slow
 def test_goals_that_are_not_complete_wait_and_what_follows_one_is_left_out_with_it(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:
@@ -315,6 +320,37 @@ def test_a_branch_of_another_origin_and_a_checked_out_one_are_refused(
     assert _subjects(workspace, "other") == ["Objective of first"]
 
 
+@pytest.mark.slow
+def test_a_change_that_the_base_has_makes_no_branch(
+    workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    git(workspace, "worktree", "add", "-q", "-b", "feature", str(tree))
+    write(workspace, {"new": "1\n"})
+    git(workspace, "add", "new")
+    git(workspace, "commit", "-qm", "new")
+    works = [
+        Work("capped", "echo 1 > capped", stop=StopReason.MAX_ITERATIONS),
+        Work("there", "echo 1 > new", workspace=tree),
+    ]
+    batch = ended_batch(home, workspace, works)
+    decisions = _integrate(batch, home, check)
+    assert decisions["there"].reason == "the branch begins with its change"
+    assert git(workspace, "branch", "--list", "goal/*") == ""
+    assert _integrate(batch, home, check) == {}
+
+
+@pytest.mark.slow
+def test_a_commit_that_a_person_took_back_is_made_again(
+    workspace: Path, home: Path, check: PlainCheck
+) -> None:
+    works = [Work("first", "echo 1 > first"), Work("second", "echo 2 > second")]
+    batch = ended_batch(home, workspace, works)
+    assert _integrate(batch, home, check).keys() == {"first", "second"}
+    git(workspace, "branch", "-f", "goal/night", "goal/night~1")
+    assert _integrate(batch, home, check).keys() == {"second"}
+
+
 def test_a_batch_outside_of_git_names_the_command_for_one_run(
     home: Path, check: PlainCheck, tmp_path: Path
 ) -> None:
@@ -326,6 +362,7 @@ def test_a_batch_outside_of_git_names_the_command_for_one_run(
     assert "goal apply run1-first" in refused.value.hint
 
 
+@pytest.mark.slow
 def test_work_trees_of_one_repository_share_a_branch(
     workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
 ) -> None:
@@ -349,6 +386,7 @@ def test_work_trees_of_one_repository_share_a_branch(
     assert git(workspace, "show", "goal/night:b.txt") == "there\n"
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_repository_ignores_is_not_in_it(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:
@@ -359,6 +397,7 @@ def test_a_folder_that_a_repository_ignores_is_not_in_it(
         _integrate(batch, home, check)
 
 
+@pytest.mark.slow
 def test_what_the_person_does_between_two_runs_is_not_on_the_branch(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:
@@ -384,6 +423,7 @@ def test_what_the_person_does_between_two_runs_is_not_on_the_branch(
     assert "mine.txt" not in _files(workspace)
 
 
+@pytest.mark.slow
 def test_a_branch_name_that_git_cannot_make_is_an_error_that_repeats_nothing(
     workspace: Path, home: Path, check: PlainCheck
 ) -> None:

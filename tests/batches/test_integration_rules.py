@@ -98,19 +98,19 @@ def test_a_goal_is_left_out_with_one_that_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("decisions", "has_branch", "lasting"),
+    ("decisions", "commits", "lasting"),
     [
-        (_decided(k1=TAKEN, k2=LEFT_OUT), True, "12"),
-        (_decided(k1=TAKEN, k2=LEFT_OUT), False, ""),
-        (_decided(k2=LEFT_OUT), False, "2"),
-        (_decided(k3=TAKEN), False, ""),
+        (_decided(k1=TAKEN, k2=LEFT_OUT), {TAKEN}, "12"),
+        (_decided(k1=TAKEN, k2=LEFT_OUT), {"another"}, "2"),
+        (_decided(k1=TAKEN, k2=LEFT_OUT), None, ""),
+        (_decided(k2=LEFT_OUT), None, "2"),
+        (_decided(k3=TAKEN), None, ""),
     ],
 )
-def test_decisions_hold_until_a_person_removes_the_branch(
-    decisions: Decisions, has_branch: bool, lasting: str
+def test_decisions_hold_until_a_person_removes_the_commit_or_the_branch(
+    decisions: Decisions, commits: set[str] | None, lasting: str
 ) -> None:
-    keys = ("1", "2")
-    kept = lasting_decisions(decisions, keys, has_branch=has_branch)
+    kept = lasting_decisions(decisions, ("1", "2"), commits)
     assert "".join(kept) == lasting
 
 

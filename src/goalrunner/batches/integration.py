@@ -105,9 +105,8 @@ class Integration:
             raise without_branch(complete[0].entry, complete[0].run_id)
         earlier = decisions_on(self.branch, self._batch.events())
         for place, integration in self.repositories.items():
-            has_branch = bool(integration.end)
             self.decisions |= lasting_decisions(
-                earlier, keys[place], has_branch=has_branch
+                earlier, keys[place], integration.commits
             )
 
     def _adopt(self) -> Iterator[EntryIntegrated]:
@@ -195,7 +194,7 @@ class Integration:
         for key, decision in self.decisions.items():
             entry = self._log.state.entries[key]
             is_here = self.integration_of(entry) is integration
-            if is_here and integration.has(decision.commit):
+            if is_here and decision.commit:
                 run_ids.append(entry.run_id)
         return [self._run(run_id) for run_id in run_ids]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
 from goalrunner.batches.history import BatchState, EntryIntegrated
 from goalrunner.batches.integration import Integration
-from goalrunner.batches.integration_rules import NOTHING_CHANGED
+from goalrunner.batches.integration_rules import is_failure
 from goalrunner.batches.repository_integration import (
     IntegrationSettings,
     RepositoryIntegration,
@@ -60,17 +60,13 @@ def apply_open_batch(
         ]
         _say(*(_fact(log.state, decision) for decision in earlier))
         _say(*_closing_facts(log.state, integration))
-    is_missing = any(map(_is_left_out, integration.decisions.values()))
+    is_missing = any(map(is_failure, integration.decisions.values()))
     return int(ExitCode.CAPPED) if is_missing else int(ExitCode.COMPLETE)
 
 
 def _say(*facts: Fact) -> None:
     if facts:
         output.say(output.terminal_text(facts))
-
-
-def _is_left_out(decision: EntryIntegrated) -> bool:
-    return not decision.commit and decision.reason != NOTHING_CHANGED
 
 
 def _fact(state: BatchState, decision: EntryIntegrated) -> Fact:
@@ -80,7 +76,7 @@ def _fact(state: BatchState, decision: EntryIntegrated) -> Fact:
     if decision.commit:
         commit = decision.commit[:SHORT_ID]
         return Fact("taken", f"{name}: commit {commit} · run {entry.run_id}", "good")
-    if _is_left_out(decision):
+    if is_failure(decision):
         return Fact("left out", f"{name}: {decision.reason}", "warn")
     return Fact("unchanged", f"{name}: {decision.reason}", "dim")
 
@@ -105,7 +101,7 @@ def _closing_facts(state: BatchState, integration: Integration) -> Iterator[Fact
             )
         yield Fact("publish", f"git push origin {name}", whole=True)
     for key, decision in integration.decisions.items():
-        if _is_left_out(decision):
+        if is_failure(decision):
             run_id = state.entries[key].run_id
             yield Fact("next", f"goal apply {run_id}", whole=True)
 

@@ -17,7 +17,14 @@ Decisions = Mapping[str, EntryIntegrated]
 """Whether the change of an entry is on a branch, by key."""
 
 NOTHING_CHANGED = "it changed no files"
-"""The reason of a goal that has nothing to bring, which is no failure."""
+NOTHING_NEW = "the branch begins with its change"
+"""The reasons of goals that have nothing to bring."""
+
+
+def is_failure(decision: EntryIntegrated) -> bool:
+    """Return whether a change is left out that the branch should have."""
+    nothing_to_bring = decision.reason in (NOTHING_CHANGED, NOTHING_NEW)
+    return not decision.commit and not nothing_to_bring
 
 
 def branch_name(batch_id: str) -> str:
@@ -37,16 +44,22 @@ def decisions_on(
 
 
 def lasting_decisions(
-    decisions: Decisions, keys: Collection[str], *, has_branch: bool
+    decisions: Decisions, keys: Collection[str], commits: Collection[str] | None
 ) -> dict[str, EntryIntegrated]:
     """Return the decisions about the entries of one repository that still hold.
 
-    If a person removed the branch, none does: the integration begins anew. A branch on
-    which nothing was taken has never existed.
+    `commits` are those of the branch; None if there is no branch. A change whose commit
+    a person removed from the branch is not there any more. If the whole branch was
+    removed, the integration begins anew; one on which nothing was taken has never
+    existed.
     """
     ours = {key: one for key, one in decisions.items() if key in keys}
     was_made = any(decision.commit for decision in ours.values())
-    return {} if was_made and not has_branch else ours
+    if commits is None:
+        return {} if was_made else ours
+    # A decision without a commit is to leave a change out.
+    lasting_commits = {"", *commits}
+    return {key: one for key, one in ours.items() if one.commit in lasting_commits}
 
 
 def integration_order(state: BatchState, decisions: Decisions) -> tuple[str, ...]:
@@ -80,8 +93,6 @@ def missing_dependency(state: BatchState, key: str, decisions: Decisions) -> str
     for other in state.entries[key].entry.after:
         decision = decisions.get(other)
         name = state.entries[other].entry.name
-        if decision is None or (
-            not decision.commit and decision.reason != NOTHING_CHANGED
-        ):
+        if decision is None or is_failure(decision):
             return f"it comes after {name}, which is not on the branch"
     return ""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from goalrunner.batches.batch_branch import BatchBranch, BranchCommits
 from goalrunner.batches.batch_run import BatchRun, NotIntegrated
+from goalrunner.batches.integration_rules import NOTHING_NEW
 from goalrunner.copies.committing import repository_of
 from goalrunner.copies.merged_check import problem_of_commit
 from goalrunner.records.run_folder import RunFolder
@@ -78,9 +79,12 @@ class RepositoryIntegration:
         """Return the commit of the branch with the change of a run; empty for none."""
         return self._commits.by_run.get(run_id, "")
 
-    def has(self, commit: str) -> bool:
-        """Return whether a commit of this batch is on the branch."""
-        return commit in (self._commits.tip, *self._commits.by_run.values())
+    @property
+    def commits(self) -> frozenset[str] | None:
+        """The commits of the batch that the branch had at first; None for no branch."""
+        if not self._commits.tip:
+            return None
+        return frozenset((self._commits.tip, *self._commits.by_run.values()))
 
     def take_again(self, runs: Sequence[BatchRun]) -> None:
         """Note the runs whose changes are on the branch, so that their checks run."""
@@ -112,6 +116,8 @@ class RepositoryIntegration:
         """
         self._branch.refuse_checked_out()
         merged = asyncio.run(run.commit_onto(self._tip))
+        if not self._end and merged.commit == self._tip:
+            raise NotIntegrated(NOTHING_NEW)
         if not run.has_validators and not merged.is_verified:
             raise NotIntegrated(
                 "no validator runs on the merged tree, and its judge saw another one; "
