@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
 from goalrunner.batches.history import BatchState, EntryIntegrated
 from goalrunner.batches.integration import Integration
-from goalrunner.batches.integration_rules import is_failure
+from goalrunner.batches.integration_rules import is_left_out
 from goalrunner.batches.repository_integration import (
     IntegrationSettings,
     RepositoryIntegration,
@@ -60,7 +60,7 @@ def apply_open_batch(
         ]
         _say(*(_fact(log.state, decision) for decision in earlier))
         _say(*_closing_facts(log.state, integration))
-    is_missing = any(map(is_failure, integration.decisions.values()))
+    is_missing = any(map(is_left_out, integration.decisions.values()))
     return int(ExitCode.CAPPED) if is_missing else int(ExitCode.COMPLETE)
 
 
@@ -76,7 +76,7 @@ def _fact(state: BatchState, decision: EntryIntegrated) -> Fact:
     if decision.commit:
         commit = decision.commit[:SHORT_ID]
         return Fact("taken", f"{name}: commit {commit} · run {entry.run_id}", "good")
-    if is_failure(decision):
+    if is_left_out(decision):
         return Fact("left out", f"{name}: {decision.reason}", "warn")
     return Fact("unchanged", f"{name}: {decision.reason}", "dim")
 
@@ -101,7 +101,7 @@ def _closing_facts(state: BatchState, integration: Integration) -> Iterator[Fact
             )
         yield Fact("publish", f"git push origin {name}", whole=True)
     for key, decision in integration.decisions.items():
-        if is_failure(decision):
+        if is_left_out(decision):
             run_id = state.entries[key].run_id
             yield Fact("next", f"goal apply {run_id}", whole=True)
 

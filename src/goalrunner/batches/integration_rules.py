@@ -21,7 +21,7 @@ NOTHING_NEW = "the branch begins with its change"
 """The reasons of goals that have nothing to bring."""
 
 
-def is_failure(decision: EntryIntegrated) -> bool:
+def is_left_out(decision: EntryIntegrated) -> bool:
     """Return whether a change is left out that the branch should have."""
     nothing_to_bring = decision.reason in (NOTHING_CHANGED, NOTHING_NEW)
     return not decision.commit and not nothing_to_bring
@@ -93,6 +93,6 @@ def missing_dependency(state: BatchState, key: str, decisions: Decisions) -> str
     for other in state.entries[key].entry.after:
         decision = decisions.get(other)
         name = state.entries[other].entry.name
-        if decision is None or is_failure(decision):
+        if decision is None or is_left_out(decision):
             return f"it comes after {name}, which is not on the branch"
     return ""
