@@ -55,15 +55,20 @@ class CallOrder:
     """The calls of a chat by their numbers, with the files that they change."""
 
     def __init__(self) -> None:
-        self._changes: list[tuple[int, str]] = []
-        """The number of a call, and a file that it changes."""
+        self._last_changes: dict[str, int] = {}
+        """By file, in the order of the changes: the number of the last call that
+        changes it."""
         self._results: list[_Result] = []
 
     def changed(self, call: int, paths: Iterable[str]) -> None:
         """Note the files of the workspace that a call changes."""
         for path in paths:
-            if not _OUTSIDE.fullmatch(path):
-                self._changes.append((call, posixpath.normpath(path)))
+            if _OUTSIDE.fullmatch(path):
+                continue
+            normal_path = posixpath.normpath(path)
+            # Removed first, so that it becomes the newest.
+            self._last_changes.pop(normal_path, None)
+            self._last_changes[normal_path] = call
 
     def observed(self, call: int, item: Observation, path: str) -> None:
         """Note the result of a call.
@@ -85,11 +90,10 @@ class CallOrder:
         return reasons
 
     def _changed_after(self, result: _Result) -> list[str]:
-        # Each path once, in the order of the changes.
-        later = dict.fromkeys(
-            path for call, path in self._changes if call > result.call
-        )
-        paths = [path for path in later if depends_on(result.observation, path, ())]
+        paths = []
+        for path, call in self._last_changes.items():
+            if call > result.call and depends_on(result.observation, path, ()):
+                paths.append(path)
         if not result.path:
             return paths
         return [path for path in paths if _may_be_same(path, result.path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from typing import Any
 
 from goalrunner.core.messages import at, blocks_of, calls_of, text_of
@@ -30,8 +31,8 @@ class ClineReader(ChatReader):
 
     def __init__(self) -> None:
         super().__init__()
-        # Calls in blocks that have no result yet: their ids and tools.
-        self._calls: list[tuple[str, str]] = []
+        self._waiting: dict[str, deque[str]] = {}
+        """By tool: the ids of calls in blocks that have no result yet."""
         self._count = 0
 
     def is_typical(self, row: dict[str, Any]) -> bool:
@@ -51,7 +52,7 @@ class ClineReader(ChatReader):
             return
         self.trail.claimed(text_of(row["content"]))
         for call in calls_of(row):
-            self._calls.append((call.id, call.name))
+            self._waiting.setdefault(call.name, deque()).append(call.id)
             self.trail.called(call.id, call.name, call.arguments)
             # The tool that ends the task says what the agent claims.
             if call.name == "attempt_completion":
@@ -62,7 +63,7 @@ class ClineReader(ChatReader):
         texts = [content] if isinstance(content, str) else []
         for block in blocks:
             if block.kind == "result":
-                self._calls = [call for call in self._calls if call[0] != block.id]
+                self._answer(block.id)
                 self._add_result(block.id, block.text)
             elif block.kind == "text":
                 texts.append(block.text)
@@ -81,6 +82,12 @@ class ClineReader(ChatReader):
             else:
                 opening = match
 
+    def _answer(self, identifier: str) -> None:
+        """Note that a call has its result."""
+        for waiting in self._waiting.values():
+            if identifier in waiting:
+                waiting.remove(identifier)
+
     def _add_words(self, text: str) -> None:
         if text.startswith(_ENVIRONMENT):
             return
@@ -90,13 +97,13 @@ class ClineReader(ChatReader):
     def _add_named_result(self, opening: re.Match[str], output: str) -> None:
         """Add a result that names its tool, and perhaps its command or file."""
         tool, argument = opening[1], opening[2] or ""
+        waiting = self._waiting.get(tool)
+        identifier = waiting.popleft() if waiting else ""
         if tool in _ASKING:
             self._add_words(output)
             return
-        waiting = [call for call in self._calls if call[1] == tool]
-        if waiting:
-            self._calls.remove(waiting[0])
-            self._add_result(waiting[0][0], output)
+        if identifier:
+            self._add_result(identifier, output)
             return
         self._count += 1
         identifier = f"text-{self._count}"

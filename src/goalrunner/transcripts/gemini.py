@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -17,6 +18,7 @@ from goalrunner.core.messages import (
 )
 from goalrunner.transcripts.row_reader import RowReader
 from goalrunner.transcripts.source import TranscriptSource
+from goalrunner.transcripts.text_store import TextStore
 
 # Lines that the shell tool writes after the output of a command.
 _LABELLED = re.compile(
@@ -77,7 +79,9 @@ class GeminiReader(RowReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._messages: dict[str, dict[str, Any]] = {}
+        self._store = TextStore()
+        self._messages: dict[str, tuple[int, int]] = {}
+        """By id: the place of the JSON of a message in the store."""
 
     def matches(self, source: TranscriptSource) -> bool:
         return self.is_typical(source.members) or super().matches(source)
@@ -104,9 +108,18 @@ class GeminiReader(RowReader):
         for message in messages:
             if isinstance(message, dict):
                 identifier = text(message.get("id")) or str(len(self._messages))
-                earlier = self._messages.get(identifier, {})
+                earlier = self._message(identifier)
                 # The later version of a message may lack members of the earlier one.
-                self._messages[identifier] = {**earlier, **message}
+                json_text = json.dumps({**earlier, **message})
+                self._messages[identifier] = self._store.add(json_text)
+
+    def _message(self, identifier: str) -> dict[str, Any]:
+        """Return a message; empty if none has this id."""
+        place = self._messages.get(identifier)
+        if place is None:
+            return {}
+        message: dict[str, Any] = json.loads(self._store.read(place))
+        return message
 
     def _rewind(self, target: str) -> None:
         """Remove a message that the user withdrew, and those after it."""
@@ -117,7 +130,8 @@ class GeminiReader(RowReader):
             del self._messages[identifier]
 
     def end(self) -> None:
-        for message in self._messages.values():
+        for identifier in self._messages:
+            message = self._message(identifier)
             words = text_of(message.get("content"))
             if message.get("type") == "user":
                 if words.strip() and not words.startswith(self._CONTEXT):

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
+from goalrunner.transcripts.json_elements import JsonPart, parts_of
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN_NAME = "-"
@@ -28,6 +30,9 @@ LONGEST_ROW = 64 * 2**20
 """Bytes of one line that are read."""
 LARGEST_DOCUMENT = 256 * 2**20
 """Bytes of one JSON document that are read."""
+
+SMALL_DOCUMENT = 2**22
+"""Bytes of a JSON document that is read as a whole."""
 
 _SAMPLED = 64
 """Records by which a format is recognised."""
@@ -63,6 +68,30 @@ class SourceRecord:
     """The line in JSON Lines; 0 otherwise."""
     key: str = ""
     """The member of the outer object that contains the list; empty if none does."""
+
+
+class _Outline:
+    """What a large document contains: its first records, and its other members."""
+
+    def __init__(self) -> None:
+        self.is_list = False
+        """Whether it is a list, or an object with one of the lists of records."""
+        self.members: dict[str, Any] = {}
+        """As `TranscriptSource.members`."""
+        self.sample: list[SourceRecord] = []
+        self._counts: Counter[str] = Counter()
+
+    def add(self, part: JsonPart) -> None:
+        if not part.is_element:
+            self.members[part.key] = part.value
+            # The value of a list is None until its elements follow.
+            is_list = part.value is None and part.key in _CONTAINERS
+            self.is_list = self.is_list or is_list
+            return
+        self.is_list = self.is_list or not part.key
+        self._counts[part.key] += 1
+        if self._counts[part.key] <= _SAMPLED:
+            self.sample.append(SourceRecord(part.value, key=part.key))
 
 
 @dataclass(frozen=True)
@@ -148,6 +177,8 @@ class TranscriptSource:
         """
         if not (self.is_json or self.is_folder):
             return ()
+        if self.is_json and self._is_large:
+            return tuple(self._outline.sample)
         is_document = self.is_json and self._document is not None
         if is_document:
             return tuple(self._records())
@@ -170,6 +201,8 @@ class TranscriptSource:
 
         Empty for other documents and for JSON Lines.
         """
+        if self.is_json and self._is_large:
+            return self._outline.members
         if not self.is_json or not _contains_records(self._document):
             return {}
         return {
@@ -207,6 +240,9 @@ class TranscriptSource:
         return UsageError(f"{self.name}{self._place}{message}", HINT)
 
     def _records(self) -> Iterator[SourceRecord]:
+        if not self.is_folder and self._is_large:
+            yield from self._records_of_large_document()
+            return
         if self.is_folder or self._document is None:
             yield from self._records_of_pieces()
             return
@@ -259,21 +295,58 @@ class TranscriptSource:
         return self.error(reason, piece.line)
 
     @cached_property
-    def _document(self) -> Any:
-        """The value of a file that is one JSON text; None for JSON Lines.
+    def _is_lines(self) -> bool:
+        """Whether a file is JSON Lines.
 
-        Raise UsageError if it is neither.
+        Its first line is an object, and something follows it.
         """
         with self._open() as file:
             first = file.readline(LONGEST_ROW)
             # Empty lines before the first record are skipped.
             while first and not first.strip():
                 first = file.readline(LONGEST_ROW)
-            # JSON Lines: the first line is an object, and something follows it.
             with suppress(ValueError, RecursionError):
-                if isinstance(loads(first), dict) and file.read(_HEAD).strip():
-                    return None
-            file.seek(0)
+                is_object = isinstance(loads(first), dict)
+                return is_object and bool(file.read(_HEAD).strip())
+        return False
+
+    @cached_property
+    def _is_large(self) -> bool:
+        """Whether a file is a document that is not read as a whole."""
+        if self._is_lines:
+            return False
+        with self._open() as file:
+            size = file.seek(0, os.SEEK_END)
+        return SMALL_DOCUMENT < size <= LARGEST_DOCUMENT and self._outline.is_list
+
+    @cached_property
+    def _outline(self) -> _Outline:
+        """What a large document contains."""
+        outline = _Outline()
+        try:
+            with self._open() as file:
+                for part in parts_of(file):
+                    outline.add(part)
+        # A reading of the whole document finds the place of the error.
+        except (ValueError, RecursionError):
+            outline.is_list = False
+        return outline
+
+    def _records_of_large_document(self) -> Iterator[SourceRecord]:
+        with self._open() as file:
+            for part in parts_of(file):
+                if part.is_element:
+                    yield SourceRecord(part.value, key=part.key)
+
+    @cached_property
+    def _document(self) -> Any:
+        """The value of a file that is one JSON text; None for JSON Lines.
+
+        Raise UsageError if it is neither.
+        """
+        if self._is_lines:
+            return None
+        with self._open() as file:
             data = file.read(LARGEST_DOCUMENT + 1)
         if len(data) > LARGEST_DOCUMENT:
             limit = LARGEST_DOCUMENT // 2**20

@@ -1,0 +1,137 @@
+"""The elements of the lists in a large JSON document, one at a time."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+__all__ = ["JsonPart", "parts_of"]
+
+PIECE = 2**18
+"""Bytes that are read at a time."""
+
+_SPACES = " \t\r\n"
+_LONGEST_EXPONENT = 4
+"""Characters that must follow a number before it is certain: 1 may go on as 1.5e+30."""
+
+
+@dataclass(frozen=True)
+class JsonPart:
+    """An element of a list, or a member that is not a list."""
+
+    value: Any
+    key: str = ""
+    """The member of the outer object; empty in an outer list."""
+    is_element: bool = True
+
+
+def parts_of(file: BinaryIO) -> Iterator[JsonPart]:
+    """Yield the parts of a document that is a list or an object.
+
+    Before the elements of a member, a part has its key and the value None.
+    Raise ValueError or RecursionError if it is not valid JSON.
+    """
+    text = _Text(file)
+    opening = text.next_character()
+    if opening == "[":
+        for value in _elements(text):
+            yield JsonPart(value)
+    elif opening == "{":
+        yield from _members(text)
+    else:
+        raise ValueError("neither a list nor an object")
+    if text.next_character():
+        raise ValueError("something follows the document")
+
+
+def _members(text: _Text) -> Iterator[JsonPart]:
+    text.skip("{")
+    if text.next_character() == "}":
+        text.skip("}")
+        return
+    while True:
+        if text.next_character() != '"':
+            raise ValueError("a member without a name")
+        key = text.value()
+        text.next_character()
+        text.skip(":")
+        if text.next_character() == "[":
+            yield JsonPart(None, key, is_element=False)
+            for value in _elements(text):
+                yield JsonPart(value, key)
+        else:
+            yield JsonPart(text.value(), key, is_element=False)
+        if text.next_character() == "}":
+            text.skip("}")
+            return
+        text.skip(",")
+
+
+def _elements(text: _Text) -> Iterator[Any]:
+    text.skip("[")
+    if text.next_character() == "]":
+        text.skip("]")
+        return
+    while True:
+        text.next_character()
+        yield text.value()
+        if text.next_character() == "]":
+            text.skip("]")
+            return
+        text.skip(",")
+
+
+class _Text:
+    """The text of a file from a place on, which moves forward."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+        self._json = json.JSONDecoder()
+        self._buffer = ""
+        self._place = 0
+
+    def next_character(self) -> str:
+        """Skip spaces and return the next character; empty at the end."""
+        while True:
+            while self._place < len(self._buffer):
+                character = self._buffer[self._place]
+                if character not in _SPACES:
+                    return character
+                self._place += 1
+            if not self._read_on():
+                return ""
+
+    def skip(self, character: str) -> None:
+        """Skip the next character. Raise ValueError if it is another one."""
+        if self._buffer[self._place : self._place + 1] != character:
+            raise ValueError(f"{character} is missing")
+        self._place += 1
+
+    def value(self) -> Any:
+        """Return the value that begins here."""
+        while True:
+            try:
+                value, end = self._json.raw_decode(self._buffer, self._place)
+            except ValueError:
+                # Its end may not be read yet.
+                if self._read_on():
+                    continue
+                raise
+            if end + _LONGEST_EXPONENT > len(self._buffer) and self._read_on():
+                continue
+            self._place = end
+            return value
+
+    def _read_on(self) -> bool:
+        """Read more of the file; return False at its end."""
+        waiting = len(self._buffer) - self._place
+        # A long value is read in a few steps, because each step begins it again.
+        data = self._file.read(max(PIECE, waiting))
+        text = self._utf8.decode(data, final=not data)
+        self._buffer = self._buffer[self._place :] + text
+        self._place = 0
+        return bool(data)

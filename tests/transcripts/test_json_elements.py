@@ -1,0 +1,99 @@
+"""A large document is read element by element, with the same result as a whole."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from goalrunner.core.errors import UsageError
+from goalrunner.transcripts import json_elements, read_transcript, source
+from goalrunner.transcripts.json_elements import parts_of
+from tests.transcripts.sessions import ALL_SESSIONS, Session
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+DOCUMENTS = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_elements, "PIECE", 3)
+        patch.setattr(source, "SMALL_DOCUMENT", 0)
+        yield
+
+
+def rebuilt(data: bytes) -> Any:
+    """Return the document that its parts make."""
+    lists: list[Any] = []
+    members: dict[str, Any] = {}
+    for part in parts_of(io.BytesIO(data)):
+        if not part.is_element:
+            members[part.key] = part.value
+        elif data.lstrip().startswith(b"["):
+            lists.append(part.value)
+        else:
+            members[part.key] = [*(members[part.key] or []), part.value]
+    return lists if data.lstrip().startswith(b"[") else members
+
+
+def with_none_for_empty_lists(document: Any) -> Any:
+    if isinstance(document, list):
+        return document
+    return {key: None if value == [] else value for key, value in document.items()}
+
+
+@given(document=DOCUMENTS, indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
+def test_the_parts_are_those_of_the_document(
+    document: Any, indent: int | None, ascii_only: bool
+) -> None:
+    text = json.dumps(document, indent=indent, ensure_ascii=ascii_only)
+    data = text.encode(errors="replace")
+    expected = json.loads(data)
+    assert rebuilt(data) == with_none_for_empty_lists(expected)
+
+
+@given(
+    document=DOCUMENTS, cut=st.integers(1, 10), extra=st.sampled_from(["", "]", "x"])
+)
+def test_what_is_no_document_is_an_error(document: Any, cut: int, extra: str) -> None:
+    text = json.dumps(document)
+    text = text + extra if extra else text[: max(0, len(text) - cut)]
+    with pytest.raises(ValueError):
+        list(parts_of(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize(
+    "session",
+    [session for session in ALL_SESSIONS if session.path.suffix == ".json"],
+    ids=lambda session: session.format,
+)
+def test_a_session_is_the_same_either_way(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_parts = read_transcript(session.path)
+    monkeypatch.setattr(source, "SMALL_DOCUMENT", 10**9)
+    whole = read_transcript(session.path)
+    assert in_parts.format == whole.format == session.format
+    assert in_parts.items == whole.items
+    assert [in_parts.read(item) for item in in_parts.items] == [
+        whole.read(item) for item in whole.items
+    ]
+
+
+def test_the_place_of_an_error_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "chat.json"
+    path.write_text('[\n{"role": "user", "content": "Go."},\n{"role": \n]')
+    with pytest.raises(UsageError) as caught:
+        read_transcript(path)
+    assert caught.value.message.startswith(f"{path}:4  not valid JSON")
