@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
 from goalrunner.transcripts import json_elements, read_transcript, source
-from goalrunner.transcripts.json_elements import parts_of
+from goalrunner.transcripts.json_elements import json_parts
 from tests.transcripts.sessions import ALL_SESSIONS, Session
 
 VALUES = st.recursive(
@@ -37,7 +37,7 @@ def rebuilt(data: bytes) -> Any:
     """Return the document that its parts make."""
     lists: list[Any] = []
     members: dict[str, Any] = {}
-    for part in parts_of(io.BytesIO(data)):
+    for part in json_parts(io.BytesIO(data)):
         if not part.is_element:
             members[part.key] = part.value
         elif data.lstrip().startswith(b"["):
@@ -70,7 +70,7 @@ def test_what_is_no_document_is_an_error(document: Any, cut: int, extra: str) ->
     text = json.dumps(document)
     text = text + extra if extra else text[: max(0, len(text) - cut)]
     with pytest.raises(ValueError):
-        list(parts_of(io.BytesIO(text.encode())))
+        list(json_parts(io.BytesIO(text.encode())))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-__all__ = ["JsonPart", "parts_of"]
+__all__ = ["JsonPart", "json_parts"]
 
 PIECE = 2**18
 """Bytes that are read at a time."""
@@ -28,7 +28,7 @@ class JsonPart:
     is_element: bool = True
 
 
-def parts_of(file: BinaryIO) -> Iterator[JsonPart]:
+def json_parts(file: BinaryIO) -> Iterator[JsonPart]:
     """Yield the parts of a document that is a list or an object.
 
     Before the elements of a member, a part has its key and the value None.
@@ -132,6 +132,8 @@ class _Text:
         # A long value is read in a few steps, because each step begins it again.
         data = self._file.read(max(PIECE, waiting))
         text = self._utf8.decode(data, final=not data)
+        if not data:
+            return False
         self._buffer = self._buffer[self._place :] + text
         self._place = 0
-        return bool(data)
+        return True

@@ -20,7 +20,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts.json_elements import JsonPart, parts_of
+from goalrunner.transcripts.json_elements import JsonPart, json_parts
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN_NAME = "-"
@@ -325,7 +325,7 @@ class TranscriptSource:
         outline = _Outline()
         try:
             with self._open() as file:
-                for part in parts_of(file):
+                for part in json_parts(file):
                     outline.add(part)
         # A reading of the whole document finds the place of the error.
         except (ValueError, RecursionError):
@@ -334,7 +334,7 @@ class TranscriptSource:
 
     def _records_of_large_document(self) -> Iterator[SourceRecord]:
         with self._open() as file:
-            for part in parts_of(file):
+            for part in json_parts(file):
                 if part.is_element:
                     yield SourceRecord(part.value, key=part.key)
 
