@@ -82,9 +82,9 @@ def test_an_apply_that_is_killed_while_it_writes_is_undone_and_done(
 
 
 @pytest.mark.kills
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(10))
 def test_an_apply_is_killed_forty_times(tmp_path: Path, seed: int) -> None:
-    _killed_while_it_writes(tmp_path, seed, kills=10)
+    _killed_while_it_writes(tmp_path, seed, kills=4)
 
 
 @pytest.mark.slow
