@@ -25,8 +25,16 @@ pytestmark = pytest.mark.slow
 
 _GOAL = """\
 objective = "done.txt exists"
-validator = "test -e done.txt"
 max_iterations = 2
+
+[[validators]]
+name = "done"
+run = "test -e done.txt"
+
+[[validators]]
+name = "secret"
+run = "! grep bad done.txt"
+hidden = true
 
 [agents.short]
 argv = ["sh", "-c", "echo one > done.txt"]
@@ -36,6 +44,9 @@ argv = ["sh", "-c", "seq 9 > done.txt"]
 
 [agents.idle]
 argv = ["sh", "-c", "echo \\"$PPID\\" > idle.txt"]
+
+[agents.sly]
+argv = ["sh", "-c", "if [ -e done.txt ]; then echo one > done.txt; else echo bad > done.txt; fi"]
 
 [agents.waiting]
 argv = ["sh", "-c", "touch {place}/began-$GOAL_SLOT; until [ -e {place}/gate ]; do sleep 0.05; done; seq 9 > done.txt"]
@@ -146,6 +157,7 @@ def test_the_first_verified_run_ends_the_others(project: Project) -> None:
     assert ran.code == 0, ran.err + ran.out
     waiting, short = project.state.entries.values()
     assert (waiting.status, short.status) == ("stopped", "ended")
+    assert "ended, because another run is verified" in ran.out
     assert (waiting.entry.name, short.entry.name) == ("waiting", "short")
     assert project.processes == []
     assert git(project.workspace, "status", "--porcelain") == ""
@@ -178,6 +190,29 @@ def test_all_verified_runs_are_ranked_and_the_best_is_applied(project: Project) 
     assert project.goal("apply", "--commit", project.group).code == 0
     assert (project.workspace / "done.txt").read_text() == "one\n"
     assert value["ranking"][0] in git(project.workspace, "log", "-1", "--format=%B")
+
+
+def test_a_run_that_hidden_validators_never_refused_comes_first(
+    project: Project,
+) -> None:
+    ran = project.goal("run", "--all", "--agent", "sly", "--agent", "long")
+    assert ran.code == 0, ran.err + ran.out
+    assert "before the next one by fewer failures of hidden validators" in ran.out
+    # The newest run may be any of the group.
+    assert project.goal("apply").code == 0
+    assert (project.workspace / "done.txt").read_text().startswith("1\n2\n")
+
+
+def test_an_interrupted_group_can_be_resumed(project: Project) -> None:
+    process = project.started("run", "--agent", "waiting", "--best-of", "2")
+    wait_until(lambda: len(project.began) == 2)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"goal batch --resume {project.group}" in out
+    assert project.processes == []
+    statuses = {entry.status for entry in project.state.entries.values()}
+    assert statuses == {"stopped"}
 
 
 def test_without_a_verified_run_there_is_no_winner(project: Project) -> None:

@@ -6,10 +6,15 @@ import contextlib
 from pathlib import Path
 
 from goalrunner.app.previous_run import load_run
-from goalrunner.batches.batch_folder import BatchFolder, find_batch
+from goalrunner.batches.batch_folder import (
+    BatchFolder,
+    batch_names,
+    find_batch,
+)
 from goalrunner.batches.history import EntryState
+from goalrunner.batches.names import BATCHES
 from goalrunner.batches.ranking import GroupRun, ranked
-from goalrunner.core.errors import RunNotFound, UsageError
+from goalrunner.core.errors import RecordError, RunNotFound, UsageError
 from goalrunner.core.events import ValidatorsFinished
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_folder import RUNS, RunFolder
@@ -93,6 +98,23 @@ def run_or_batch(home: Path, reference: str) -> RunFolder | BatchFolder:
         if batch is None:
             raise
     return winner_of(batch, home) if batch.plan().kind == "group" else batch
+
+
+def best_beside(home: Path, run: RunFolder) -> RunFolder:
+    """Return the best run of the group of a run, or the run itself if it has no group.
+
+    Raise UsageError as `winner_of` does.
+    """
+    for name in batch_names(home):
+        batch = BatchFolder(home / BATCHES / name)
+        # A damaged batch says nothing about this run.
+        with contextlib.suppress(RecordError):
+            if batch.plan().kind != "group":
+                continue
+            entries = batch.state().entries.values()
+            if any(entry.run_id == run.run_id for entry in entries):
+                return winner_of(batch, home)
+    return run
 
 
 def winner_of(batch: BatchFolder, home: Path) -> RunFolder:

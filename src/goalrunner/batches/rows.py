@@ -179,6 +179,8 @@ def _remark(
             if not summary.run_id:
                 return "it never began: its process has ended"
             return "its process has ended unexpectedly"
+        case "stopped" if moment.state.plan.ends_at_first and moment.state.is_success:
+            return "ended, because another run is verified"
     reason = (summary.stop_reason or "").replace("_", " ")
     message = entry.message or summary.message
     # A message has further lines, with commands that the end of the batch names.

@@ -29,6 +29,7 @@ from goalrunner.records.run_search import new_run_id
 
 if TYPE_CHECKING:
     from goalrunner.app.run_options import RunOptions
+    from goalrunner.batches.batch_folder import BatchFolder
     from goalrunner.core.goal import Goal
 
 
@@ -88,7 +89,7 @@ def apply(
         argument(
             "RUN | BATCH",
             "Id of a run, group or batch, or its beginning; default: the newest run of"
-            " this workspace.",
+            " this workspace, or the best one of its group.",
             options.run_ids,
         ),
     ] = None,
@@ -130,9 +131,13 @@ def apply(
     """
     if inside := os.environ.pop(INSIDE, ""):
         return _check_inside(RunCopy(Path(inside)))
-    from goalrunner.batches.group_runs import run_or_batch
+    from goalrunner.batches.group_runs import best_beside, run_or_batch
 
-    folder = runs.find(run) if run is None else run_or_batch(runs.home(), run)
+    home = runs.home()
+    if run is None:
+        folder: RunFolder | BatchFolder = best_beside(home, runs.find(None))
+    else:
+        folder = run_or_batch(home, run)
     if commit and branch is not None:
         raise UsageError("--branch and --commit cannot be combined", "use one of them")
     if not isinstance(folder, RunFolder):
