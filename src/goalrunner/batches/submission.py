@@ -22,7 +22,7 @@ from goalrunner.core.errors import (
     quoted,
 )
 from goalrunner.core.goal import Goal
-from goalrunner.goalfile.loading import load_goal_text
+from goalrunner.goalfile.loading import load_goal_text, read_goal_text
 from goalrunner.goalfile.place import PYPROJECT, project_of
 from goalrunner.goalfile.toml_text import parse, read_text
 
@@ -152,7 +152,7 @@ def _sources(
         for file in files:
             absolute = file.absolute()
             try:
-                text = read_text(file)
+                text = read_goal_text(file)
             except GoalFileError as error:
                 goals.note(error)
             else:

@@ -300,7 +300,7 @@ def load_goal(
     """
     path = Path(path)
     return load_goal_text(
-        read_text(path, missing=lambda: _near_files(path)),
+        read_goal_text(path),
         str(path),
         overrides,
         environ,
@@ -308,6 +308,14 @@ def load_goal(
         runnable=runnable,
         workspace=workspace or project_of(path),
     )
+
+
+def read_goal_text(path: Path) -> str:
+    """Return the text of a goal file.
+
+    Raise GoalFileError; for a missing file, it names one that may be meant.
+    """
+    return read_text(path, missing=lambda: _near_files(path))
 
 
 def load_goal_text(
