@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -433,3 +434,48 @@ def test_a_branch_name_that_git_cannot_make_is_an_error_that_repeats_nothing(
         _integrate(batch, home, check)
     assert "--branch NAME" in refused.value.hint
     assert _integrate(batch, home, check, "ours")["first"].commit
+
+
+def test_a_repository_without_a_commit_gets_no_branch(
+    home: Path, check: PlainCheck, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    batch = ended_batch(home, empty, [Work("first", "echo 1 > new")])
+    reason = _integrate(batch, home, check)["first"].reason
+    assert reason == f"{empty} had no commit when the batch began"
+
+
+@pytest.mark.slow
+def test_what_a_sparse_checkout_leaves_out_is_not_deleted(
+    home: Path, check: PlainCheck, tmp_path: Path
+) -> None:
+    root = _repository(tmp_path / "sparse")
+    write(root, {"one/x": "1\n", "two/x": "2\n"})
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "folders")
+    git(root, "sparse-checkout", "set", "one")
+    batch = ended_batch(home, root, [Work("first", "echo 1 > one/new")])
+    assert _integrate(batch, home, check)["first"].commit
+    assert _subjects(root) == ["Objective of first"]
+    assert "two/x" in _files(root)
+
+
+@pytest.mark.slow
+def test_a_goal_whose_run_or_workspace_is_gone_is_left_out(
+    workspace: Path, home: Path, check: PlainCheck, tmp_path: Path
+) -> None:
+    other = _repository(tmp_path / "other")
+    works = [
+        Work("first", "echo 1 > first"),
+        Work("pruned", "echo 2 > second"),
+        Work("moved", "echo 3 > third", workspace=other),
+    ]
+    batch = ended_batch(home, workspace, works)
+    shutil.rmtree(home / "runs" / "run2-pruned")
+    shutil.rmtree(other)
+    decisions = _integrate(batch, home, check)
+    assert decisions["first"].commit
+    assert "its run cannot be read" in decisions["pruned"].reason
+    assert decisions["moved"].reason == f"{other} is gone"

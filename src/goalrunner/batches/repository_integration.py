@@ -141,7 +141,9 @@ class RepositoryIntegration:
                 self._settings.environ,
             )
             if problem:
-                raise NotIntegrated(f"the merged tree is red: {problem}")
+                # A table shows it in one line.
+                words = " ".join(problem.split())
+                raise NotIntegrated(f"the merged tree is red: {words}")
 
 
 def _distinct_checks(runs: Sequence[BatchRun]) -> dict[Path, list[RunFolder]]:

@@ -25,6 +25,7 @@ from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import EnvironmentFailed, GoalError, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.observation import Snapshot
+from goalrunner.exports.change import person_environment
 from goalrunner.records.run_folder import CHECKS, RunFolder, write_json
 from goalrunner.records.run_search import new_run_id
 from goalrunner.records.writer_lock import WriterLock
@@ -193,6 +194,8 @@ def _check_out(commit: str, root: Path) -> None:
         done = subprocess.run(
             [*without_hooks, *arguments],
             cwd=root,
+            # A variable such as GIT_DIR could name the repository of the person.
+            env=person_environment(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
