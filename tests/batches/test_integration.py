@@ -199,6 +199,7 @@ def test_every_repository_has_a_branch_of_its_own(
     ]
     assert "is in no git repository" in decisions["no-git"].reason
     assert "goal apply run4-no-git" in decisions["no-git"].reason
+    assert _integrate(batch, home, check) == {}
     assert "packages/x/new" in _files(workspace)
     assert "new" in _files(other)
 

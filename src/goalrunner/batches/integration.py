@@ -74,40 +74,52 @@ class Integration:
 
     def _open(self) -> None:
         """Read the branches, and the decisions that hold for them."""
+        complete = self._complete_entries()
+        keys: dict[RepositoryIntegration | None, list[str]] = {}
+        for entry in complete:
+            integration = self._opened(entry)
+            keys.setdefault(integration, []).append(entry.entry.key)
+        if not self.repositories:
+            raise without_branch(complete[0].entry, complete[0].run_id)
+        earlier = decisions_on(self.branch, self._batch.events())
+        for integration, its_keys in keys.items():
+            commits = integration.commits if integration else None
+            self.decisions |= lasting_decisions(earlier, its_keys, commits)
+
+    def _complete_entries(self) -> list[EntryState]:
+        """Return the entries that can be integrated. Raise UsageError for none."""
         batch_id = self._batch.batch_id
-        entries = self._log.state.entries.values()
-        complete = [entry for entry in entries if entry.is_complete]
         if self._log.state.plan.kind == "group":
             raise UsageError(
                 f"{batch_id} has several runs of one goal, of which one is wanted",
                 f"goal apply {batch_id} applies the best one",
             )
+        entries = self._log.state.entries.values()
+        complete = [entry for entry in entries if entry.is_complete]
         if not complete:
             raise UsageError(
                 f"no goal of batch {batch_id} is complete, "
                 "so there is nothing to integrate",
                 f"goal batch --resume {batch_id} goes on with it",
             )
-        keys: dict[Path, list[str]] = {}
-        for entry in complete:
-            repository = self._repository(entry)
-            if repository is None:
-                continue
-            # Work trees of one repository have the same branches.
-            place = repository.common
-            keys.setdefault(place, []).append(entry.entry.key)
-            if place not in self.repositories:
-                branch = BatchBranch(
-                    repository, self.branch, batch_id, self._settings.environ
-                )
-                self.repositories[place] = RepositoryIntegration(branch, self._settings)
-        if not self.repositories:
-            raise without_branch(complete[0].entry, complete[0].run_id)
-        earlier = decisions_on(self.branch, self._batch.events())
-        for place, integration in self.repositories.items():
-            self.decisions |= lasting_decisions(
-                earlier, keys[place], integration.commits
+        return complete
+
+    def _opened(self, entry: EntryState) -> RepositoryIntegration | None:
+        """Return the integration into the repository of an entry, made if needed."""
+        repository = self._repository(entry)
+        if repository is None:
+            return None
+        # Work trees of one repository have the same branches.
+        place = repository.common
+        if place not in self.repositories:
+            branch = BatchBranch(
+                repository,
+                self.branch,
+                self._batch.batch_id,
+                self._settings.environ,
             )
+            self.repositories[place] = RepositoryIntegration(branch, self._settings)
+        return self.repositories[place]
 
     def _adopt(self) -> Iterator[EntryIntegrated]:
         """Record the commits of a process that was killed before it recorded them."""

@@ -6,8 +6,9 @@ the folder of one copy, `entering` starts a command inside of it, `inside` is fo
 process that runs there, and `commands` has what the command line offers.
 
 To bring results together, `merging` makes a merged tree out of snapshots,
-`merged_check` runs validators on it, and `committing` commits it; each can be called
-alone. `applying` joins them for one run and its workspace, and writes there.
+`merged_check` runs validators on it, and `committing` commits it, in the form that
+`conversions` gives to files; each can be called alone. `applying` joins them for one
+run and its workspace, and writes there.
 """
 
 INSIDE = "_GOAL_COPY"
