@@ -190,3 +190,11 @@ def test_the_status_of_a_batch(
     looked_at: BatchMoment, status: str, exit_code: int
 ) -> None:
     assert (looked_at.status, looked_at.exit_code) == (status, exit_code)
+
+
+def test_a_run_that_was_continued_since_is_pointed_out() -> None:
+    events = [*started(1), ended(1, "blocked", "question open")]
+    resumed = summary_of(1, exit_code=0)
+    row = batch_row(moment(plan_of("a"), events, resumed, is_driven=False), "1")
+    assert (row.word, row.is_outdated) == ("blocked", True)
+    assert row.remark == "its run is complete since goal resume"

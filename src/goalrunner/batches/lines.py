@@ -146,11 +146,12 @@ def _next_commands(moment: BatchMoment, rows: Sequence[BatchRow]) -> Iterator[Fa
 
 def _can_go_on(moment: BatchMoment, rows: Sequence[BatchRow]) -> bool:
     """Return whether a resumed batch has something to do; it retries what failed."""
-    if moment.status == "cancelled":
-        return False
+    if moment.status in ("cancelled", "lost"):
+        # A resume at least records how the runs of a lost batch have ended.
+        return moment.status == "lost"
     # One that was skipped would be skipped again, if nothing else goes on.
     is_done = ("complete", "capped", "blocked", "cancelled", "skipped")
-    return any(row.word not in is_done for row in rows)
+    return any(row.is_outdated or row.word not in is_done for row in rows)
 
 
 def _raised_limits(moment: BatchMoment, rows: Sequence[BatchRow]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -96,6 +96,13 @@ class BatchRow:
         return self.entry.run_id
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether its run has ended otherwise since: `goal resume` has continued it."""
+        if self.entry.status != "ended" or self.summary.exit_code is None:
+            return False
+        return self.summary.status != self.entry.outcome
+
+    @property
     def waits_for_person(self) -> bool:
         """Whether it goes on after a decision or an answer."""
         return self.word == "waiting" and not self.summary.waits_for
@@ -132,7 +139,10 @@ def batch_row(moment: BatchMoment, key: str) -> BatchRow:
     if word == "running" and summary.status == RUNNING:
         seconds += _seconds_since(summary.updated_at, moment.now)
     remark = _remark(moment, entry, summary, word)
-    return BatchRow(entry, word, summary, seconds, one_line(remark))
+    row = BatchRow(entry, word, summary, seconds, one_line(remark))
+    if row.is_outdated:
+        row = replace(row, remark=f"its run is {summary.status} since goal resume")
+    return row
 
 
 def _word(entry: EntryState, summary: RunSummary, *, is_driven: bool) -> str:

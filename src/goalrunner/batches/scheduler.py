@@ -81,10 +81,10 @@ class Scheduler:
         With `takes_signals`, SIGINT, SIGTERM and SIGHUP end the runs so that they can
         be resumed. So does a cancellation, which is raised when they have ended.
         """
+        self._view.begin(self._folder, self.state)
         self._settle_earlier_runs()
         if resumed is not None:
-            self._log.append(resumed)
-        self._view.begin(self._folder, self.state)
+            self._append(resumed)
         self._pipe_end, writer = os.pipe()
         try:
             with self._receiving_signals() if takes_signals else nullcontext():
@@ -180,12 +180,17 @@ class Scheduler:
         )
 
     def _settle_earlier_runs(self) -> None:
-        """Record the ends of runs that an earlier scheduler did not record."""
+        """Record the ends of runs that an earlier scheduler did not record.
+
+        A run that has ended may also have been continued by `goal resume`.
+        """
         for key, entry in self.state.entries.items():
-            if entry.status != "running":
+            if entry.status not in ("running", "ended") or not entry.run_id:
                 continue
             result = earlier_result(self._folder, entry)
-            if result is not None and not result.interrupted:
+            if result is None or result.interrupted:
+                continue
+            if entry.status == "running" or result.status != entry.outcome:
                 self._end(key, result)
 
     def _take_signals(self) -> None:
