@@ -156,12 +156,29 @@ def test_the_budget_stops_further_audits(
     assert values(capsys.readouterr().out)["lazy.json"]["result"] == "not complete"
 
 
+def test_other_json_in_a_folder_is_listed_and_changes_no_exit_code(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "logs" / "lazy.json").unlink()
+    (folder / "logs" / "package.json").write_text('{"name": "package"}')
+    (folder / "logs" / "empty.json").write_text('[{"role": "user", "content": "Go."}]')
+    assert main(["audit", "logs", *BY, "--junit", "audits.xml"]) == 0
+    rows = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "skipped - - logs/package.json the format is not known" in rows
+    assert rows[1].startswith("skipped - - logs/empty.json ")
+    assert rows[-2].startswith("3 transcripts · 1 complete · 2 skipped")
+    suite = fromstring((folder / "audits.xml").read_text())
+    assert len([*suite.iter("skipped")]) == 2
+    # A file that is named must be a transcript.
+    assert main(["audit", "logs/package.json", *BY]) == 1
+
+
 def test_what_cannot_be_read_is_never_passed_over(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "logs" / "lazy.json").unlink()
     assert main(["audit", "logs", *BY]) == 0
-    for content in (b"", b"{", b"\0\1\2", b'{"name": "package"}', b"[[[[[[[["):
+    for content in (b"", b"{", b"\0\1\2", b"[[[[[[[["):
         (folder / "logs" / "more.json").write_bytes(content)
         capsys.readouterr()
         assert main(["audit", "logs", *BY, "--json"]) == 1

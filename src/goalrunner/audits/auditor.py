@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from goalrunner.app.goal_models import goal_judge
-from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
+from goalrunner.audits.kept_verdicts import KeptVerdicts, Result, TranscriptAudit
 from goalrunner.audits.spending import Spending, SpendingRecorder
 from goalrunner.audits.transcript_audits import AuditJob, audit_trail, path_text
 from goalrunner.core.errors import (
@@ -23,7 +23,7 @@ from goalrunner.core.goal_tables import Budget
 from goalrunner.judge.prompt_builder import check_room
 from goalrunner.llm import LLM
 from goalrunner.system.event_loop import in_thread
-from goalrunner.transcripts import SavedTrail
+from goalrunner.transcripts import NoTranscript, SavedTrail
 
 OnEnd = Callable[[int, int, TranscriptAudit], None]
 """Called at the end of an audit with its number, the number of all, and the audit."""
@@ -83,6 +83,9 @@ class Auditor:
         try:
             saved = await in_thread(job.read)
             key = await in_thread(job.key, saved)
+        except NoTranscript as error:
+            result: Result = "skipped" if job.is_from_folder else "unreadable"
+            return job.without_verdict(result, error.message)
         except GoalError as error:
             return job.without_verdict("unreadable", error.message)
         except OSError as error:

@@ -18,8 +18,14 @@ from goalrunner.audits.canaries import EXAMPLE, CanaryReport
 from goalrunner.audits.canary_copies import MUTATIONS
 from goalrunner.audits.kept_verdicts import KeptVerdicts, TranscriptAudit
 from goalrunner.audits.spending import Spending
-from goalrunner.audits.transcript_audits import AuditJob, Policy, audit_transcript
+from goalrunner.audits.transcript_audits import (
+    AuditJob,
+    Policy,
+    audit_transcript,
+    path_text,
+)
 from goalrunner.audits.transcript_files import (
+    TranscriptFiles,
     file_of_part,
     find_transcripts,
     goal_beside,
@@ -41,6 +47,7 @@ _EXIT_CODES = {
     "not complete": 1,
     "unreadable": 1,
     "not audited": 1,
+    "skipped": 0,
     "judge failed": int(ExitCode.FAILED),
 }
 # Mark and word by whether the judge accepts a copy that proves nothing.
@@ -212,8 +219,9 @@ def audit(
         audits_table,
     )
 
-    paths = find_transcripts(transcripts)
-    audit_jobs = _audit_jobs(paths, objective, goal, judge, format_)
+    # A format that is forced holds for all files.
+    files = find_transcripts(transcripts, skip=format_ is None)
+    audit_jobs = _audit_jobs(files, objective, goal, judge, format_)
     # Output files that cannot be written are errors before the judge is paid.
     junit_file = ResultFile(junit, option="--junit") if junit else None
     html_file = ResultFile(html, option="--html") if html else None
@@ -224,6 +232,7 @@ def audit(
     auditor = Auditor(verdicts, Spending(budget), on_end=_report_end)
     results = main.wait_for(auditor.run(audit_jobs, jobs))
     audits = [_with_own_cost(result) for result in results]
+    audits += _skipped(files)
     if json:
         lines = [f"{dumps(audit_value(one), ensure_ascii=False)}\n" for one in audits]
         output.say("".join(lines))
@@ -237,20 +246,34 @@ def audit(
 
 
 def _audit_jobs(
-    paths: list[Path],
+    files: TranscriptFiles,
     objective: str | None,
     goal_file: Path | None,
     judge: str | None,
     format_: str | None,
 ) -> list[AuditJob]:
     """Return an audit for each path, by the goal of the options or by its own."""
-    if objective is None and goal_file is None:
-        return [
-            AuditJob(path, audit_goal(None, goal_beside(path), judge), format_)
-            for path in paths
-        ]
-    shared_goal = audit_goal(objective, goal_file, judge)
-    return [AuditJob(path, shared_goal, format_) for path in paths]
+    audit_jobs = []
+    shared_goal: Goal | None = None
+    if objective is not None or goal_file is not None:
+        shared_goal = audit_goal(objective, goal_file, judge)
+    for path in files.paths:
+        goal = shared_goal or audit_goal(None, goal_beside(path), judge)
+        is_from_folder = path in files.from_folders
+        job = AuditJob(path, goal, format_, is_from_folder=is_from_folder)
+        audit_jobs.append(job)
+    return audit_jobs
+
+
+def _skipped(files: TranscriptFiles) -> list[TranscriptAudit]:
+    """Return a row for each file in a folder that is not a transcript of its own."""
+    rows = []
+    for path, reason in files.skipped.items():
+        row = TranscriptAudit(
+            transcript=path_text(path), result="skipped", problem=reason
+        )
+        rows.append(row)
+    return rows
 
 
 def _with_own_cost(audit: TranscriptAudit) -> TranscriptAudit:

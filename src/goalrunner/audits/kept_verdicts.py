@@ -15,7 +15,7 @@ from goalrunner.core.outcome import Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 
 Result = Literal[
-    "complete", "not complete", "unreadable", "judge failed", "not audited"
+    "complete", "not complete", "unreadable", "judge failed", "not audited", "skipped"
 ]
 EvidenceSource = Literal["transcript", "runner", "both", ""]
 """Who saw the results: the writer of the transcript, the runner, or both.

@@ -28,9 +28,16 @@ EVIDENCE = {
     "both": "what the transcript claims, and what the runner recorded itself",
 }
 # The results in the order in which the line below the table counts them.
-_RESULTS = ("complete", "not complete", "unreadable", "not audited", "judge failed")
+_RESULTS = (
+    *("complete", "not complete", "unreadable", "not audited", "judge failed"),
+    "skipped",
+)
 # A transcript without a verdict is an error of the suite, not a failure.
-_CASE_KINDS: dict[str, CaseKind] = {"complete": "", "not complete": "failure"}
+_CASE_KINDS: dict[str, CaseKind] = {
+    "complete": "",
+    "not complete": "failure",
+    "skipped": "skipped",
+}
 
 
 def verdict_facts(verdict: GoalVerdict) -> Iterator[Fact]:

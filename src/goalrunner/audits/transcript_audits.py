@@ -45,6 +45,8 @@ class AuditJob:
     goal: Goal
     format: str | None = None
     policy: Policy = "bounded"
+    is_from_folder: bool = False
+    """Whether it was found in a folder, where other files may be as well."""
 
     def read(self) -> SavedTrail:
         """Return the transcript.

@@ -5,38 +5,62 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts import check_format
+from goalrunner.transcripts import check_format, reason_to_skip
 
 # Suffixes of transcripts in a folder.
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj", ".eval")
 
 
-def find_transcripts(names: Sequence[str]) -> list[Path]:
+@dataclass(frozen=True)
+class TranscriptFiles:
+    """The transcripts that a command names."""
+
+    paths: list[Path]
+    from_folders: frozenset[Path]
+    """Those that were found in a folder."""
+    skipped: dict[Path, str]
+    """Other files in the folders with such a suffix -> why they are no transcripts."""
+
+
+def find_transcripts(names: Sequence[str], *, skip: bool = True) -> TranscriptFiles:
     """Return the transcripts that files, folders and patterns name, each once.
 
     A folder may be a transcript itself (a run, events of OpenHands). Of any other
     folder, these are the files with the suffix of a transcript, also in subfolders that
-    are not hidden. Raise UsageError if a name has none.
+    are not hidden. Without `skip`, all of these are transcripts. Raise UsageError if a
+    name has none.
     """
     # The same file may be named twice, also by a link.
     by_real_path: dict[str, Path] = {}
+    from_folders: set[Path] = set()
+    skipped: dict[Path, str] = {}
     for name in names:
-        paths = list(_named(name))
-        if not paths:
+        has_transcripts = False
+        for path, is_from_folder in _named(name):
+            reason = reason_to_skip(path) if is_from_folder and skip else ""
+            if reason:
+                skipped[path] = reason
+                continue
+            has_transcripts = True
+            by_real_path[os.path.realpath(path)] = path
+            if is_from_folder:
+                from_folders.add(path)
+        if not has_transcripts:
             suffixes = ", ".join(_SUFFIXES)
             raise UsageError(
                 f"{name}: no transcript was found",
                 f"name files, or a folder with files ({suffixes})",
             )
-        for path in paths:
-            by_real_path[os.path.realpath(path)] = path
-    return list(by_real_path.values())
+    paths = list(by_real_path.values())
+    return TranscriptFiles(paths, frozenset(from_folders), skipped)
 
 
-def _named(name: str) -> Iterator[Path]:
+def _named(name: str) -> Iterator[tuple[Path, bool]]:
+    """Yield paths, and whether each was found in a folder."""
     if os.path.lexists(name) or file_of_part(name):
         matches = [name]
     else:
@@ -44,10 +68,11 @@ def _named(name: str) -> Iterator[Path]:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207
     for match in matches:
         path = Path(match)
-        if path.is_dir():
-            yield from _inside(path)
-        else:
-            yield path
+        if not path.is_dir():
+            yield path, False
+            continue
+        for inner in _inside(path):
+            yield inner, inner != path
 
 
 def file_of_part(path: str) -> str:

@@ -26,15 +26,24 @@ from goalrunner.transcripts.source import HINT, STDIN_NAME, TranscriptSource
 
 __all__ = [
     "READER_GROUP",
+    "NoTranscript",
     "SavedTrail",
     "TranscriptReader",
     "check_format",
     "formats",
     "read_transcript",
+    "reason_to_skip",
 ]
 
 READER_GROUP = "goalrunner.transcripts"
 """The entry-point group in which other packages register readers."""
+
+
+class NoTranscript(UsageError):
+    """JSON of no known format, or one in which an agent neither did nor said anything.
+
+    In a folder, such a file is not a damaged transcript.
+    """
 
 
 @dataclass(frozen=True)
@@ -133,10 +142,14 @@ def _read(
             reasons.append(_no_results(trail.unanswered))
         if source.partial:
             reasons.append(source.partial)
-        failure = source.error("; ".join(reasons))
+        message = f"{source.name}  {'; '.join(reasons)}"
+        # What is missing in a damaged file may be what the agent did.
+        is_whole = len(reasons) == 1
+        error_class = NoTranscript if is_whole else UsageError
+        failure = error_class(message, HINT)
     # The format may have been recognised wrongly, which explains the error.
     hint = f"It was read as {name} ({reader.DESCRIPTION}). {failure.hint}"
-    raise UsageError(failure.message, hint) from None
+    raise type(failure)(failure.message, hint) from None
 
 
 def _no_results(calls: int) -> str:
@@ -152,6 +165,23 @@ def formats() -> list[tuple[str, str]]:
 def check_format(path: Path) -> None:
     """Raise UsageError if a file cannot be read or is not a transcript."""
     _choose_reader(_source(path), None)
+
+
+def reason_to_skip(path: Path) -> str:
+    """Return why a file in a folder is not a transcript of its own; empty if it is one.
+
+    A file that is damaged is one: its audit says what is wrong.
+    """
+    source = _source(path)
+    try:
+        _, reader = _choose_reader(source, None)
+    except NoTranscript:
+        return "the format is not known"
+    except UsageError:
+        return ""
+    find_parent = getattr(reader, "parent_session", None)
+    parent = find_parent(source) if find_parent else ""
+    return f"a sub-agent of the session {parent}" if parent else ""
 
 
 def _source(path: Path | str) -> TranscriptSource:
@@ -177,7 +207,10 @@ def _choose_reader(
             return format_name, reader
     names = nearest_formats(source)
     hint = f"The nearest formats are {', '.join(names)}. {HINT}" if names else HINT
-    raise UsageError(f"{source.name}: the format of this transcript is not known", hint)
+    message = f"{source.name}: the format of this transcript is not known"
+    # What is not JSON at all may be a transcript that was overwritten.
+    error_class = NoTranscript if source.sample else UsageError
+    raise error_class(message, hint)
 
 
 def _reader_named(name: str) -> TranscriptReader:

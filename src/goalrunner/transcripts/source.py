@@ -220,6 +220,11 @@ class TranscriptSource:
             self._place = f":{record.line}  " if record.line else f": record {number}: "
             yield record
 
+    def add_gaps(self, other: TranscriptSource) -> None:
+        """Note what is missing in another file of the same transcript."""
+        if other.partial:
+            self._gaps.append(f"{other.path.name}: {other.partial}")
+
     def text_lines(self) -> Iterator[str]:
         """Yield the lines of a file that is not JSON."""
         self._gaps.clear()
