@@ -159,6 +159,10 @@ def test_groups_that_make_no_sense_are_refused(tmp_path: Path, own_home: Path) -
             goalrunner.best_of(goal, n)
     with pytest.raises(UsageError, match="2 runs are fewer than the 3 agents"):
         goalrunner.best_of(goal, 2, agents=["claude", "codex", "gemini"])
+    with pytest.raises(UsageError, match="agents has an int, which is no name"):
+        goalrunner.best_of(goal, agents=["claude", 1])  # type: ignore[list-item]
+    with pytest.raises(GoalFileError, match='"nosuch" is unknown'):
+        goalrunner.best_of(goal, agents=["command", "nosuch"])
     with pytest.raises(UsageError, match="is not a goal"):
         goalrunner.best_of(7)  # type: ignore[arg-type]
     with pytest.raises(GoalFileError, match=r"missing\.toml"):

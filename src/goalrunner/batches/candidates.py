@@ -80,25 +80,34 @@ class GroupChoice:
         """
         pairs = self._pairs()
         chosen = list(islice(cycle(pairs), self.number or len(pairs)))
-        names = [_name(agent, model, default) for agent, model in chosen]
-        return tuple(
-            Candidate(name, agent, model)
-            for name, (agent, model) in zip(_numbered(names), chosen, strict=True)
-        )
+        times = Counter(chosen)
+        counted: Counter[_Pair] = Counter()
+        runs = []
+        for pair in chosen:
+            name = " ".join(filter(None, pair)) or default
+            counted[pair] += 1
+            # A table and a report must tell several runs of one agent apart.
+            if times[pair] > 1:
+                name += f" {counted[pair]}"
+            runs.append(Candidate(name, *pair))
+        return tuple(runs)
 
     def plan(self, goal: FrozenGoal, limits: BatchLimits, name: str) -> BatchPlan:
         """Return the plan of a group of this name, whose runs all begin at once.
 
-        Raise UsageError if the options do not make a group.
+        Raise UsageError if the options do not make a group, and GoalFileError if the
+        goal cannot be run with one of the agents.
         """
         # Slow to import, and most runs are no group.
+        from goalrunner.batches.frozen_goal import goal_of
         from goalrunner.batches.plan import BatchPlan
 
-        runs = self.candidates(goal.agent_name)
-        entries = [
-            goal.entry(number, run.name, run.options)
-            for number, run in enumerate(runs, 1)
-        ]
+        entries = []
+        for number, run in enumerate(self.candidates(goal.agent_name), 1):
+            entry = goal.entry(number, run.name, run.options)
+            # An unknown agent is reported before another one has spent something.
+            goal_of(entry, goal.text)
+            entries.append(entry)
         return BatchPlan(
             batch_id=name,
             kind="group",
@@ -152,7 +161,7 @@ def _pairs(agents: Sequence[str], models: Sequence[str]) -> list[_Pair]:
     pairs = list(zip(_filled(agents, length), _filled(models, length), strict=True))
     repeated, times = Counter(pairs).most_common(1)[0]
     if times > 1:
-        words = " with ".join(quoted(part) for part in repeated if part)
+        words = " with ".join(map(quoted, filter(None, repeated)))
         raise UsageError(
             f"{words} is named {times} times",
             f"for several runs of it: --best-of {times}",
@@ -164,7 +173,7 @@ def _filled(values: Sequence[str], length: int) -> Sequence[str | None]:
     """Return a value for each run: the only one, or None, for all of them."""
     if len(values) > 1:
         return values
-    only = values[0] if values else None
+    only = next(iter(values), None)
     return [only] * length
 
 
@@ -184,19 +193,3 @@ def _check_number(number: int, pairs: int) -> None:
             f"{number} runs are fewer than the {pairs} agents or models",
             f"choose {pairs} or more, or leave the number out",
         )
-
-
-def _name(agent: str | None, model: str | None, default: str) -> str:
-    """Return the name of a run, which is that of its agent and its model."""
-    return " ".join(part for part in (agent, model) if part) or default
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Return the names, with a number where one of them is that of several runs."""
-    totals, used = Counter(names), Counter[str]()
-    numbered = []
-    for name in names:
-        used[name] += 1
-        is_single = totals[name] == 1
-        numbered.append(name if is_single else f"{name} {used[name]}")
-    return numbered

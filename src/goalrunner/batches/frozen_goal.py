@@ -96,3 +96,18 @@ class FrozenGoal:
             if str(options.get(key, "")).startswith(SCRIPTED):
                 options[key] = model
         return options
+
+
+def goal_of(entry: BatchEntry, text: str) -> Goal:
+    """Return the goal of an entry, whose goal file has this text.
+
+    Raise GoalFileError.
+    """
+    source, workspace = entry.source, Path(entry.workspace)
+    return load_goal_text(
+        text,
+        source,
+        entry.options,
+        base=Path(source).parent if source else workspace,
+        workspace=workspace,
+    )

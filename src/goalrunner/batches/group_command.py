@@ -18,7 +18,6 @@ from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.values import result_value
 from goalrunner.batches.view import BatchView
 from goalrunner.cli import main, output, runs
-from goalrunner.cli.goals import resolved
 from goalrunner.goalfile.loading import resolve_limits
 from goalrunner.goalfile.toml_text import read_text
 from goalrunner.records.run_search import find_run, new_run_id
@@ -61,9 +60,6 @@ def run_group(
     )
     home = runs.home()
     plan = choice.plan(goal, limits, new_run_id(home, goal.goal.objective))
-    for entry in plan.entries:
-        # An unknown agent is reported before another one has spent something.
-        resolved(loaded.path, entry.options, runnable=True)
     texts = {entry.key: goal.text for entry in plan.entries}
     folder = BatchFolder.create(home, plan, texts)
     stream = sys.stderr if results.json else sys.stdout

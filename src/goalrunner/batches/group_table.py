@@ -10,60 +10,61 @@ from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact
 
 
-@dataclass(frozen=True)
+@dataclass
 class GroupRow:
     """One run of a group. A text is empty if there is nothing to show."""
 
-    place: str
-    """ "1" for the winner; empty for a run that is not verified."""
     name: str
     run_id: str
     status: str
-    hidden: str
-    score: str
-    changes: str
-    cost: str
-    tokens: str
-    advantage: str
+    place: str = ""
+    """ "1" for the winner; empty for a run that is not verified."""
+    hidden: str = ""
+    """The checks in which a hidden validator was red; empty for none."""
+    score: str = ""
+    changes: str = ""
+    cost: str = ""
+    tokens: str = ""
+    advantage: str = ""
     """Why it comes before the next one."""
 
     @property
     def basis(self) -> list[str]:
         """What the order rests on, without what is not known."""
-        texts = (
-            self.hidden and f"{self.hidden} of hidden validators",
-            self.score and f"score {self.score}",
-            self.changes,
-            self.cost,
-            self.tokens,
-        )
-        return [text for text in texts if text]
+        texts = [self.changes, self.cost, self.tokens]
+        if self.score:
+            texts.insert(0, f"score {self.score}")
+        if self.hidden:
+            texts.insert(0, f"{self.hidden} of hidden validators")
+        return list(filter(None, texts))
 
 
 def group_rows(runs: Sequence[GroupRun]) -> list[GroupRow]:
     """Return a row for each run; the best one comes first, as `ranked` sorts them."""
-    rows = []
+    rows: list[GroupRow] = []
     for number, run in enumerate(runs, 1):
-        following = runs[number] if number < len(runs) else None
-        rows.append(_row(run, number, following))
+        row = _row(run)
+        if run.is_verified:
+            row.place = str(number)
+        if rows:
+            rows[-1].advantage = advantage(runs[number - 2], run)
+        rows.append(row)
     return rows
 
 
-def _row(run: GroupRun, number: int, following: GroupRun | None) -> GroupRow:
-    failures = figures.count(run.hidden_failures, "failure")
-    changes = figures.diff_stat(run.changes)
-    return GroupRow(
-        place=str(number) if run.is_verified else "",
-        name=run.name,
-        run_id=run.run_id,
-        status=run.status,
-        hidden=failures if run.hidden_failures else "",
-        score="" if run.score is None else figures.score(run.score),
-        changes=changes[0] if changes else "",
-        cost="" if run.cost_usd is None else figures.dollars(run.cost_usd),
-        tokens="" if run.tokens is None else figures.count(run.tokens, "token"),
-        advantage=advantage(run, following) if following else "",
-    )
+def _row(run: GroupRun) -> GroupRow:
+    row = GroupRow(run.name, run.run_id, run.status)
+    if run.hidden_failures:
+        row.hidden = figures.count(run.hidden_failures, "failure")
+    # What is not known is left out: a missing cost is not $0.
+    if run.score is not None:
+        row.score = figures.score(run.score)
+    if run.cost_usd is not None:
+        row.cost = figures.dollars(run.cost_usd)
+    if run.tokens is not None:
+        row.tokens = figures.count(run.tokens, "token")
+    row.changes = "".join(figures.diff_stat(run.changes))
+    return row
 
 
 def group_lines(group: str, rows: Sequence[GroupRow]) -> Iterator[Fact]:

@@ -95,8 +95,8 @@ class BatchKeywords(SharedKeywords, total=False):
 class GroupKeywords(SharedKeywords, total=False):
     """The keywords of `best_of`."""
 
-    agents: Sequence[str]  # used in turn; default: that of the goal
-    models: Sequence[str]  # used in turn; default: that of the goal
+    agents: Sequence[str] | str  # used in turn; default: that of the goal
+    models: Sequence[str] | str  # used in turn; default: that of the goal
     first: bool  # whether the first verified run ends the others; default: True
 
 
@@ -160,8 +160,9 @@ async def arun_batch(
         "agent.model": options.get("model"),
         "judge.model": options.get("judge"),
     }
-    values = {key: value for key, value in overrides.items() if value is not None}
-    submission = _submitted(_listed(goals), options.get("template"), values)
+    submission = _submitted(
+        _listed(goals), options.get("template"), _with_values(overrides)
+    )
     entries = submission.entries
     if settings.at_least is not None and settings.at_least > len(entries):
         raise UsageError(
@@ -213,17 +214,18 @@ async def abest_of(
             goalrunner.apply(result.winner)
     """
     settings = _settings(options, "abest_of")
-    agents, models = options.get("agents", ()), options.get("models", ())
+    agents, models = _names(options, "agents"), _names(options, "models")
     if n is None and max(len(agents), len(models)) < 2:
         n = _GROUP_SIZE
     choice = GroupChoice(agents, models, n, options.get("first"))
     choice.is_group()
-    judge = options.get("judge")
-    values = {} if judge is None else {"judge.model": judge}
-    first = {"agent.use": agents[:1], "agent.model": models[:1]}
-    # A goal without an agent is complete with the first one that is named.
-    values |= {key: names[0] for key, names in first.items() if names}
-    frozen = _frozen(goal, values)
+    # A goal may have no agent of its own: it is loaded with the first one.
+    overrides = {
+        "agent.use": next(iter(agents), None),
+        "agent.model": next(iter(models), None),
+        "judge.model": options.get("judge"),
+    }
+    frozen = _frozen(goal, _with_values(overrides))
     home = _home(options)
     name = settings.name or new_run_id(home, frozen.goal.objective)
     plan = choice.plan(frozen, settings.limits, name)
@@ -236,8 +238,8 @@ def _settings(options: Mapping[str, Any], function: str) -> _Settings:
 
     Raise UsageError, and TypeError for an unknown keyword.
     """
-    known = GroupKeywords if function == "abest_of" else BatchKeywords
-    unknown = sorted(options.keys() - known.__annotations__.keys())
+    keywords = GroupKeywords if function == "abest_of" else BatchKeywords
+    unknown = sorted(options.keys() - keywords.__annotations__.keys())
     if unknown:
         # The error that Python raises for a function with named parameters.
         raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
@@ -246,6 +248,24 @@ def _settings(options: Mapping[str, Any], function: str) -> _Settings:
         return _Settings.model_validate({name: options[name] for name in names})
     except ValidationError as error:
         raise value_refusal(error, function) from None
+
+
+def _names(options: Mapping[str, Any], keyword: str) -> tuple[str, ...]:
+    """Return the agents or models of a call. Raise UsageError for something else."""
+    value = options.get(keyword) or ()
+    names = (value,) if isinstance(value, str) else tuple(value)
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(
+                f"{keyword} has {kind_of(name)}, which is no name",
+                f'pass names: {keyword}=["claude", "codex"]',
+            )
+    return names
+
+
+def _with_values(overrides: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the options that have a value."""
+    return {key: value for key, value in overrides.items() if value is not None}
 
 
 def _home(options: Mapping[str, Any]) -> Path:

@@ -50,16 +50,10 @@ class Assignment:
 
     def goal(self) -> Goal:
         """Return the goal as it was submitted. Raise GoalFileError."""
-        from goalrunner.goalfile.loading import load_goal_text
+        from goalrunner.batches.frozen_goal import goal_of
 
-        source, workspace = self.entry.source, Path(self.entry.workspace)
-        return load_goal_text(
-            self.batch.goal_file(self.entry.key).read_text("utf-8"),
-            source,
-            self.entry.options,
-            base=Path(source).parent if source else workspace,
-            workspace=workspace,
-        )
+        text = self.batch.goal_file(self.entry.key).read_text("utf-8")
+        return goal_of(self.entry, text)
 
     @property
     def goal_file(self) -> Path | None:
