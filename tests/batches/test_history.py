@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from goalrunner.batches.batch_folder import BatchFolder, find_batch
+from goalrunner.batches.batch_folder import (
+    BatchFolder,
+    batch_names,
+    find_batch,
+    remove_old_batches,
+)
 from goalrunner.batches.history import (
     BatchEvent,
     BatchResumed,
@@ -116,3 +122,19 @@ def test_a_damaged_log_or_plan_is_reported(tmp_path: Path) -> None:
     folder.plan_file.write_text("[]")
     with pytest.raises(RecordError, match="is damaged"):
         folder.plan()
+
+
+def test_a_batch_is_removed_when_it_is_old_and_no_run_of_it_is_left(
+    tmp_path: Path,
+) -> None:
+    folder = BatchFolder.create(tmp_path, plan_of("a", "b"), {})
+    with folder.writing() as log:
+        log.append(EntryStarted(at=AT, key="1", run_id="r1"))
+    (tmp_path / "runs" / "r1").mkdir(parents=True)
+    now = time.time() + 60
+    assert remove_old_batches(tmp_path, (), now, dry_run=False) == 0
+    assert remove_old_batches(tmp_path, {"r1"}, now - 3600, dry_run=False) == 0
+    assert remove_old_batches(tmp_path, {"r1"}, now, dry_run=True) == 1
+    assert folder.state().entries["1"].run_id == "r1"
+    assert remove_old_batches(tmp_path, {"r1"}, now, dry_run=False) == 1
+    assert batch_names(tmp_path) == []

@@ -133,6 +133,12 @@ ENOUGH = Spent(cost_usd=2.0, tokens=1000)
             [StopBatch("the time is over: 2026-01-01 11:00 UTC", ends_runs=True)],
         ),
         ("complete complete", {"limits": COST}, ENOUGH, []),
+        (
+            "failed",
+            {"limits": COST, "retries": 1},
+            ENOUGH,
+            [StopBatch("the cost limit of $2.00 is reached", ends_runs=True)],
+        ),
         ("run -", {"limits": COST}, Spent(cost_usd=1.99), [StartRun("2")]),
         (
             "failed capped - run",

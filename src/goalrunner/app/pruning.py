@@ -104,6 +104,7 @@ class Pruned:
     half_removed: int = 0
     # Frozen bases of copies.
     bases: int = 0
+    batches: int = 0
     stores: list[str] = field(default_factory=list)
     # That were removed from other stores.
     snapshots: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalrunner.batches.history import EVENT, BatchEvent, BatchState, after, batch_state
-from goalrunner.batches.names import BATCHES, LOG, PLAN
+from goalrunner.batches.names import BATCHES, LOG, PLAN, batches_of_runs
 from goalrunner.batches.plan import BatchPlan
 from goalrunner.core.errors import (
     RecordError,
@@ -25,6 +25,8 @@ from goalrunner.core.errors import (
 )
 from goalrunner.records.event_log import encode
 from goalrunner.records.files import AppendFile, sync_folder, write_whole
+from goalrunner.records.removal import remove_whole
+from goalrunner.records.run_folder import RUNS
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,11 @@ class BatchFolder:
     def pauses(self) -> Path:
         """The folder with the usage limits of accounts that runs have reached."""
         return self.path / "pauses"
+
+    def last_change(self) -> float:
+        """Return when something happened in it, in seconds since 1970."""
+        file = self.log if self.log.exists() else self.plan_file
+        return file.stat().st_mtime
 
     def plan(self) -> BatchPlan:
         """Return what was submitted. Raise RecordError."""
@@ -209,11 +216,7 @@ def newest_batch(home: Path) -> BatchFolder:
     if not folders:
         raise RunNotFound(f"there is no batch in {home}", "goal batch GOALS starts one")
 
-    def last_change(folder: BatchFolder) -> int:
-        file = folder.log if folder.log.exists() else folder.plan_file
-        return file.stat().st_mtime_ns
-
-    return max(folders, key=last_change)
+    return max(folders, key=BatchFolder.last_change)
 
 
 def find_batch(home: Path, reference: str) -> BatchFolder:
@@ -235,6 +238,29 @@ def find_batch(home: Path, reference: str) -> BatchFolder:
     raise RunNotFound(
         f"no batch {quoted(reference)} in {home}", "goal list --batch shows the batches"
     )
+
+
+def remove_old_batches(
+    home: Path, removed_runs: Collection[str], since: float, *, dry_run: bool
+) -> int:
+    """Remove the batches of which no run is left, and that have not changed since then.
+
+    `since` is in seconds since 1970. Return how many. Raise OSError.
+    """
+    kept = {
+        batch
+        for run_id, batch in batches_of_runs(home).items()
+        if run_id not in removed_runs and (home / RUNS / run_id).exists()
+    }
+    removed = 0
+    for name in set(batch_names(home)) - kept:
+        folder = BatchFolder(home / BATCHES / name)
+        if folder.last_change() > since:
+            continue
+        removed += 1
+        if not dry_run:
+            remove_whole(folder.path)
+    return removed
 
 
 def _is_taken(name: str) -> UsageError:

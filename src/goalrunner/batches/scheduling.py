@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -70,15 +69,8 @@ def next_actions(state: BatchState, spent: Spent, now: datetime) -> list[Action]
         return _stop_runs(state) if state.stopped.ends_runs else []
     if state.plan.ends_at_first and state.is_success:
         return _stop_runs(state)
-    skips = _skips(state)
-    if skips:
-        return skips
-    running = [entry for entry in state.entries.values() if entry.status == "running"]
-    free = max(0, state.jobs - len(running))
-    ready = (entry for entry in state.entries.values() if _is_ready(state, entry))
-    return [
-        StartRun(entry.entry.key) for _, entry in zip(range(free), ready, strict=False)
-    ]
+    # One that is skipped may let further ones be skipped, so these come first.
+    return _skips(state) or _starts(state)
 
 
 def is_waiting(state: BatchState, entry: EntryState) -> bool:
@@ -91,10 +83,13 @@ def is_waiting(state: BatchState, entry: EntryState) -> bool:
 
 def failures(state: BatchState) -> int:
     """Return the number of entries that have ended without success."""
-    ended = [entry for entry in state.entries.values() if entry.status == "ended"]
-    return sum(
-        not entry.is_complete and not is_waiting(state, entry) for entry in ended
-    )
+    number = 0
+    for entry in state.entries.values():
+        if entry.status != "ended" or entry.is_complete:
+            continue
+        if not is_waiting(state, entry):
+            number += 1
+    return number
 
 
 def reached_budget(limits: BatchLimits, spent: Spent) -> str:
@@ -106,37 +101,41 @@ def reached_budget(limits: BatchLimits, spent: Spent) -> str:
     return ""
 
 
-def _reached_limit(limits: BatchLimits, spent: Spent, now: datetime) -> str:
-    if reason := reached_budget(limits, spent):
-        return reason
-    if limits.until is not None and now >= datetime.fromisoformat(limits.until):
-        until = datetime.fromisoformat(limits.until).astimezone(UTC)
-        return f"the time is over: {until:%Y-%m-%d %H:%M} UTC"
-    return ""
-
-
 def _stop(state: BatchState, spent: Spent, now: datetime) -> StopBatch | None:
     """Return the stop that a limit demands; None if there is none, or it was made."""
-    ends_runs = state.stopped is not None and state.stopped.ends_runs
-    is_open = any(not entry.is_over for entry in state.entries.values())
-    reason = _reached_limit(state.limits, spent, now)
-    if reason and is_open and not ends_runs:
+    waits = any(is_waiting(state, entry) for entry in state.entries.values())
+    reason = reached_budget(state.limits, spent) or _over(state.limits, now)
+    is_made = state.stopped is not None and state.stopped.ends_runs
+    # The end of the last run needs no stop.
+    if reason and not is_made and (waits or _running(state)):
         return StopBatch(reason, ends_runs=True)
     most = state.limits.max_failures
-    if state.stopped is None and most is not None and failures(state) >= most:
-        waits = any(is_waiting(state, entry) for entry in state.entries.values())
-        if waits:
-            noun = "goal" if most == 1 else "goals"
-            return StopBatch(f"{most} {noun} ended without success", ends_runs=False)
-    return None
+    if most is None or state.stopped is not None or not waits:
+        return None
+    if failures(state) < most:
+        return None
+    noun = "goal" if most == 1 else "goals"
+    return StopBatch(f"{most} {noun} ended without success", ends_runs=False)
+
+
+def _over(limits: BatchLimits, now: datetime) -> str:
+    """Return that the time is over; empty if it is not."""
+    if limits.until is None:
+        return ""
+    until = datetime.fromisoformat(limits.until)
+    if now < until:
+        return ""
+    return f"the time is over: {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def _running(state: BatchState) -> list[str]:
+    """Return the keys of the entries whose process works."""
+    entries = state.entries.items()
+    return [key for key, entry in entries if entry.status == "running"]
 
 
 def _stop_runs(state: BatchState) -> list[Action]:
-    return [
-        StopRun(key)
-        for key, entry in state.entries.items()
-        if entry.status == "running"
-    ]
+    return [StopRun(key) for key in _running(state)]
 
 
 def _skips(state: BatchState) -> list[Action]:
@@ -145,23 +144,29 @@ def _skips(state: BatchState) -> list[Action]:
     for key, entry in state.entries.items():
         if entry.status != "pending":
             continue
-        lacking = [
-            before.entry.name
-            for before in _entries_before(state, entry)
-            if before.is_over
-            and not before.is_complete
-            and not is_waiting(state, before)
-        ]
+        lacking: list[str] = []
+        for before in _entries_before(state, entry):
+            is_open = before.is_complete or is_waiting(state, before)
+            if before.is_over and not is_open:
+                lacking.append(before.entry.name)
         if lacking:
             verb = "is" if len(lacking) == 1 else "are"
             skips.append(Skip(key, f"{some(lacking)} {verb} not complete"))
     return skips
 
 
-def _is_ready(state: BatchState, entry: EntryState) -> bool:
-    before = _entries_before(state, entry)
-    return is_waiting(state, entry) and all(other.is_complete for other in before)
+def _starts(state: BatchState) -> list[Action]:
+    """Return the entries that begin now, in the order of the plan."""
+    free = state.jobs - len(_running(state))
+    starts: list[Action] = []
+    for key, entry in state.entries.items():
+        if len(starts) >= free:
+            break
+        before = _entries_before(state, entry)
+        if is_waiting(state, entry) and all(other.is_complete for other in before):
+            starts.append(StartRun(key))
+    return starts
 
 
-def _entries_before(state: BatchState, entry: EntryState) -> Iterator[EntryState]:
-    return (state.entries[key] for key in entry.entry.after)
+def _entries_before(state: BatchState, entry: EntryState) -> list[EntryState]:
+    return [state.entries[key] for key in entry.entry.after]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -111,21 +112,19 @@ def submit(
     if not goals.valid:
         raise UsageError("there is no goal to run", "name goal files or folders")
     names = _unique_names([source for source, _ in goals.valid])
-    keys = {
-        os.path.realpath(source.path): str(number)
-        for number, (source, _) in enumerate(goals.valid, 1)
-        if source.row is None
-    }
-    entries = []
+    keys: dict[str, str] = {}
+    for number, (source, _) in enumerate(goals.valid, 1):
+        if source.row is None:
+            keys[os.path.realpath(source.path)] = str(number)
+    entries: list[BatchEntry] = []
+    texts: dict[str, str] = {}
     for number, (source, goal) in enumerate(goals.valid, 1):
         frozen = FrozenGoal(goal, source.text, str(source.path), options)
         after = _keys_before(source, goal, keys)
-        entries.append(frozen.entry(number, names[number - 1], after=after))
+        entry = frozen.entry(number, names[number - 1], after=after)
+        entries.append(entry)
+        texts[entry.key] = source.text
     refuse_cycles(entries)
-    texts = {
-        entry.key: source.text
-        for entry, (source, _) in zip(entries, goals.valid, strict=True)
-    }
     return Submission(tuple(entries), texts)
 
 
@@ -239,20 +238,14 @@ def _keys_before(
 
 def refuse_cycles(entries: Sequence[BatchEntry]) -> None:
     """Raise UsageError if entries wait for each other."""
-    by_key = {entry.key: entry for entry in entries}
-    done: set[str] = set()
-
-    def visit(key: str, path: tuple[str, ...]) -> None:
-        if key in path:
-            circle = [by_key[other].name for other in (*path[path.index(key) :], key)]
-            raise UsageError(
-                f"the goals wait for each other: {' after '.join(circle)}",
-                "remove one of these names from after",
-            )
-        if key not in done:
-            for before in by_key[key].after:
-                visit(before, (*path, key))
-            done.add(key)
-
-    for entry in entries:
-        visit(entry.key, ())
+    names = {entry.key: entry.name for entry in entries}
+    order = TopologicalSorter({entry.key: entry.after for entry in entries})
+    try:
+        order.prepare()
+    except CycleError as error:
+        # Each key in it is one that the next one comes after.
+        circle = [names[key] for key in reversed(error.args[1])]
+        raise UsageError(
+            f"the goals wait for each other: {' after '.join(circle)}",
+            "remove one of these names from after",
+        ) from None

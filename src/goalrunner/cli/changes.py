@@ -187,10 +187,12 @@ def prune(
 ) -> int:
     """Remove runs of all workspaces that ended long ago.
 
-    Asks first. Snapshots that no run needs are removed, too, and what copies began with
-    if no copy needs it. A run that is running or waits for a person is kept.
+    Asks first. Snapshots that no run needs are removed, too, batches of which no run is
+    left, and what copies began with if no copy needs it. A run that is running or waits
+    for a person is kept.
     """
     from goalrunner.app import pruning
+    from goalrunner.batches.batch_folder import remove_old_batches
     from goalrunner.copies import copy_pruning
     from goalrunner.reports.figures import count
     from goalrunner.reports.run_table import old_run_line
@@ -218,6 +220,8 @@ def prune(
             done.left = copy_pruning.discard_copies(old_runs)
     else:
         done = pruning.prune_runs(home, old_runs, os.environ, since, dry_run=dry_run)
+        run_ids = {run.folder.run_id for run in old_runs}
+        done.batches = remove_old_batches(home, run_ids, since, dry_run=dry_run)
     done.bases = copy_pruning.remove_unused_bases(home, since, dry_run=dry_run)
     if json:
         output.say(_pruned_value(old_runs, done, dry_run=dry_run))
@@ -246,6 +250,9 @@ def _pruned_lines(run_lines: list[str], done: Pruned, dry_run: bool) -> list[str
     if done.bases:
         bases = count(done.bases, "frozen base")
         lines.append(f"{verb}  {bases}, which no copy uses")
+    if done.batches:
+        batches = count(done.batches, "batch", "batches")
+        lines.append(f"{verb}  {batches}, of which no run is left")
     if done.stores or done.snapshots:
         lines.append(
             f"removed  {len(done.stores)} snapshot stores, and {done.snapshots}"
