@@ -112,6 +112,7 @@ def test_six_goals_of_which_two_conflict_and_one_is_red(
     assert _state(workspace) == before
     assert _subjects(workspace) == _SUBJECTS
     lines = applied.out.splitlines()
+    assert lines.pop(0).startswith("integrates 6 changes, one after another onto")
     assert [line.split()[0] for line in lines[:6]] == [
         "taken",
         "left",

@@ -66,14 +66,19 @@ class Integration:
         repository, and for a branch that cannot be used. Raise EnvironmentFailed if no
         copy is possible here, and WorkspaceError if git fails.
         """
-        self._open()
+        self.open()
         yield from self._adopt()
         for key in integration_order(self._log.state, self.decisions):
             commit, reason = self._decide(key)
             yield self._record(key, commit, reason)
 
-    def _open(self) -> None:
-        """Read the branches, and the decisions that hold for them."""
+    def open(self) -> None:
+        """Read the branches, and the decisions that hold for them, once.
+
+        Raise UsageError as `perform` does.
+        """
+        if self.repositories:
+            return
         complete = self._complete_entries()
         keys: dict[RepositoryIntegration | None, list[str]] = {}
         for entry in complete:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
 from goalrunner.batches.history import BatchState, EntryIntegrated
 from goalrunner.batches.integration import Integration
-from goalrunner.batches.integration_rules import is_left_out
+from goalrunner.batches.integration_rules import integration_order, is_left_out
 from goalrunner.batches.repository_integration import (
     IntegrationSettings,
     RepositoryIntegration,
@@ -43,25 +43,38 @@ def apply_open_batch(
     """
     settings = IntegrationSettings(runs.home(), os.environ)
     integration = Integration(batch, log, settings, branch)
-    decided_now = []
-    for decision in integration.perform():
-        decided_now.append(decision.key)
-        if tell is not None:
-            tell(decision)
-        elif not json:
-            _say(_fact(log.state, decision))
+    integration.open()
+    is_text = not json and tell is None
+    if is_text:
+        _say(*_opening_facts(log.state, integration))
+    try:
+        for decision in integration.perform():
+            if tell is not None:
+                tell(decision)
+            elif is_text:
+                _say(_fact(log.state, decision))
+    except KeyboardInterrupt:
+        output.complain(f"Interrupted. goal apply {batch.batch_id} goes on.")
+        raise
     if json:
         output.say(_values(log.state, integration))
-    elif tell is None:
-        earlier = [
-            decision
-            for key, decision in integration.decisions.items()
-            if key not in decided_now
-        ]
-        _say(*(_fact(log.state, decision) for decision in earlier))
+    if is_text:
         _say(*_closing_facts(log.state, integration))
     is_missing = any(map(is_left_out, integration.decisions.values()))
     return int(ExitCode.CAPPED) if is_missing else int(ExitCode.COMPLETE)
+
+
+def _opening_facts(state: BatchState, integration: Integration) -> Iterator[Fact]:
+    """Yield the decisions of earlier processes, and what begins now."""
+    for decision in integration.decisions.values():
+        yield _fact(state, decision)
+    number = len(integration_order(state, integration.decisions))
+    if number:
+        changes = count(number, "change")
+        branch = integration.branch
+        # The checks may take minutes before the next line.
+        text = f"{changes}, one after another onto {branch}; each commit is checked"
+        yield Fact("integrates", text, "dim")
 
 
 def _say(*facts: Fact) -> None:
