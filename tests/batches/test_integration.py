@@ -437,15 +437,29 @@ def test_a_branch_name_that_git_cannot_make_is_an_error_that_repeats_nothing(
     assert _integrate(batch, home, check, "ours")["first"].commit
 
 
-def test_a_repository_without_a_commit_gets_no_branch(
-    home: Path, check: PlainCheck, tmp_path: Path
+@pytest.mark.parametrize(
+    ("options", "commits", "reason"),
+    [
+        ((), False, "had no commit when the batch began"),
+        (("--object-format=sha256",), True, "has SHA-256 objects"),
+    ],
+)
+def test_a_repository_on_which_no_commit_can_be_based_gets_no_branch(
+    home: Path,
+    check: PlainCheck,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    *,
+    commits: bool,
+    reason: str,
 ) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    git(empty, "init", "-q")
-    batch = ended_batch(home, empty, [Work("first", "echo 1 > new")])
-    reason = _integrate(batch, home, check)["first"].reason
-    assert reason == f"{empty} had no commit when the batch began"
+    root = tmp_path / "root"
+    root.mkdir()
+    git(root, "init", "-q", *options)
+    if commits:
+        git(root, "commit", "-qm", "one", "--allow-empty")
+    batch = ended_batch(home, root, [Work("first", "echo 1 > new")])
+    assert reason in _integrate(batch, home, check)["first"].reason
 
 
 @pytest.mark.slow

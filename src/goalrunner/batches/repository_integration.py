@@ -17,6 +17,8 @@ from goalrunner.copies.committing import repository_of
 from goalrunner.copies.merged_check import problem_of_commit
 from goalrunner.records.run_folder import RunFolder
 
+_SHA1_DIGITS = 40
+
 
 class CommitCheck(Protocol):
     """The check of a commit by the validators of runs of one workspace."""
@@ -101,6 +103,10 @@ class RepositoryIntegration:
         tip = runs[0].base if runs else ""
         if not tip:
             raise NotIntegrated(f"{self.root} had no commit when the batch began")
+        if len(tip) != _SHA1_DIGITS:
+            raise NotIntegrated(
+                f"{self.root} has SHA-256 objects, which snapshots cannot exchange"
+            )
         not_checked_out = self._branch.not_checked_out()
         for run in runs:
             tip, paths = asyncio.run(run.commit_uncommitted(tip, not_checked_out))
