@@ -25,7 +25,7 @@ from goalrunner.batches.integration_command import apply_batch, apply_open_batch
 from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
-from goalrunner.batches.submission import submit
+from goalrunner.batches.submission import Submission, submit
 from goalrunner.batches.view import BatchView
 from goalrunner.cli import main, options, runs
 from goalrunner.cli.options import (
@@ -176,20 +176,11 @@ def batch(
     )
     if resume:
         return _resume(paths, limits, jobs, printed)
-    if not paths:
-        raise UsageError(
-            "there is no goal to run", "name goal files or folders: goal batch goals/"
-        )
     overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
-    values = {key: value for key, value in overrides.items() if value is not None}
-    submission = submit(paths, template, values)
+    submission = _submitted(paths, template, overrides)
     if apply:
         refuse_without_repository(submission.entries, os.environ)
-    if at_least is not None and at_least > len(submission.entries):
-        raise UsageError(
-            f"--at-least {at_least} of {len(submission.entries)} goals is not possible",
-            "name more goals, or a smaller number",
-        )
+    _refuse_too_many(at_least, len(submission.entries))
     plan = BatchPlan(
         batch_id=_batch_id(name, paths[0]),
         created_at=_now(),
@@ -204,6 +195,27 @@ def batch(
         code = _drive(folder, log, printed)
     printed.files.write(folder)
     return code
+
+
+def _submitted(
+    paths: list[Path], template: Path | None, overrides: dict[str, str | None]
+) -> Submission:
+    """Return the goals that are named, with the options that are given."""
+    if not paths:
+        raise UsageError(
+            "there is no goal to run", "name goal files or folders: goal batch goals/"
+        )
+    values = {key: value for key, value in overrides.items() if value is not None}
+    return submit(paths, template, values)
+
+
+def _refuse_too_many(at_least: int | None, goals: int) -> None:
+    """Raise UsageError if more goals must be complete than there are."""
+    if at_least is not None and at_least > goals:
+        raise UsageError(
+            f"--at-least {at_least} of {goals} goals is not possible",
+            "name more goals, or a smaller number",
+        )
 
 
 def _refuse_given(*options_of_new_batches: object) -> None:

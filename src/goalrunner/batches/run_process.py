@@ -125,9 +125,12 @@ class RunProcess:
 
     def _error(self) -> str:
         """Return the error that the process printed last; empty if there is none."""
-        with self._place.output.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _END_OF_OUTPUT))
-            text = file.read().decode("utf-8", errors="replace")
+        try:
+            with self._place.output.open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _END_OF_OUTPUT))
+                text = file.read().decode("utf-8", errors="replace")
+        except OSError:
+            return ""
         _, mark, error = text.rpartition("Error: ")
         # The lines after the first one say what to type.
         return one_line(error.partition("\n")[0], _LONGEST_ERROR) if mark else ""

@@ -33,9 +33,9 @@ class SpentFile:
         with record_errors(f"cannot write {path}"):
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             self._handle = os.open(path, flags, 0o600)
-            if os.fstat(self._handle).st_size < size:
-                # A full disk must not stop the counting later.
-                os.posix_fallocate(self._handle, 0, size)
+            # Zeros are written now: a full disk must not stop the counting later.
+            written = os.fstat(self._handle).st_size
+            os.pwrite(self._handle, bytes(max(0, size - written)), written)
 
     def write(self, key: str, spent: Spent) -> None:
         """Replace what the run of an entry has used."""
