@@ -10,6 +10,7 @@ from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import UsageError, quoted
+from goalrunner.reports.short_forms import model_name
 
 if TYPE_CHECKING:
     from goalrunner.batches.frozen_goal import FrozenGoal
@@ -84,7 +85,9 @@ class GroupChoice:
         counted: Counter[_Pair] = Counter()
         runs = []
         for pair in chosen:
-            name = " ".join(filter(None, pair)) or default
+            agent, model = pair
+            names = [agent, model and model_name(model)]
+            name = " ".join(filter(None, names)) or default
             counted[pair] += 1
             # A table and a report must tell several runs of one agent apart.
             if times[pair] > 1:
@@ -99,15 +102,13 @@ class GroupChoice:
         goal cannot be run with one of the agents.
         """
         # Slow to import, and most runs are no group.
-        from goalrunner.batches.frozen_goal import goal_of
         from goalrunner.batches.plan import BatchPlan
 
         entries = []
         for number, run in enumerate(self.candidates(goal.agent_name), 1):
-            entry = goal.entry(number, run.name, run.options)
             # An unknown agent is reported before another one has spent something.
-            goal_of(entry, goal.text)
-            entries.append(entry)
+            goal_of_run = goal.with_options(run.options)
+            entries.append(goal_of_run.entry(number, run.name))
         return BatchPlan(
             batch_id=name,
             kind="group",

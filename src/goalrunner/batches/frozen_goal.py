@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from goalrunner.core.errors import UsageError, one_line
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.goal import Goal
 from goalrunner.goalfile.dumping import dump_goal
-from goalrunner.goalfile.loading import NOTHING, load_goal, load_goal_text
+from goalrunner.goalfile.loading import load_goal, load_goal_text
 from goalrunner.goalfile.toml_text import read_text
+from goalrunner.reports.short_forms import model_name
 
 
 @dataclass(frozen=True)
@@ -52,23 +53,30 @@ class FrozenGoal:
             )
         text = dump_goal(goal)
         folder = Path(goal.workspace.path or os.curdir).absolute()
-        loaded = load_goal_text(text, "", options, base=folder, workspace=folder)
-        return cls(loaded, text, "", options)
+        return cls(_loaded(text, "", options, folder), text, "", options)
+
+    def with_options(self, options: Mapping[str, Any]) -> FrozenGoal:
+        """Return the goal with further options. Raise GoalFileError."""
+        merged = {**self.options, **options}
+        workspace = Path(self.goal.workspace.path)
+        goal = _loaded(self.text, self.source, merged, workspace)
+        return replace(self, goal=goal, options=merged)
 
     @property
     def agent_name(self) -> str:
         """The agent of the goal, or the model of the built-in one."""
         agent = self.goal.agent
-        return ",".join(agent.names) if agent.external else agent.model
+        if agent.external:
+            return ",".join(agent.names)
+        return model_name(agent.model)
 
     def entry(
         self,
         number: int,
         name: str,
-        options: Mapping[str, Any] = NOTHING,
         after: tuple[str, ...] = (),
     ) -> BatchEntry:
-        """Return an entry of a plan; `options` replace further keys."""
+        """Return an entry of a plan."""
         return BatchEntry(
             key=str(number),
             name=name,
@@ -76,7 +84,7 @@ class FrozenGoal:
             objective=one_line(self.goal.objective),
             workspace=self.goal.workspace.path,
             clone=bool(why_clone(self.goal)),
-            options={**self._options_of_any_folder(), **options},
+            options=self._options_of_any_folder(),
             after=after,
         )
 
@@ -103,11 +111,17 @@ def goal_of(entry: BatchEntry, text: str) -> Goal:
 
     Raise GoalFileError.
     """
-    source, workspace = entry.source, Path(entry.workspace)
+    return _loaded(text, entry.source, entry.options, Path(entry.workspace))
+
+
+def _loaded(
+    text: str, source: str, options: Mapping[str, Any], workspace: Path
+) -> Goal:
+    """Return a goal. Relative paths of options start from the current folder."""
     return load_goal_text(
         text,
         source,
-        entry.options,
+        options,
         base=Path(source).parent if source else workspace,
         workspace=workspace,
     )
