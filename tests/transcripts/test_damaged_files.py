@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import UsageError
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
-from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS
+from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS, Session
 
 NAMES = sorted(SESSIONS)
+FORMATS = [*NAMES, "aider", "cursor"]
+AIDER = Path(__file__).with_name("samples") / "aider-commands.md"
 TEXTS = [session.text for session in ALL_SESSIONS]
 KEYS = sorted(
     """
     type role content message messages id uuid sessionId payload kind source action observation args extras toolCalls
     result parts functionCall functionResponse response name arguments call_id tool_call_id output input trajectory state
     steps results tool_calls agent schema_version sessionUpdate toolCallId status rawInput rawOutput locations update params
+    uuid parentUuid logicalParentUuid isSidechain agentId toolUseResult parent_tool_use_id session_id item part sessionID
+    tool_call call_id data toolRequests toolName success conversation toolRequest toolResponse toolResult value working_dir
+    resourceSpans scopeSpans spans attributes key stringValue parentSpanId spanId events messages values kwargs toolInvocation
     method $set $rewindTo text tool_call thought llm_message extra info history cause command path file_path
     """.split()
 )
@@ -56,9 +61,9 @@ VALUES = st.recursive(
 
 
 @st.composite
-def damaged(draw: st.DrawFn) -> bytes:
+def damaged(draw: st.DrawFn, texts: list[str] = TEXTS) -> bytes:
     """The bytes of a session of which parts are removed, doubled or replaced."""
-    data = draw(st.sampled_from(TEXTS)).encode()
+    data = draw(st.sampled_from(texts)).encode()
     for _ in range(draw(st.integers(1, 4))):
         at = draw(st.integers(0, len(data)))
         end = min(len(data), at + draw(st.sampled_from([0, 1, 5, 50, 500])))
@@ -85,9 +90,9 @@ def damaged(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
-def rewritten(draw: st.DrawFn) -> bytes:
+def rewritten(draw: st.DrawFn, texts: list[str] = TEXTS) -> bytes:
     """A session of which values at random places have other values, so that it stays JSON."""
-    text = draw(st.sampled_from(TEXTS))
+    text = draw(st.sampled_from(texts))
     lines = text.count("\n{") > 2 and not text.startswith(("{\n", "["))
     rows: Any = (
         [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
@@ -115,6 +120,11 @@ def rewritten(draw: st.DrawFn) -> bytes:
     )
 
 
+def damaged_session(session: Session) -> st.SearchStrategy[bytes]:
+    """A session of one format with other values, or with damage."""
+    return st.one_of(damaged([session.text]), rewritten([session.text]))
+
+
 DOCUMENTS = VALUES.map(json.dumps).map(str.encode)
 ROWS = st.lists(
     st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=6).map(json.dumps),
@@ -135,12 +145,32 @@ ROWS = st.lists(
         DOCUMENTS,
         ROWS.map("\n".join).map(str.encode),
         st.binary(max_size=60),
+        damaged([AIDER.read_text(encoding="utf-8")]),
     ),
-    name=st.sampled_from([None, *NAMES]),
+    name=st.sampled_from([None, *FORMATS]),
 )
 def test_a_reader_returns_a_trail_or_its_error(
     tmp_path: Path, data: bytes, name: str | None
 ) -> None:
+    returns_a_trail_or_an_error(tmp_path, data, name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("session", ALL_SESSIONS, ids=lambda session: session.path.name)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(choice=st.data())
+def test_the_reader_of_a_format_returns_a_trail_or_its_error(
+    tmp_path: Path, session: Session, choice: st.DataObject
+) -> None:
+    data = choice.draw(damaged_session(session))
+    returns_a_trail_or_an_error(tmp_path, data, session.format)
+
+
+def returns_a_trail_or_an_error(tmp_path: Path, data: bytes, name: str | None) -> None:
     path = tmp_path / "transcript"
     path.write_bytes(data)
     try:

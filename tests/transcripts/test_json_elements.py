@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
@@ -53,6 +53,7 @@ def with_none_for_empty_lists(document: Any) -> Any:
     return {key: None if value == [] else value for key, value in document.items()}
 
 
+@settings(max_examples=40)
 @given(document=DOCUMENTS, indent=st.sampled_from([None, 1]), ascii_only=st.booleans())
 def test_the_parts_are_those_of_the_document(
     document: Any, indent: int | None, ascii_only: bool
@@ -63,6 +64,7 @@ def test_the_parts_are_those_of_the_document(
     assert rebuilt(data) == with_none_for_empty_lists(expected)
 
 
+@settings(max_examples=40)
 @given(
     document=DOCUMENTS, cut=st.integers(1, 10), extra=st.sampled_from(["", "]", "x"])
 )

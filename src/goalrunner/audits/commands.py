@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
@@ -33,7 +36,7 @@ from goalrunner.audits.transcript_files import (
 from goalrunner.cli import goals, main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, option
 from goalrunner.cli.result_file import ResultFile
-from goalrunner.core.errors import ExitCode, RunNotFound, UsageError
+from goalrunner.core.errors import ExitCode, GoalError, RunNotFound, UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.outcome import Usage
@@ -201,6 +204,10 @@ def audit(
     cost: options.Cost = None,
     junit: options.JUnit = None,
     html: options.Html = None,
+    watch: Annotated[
+        bool,
+        options.flag("--watch", "Judge each session of a folder when it has ended."),
+    ] = False,
     json: Annotated[
         bool, options.flag("--json", "Print one line of JSON for each transcript.")
     ] = False,
@@ -219,14 +226,22 @@ def audit(
         audits_table,
     )
 
+    verdicts = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
+    budget = _budget(tokens, cost)
+    if watch:
+        if junit or html:
+            raise UsageError("--watch has no end at which a report could be written")
+        make_job = partial(_audit_job, objective, goal, judge, format_)
+        if objective is not None or goal is not None:
+            check_judges([make_job(Path(transcripts[0]))], budget)
+        auditor = Auditor(verdicts, Spending(budget))
+        return _watch(transcripts, make_job, auditor, json=json)
     # A format that is forced holds for all files.
     files = find_transcripts(transcripts, skip=format_ is None)
     audit_jobs = _audit_jobs(files, objective, goal, judge, format_)
     # Output files that cannot be written are errors before the judge is paid.
     junit_file = ResultFile(junit, option="--junit") if junit else None
     html_file = ResultFile(html, option="--html") if html else None
-    verdicts = KeptVerdicts(output_file or runs.home() / "audits" / "verdicts.jsonl")
-    budget = _budget(tokens, cost)
     # A wrong key or an unknown model would make every audit fail.
     check_judges(audit_jobs, budget)
     auditor = Auditor(verdicts, Spending(budget), on_end=_report_end)
@@ -254,15 +269,62 @@ def _audit_jobs(
 ) -> list[AuditJob]:
     """Return an audit for each path, by the goal of the options or by its own."""
     audit_jobs = []
-    shared_goal: Goal | None = None
-    if objective is not None or goal_file is not None:
-        shared_goal = audit_goal(objective, goal_file, judge)
     for path in files.paths:
-        goal = shared_goal or audit_goal(None, goal_beside(path), judge)
+        job = _audit_job(objective, goal_file, judge, format_, path)
         is_from_folder = path in files.from_folders
-        job = AuditJob(path, goal, format_, is_from_folder=is_from_folder)
-        audit_jobs.append(job)
+        audit_jobs.append(replace(job, is_from_folder=is_from_folder))
     return audit_jobs
+
+
+def _audit_job(
+    objective: str | None,
+    goal_file: Path | None,
+    judge: str | None,
+    format_: str | None,
+    path: Path,
+) -> AuditJob:
+    """Return the audit of a path, by the goal of the options or by its own."""
+    if objective is None and goal_file is None:
+        goal_file = goal_beside(path)
+    return AuditJob(path, audit_goal(objective, goal_file, judge), format_)
+
+
+def _watch(
+    names: list[str],
+    make_job: Callable[[Path], AuditJob],
+    auditor: Auditor,
+    *,
+    json: bool,
+) -> int:
+    """Judge the sessions of a folder as they end, until the budget is spent."""
+    from goalrunner.audits.pages import audit_value
+    from goalrunner.audits.watching import EndedSessions, watch
+
+    folder = Path(names[0])
+    if len(names) > 1 or not folder.is_dir():
+        raise UsageError("--watch needs one folder", "goal audit --watch FOLDER")
+    output.complain(f"Watching {printable_line(str(folder))}; Ctrl+C ends it")
+
+    async def audit_one(path: Path) -> bool:
+        try:
+            job = make_job(path)
+        except GoalError as error:
+            output.complain(f"{printable_line(str(path))}: {error.message}")
+            return True
+        (finished_audit,) = await auditor.run([job])
+        if json:
+            output.say(f"{dumps(audit_value(finished_audit), ensure_ascii=False)}\n")
+        else:
+            output.say(f"{_result_line(finished_audit)}\n")
+        return finished_audit.result != "not audited"
+
+    main.wait_for(watch(EndedSessions(folder), audit_one))
+    return _EXIT_CODES["not audited"]
+
+
+def _result_line(audit: TranscriptAudit) -> str:
+    path, missing = printable_line(audit.transcript), printable_line(audit.missing)
+    return f"{audit.result}: {path}" + (f": {missing}" if missing else "")
 
 
 def _skipped(files: TranscriptFiles) -> list[TranscriptAudit]:

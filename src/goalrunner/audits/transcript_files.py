@@ -101,6 +101,18 @@ def _inside(folder: Path) -> Iterator[Path]:
             yield path
 
 
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files with the suffix of a transcript in a folder and below it.
+
+    Hidden folders are left out.
+    """
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            if name.endswith(_SUFFIXES):
+                yield Path(parent, name)
+
+
 def goal_beside(path: Path) -> Path:
     """Return the goal file of a transcript. Raise UsageError if none exists.
 
