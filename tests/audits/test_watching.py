@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.audits import watching
-from goalrunner.audits.watching import EndedSessions, watch
+from goalrunner.audits.watching import EndedSessions, audit_ended
 from goalrunner.cli.main import main
 from tests.audits.test_audit import BY, CITED, chat
 from tests.support.recordings import recording
@@ -54,7 +54,7 @@ async def test_only_sessions_are_audited_until_the_audit_says_stop(
         audited.append(path.name)
         return len(audited) < 2
 
-    await watch(sessions, audit, interval=0)
+    await audit_ended(sessions, audit, interval=0)
     assert audited == ["b.jsonl", "c.jsonl"]
 
 

@@ -231,11 +231,14 @@ def audit(
     if watch:
         if junit or html:
             raise UsageError("--watch has no end at which a report could be written")
+        folder = Path(transcripts[0])
+        if len(transcripts) > 1 or not folder.is_dir():
+            raise UsageError("--watch needs one folder", "goal audit --watch FOLDER")
         make_job = partial(_audit_job, objective, goal, judge, format_)
         if objective is not None or goal is not None:
-            check_judges([make_job(Path(transcripts[0]))], budget)
+            check_judges([make_job(folder)], budget)
         auditor = Auditor(verdicts, Spending(budget))
-        return _watch(transcripts, make_job, auditor, json=json)
+        return _watch(folder, make_job, auditor, json=json)
     # A format that is forced holds for all files.
     files = find_transcripts(transcripts, skip=format_ is None)
     audit_jobs = _audit_jobs(files, objective, goal, judge, format_)
@@ -290,7 +293,7 @@ def _audit_job(
 
 
 def _watch(
-    names: list[str],
+    folder: Path,
     make_job: Callable[[Path], AuditJob],
     auditor: Auditor,
     *,
@@ -298,11 +301,8 @@ def _watch(
 ) -> int:
     """Judge the sessions of a folder as they end, until the budget is spent."""
     from goalrunner.audits.pages import audit_value
-    from goalrunner.audits.watching import EndedSessions, watch
+    from goalrunner.audits.watching import EndedSessions, audit_ended
 
-    folder = Path(names[0])
-    if len(names) > 1 or not folder.is_dir():
-        raise UsageError("--watch needs one folder", "goal audit --watch FOLDER")
     output.complain(f"Watching {printable_line(str(folder))}; Ctrl+C ends it")
 
     async def audit_one(path: Path) -> bool:
@@ -318,7 +318,7 @@ def _watch(
             output.say(f"{_result_line(finished_audit)}\n")
         return finished_audit.result != "not audited"
 
-    main.wait_for(watch(EndedSessions(folder), audit_one))
+    main.wait_for(audit_ended(EndedSessions(folder), audit_one))
     return _EXIT_CODES["not audited"]
 
 

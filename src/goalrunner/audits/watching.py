@@ -63,7 +63,7 @@ class EndedSessions:
         return ended
 
 
-async def watch(
+async def audit_ended(
     sessions: EndedSessions,
     audit: Callable[[Path], Awaitable[bool]],
     interval: float = INTERVAL,
