@@ -28,25 +28,32 @@ class SpentFile:
 
     def __init__(self, path: Path, state: BatchState) -> None:
         """Open the file, or make it. Raise RecordError."""
-        self._keys = list(state.entries)
-        size = len(self._keys) * _SLOT.size
+        self._offsets: dict[str, int] = {}
+        for number, key in enumerate(state.entries):
+            self._offsets[key] = number * _SLOT.size
+        self._size = len(state.entries) * _SLOT.size
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         with record_errors(f"cannot write {path}"):
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
             self._handle = os.open(path, flags, 0o600)
-            # Zeros are written now: a full disk must not stop the counting later.
             written = os.fstat(self._handle).st_size
-            os.pwrite(self._handle, bytes(max(0, size - written)), written)
+            # Zeros are written now: a full disk must not stop the counting later.
+            missing = bytes(max(0, self._size - written))
+            os.pwrite(self._handle, missing, written)
 
     def write(self, key: str, spent: Spent) -> None:
         """Replace what the run of an entry has used."""
         content = _SLOT.pack(spent.cost_usd, spent.tokens)
-        os.pwrite(self._handle, content, self._keys.index(key) * _SLOT.size)
+        os.pwrite(self._handle, content, self._offsets[key])
 
     def total(self) -> Spent:
         """Return what all runs have used."""
-        content = os.pread(self._handle, len(self._keys) * _SLOT.size, 0)
-        slots = list(_SLOT.iter_unpack(content))
-        return Spent(sum(slot[0] for slot in slots), sum(slot[1] for slot in slots))
+        content = os.pread(self._handle, self._size, 0)
+        total_cost, total_tokens = 0.0, 0
+        for cost, tokens in _SLOT.iter_unpack(content):
+            total_cost += cost
+            total_tokens += tokens
+        # Sums of dollars such as 0.1 + 0.2 are not exact.
+        return Spent(round(total_cost, 9), total_tokens)
 
     def close(self) -> None:
         os.close(self._handle)

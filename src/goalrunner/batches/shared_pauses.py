@@ -64,11 +64,12 @@ class SharedPauses:
             return
         name = self._names.get(event.account)
         if name is None:
+            # Nothing was called by this process.
             return
         now = datetime.now(UTC)
         earlier = self._read(name)
+        # Another run may have written it first, and this one only learned of it.
         if earlier is not None and not earlier.is_over(now):
-            # This run has learned of the limit from another one, or just as it did.
             return
         pause = _Pause(
             until=_end_of_limit(event, earlier, now).isoformat(),
