@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
 
 import pytest
 
+from goalrunner.batches.group_table import GroupRow, group_rows
+from goalrunner.batches.ranking import GroupRun
 from goalrunner.core import events
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.evidence_index import evidence_of
-from goalrunner.core.observation import ArtifactRef, Observation, TranscriptRef
+from goalrunner.core.observation import (
+    ArtifactRef,
+    DiffStat,
+    Observation,
+    TranscriptRef,
+)
 from goalrunner.core.outcome import StopReason, Usage
 from goalrunner.core.state_outcome import outcome_of
 from goalrunner.core.verdict import (
@@ -469,15 +477,44 @@ def test_a_run_that_has_not_ended_has_a_page() -> None:
     assert "Not ended: 0 rounds checked so far." in page(two_rounds()[:2]).text
 
 
-def compared() -> str:
-    """The page of two runs."""
+def compared(ranking: Sequence[GroupRow] = ()) -> str:
+    """The page of two runs, of a group if there is a ranking."""
     both = (two_rounds(), two_rounds()[:7])
-    return page_text(
+    pages = [
+        RunPage(records, words=lambda _: "", ends=lambda *_: (b"", b""))
+        for records in both
+    ]
+    return page_text(pages, ranking)
+
+
+def ranking() -> list[GroupRow]:
+    """Two verified runs of a group, and one that never began."""
+    changes = DiffStat(files=1, added=9, removed=2)
+    runs = [
+        GroupRun("1", "claude", "k3f9-one", "complete", 1, 0.95, changes, 0.2, 1_200),
+        GroupRun("2", "codex", "b2aa-two", "complete", 3, 1.0),
+        GroupRun("3", "gemini <b>", "", "pending"),
+    ]
+    return group_rows(runs)
+
+
+def test_the_page_of_a_group_has_its_runs_in_their_order() -> None:
+    text = compared(ranking())
+    cells = [
+        re.sub("<[^>]+>", "|", row).strip("|").split("|")
+        for row in re.findall(r"<tr><td>.*?</tr>", text)
+    ]
+    texts = [[cell for cell in row if cell] for row in cells]
+    assert texts == [
         [
-            RunPage(records, words=lambda _: "", ends=lambda *_: (b"", b""))
-            for records in both
-        ]
-    )
+            *("1", "claude", "k3f9-one", "complete", "1 failure", "0.95"),
+            *("1 file changed, +9 −2", "$0.20", "1,200 tokens"),
+            "fewer failures of hidden validators",
+        ],
+        ["2", "codex", "b2aa-two", "complete", "3 failures", "1.00"],
+        ["gemini &lt;b&gt;", "pending"],
+    ]
+    assert "Two runs side by side" in text
 
 
 def test_a_page_reads_the_records_once_and_takes_its_evidence_from_them() -> None:

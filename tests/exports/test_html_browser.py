@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from goalrunner.batches.pages import batch_page
-from tests.exports.test_html import HOSTILE, compared, hostile_run, html, two_rounds
+from tests.exports.test_html import (
+    HOSTILE,
+    compared,
+    hostile_run,
+    html,
+    ranking,
+    two_rounds,
+)
 from tests.support import batch_moments
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -110,6 +117,7 @@ def test_on_paper_every_round_is_unfolded(browse: Browse) -> None:
 
 def test_two_runs_side_by_side_are_accessible(browse: Browse) -> None:
     _check(browse(compared()))
+    _check(browse(compared(ranking())))
 
 
 def test_hostile_text_does_nothing_in_a_browser(browse: Browse) -> None:
