@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,43 @@ def test_rows_fill_the_columns_of_the_template(folder: Path) -> None:
     assert objectives == ["Fix a,b", "Fix c", "Fix x", "Fix 3"]
     assert {entry.source for entry in submission.entries} == {str(folder / template)}
     assert 'owner = "{file} ${file}"' in submission.texts["1"]
+
+
+def test_a_column_may_have_any_name_that_braces_can_hold(folder: Path) -> None:
+    owner = "owner = '{file name} {größe} {{file name}} {\"a\": 1}'"
+    write(
+        folder,
+        {
+            "wide.toml": goal("Fix {file name}", owner),
+            "wide.csv": "file name,größe\nx,3\n",
+        },
+    )
+    submission = submit([Path("wide.csv")], Path("wide.toml"), {})
+    filled = tomllib.loads(submission.texts["1"])
+    assert filled["objective"] == "Fix x"
+    assert filled["owner"] == 'x 3 {file name} {"a": 1}'
+
+
+def test_a_value_stays_within_its_text(folder: Path) -> None:
+    value = '"""\nagent = "claude"\n\'\'\'\\{file}'
+    (folder / "rows.jsonl").write_text(json.dumps({"file": value}))
+    submission = submit([Path("rows.jsonl")], Path("template.toml"), {})
+    filled = tomllib.loads(submission.texts["1"])
+    assert filled["objective"] == f"Fix {value}"
+    assert filled["agent"] == {"use": "command", "command": ["true"]}
+
+
+def test_many_rows_may_have_one_name_and_one_mistake(folder: Path) -> None:
+    lines = [f"f{number},same" for number in range(400)]
+    (folder / "rows.csv").write_text("\n".join(["file,name", *lines]))
+    submission = submit([Path("rows.csv")], Path("template.toml"), {})
+    assert submission.entries[-1].name == "same-400"
+    write(folder, {"template.toml": "objective = '{file}'\nvalidatr = '{file}'"})
+    with pytest.raises(UsageError) as raised:
+        submit([Path("rows.csv")], Path("template.toml"), {})
+    problems = str(raised.value).splitlines()
+    assert len(problems) == 31
+    assert "more problems" in problems[-1]
 
 
 @pytest.mark.parametrize(

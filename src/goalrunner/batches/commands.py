@@ -319,6 +319,8 @@ def _limits(
     if tokens is not None:
         given["tokens"] = None if tokens == math.inf else int(tokens)
     if until is not None:
+        if datetime.fromisoformat(until) <= datetime.now(UTC):
+            raise UsageError(f"--until {until} is over", "name a later moment")
         given["until"] = until
     if max_failures is not None:
         given["max_failures"] = max_failures

@@ -6,6 +6,7 @@ All problems are found here, before a run begins.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -30,6 +31,8 @@ from goalrunner.goalfile.toml_text import parse, read_text
 _TABLES = (".csv", ".jsonl")
 _GOAL_KEYS = frozenset({"objective", "validator", "validators", "success_criteria"})
 """A TOML file in a folder is a goal file if it has one of these keys."""
+_MOST_PROBLEMS = 30
+"""So many are printed."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,14 @@ class _Goals:
 
     def raise_problems(self) -> None:
         """Raise GoalFileError with the problems of all goals, if there are any."""
-        if self.problems:
-            lines = dict.fromkeys(self.problems)
-            raise GoalFileError("", tuple(Problem(message=line) for line in lines))
+        if not self.problems:
+            return
+        lines = list(dict.fromkeys(self.problems))
+        more = len(lines) - _MOST_PROBLEMS
+        if more > 1:
+            # A mistake in the template is one of each row.
+            lines[_MOST_PROBLEMS:] = [f"... and {more:,} more problems"]
+        raise GoalFileError("", tuple(Problem(message=line) for line in lines))
 
 
 def submit(
@@ -205,18 +213,20 @@ def _distinct(sources: Iterable[_Source]) -> list[_Source]:
 
 def _unique_names(sources: Sequence[_Source]) -> list[str]:
     """Return a name for each goal: as short as it can be."""
-    short = [source.name for source in sources]
-    names: list[str] = []
+    uses = Counter(source.name for source in sources)
+    numbers: Counter[str] = Counter()
+    # In their order, and fast to search: all rows may have the same name.
+    names: dict[str, None] = {}
     for source in sources:
         name = source.name
-        if short.count(name) > 1 and source.row is None:
+        if uses[name] > 1 and source.row is None:
             name = os.path.relpath(source.path).removesuffix(".toml")
-        number, numbered = 1, name
+        numbered = name
         while numbered in names:
-            number += 1
-            numbered = f"{name}-{number}"
-        names.append(numbered)
-    return names
+            numbers[name] += 1
+            numbered = f"{name}-{numbers[name] + 1}"
+        names[numbered] = None
+    return list(names)
 
 
 def _keys_before(

@@ -22,9 +22,13 @@ from goalrunner.core.errors import (
 )
 from goalrunner.goalfile.toml_text import Key, Positions, parse, read_text
 
-_COLUMN = re.compile(r"(?<!\$)(\{\{[A-Za-z_][\w-]*\}\}|\{[A-Za-z_][\w-]*\})")
+_BRACES = re.compile(r"(?<!\$)(\{\{[^{}\n]+\}\}|\{[^{}\n]+\})")
 """A column in a text, or `{{name}}` for the text `{name}` itself. A variable of a
 shell, `${name}`, is neither.
+"""
+_COLUMN_NAME = re.compile(r"[^\W\d][\w-]*")
+"""What can only be meant as a column. Other braces are text of their own, such as
+those of JSON, unless the table has a column of that name.
 """
 _OWN_TEMPLATE = "resume_prompt"
 """The key whose text has placeholders of its own."""
@@ -82,7 +86,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
                     "put a value that contains a comma in quotes",
                 )
     except csv.Error as error:
-        raise UsageError(f"{path}:{reader.line_num}: {error}") from error
+        raise UsageError(
+            f"{path}:{reader.line_num}: {error}",
+            "check that each quote is closed, from the row before this line",
+        ) from error
 
 
 def _refuse_columns(path: Path, columns: list[str]) -> None:
@@ -150,15 +157,18 @@ class Template:
         def fill(text: str, key: Key) -> str:
             def value(match: re.Match[str]) -> str:
                 name = match[0].strip("{}")
+                is_known = name in row.values
+                if not is_known and _COLUMN_NAME.fullmatch(name) is None:
+                    return match[0]
                 if match[0].startswith("{{"):
                     return f"{{{name}}}"
-                if name in row.values:
+                if is_known:
                     return row.values[name]
                 if key != (_OWN_TEMPLATE,):
                     problems.append(self._unknown(name, key, row))
                 return match[0]
 
-            return _COLUMN.sub(value, text)
+            return _BRACES.sub(value, text)
 
         table = _mapped(self.table, fill)
         if problems:
