@@ -1,8 +1,11 @@
 """Many goals at once: a batch runs each of them in a copy, several at a time, with one
 budget. Several runs of one goal are a batch as well.
 
-`plan` is what was submitted, `batch_folder` holds it on disk, `history` is what has
-happened since, `scheduler` starts the runs, and `worker` is the process of one.
+`submission` reads goal files, folders, and tables with `templates`. `plan` is what was
+submitted, `batch_folder` holds it on disk, and `history` is what has happened since.
+`scheduling` has the rules of what comes next, as pure functions; a new rule goes there.
+`scheduler` carries them out with `run_process`; `worker` is the process of one run.
+`shared_budget` and `shared_pauses` are what the runs learn from each other.
 
 Verified changes come onto one branch: `integration_rules` says which and in which
 order, `integration` decides and records, `repository_integration` checks and moves the
