@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -266,3 +268,79 @@ def test_a_second_apply_changes_nothing(finished: Finished) -> None:
     code, printed, _ = finished.apply()
     assert code == 0
     assert f"has the change of {finished.run} already" in printed
+
+
+_SWAPS = """\
+rm -r folder && ln -s "$PWD/../outside" folder
+rm link && mkdir link && echo mine > link/file
+printf '2 * 3\\n' > mul.txt
+"""
+
+
+@pytest.mark.parametrize("arguments", [(), ("--commit",), ("--branch", "swapped")])
+def test_a_folder_and_a_link_out_of_the_workspace_change_places(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("GOAL_HOME", str(tmp_path / "home"))
+    write(tmp_path / "outside", {"file": "outside\n"})
+    workspace = tmp_path / "ws"
+    write(workspace, {"folder/file": "1\n"})
+    (workspace / "link").symlink_to(tmp_path / "outside")
+    run = asyncio.run(finish(tmp_path, agent=_SWAPS))
+    finished = Finished(run, workspace, capsys)
+    code, _, errors = finished.apply(*arguments, "--no-check")
+    assert code == 0, errors
+    if arguments[:1] == ("--branch",):
+        git(workspace, "checkout", "-q", "swapped")
+    assert (workspace / "folder").is_symlink()
+    assert (workspace / "link" / "file").read_text() == "mine\n"
+    assert listing(tmp_path / "outside") == {"file": b"- outside\n"}
+    if arguments:
+        tracked = git(workspace, "ls-files").split()
+        assert "folder" in tracked
+        assert "link/file" in tracked
+        assert git(workspace, "status", "--porcelain") == ""
+
+
+@pytest.mark.usefixtures("overlay")
+def test_what_rests_on_ignored_files_of_a_copy_is_checked_without_them(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = tmp_path / "ignored"
+    files = {
+        ".gitignore": "generated.py\n",
+        "main.py": "from generated import made\n",
+        "check.py": "import main\nassert main.made\n",
+    }
+    workspace = make_repository(root / "ws", files)
+    goal, script = root / "goal.toml", root / "agent.sh"
+    script.write_text("echo made=1 > generated.py; echo '# made' >> main.py\n")
+    goal.write_text(
+        'objective = "It is made."\nvalidator = "python3 check.py"\n'
+        f'[agent]\nuse = "command"\ncommand = ["sh", "{script}"]\n'
+        f'[workspace]\npath = "{workspace}"\n'
+    )
+    home = root / "home"
+    environ = {**os.environ, "GOAL_HOME": str(home)}
+    command = [sys.executable, "-m", "goalrunner", "run", str(goal), "--isolate"]
+    done = subprocess.run(
+        command, env=environ, cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setenv("GOAL_HOME", str(home))
+    (folder,) = (home / "runs").iterdir()
+    finished = Finished(folder.name, workspace, capsys)
+    code, _, errors = finished.apply()
+    assert code == 2, errors
+    assert "Running the validators on the merged tree" in errors
+    assert "the result rests on changed files: generated.py" in errors
+    assert "# made" not in (workspace / "main.py").read_text()
+    write(workspace, {"generated.py": "made=1\n"})
+    code, _, errors = finished.apply()
+    assert code == 0, errors
+    assert "# made" in (workspace / "main.py").read_text()

@@ -139,8 +139,16 @@ class ApplyCommand:
         if not tree.entries:
             return ()
         moved = main.wait_for(self._application.moved(tree))
-        is_needed = bool(moved) if self._check is None else self._check
+        only_in_copy = self._application.only_in_copy
+        is_needed = self._check
+        if is_needed is None:
+            is_needed = bool(moved or only_in_copy)
         if not is_needed:
             return moved
+        # They can take minutes, and nothing else is printed until they end.
+        why = only_in_copy or "--check"
+        if moved:
+            why = f"not as the run began: {some(moved)}"
+        output.complain(f"Running the validators on the merged tree ({why})")
         self._application.check(tree, commit)
         return ()

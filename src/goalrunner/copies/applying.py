@@ -13,7 +13,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shutil import disk_usage
 
 from goalrunner.app.previous_run import LoadedRun
@@ -37,7 +37,7 @@ from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.objects import Entry
-from goalrunner.snapshots.paths import printable_path
+from goalrunner.snapshots.paths import printable_path, raw
 from goalrunner.snapshots.repositories import Repository, enclosing
 from goalrunner.snapshots.store_folder import put_aside, share_store
 
@@ -72,6 +72,8 @@ class _Journal(Frozen):
     before: Snapshot
     target: Snapshot
     paths: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    """New folders, the innermost first."""
 
 
 def applied_lines(
@@ -215,6 +217,7 @@ class Application:
             return ""
         lost = await self._edited(journal, between)
         await self._store.restore(journal.before, journal.paths)
+        self._remove_empty(journal.folders)
         self._journal.unlink()
         note = (
             f"an apply of run {journal.run} had been interrupted; "
@@ -273,6 +276,19 @@ class Application:
         changes = await self._store.changes(self._start, tree.onto)
         return tuple(item.path for item in changes if item.kind != "repository")
 
+    @property
+    def only_in_copy(self) -> str:
+        """The label of a result that may rest on ignored files of the copy; empty if it
+        does not.
+
+        An apply leaves these out, so that the run has not verified what it writes.
+        """
+        if not self._loaded.started.isolated:
+            return ""
+        labels = self._loaded.outcome(self._run).labels
+        rests = (label for label in labels if label.startswith(Label.RESTS_ON_FILES))
+        return next(rests, "")
+
     async def base(self, branch: str) -> str:
         """Return the commit on which a new branch of this name begins: that of the
         run's start.
@@ -312,11 +328,17 @@ class Application:
             problem = problem_of_commit(commit, *place)
         else:
             problem = problem_of_tree(tree.target, *place)
-        if problem:
-            raise UsageError(
-                f"the merged tree is not verified, and nothing was written: {problem}",
-                f"goal apply {self._run.run_id} --no-check applies it all the same",
+        if not problem:
+            return
+        hint = f"goal apply {self._run.run_id} --no-check applies it all the same"
+        if self.only_in_copy:
+            hint = (
+                f"ignored files are not applied, and the result {self.only_in_copy}; "
+                f"make them in the workspace first, or: {hint}"
             )
+        raise UsageError(
+            f"the merged tree is not verified, and nothing was written: {problem}", hint
+        )
 
     async def write(self, tree: MergedTree) -> Applied:
         """Write a merged tree into the workspace.
@@ -331,8 +353,13 @@ class Application:
         # A later `goal prune` keeps it then, although no log names it.
         with contextlib.suppress(OSError):
             put_aside(self._store.folder, tree.onto.id)
+        folders = self._new_folders(tree)
         journal = _Journal(
-            run=self._run.run_id, before=tree.onto, target=tree.target, paths=tree.paths
+            run=self._run.run_id,
+            before=tree.onto,
+            target=tree.target,
+            paths=tree.paths,
+            folders=folders,
         )
         # After a kill from here on, the next apply finds the journal and puts the files
         # back.
@@ -340,7 +367,7 @@ class Application:
         try:
             changes = await self._store.restore(tree.target, tree.paths)
         except BaseException as error:
-            await self._put_back(tree, error)
+            await self._put_back(tree, folders, error)
             if isinstance(error, WorkspaceError):
                 words = f"nothing was applied: {error.message}"
                 raise WorkspaceError(words, error.hint) from error
@@ -386,7 +413,30 @@ class Application:
         sizes = await self._kept.git.ask(*command, stdin=names.encode())
         return sum(-(-int(size) // _BLOCK) * _BLOCK for size in sizes.split())
 
-    async def _put_back(self, tree: MergedTree, error: BaseException) -> None:
+    def _new_folders(self, tree: MergedTree) -> tuple[str, ...]:
+        """Return the folders that an apply makes, the innermost first."""
+        folders = set()
+        for path, entry in tree.entries.items():
+            # Without an entry, the path is removed.
+            if entry is None:
+                continue
+            for parent in map(str, PurePosixPath(path).parents):
+                if not os.path.lexists(self._place(parent)):
+                    folders.add(parent)
+        return tuple(sorted(folders, key=len, reverse=True))
+
+    def _remove_empty(self, folders: Sequence[str]) -> None:
+        """Remove folders that an undone apply has made, unless a person uses them."""
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                os.rmdir(self._place(folder))
+
+    def _place(self, path: str) -> bytes:
+        return os.path.join(os.fsencode(self.workspace), raw(path))
+
+    async def _put_back(
+        self, tree: MergedTree, folders: Sequence[str], error: BaseException
+    ) -> None:
         """Restore the files of an apply that failed while it wrote.
 
         Raise WorkspaceError if that fails as well; the journal stays then.
@@ -396,6 +446,7 @@ class Application:
             # Even a snapshot needs space, and on a full disk only these can give some.
             self._store.remove_files(tree.entries.keys() - before.keys())
             await self._store.restore(tree.onto, tree.paths)
+            self._remove_empty(folders)
         except (GoalError, OSError) as second:
             raise WorkspaceError(
                 f"the change was written in part only ({error}), "

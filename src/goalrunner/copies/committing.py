@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 
 from goalrunner.copies.conversions import CommitFiles
 from goalrunner.copies.merging import MergedTree
@@ -86,7 +87,7 @@ def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
 
     Raise WorkspaceError if git refuses.
     """
-    listed = b"".join(raw(path) + b"\0" for path in paths)
+    listed = b"".join(raw(path) + b"\0" for path in _replacing(workspace, paths))
     pathspec = ("--pathspec-from-file=-", "--pathspec-file-nul")
     code, _, errors = _git(workspace, "add", "--all", *pathspec, stdin=listed)
     if code == 0:
@@ -98,6 +99,22 @@ def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
             f"the change is applied, but git could not commit it: {words}",
             "commit it yourself: git status shows it",
         )
+
+
+def _replacing(workspace: Path, paths: Sequence[str]) -> Iterator[str]:
+    """Yield the paths but those that git removes with what replaces them.
+
+    It refuses the name of a link that a folder has replaced, and those of the files of
+    a folder that a link has replaced.
+    """
+    for path in paths:
+        relative = PurePosixPath(os.fsdecode(raw(path)))
+        # The last parent is the workspace, which a person may name by a link.
+        parents = (workspace / parent for parent in relative.parents[:-1])
+        place = workspace / relative
+        is_folder = place.is_dir() and not place.is_symlink()
+        if not is_folder and not any(parent.is_symlink() for parent in parents):
+            yield path
 
 
 def _git(

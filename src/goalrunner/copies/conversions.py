@@ -122,11 +122,16 @@ class CommitFiles:
             await ask("update-index", "-z", "--index-info", stdin=rows, index=index)
             checkout = ("checkout-index", "--all", "--force")
             await ask(*checkout, index=index, tree=work_tree.folder)
-            # Removed paths come first: a folder may replace a file.
-            paths = sorted(entries, key=lambda path: (entries[path] is not None, path))
-            stdin = b"".join(raw(self.folder + path) + b"\0" for path in paths)
-            options = ("--add", "--remove", "--replace", "-z", "--stdin")
-            await work_tree.ask("update-index", *options, stdin=stdin)
+            removed, written = [], []
+            for path in sorted(entries):
+                line = raw(self.folder + path) + b"\0"
+                (removed if entries[path] is None else written).append(line)
+            # Removed paths come first: a folder may replace a file. Without --force,
+            # git refuses those of a folder that a link replaces.
+            removing = ("update-index", "--force-remove", "-z", "--stdin")
+            await work_tree.ask(*removing, stdin=b"".join(removed))
+            adding = ("update-index", "--add", "--replace", "-z", "--stdin")
+            await work_tree.ask(*adding, stdin=b"".join(written))
             return (await work_tree.ask("write-tree")).decode().strip()
 
     async def snapshot_like(self, other: Snapshot) -> Snapshot:

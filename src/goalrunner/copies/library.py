@@ -84,8 +84,9 @@ async def _applied(
         application.refuse_unready()
         await application.undo_interrupted()
         tree = await application.merge()
-        has_moved = bool(await application.moved(tree))
-        if tree.entries and (has_moved if check is None else check):
+        if check is None:
+            check = bool(await application.moved(tree) or application.only_in_copy)
+        if tree.entries and check:
             # It waits for a process in a copy of the workspace.
             await asyncio.to_thread(application.check, tree)
         applied = await application.write(tree)

@@ -197,8 +197,12 @@ def _unseen_in_the_way(workspace: Path, path: str, removed: Collection[str]) -> 
     """
     root = os.fsencode(workspace)
     for parent in map(str, PurePosixPath(path).parents):
+        # A file or a link makes way for a folder: behind it lies another place, which
+        # the apply does not touch.
+        if parent in removed:
+            return ""
         place = os.path.join(root, raw(parent))
-        if parent not in removed and os.path.lexists(place) and not _is_folder(place):
+        if os.path.lexists(place) and not _is_folder(place):
             return f"{parent} is no folder in the workspace now"
     place = os.path.join(root, raw(path))
     if os.path.lexists(place) and not _is_folder(place):
