@@ -122,7 +122,8 @@ class CommitFiles:
             await ask("update-index", "-z", "--index-info", stdin=rows, index=index)
             checkout = ("checkout-index", "--all", "--force")
             await ask(*checkout, index=index, tree=work_tree.folder)
-            removed, written = [], []
+            removed: list[bytes] = []
+            written: list[bytes] = []
             for path in sorted(entries):
                 line = raw(self.folder + path) + b"\0"
                 (removed if entries[path] is None else written).append(line)
