@@ -326,12 +326,20 @@ def test_a_document_that_is_not_utf8_is_an_error_with_its_line(
     )
 
 
-def test_long_json_lines_need_little_memory(
-    path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["lines", "array", "object"])
+def test_long_chats_need_little_memory(
+    form: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chat = json.loads(SESSIONS["openai-chat"].text)
     big = {**chat[2], "content": "x" * 100_000}
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*chat, *([big] * 400)]))
+    rows = [json.dumps(row) for row in [*chat, *([big] * 400)]]
+    texts = {
+        "lines": "\n".join(rows),
+        "array": f"[{', '.join(rows)}]",
+        "object": f'{{"model": "x", "messages": [{", ".join(rows)}]}}',
+    }
+    path.write_text(texts[form])
+    del texts, rows
     for name in (path, "-"):
         with path.open("rb") as file:
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(file))

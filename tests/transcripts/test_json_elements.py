@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from goalrunner.core.errors import UsageError
 from goalrunner.transcripts import json_elements, read_transcript, source
 from goalrunner.transcripts.json_elements import json_parts
-from tests.transcripts.sessions import ALL_SESSIONS, Session
+from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS, Session
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -26,11 +25,9 @@ DOCUMENTS = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
 
 
 @pytest.fixture(autouse=True)
-def small_pieces() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_elements, "PIECE", 3)
-        patch.setattr(source, "SMALL_DOCUMENT", 0)
-        yield
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_elements, "PIECE", 3)
+    monkeypatch.setattr(source, "SMALL_DOCUMENT", 0)
 
 
 def rebuilt(data: bytes) -> Any:
@@ -99,3 +96,12 @@ def test_the_place_of_an_error_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read_transcript(path)
     assert caught.value.message.startswith(f"{path}:4  not valid JSON")
+
+
+def test_a_long_first_line_is_a_line(tmp_path: Path) -> None:
+    lines = SESSIONS["claude-code"].text
+    path = tmp_path / "session.jsonl"
+    path.write_text(lines)
+    # Every line is longer than the limit here, so that none is read as a whole.
+    assert read_transcript(path).format == "claude-code"
+    assert len(read_transcript(path).items) > 3

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-__all__ = ["JsonPart", "json_parts"]
+__all__ = ["JsonPart", "TextFollows", "json_parts"]
 
 PIECE = 2**18
 """Bytes that are read at a time."""
@@ -16,6 +16,10 @@ PIECE = 2**18
 _SPACES = " \t\r\n"
 _LONGEST_EXPONENT = 4
 """Characters that must follow a number before it is certain: 1 may go on as 1.5e+30."""
+
+
+class TextFollows(ValueError):
+    """A valid document is followed by something, as in JSON Lines."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def json_parts(file: BinaryIO) -> Iterator[JsonPart]:
     else:
         raise ValueError("neither a list nor an object")
     if text.next_character():
-        raise ValueError("something follows the document")
+        raise TextFollows("something follows the document")
 
 
 def _members(text: _Text) -> Iterator[JsonPart]:

@@ -20,7 +20,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts.json_elements import JsonPart, json_parts
+from goalrunner.transcripts.json_elements import JsonPart, TextFollows, json_parts
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN_NAME = "-"
@@ -305,14 +305,27 @@ class TranscriptSource:
 
         Its first line is an object, and something follows it.
         """
+        if not self.head.startswith(b"{"):
+            return False
         with self._open() as file:
-            first = file.readline(LONGEST_ROW)
+            first = file.readline(SMALL_DOCUMENT)
             # Empty lines before the first record are skipped.
             while first and not first.strip():
-                first = file.readline(LONGEST_ROW)
-            with suppress(ValueError, RecursionError):
-                is_object = isinstance(loads(first), dict)
-                return is_object and bool(file.read(_HEAD).strip())
+                first = file.readline(SMALL_DOCUMENT)
+            if len(first) < SMALL_DOCUMENT:
+                with suppress(ValueError, RecursionError):
+                    is_object = isinstance(loads(first), dict)
+                    return is_object and bool(file.read(_HEAD).strip())
+                return False
+            # A long line is not kept: a whole document may be a single line.
+            file.seek(0)
+            try:
+                for _ in json_parts(file):
+                    pass
+            except TextFollows:
+                return True
+            except (ValueError, RecursionError):
+                return False
         return False
 
     @cached_property
