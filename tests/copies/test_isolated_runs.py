@@ -175,6 +175,9 @@ def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
     # What the person does meanwhile is not in the copy.
     write(workspace, {"mul.txt": "2 - 3\n", "broken": "x\n"})
     before = _state(workspace)
+    applied = _goal("apply", "--incomplete", cwd=workspace, home=home)
+    assert "changed in its interrupted turn is in the copy alone" in applied.err
+    assert "has recorded no change" in applied.out
     resumed = _goal("resume", cwd=workspace, home=home)
     assert resumed.code == 0, resumed.err + resumed.out
     assert outcome_of(home)["status"] == "complete"

@@ -12,6 +12,7 @@ from goalrunner.cli import main, output, runs
 from goalrunner.copies.applying import Application, applied_lines, refuse_unfinished
 from goalrunner.copies.committing import commit_paths, refuse_commit
 from goalrunner.copies.merging import MergeConflict, MergedTree
+from goalrunner.copies.run_copy import RunCopy, has_unfinished_turn
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, some
 from goalrunner.exports.change import RunChange
 from goalrunner.exports.commands import commit_message
@@ -39,6 +40,13 @@ class ApplyCommand:
         self._isolated = loaded.started.isolated
         refuse_unfinished(folder, self._outcome, incomplete=incomplete)
         self._application = Application(folder, loaded, runs.home(), os.environ)
+        copy = RunCopy.of(folder)
+        # No snapshot has it, so an apply cannot bring it.
+        if copy.exists and has_unfinished_turn(folder):
+            output.complain(
+                "Warning: what the agent changed in its interrupted turn is in the "
+                f"copy alone, and not applied; goal resume {self._id} goes on with it"
+            )
 
     def in_workspace(self, commit: bool) -> Printed:
         """Apply the change to the workspace; commit it if wanted."""
@@ -61,6 +69,8 @@ class ApplyCommand:
             "changed": paths,
             "before": applied.before.id,
         }
+        if not paths and self._state.base == self._state.snapshot:
+            return values, f"The run {self._id} has recorded no change.\n"
         if not paths:
             return values, f"{workspace} has the change of {self._id} already.\n"
         labels = self._outcome.labels if self._isolated else ()

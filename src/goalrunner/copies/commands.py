@@ -22,7 +22,7 @@ from goalrunner.copies.entering import (
     make_copy,
 )
 from goalrunner.copies.inside import copy_options, set_up
-from goalrunner.copies.run_copy import RunCopy
+from goalrunner.copies.run_copy import RunCopy, has_unfinished_turn
 from goalrunner.core.errors import UsageError
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_search import new_run_id
@@ -178,9 +178,10 @@ def discard(run: options.Run = None, yes: options.Yes = False) -> int:
     if not copy.exists:
         raise UsageError(f"run {folder.run_id} has no copy", "goal list shows the runs")
     os.close(copy.lock())
-    question = (
-        f"Remove the copy of {folder.run_id}? The run can then not be resumed. [y/N]"
-    )
+    loss = "The run can then not be resumed"
+    if has_unfinished_turn(folder):
+        loss += ", and what the agent changed in its interrupted turn is lost"
+    question = f"Remove the copy of {folder.run_id}? {loss}. [y/N]"
     if not yes and not dialog.confirmed(
         question, "goal discard asks before it removes a copy"
     ):

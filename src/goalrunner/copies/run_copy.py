@@ -18,6 +18,7 @@ from goalrunner.app.run_options import moved_path
 from goalrunner.core.errors import WorkspaceBusy
 from goalrunner.records.removal import remove
 from goalrunner.records.run_folder import RunFolder, read_json, write_json
+from goalrunner.records.run_summaries import read_summary
 
 PORTS = 10
 """The ports of one copy: GOAL_PORT and the nine after it."""
@@ -145,6 +146,14 @@ class RunCopy:
             ) from error
         os.set_inheritable(handle, True)
         return handle
+
+
+def has_unfinished_turn(run: RunFolder) -> bool:
+    """Return whether a run ended during a turn of its agent.
+
+    What that turn changed is in the copy, and in no snapshot.
+    """
+    return str(read_summary(run).get("current_step")).startswith("round-")
 
 
 def is_in_memory(folder: Path) -> bool:
