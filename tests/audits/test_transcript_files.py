@@ -150,3 +150,11 @@ def test_the_file_of_a_sub_agent_belongs_to_its_session(
     (tmp_path / place).write_text("\n".join(of_agent[:2]) + "\n\0\n" + of_agent[2])
     partial = read_transcript(tmp_path / "s.jsonl").partial
     assert partial.startswith("agent-a1.jsonl: line 3 (not valid JSON")
+
+
+def test_the_current_folder_has_transcripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "chat.json").write_text(SESSIONS["openai-chat"].text)
+    monkeypatch.chdir(tmp_path)
+    assert find_transcripts(["."]).paths == [Path("chat.json")]

@@ -22,8 +22,10 @@ class GoalRunReader:
 
     def matches(self, source: TranscriptSource) -> bool:
         path = source.path
-        log = path.with_name("events.jsonl")
-        return path.name == "transcript.jsonl" and log.is_file()
+        # A path like "." has no name that could be replaced.
+        if path.name != "transcript.jsonl":
+            return False
+        return path.with_name("events.jsonl").is_file()
 
     def read(self, source: TranscriptSource, deliverable: Deliverable) -> Trail:
         """Return the trail of the run.
