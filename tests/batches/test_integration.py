@@ -312,8 +312,9 @@ def test_a_branch_of_another_origin_and_a_checked_out_one_are_refused(
     with pytest.raises(UsageError, match="does not end with a commit of batch night"):
         _integrate(batch, home, check)
     git(workspace, "branch", "-D", "goal/night")
-    with pytest.raises(UsageError, match="not a valid name"):
-        _integrate(batch, home, check, "a..b")
+    for name in ("a..b", "@", "refs/heads/other", "-x"):
+        with pytest.raises(UsageError, match="not a valid name"):
+            _integrate(batch, home, check, name)
     assert _integrate(batch, home, check)["first"].commit
     # A person who removed it wants it again.
     git(workspace, "branch", "-D", "goal/night")

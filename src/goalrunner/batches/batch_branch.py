@@ -57,7 +57,9 @@ class BatchBranch:
         end with a commit of the batch.
         """
         code, _, _ = self._git("check-ref-format", "--branch", self.name)
-        if code != 0:
+        # Git would make a branch of these names, which every command takes for another.
+        is_ambiguous = self.name == "@" or self.name.startswith("refs/")
+        if code != 0 or is_ambiguous:
             raise UsageError(
                 f"{self.name!r} is not a valid name of a branch",
                 "use letters, digits, - and /",
@@ -79,8 +81,7 @@ class BatchBranch:
             raise UsageError(
                 f"the branch {self.name} of {self.repository.root} does not end with a "
                 f"commit of batch {self._batch}",
-                "choose another name: --branch NAME; "
-                f"or remove the branch: git branch -D {self.name}",
+                "choose another name: --branch NAME",
             )
         return BranchCommits(tip, by_run)
 
