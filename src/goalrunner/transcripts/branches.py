@@ -101,15 +101,15 @@ class Branches:
 
     def withdrawn(self) -> set[int]:
         """Return the numbers of the rows on branches that the user has left."""
-        kept = set(self._path())
+        remaining = set(self._path())
         for node, parent in enumerate(self._parents):
             # Results of parallel calls are children of different rows, and only one of
             # them is on the path. A person can go back to a prompt only.
             is_parallel = node in self._results or self._is_same_message(node, parent)
-            if parent in kept and is_parallel:
-                kept.add(node)
+            if parent in remaining and is_parallel:
+                remaining.add(node)
         rows = enumerate(self._row_numbers)
-        return {number for node, number in rows if node not in kept}
+        return {number for node, number in rows if node not in remaining}
 
     def _is_same_message(self, node: int, parent: int) -> bool:
         message = self._messages[node]

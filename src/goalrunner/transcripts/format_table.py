@@ -146,18 +146,18 @@ def nearest_formats(source: TranscriptSource) -> list[str]:
 
     Empty if it is not JSON.
     """
-    found: set[str] = set()
+    file_words: set[str] = set()
     for record in source.sample:
-        found.update(_words_in(record.value, _DEEPEST))
-    found.update(source.members)
-    if not found:
+        file_words.update(_words_in(record.value, _DEEPEST))
+    file_words.update(source.members)
+    if not file_words:
         return []
     # A word of many formats says little.
     uses = Counter(word for entry in BUILT_IN for word in entry.words.split())
     scores = {}
     for entry in BUILT_IN:
         words = entry.words.split()
-        weight = sum(1 / uses[word] for word in words if word in found)
+        weight = sum(1 / uses[word] for word in words if word in file_words)
         scores[entry.name] = weight / max(1, len(words))
     # Sorting is stable: of equally near ones, the more special one comes first.
     ranked = sorted(scores, key=lambda name: -scores[name])

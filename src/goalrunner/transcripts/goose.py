@@ -37,11 +37,11 @@ class GooseReader(RowReader):
                     self._add_call(block)
                 case "toolResponse":
                     self._add_result(block)
-        said = "\n".join(words)
-        if row.get("role") == "user" and said.strip():
-            self.trail.user(said)
+        message_text = "\n".join(words)
+        if row.get("role") == "user" and message_text.strip():
+            self.trail.user(message_text)
         elif row.get("role") == "assistant":
-            self.trail.claimed(said)
+            self.trail.claimed(message_text)
 
     def _add_call(self, block: dict[str, Any]) -> None:
         call = at(block, "toolCall", "value")
