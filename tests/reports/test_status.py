@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from goalrunner.reports.status import status_lines
 from goalrunner.reports.terminal_text import width
 from tests.reports.pages import COMMANDS, NOW, commands_after, summaries
 from tests.support.told_run import summary
+from tests.support.workspaces import write
 
 
 @pytest.mark.parametrize(
@@ -123,3 +125,14 @@ def test_protected_files_that_are_still_changed_come_first() -> None:
         "a1 waits for a person",
     ]
     assert sum("protected files" in line for line in lines) == 1
+
+
+def test_a_run_without_its_copy_is_not_resumed(tmp_path: Path) -> None:
+    values = summary(
+        status="capped", path=str(tmp_path), isolated=True, round_ended=True
+    )
+    text = laid_out(status_lines(RunSummary.read(values), NOW))
+    assert "goal resume" not in text
+    assert "--incomplete" in text
+    write(tmp_path, {"copy/copy.json": "{}"})
+    assert "goal resume" in laid_out(status_lines(RunSummary.read(values), NOW))

@@ -44,6 +44,8 @@ class RunSummary:
     workspace: str = ""
     path: str = ""
     """The run's folder."""
+    isolated: bool = False
+    """Whether it works in a copy of the workspace."""
     pid: int = 0
     """The process that writes the log."""
 
@@ -126,6 +128,7 @@ class RunSummary:
         summary = cls.of_outcome(outcome.model_copy(update={"verdict": state.verdict}))
         summary.status = LOST if lost else state.status.value
         summary.goal_file = state.goal_file
+        summary.isolated = state.isolated
         summary.current_step = memory.current_step
         summary.completed_steps = list(memory.completed_steps)
         summary.pending_steps = list(memory.pending_steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -73,6 +74,12 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
     if never_began(summary):
         yield "start over", f"goal run {goal_file}" if summary.goal_file else "goal run"
         return
+    if _has_lost_copy(summary):
+        if summary.round_ended:
+            yield "apply", f"goal apply {run_id} --incomplete"
+            yield "changes", f"goal diff {run_id}"
+        yield "start over", f"goal run {goal_file}" if summary.goal_file else "goal run"
+        return
     needs_other_goal = _needs_other_goal(summary)
     if summary.stop_reason != "cancelled" and not needs_other_goal:
         yield from _ways_on(summary)
@@ -85,6 +92,15 @@ def _commands(summary: RunSummary) -> Iterator[tuple[str, str]]:
         yield "changes", f"goal diff {run_id}"
     if summary.criteria_total:
         yield "evidence", f"goal show {run_id} --evidence"
+
+
+def _has_lost_copy(summary: RunSummary) -> bool:
+    """Return whether a run cannot be resumed, because its copy was removed."""
+    if not (summary.isolated and summary.path):
+        return False
+    # The path of a damaged summary can be any text, and os.path.exists never raises.
+    record = os.path.join(summary.path, "copy", "copy.json")  # noqa: PTH118
+    return not os.path.exists(record)  # noqa: PTH110
 
 
 def _wider_editable(summary: RunSummary) -> Iterator[tuple[str, str]]:
