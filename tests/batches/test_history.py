@@ -103,6 +103,18 @@ def test_one_process_drives_a_batch(tmp_path: Path) -> None:
         pass
 
 
+def test_a_log_that_another_program_changed_is_not_written(tmp_path: Path) -> None:
+    folder = BatchFolder.create(tmp_path, plan_of("a"), {})
+    forged = EntryEnded(at=AT, key="1", status="complete").model_dump_json()
+    with folder.writing() as log:
+        with folder.log.open("a") as file:
+            file.write(forged + "\n")
+        with pytest.raises(RecordError, match="another program has changed") as raised:
+            log.append(EntryStarted(at=AT, key="1", run_id="k3f9"))
+        assert log.state.complete == 0
+    assert raised.value.hint == "goal batch --resume night goes on"
+
+
 def test_a_batch_is_found_by_a_prefix_and_its_name_is_not_taken_twice(
     tmp_path: Path,
 ) -> None:

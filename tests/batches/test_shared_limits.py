@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -123,6 +124,18 @@ def test_a_limit_pauses_the_account_in_every_run_until_it_resets(
     other.refuse_call("judge", state(judge="anthropic/x"))
 
 
+@pytest.mark.parametrize("until", ["soon", "2999-01-01T00:00:00", ""])
+def test_a_pause_without_a_valid_end_is_none(tmp_path: Path, until: str) -> None:
+    pause = {"until": until, "reason": "x", "run_id": "k3f9"}
+    (tmp_path / "openai.json").write_text(json.dumps(pause))
+    pauses = SharedPauses(tmp_path, "b2aa")
+    pauses.refuse_call("judge", state())
+    # A limit that this run reaches replaces it.
+    pauses.on_record(record(failed("judge")))
+    with pytest.raises(ModelError):
+        pauses.refuse_call("judge", state())
+
+
 def test_a_limit_without_an_end_pauses_for_a_minute_and_then_longer(
     tmp_path: Path,
 ) -> None:
@@ -139,6 +152,7 @@ def test_a_limit_without_an_end_pauses_for_a_minute_and_then_longer(
         seconds.append((outage.resets_at - datetime.now(UTC)).total_seconds())
         # The pause is over a moment ago.
         (file,) = tmp_path.glob("*.json")
-        over = (datetime.now(UTC) - timedelta(seconds=1)).isoformat()
-        file.write_text(file.read_text().replace(outage.resets_at.isoformat(), over))
+        over = datetime.now(UTC) - timedelta(seconds=1)
+        pause = json.loads(file.read_text())
+        file.write_text(json.dumps({**pause, "until": over.isoformat()}))
     assert [round(number / 60) for number in seconds] == [1, 2, 4]

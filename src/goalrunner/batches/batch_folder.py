@@ -189,7 +189,12 @@ class BatchLog:
 
     def append(self, event: BatchEvent) -> None:
         """Write an event, which is durable when this returns. Raise RecordError."""
-        self._file.append(encode(event.model_dump(mode="json")))
+        try:
+            self._file.append(encode(event.model_dump(mode="json")))
+        except RecordError as error:
+            resume = f"goal batch --resume {self.state.plan.batch_id} goes on"
+            error.hint = f"{error.hint}; then {resume}" if error.hint else resume
+            raise
         self.state = after(self.state, event)
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
 
-from pydantic import ValidationError
+from pydantic import AwareDatetime, ValidationError
 
 from goalrunner.core.errors import AgentError, GoalError, ModelError, Outage
 from goalrunner.core.events import Account, Record, WorkFailed
@@ -24,7 +24,7 @@ from goalrunner.records.files import write_whole
 class _Pause(Frozen):
     """Until when an account is not used."""
 
-    until: str
+    until: AwareDatetime
     reason: str
     run_id: str
     """The run that has reached the limit."""
@@ -32,7 +32,7 @@ class _Pause(Frozen):
     """How often in a row it was reached, if its end is not known."""
 
     def is_over(self, now: datetime) -> bool:
-        return datetime.fromisoformat(self.until) <= now
+        return self.until <= now
 
 
 class SharedPauses:
@@ -50,7 +50,7 @@ class SharedPauses:
         pause = self._read(name)
         if pause is None or pause.is_over(datetime.now(UTC)):
             return
-        outage = Outage("limit", pause.reason, datetime.fromisoformat(pause.until))
+        outage = Outage("limit", pause.reason, pause.until)
         kind: type[GoalError] = ModelError
         if account == "agent" and state.external:
             kind = AgentError
@@ -72,7 +72,7 @@ class SharedPauses:
         if earlier is not None and not earlier.is_over(now):
             return
         pause = _Pause(
-            until=_end_of_limit(event, earlier, now).isoformat(),
+            until=_end_of_limit(event, earlier, now),
             reason=event.reason,
             run_id=self._run_id,
             number=_number_in_row(earlier, now),
@@ -114,5 +114,5 @@ def _number_in_row(earlier: _Pause | None, now: datetime) -> int:
     """Return the number of a pause among those that followed each other at once."""
     if earlier is None:
         return 1
-    since = now - datetime.fromisoformat(earlier.until)
+    since = now - earlier.until
     return earlier.number + 1 if since < LONGEST_PAUSE else 1

@@ -106,7 +106,7 @@ def shown_rows(rows: Sequence[BatchRow], most: int) -> tuple[list[BatchRow], str
     ordered = sorted(rows, key=_rank)
     # One line is needed for the others.
     first_rows, others = ordered[: most - 1], ordered[most - 1 :]
-    return first_rows, f"and {len(others)} more: {counts_text(batch_totals(others))}"
+    return first_rows, f"and {len(others):,} more: {counts_text(batch_totals(others))}"
 
 
 def _rank(row: BatchRow) -> int:
@@ -115,7 +115,7 @@ def _rank(row: BatchRow) -> int:
 
 def counts_text(totals: BatchTotals) -> str:
     """Return the number of entries by word: "12 complete · 4 running"."""
-    return " · ".join(f"{number} {word}" for word, number in totals.counts.items())
+    return " · ".join(f"{number:,} {word}" for word, number in totals.counts.items())
 
 
 def total_facts(moment: BatchMoment, rows: Sequence[BatchRow]) -> list[Fact]:
