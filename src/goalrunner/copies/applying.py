@@ -149,6 +149,7 @@ class Application:
         self._kept = KeptStore(self.workspace, home, environ, outputs, folder.start)
         self._store = self._kept.store
         self._journal = home / "applies" / f"{self._store.folder.name}.json"
+        # `goal prune` removes no snapshot while it is held.
         self._sharing = share_store(self._store.folder)
 
     def close(self) -> None:

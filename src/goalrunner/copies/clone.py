@@ -55,6 +55,7 @@ def make_clone(
         target = Path(places[str(tree.root)])
         clone_tree(tree, target, environ)
         for path in tree.files:
+            # Git in the clone would otherwise write to the repository of the workspace.
             _move_link(tree.root / path, target / path, places)
         for path in tree.object_folders:
             objects.append(str(tree.root / path))

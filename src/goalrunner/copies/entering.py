@@ -93,6 +93,7 @@ def make_copy(
     """
     roots = trees_of(workspace, environ)
     for root in roots:
+        # The copy would contain the folder that it is in.
         if Path(os.path.realpath(home)).is_relative_to(root):
             raise EnvironmentFailed(
                 f"the runs in {home} lie below {root}, which is to be copied",
@@ -299,6 +300,7 @@ def inner_command(
             undo.callback(os.close, slot_lock)
             sharing = share_store(store_of(Path(record.workspace), home))
             undo.callback(os.close, sharing)
+        # A resumed run asks for the same number again, and so keeps its databases.
         copy.write(replace(record, slot=slot))
         inside = copy_environment(copy, record, slot, environ)
         inside[INSIDE] = str(copy.folder)
@@ -308,6 +310,7 @@ def inner_command(
             mounting = _mounting(copy, record, tools)
             _try(mounting, tools, Path(record.root))
             argv = _entering(mounting, tools, argv, Path.cwd())
+        # From here on, the command that is returned has the handles.
         undo.pop_all()
     return InnerCommand(argv, inside, (lock, slot_lock, sharing))
 
@@ -338,6 +341,7 @@ def _mounting(copy: RunCopy, record: CopyRecord, tools: Mapping[str, str]) -> st
             )
         for index, path in enumerate(objects):
             place = str(base.objects / str(index))
+            # Once the overlay is mounted, the live objects have no path any more.
             lines.append([tools["mount"], "-i", "--bind", f"{root}/{path}", place])
         options = _options(record, shares=shares == "1")
         lines += _overlay_lines(tools, layer, base.files, root, options)
@@ -360,13 +364,18 @@ def _overlay_lines(
     """
     for name in ("u", "w", "b", "l"):
         (layer / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    # With -i, no helper program of a file system is started in place of the mount.
     mount = [tools["mount"], "-i"]
     return [
         [*mount, "--bind", str(base), str(layer / "b")],
         [*mount, "--bind", root, str(layer / "l")],
+        # The options name the layers by relative paths: in a long path, or one with a
+        # comma or a colon, mount(2) would find other options.
         ["cd", str(layer)],
         [*mount, "-t", "overlay", "-o", options, "overlay", root],
         ["cd", "/"],
+        # The overlay holds its layers. Without this, the live tree could be reached
+        # through `l` in the copy.
         *([tools["umount"], "-i", str(layer / name)] for name in ("b", "l")),
     ]
 
@@ -393,6 +402,8 @@ def _entering(
     if is_privileged():
         last = f"exec {shlex.join(program)}"
         return [unshare, *private, SHELL, "-c", f"{entering}{last}"]
+    # Only root of a namespace may mount; programs such as git and npm behave
+    # differently as root, so a second namespace gives the ids back.
     ids = [f"--map-user={os.geteuid()}", f"--map-group={os.getegid()}"]
     last = f"exec {shlex.join([unshare, '--user', *ids, *program])}"
     script = f"{entering}{last}"

@@ -103,6 +103,7 @@ def frozen_base(
         (place / "objects").mkdir(exist_ok=True)
         lock = os.open(place / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         handles.callback(os.close, lock)
+        # `goal prune` waits for it, and so removes no base before its user is noted.
         fcntl.flock(lock, fcntl.LOCK_EX)
         tree = read_live_tree(root, environ, place / "rules")
         yield _current(place, tree, environ), tree
@@ -124,11 +125,13 @@ def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenB
     unfinished = place / "unfinished"
     if unfinished.exists():
         remove(unfinished)
+    # The name of a base that copies stand on is never given again.
     number = int(bases[-1].folder.name) + 1 if bases else 0
     before: dict[str, str] = {}
     if bases:
         newest = bases[-1].folder
         before = rows_of((newest / "manifest").read_bytes())
+        # Copies are mounted on it: it stays as it is, and a new one shares its files.
         if bases[-1].is_used():
             _link_all(newest / "tree", unfinished / "tree")
         else:
@@ -139,6 +142,7 @@ def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenB
     _Update(unfinished / "tree", tree, place / "objects", environ).perform(
         before, rows_of(manifest)
     )
+    # It is renamed when it is whole: a mirror without a number is never mounted.
     write_whole(unfinished / "manifest", manifest, lasting=False)
     base = place / str(number)
     unfinished.rename(base)
@@ -229,6 +233,7 @@ class _Update:
                 os.unlink(target)
             before = os.lstat(source)
             self._copier.copy(source, target, before)
+            # The change time cannot be set back, unlike the time of modification.
             if os.lstat(source).st_ctime_ns == before.st_ctime_ns:
                 return
             replaces = True
@@ -247,6 +252,7 @@ class _Update:
         (folder / "info").mkdir(exist_ok=True)
         places = [str(lender)]
         with contextlib.suppress(FileNotFoundError):
+            # A clone made with --reference or --shared borrows objects itself.
             borrowed = (live / "info" / "alternates").read_text().splitlines()
             places += [os.path.normpath(live / line) for line in borrowed if line]
         text = "".join(f"{place}\n" for place in places)
@@ -258,6 +264,7 @@ class _Update:
             self._note_layer(place, path)
         if os.geteuid() == 0:
             os.chown(place, info.st_uid, info.st_gid)
+        # A later update, and the removal of the mirror, have to enter and write it.
         os.chmod(place, stat.S_IMODE(info.st_mode) | 0o700)
         os.utime(place, ns=(info.st_atime_ns, info.st_mtime_ns))
 

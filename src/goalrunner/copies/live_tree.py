@@ -120,6 +120,7 @@ class _Reader:
             path = folder + entry.name
             info = entry.stat(follow_symlinks=False)
             is_folder = stat.S_ISDIR(info.st_mode)
+            # Before the ignored paths: a rule such as `.*` does not hide it from git.
             if entry.name == ".git" and is_folder:
                 self._tree.folders[path] = info
                 self._read_git_folder(f"{path}/")
@@ -185,6 +186,8 @@ class _Reader:
         self._ask("", options, self._tree.root)
 
     def _ask(self, prefix: str, options: tuple[str, ...], place: Path) -> None:
+        # With --directory, git names an ignored folder and does not list it: a
+        # node_modules can have a hundred thousand files.
         command = "ls-files --others --ignored --directory --exclude-standard -z"
         output = self._git(place, *options, *command.split())
         for name in os.fsdecode(output).split("\0")[:-1]:

@@ -85,6 +85,7 @@ def _problem(
     for check in ended_checks(home, time.time() - _ABANDONED):
         remove_run(home, check)
     folder = RunFolder.create(home, new_run_id(home, "apply"), CHECKS)
+    # While it is held, `goal prune` and other checks leave the folder alone.
     lock = WriterLock(folder.events)
     try:
         why = " ".join(why_clone(_goal_of(run)) for run in runs).strip()

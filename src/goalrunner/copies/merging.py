@@ -242,6 +242,7 @@ async def _combined(
         return None, "it is no regular file on one side"
     if not all(side.stored for side in sides):
         return None, "its content is not kept in the snapshots"
+    # Both may have changed the content, and one of them only the executable bit.
     mode = by_person.mode if original.mode == by_run.mode else by_run.mode
     if original.blob == by_run.blob:
         return Entry(mode, by_person.blob), ""

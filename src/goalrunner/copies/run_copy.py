@@ -120,6 +120,7 @@ class RunCopy:
 
         Raise OSError.
         """
+        # They may lie on another file system, which only the record names.
         layers = Path(self.read().layers)
         self._record.unlink()
         remove(layers)
@@ -176,6 +177,7 @@ def take_slot(slots: Path, preferred: int | None = None) -> tuple[int, int]:
     """
     slots.mkdir(mode=0o700, parents=True, exist_ok=True)
     numbers = [] if preferred is None else [preferred]
+    # A lock on a file, and no list of numbers: the kernel frees that of a killed run.
     for number in (*numbers, *range(10_000)):
         handle = os.open(
             slots / str(number), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600
