@@ -67,7 +67,8 @@ def test_packages_that_only_the_copy_has_are_named() -> None:
 async def test_a_disk_that_is_filled_meanwhile_changes_nothing(
     tmp_path: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = "for n in 1 2 3; do head -c 300000 /dev/urandom > f$n; done; echo > mul.txt"
+    work = "for n in 1 2 3; do head -c 300000 /dev/urandom > new/f$n; done"
+    work = f"mkdir new; {work}; echo > mul.txt"
     run = await finish(
         tmp_path, agent=work, workspace=small_disk / "ws", home=small_disk / "home"
     )
@@ -82,6 +83,7 @@ async def test_a_disk_that_is_filled_meanwhile_changes_nothing(
         with pytest.raises(WorkspaceError, match="nothing was applied: git checkout"):
             await apply.write(tree)
         assert listing(small_disk / "ws") == before
+        assert not (small_disk / "ws" / "new").exists()
         assert not list((small_disk / "home" / "applies").iterdir())
 
 
