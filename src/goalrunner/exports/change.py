@@ -314,7 +314,7 @@ async def refuse_branch(git: Git, repository: Repository, name: str) -> None:
     if existing.code == 0:
         raise UsageError(
             f"the branch {name} exists already",
-            f"choose another name, or: git branch -D {name}",
+            f"choose another name; git log {name} shows what it has",
         )
 
 
