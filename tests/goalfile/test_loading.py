@@ -72,7 +72,7 @@ def test_a_missing_file_is_told_the_nearest_name(tmp_path: Path) -> None:
     missing = tmp_path / "objectiv.toml"
     assert (
         refusal(missing)
-        == f'{missing}  no such file; write one, or give --objective "..."'
+        == f'{missing}  no such file; write one, or: goal run --objective "..."'
     )
     (tmp_path / "other.toml").touch()
     far = tmp_path / "zzz"

@@ -130,7 +130,7 @@ def test_a_bad_option_or_variable_is_named_by_its_own_name() -> None:
 
 def test_a_goal_without_a_file_is_checked_the_same_way() -> None:
     assert refusal({}, {}) == (
-        'objective is missing; write objective = "...", or give --objective\n'
+        'objective is missing; write objective = "...", or: goal run --objective\n'
         'neither an agent nor a model is named; write agent = "claude" (goal agents lists'
         ' all), or model = "provider/name" for the built-in agent, or give --agent or'
         " --model\n"

@@ -197,13 +197,13 @@ def _check_complete(layer: GoalLayer, problems: Problems, *, runnable: bool) -> 
     """
     if _lacks(layer, problems, ("objective",)):
         problems.add(
-            'objective is missing; write objective = "...", or give --objective',
+            'objective is missing; write objective = "...", or: goal run --objective',
             "objective",
         )
     if layer.values.get(("objective",)) == PLACEHOLDER:
         layer.spot(("objective",), problems).wrong(
-            "is the placeholder that goal init wrote; say what the agent is to do, or"
-            " give --objective"
+            "is the placeholder that goal init wrote; say what the agent is to do, or:"
+            " goal run --objective"
         )
     if runnable and layer.is_chat:
         _check_model(layer, problems)
@@ -382,4 +382,4 @@ def _near_files(path: Path) -> str:
         return f"; did you mean {quoted(os.path.relpath(above), LONGEST_PATH)}?"
     if names:
         return f"; goal files may be {quoted_list(names[:5])}"
-    return '; write one, or give --objective "..."'
+    return '; write one, or: goal run --objective "..."'
