@@ -128,6 +128,6 @@ def winner_of(batch: BatchFolder, home: Path) -> RunFolder:
         raise UsageError(
             f"no run of the group {name} is verified, so none can be taken",
             f"goal report --compare {name} shows them; "
-            f"goal batch --resume {name} goes on with them",
+            "goal resume RUN goes on with one of them",
         )
     return RunFolder(home / RUNS / best.run_id)
