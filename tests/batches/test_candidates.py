@@ -44,9 +44,9 @@ def test_a_run_replaces_only_what_was_named() -> None:
 @pytest.mark.parametrize(
     ("agents", "models", "number", "problem"),
     [
-        ([], [], 0, "the best of 0 runs"),
-        (["claude"], [], 1, "the best of 1 runs"),
-        ([], [], -3, "the best of -3 runs"),
+        ([], [], 0, "at least 2 runs, not 0"),
+        (["claude"], [], 1, "at least 2 runs, not 1"),
+        ([], [], -3, "at least 2 runs, not -3"),
         ([], [], MOST_RUNS + 1, "33 runs of one goal are too many"),
         (["a", "b", "c"], [], 2, "2 runs are fewer than the 3 agents or models"),
         (["a", "b"], ["x", "y", "z"], None, "2 agents and 3 models"),

@@ -81,8 +81,10 @@ class BatchFolder:
 
     @property
     def cancellation(self) -> Path:
-        """The request of `goal cancel` to a running scheduler; usually missing."""
-        return self.path / "cancel.json"
+        """The request of `goal cancel` to a running scheduler: its reason; usually
+        missing.
+        """
+        return self.path / "cancel.txt"
 
     def goal_file(self, key: str) -> Path:
         """Return the path of an entry's goal file, as it was at the submission."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from datetime import UTC, datetime
@@ -82,7 +81,7 @@ def cancel_batch(folder: BatchFolder, reason: str = "") -> None:
     if reason:
         message += f": {reason}"
     if folder.is_driven:
-        write_whole(folder.cancellation, json.dumps({"said": message}).encode())
+        write_whole(folder.cancellation, message.encode())
         _await_end(folder)
     with folder.writing() as log:
         stop = log.state.stopped

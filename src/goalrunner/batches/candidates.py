@@ -181,7 +181,7 @@ def _filled(values: Sequence[str], length: int) -> Sequence[str | None]:
 def _check_number(number: int, pairs: int) -> None:
     if number < 2:
         raise UsageError(
-            f"the best of {number} runs cannot be chosen",
+            f"a group has at least 2 runs, not {number}",
             "choose 2 or more; goal run --isolate makes one run in a copy",
         )
     if number > MOST_RUNS:

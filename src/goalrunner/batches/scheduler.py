@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -213,7 +212,7 @@ class Scheduler:
         if stopped is not None and stopped.cancelled:
             return
         if self._folder.cancellation.exists():
-            reason = str(json.loads(self._folder.cancellation.read_bytes())["said"])
+            reason = self._folder.cancellation.read_text(errors="replace")
             self._append(BatchStopped(at=_now(), reason=reason, cancelled=True))
 
     @contextmanager
