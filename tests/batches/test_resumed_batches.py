@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from goalrunner.batches.batch_folder import BatchFolder
-from goalrunner.batches.displays import LineDisplay
+from goalrunner.batches.displays import BatchView, LineDisplay
 from goalrunner.batches.history import BatchEvent, BatchResumed
 from goalrunner.batches.plan import BatchLimits
 from goalrunner.batches.scheduler import Scheduler
-from goalrunner.batches.view import BatchView
 from goalrunner.cli.main import main
 from tests.support.batch_moments import AT, RUN_IDS, ended, plan_of, started
 from tests.support.told_run import summary

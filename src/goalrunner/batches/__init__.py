@@ -11,7 +11,12 @@ Verified changes come onto one branch: `integration_rules` says which and in whi
 order, `integration` decides and records, `repository_integration` checks and moves the
 branch of one repository (`batch_branch`), and `batch_run` makes the commits of a run.
 
-`names` has what `goal list` needs, without pydantic. A batch is shown by `rows` (what
-each entry does), `table` and `lines` (the text), `displays` and `live_table` (while it
-is driven), `values` (JSON), and `pages` (JUnit and HTML). A new form of it uses `rows`.
+`names` has what commands that start fast need, without pydantic. `rows` says what each
+entry does; `run_figures` reads the figures of its run. A batch is shown by `table` and
+`lines` (the text), `displays` and `live_table` (while it is driven or watched),
+`values` (JSON), and `pages` (JUnit and HTML). A new form of it uses `rows`.
+
+Commands: `commands` (`goal batch`), `group_command` (`goal run --best-of`),
+`integration_command` (`goal apply`), `listing` (status and list), `watching`, and
+`cancelling`. `library` has the functions for programs.
 """

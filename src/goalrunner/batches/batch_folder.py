@@ -254,13 +254,13 @@ def remove_old_batches(
 
     `since` is in seconds since 1970. Return how many. Raise OSError.
     """
-    kept = {
+    still_needed = {
         batch
         for run_id, batch in batches_of_runs(home).items()
         if run_id not in removed_runs and (home / RUNS / run_id).exists()
     }
     removed = 0
-    for name in set(batch_names(home)) - kept:
+    for name in set(batch_names(home)) - still_needed:
         folder = BatchFolder(home / BATCHES / name)
         if folder.last_change() > since:
             continue

@@ -89,8 +89,8 @@ class BatchRun:
         self._message = f"{message}{BATCH_TRAILER}: {batch.batch_id}\n"
         self._batch, self._environ = batch, environ
         outputs = table.get("workspace", {}).get("outputs", ())
-        self._kept = KeptStore(self.workspace, home, environ, outputs, run.start)
-        self._store = self._kept.store
+        self._kept_store = KeptStore(self.workspace, home, environ, outputs, run.start)
+        self._store = self._kept_store.store
 
     async def commit_onto(self, tip: str) -> MergedCommit:
         """Commit the change, merged onto a commit.
@@ -99,7 +99,7 @@ class BatchRun:
         """
         if not self.is_verified:
             raise NotIntegrated("its run is not complete")
-        await self._kept.require(self.start, self._end)
+        await self._kept_store.require(self.start, self._end)
         changes = await self._store.changes(self.start, self._end)
         paths = [change.path for change in changes if change.kind != "repository"]
         if not paths:
@@ -182,7 +182,7 @@ class BatchRun:
         """
         if not self.base:
             return tip, ()
-        await self._kept.require(self.start)
+        await self._kept_store.require(self.start)
         work_tree, differing = await self._differing(self.base)
         entries = await self._store.entries(self.start)
         uncommitted: dict[str, Entry | None] = {}

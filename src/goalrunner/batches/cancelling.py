@@ -13,8 +13,8 @@ from goalrunner.app.sandbox import person
 from goalrunner.batches.batch_folder import BatchFolder, find_batch
 from goalrunner.batches.history import BatchStopped, EntryEnded, EntryState
 from goalrunner.batches.lines import first_facts
-from goalrunner.batches.listing import moment_of
 from goalrunner.batches.rows import BatchMoment, batch_rows
+from goalrunner.batches.run_figures import moment_of
 from goalrunner.batches.table import total_facts
 from goalrunner.batches.values import result_value
 from goalrunner.cli import dialog, output

@@ -18,7 +18,7 @@ from goalrunner.batches.batch_folder import (
     find_batch,
     newest_batch,
 )
-from goalrunner.batches.displays import open_display
+from goalrunner.batches.displays import BatchView, open_display
 from goalrunner.batches.history import BatchResumed, EntryIntegrated
 from goalrunner.batches.integration import refuse_without_repository
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
@@ -26,7 +26,6 @@ from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import Submission, submit
-from goalrunner.batches.view import BatchView
 from goalrunner.cli import main, options, runs
 from goalrunner.cli.options import (
     COUNT,
@@ -163,7 +162,9 @@ def batch(
     """
     limits = _limits(cost, tokens, until, max_failures)
     if resume:
-        _refuse_given(template, agent, model, judge, retries or None, at_least, name)
+        _refuse_old_options(
+            template, agent, model, judge, retries or None, at_least, name
+        )
     paths = goals or []
     if apply and not resume and (earlier := _earlier_batch(paths)):
         return apply_batch(earlier, json=json)
@@ -218,7 +219,7 @@ def _refuse_too_many(at_least: int | None, goals: int) -> None:
         )
 
 
-def _refuse_given(*options_of_new_batches: object) -> None:
+def _refuse_old_options(*options_of_new_batches: object) -> None:
     """Raise UsageError if `--resume` is given with an option that it would ignore."""
     if any(value is not None for value in options_of_new_batches):
         raise UsageError(
@@ -259,10 +260,10 @@ def _drive(
     if not printed.json:
         return max(code, apply_open_batch(folder, log))
 
-    def tell(decision: EntryIntegrated) -> None:
+    def show(decision: EntryIntegrated) -> None:
         view.changed(log.state, decision)
 
-    code = max(code, apply_open_batch(folder, log, tell=tell))
+    code = max(code, apply_open_batch(folder, log, on_decision=show))
     # The last line is the whole result, now with the commits.
     view.end(folder, log.state)
     return code
@@ -290,10 +291,10 @@ def _resume(
                 f"batch {folder.batch_id} was cancelled, which is final",
                 "submit the goals again: goal batch GOALS",
             )
-        given = limits.model_dump(exclude_unset=True)
+        new_limits = limits.model_dump(exclude_unset=True)
         resumed = BatchResumed(
             at=_now(),
-            limits=log.state.limits.model_copy(update=given),
+            limits=log.state.limits.model_copy(update=new_limits),
             jobs=jobs or log.state.jobs,
         )
         code = _drive(folder, log, printed, resumed)
@@ -313,18 +314,18 @@ def _limits(
     max_failures: int | None,
 ) -> BatchLimits:
     """Return the limits of the options that are given; inf is no limit."""
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if cost is not None:
-        given["cost_usd"] = None if cost == math.inf else cost
+        values["cost_usd"] = None if cost == math.inf else cost
     if tokens is not None:
-        given["tokens"] = None if tokens == math.inf else int(tokens)
+        values["tokens"] = None if tokens == math.inf else int(tokens)
     if until is not None:
         if datetime.fromisoformat(until) <= datetime.now(UTC):
             raise UsageError(f"--until {until} is over", "name a later moment")
-        given["until"] = until
+        values["until"] = until
     if max_failures is not None:
-        given["max_failures"] = max_failures
-    return BatchLimits(**given)
+        values["max_failures"] = max_failures
+    return BatchLimits(**values)
 
 
 def _batch_id(name: str | None, first: Path) -> str:

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from goalrunner.app.previous_run import load_run
 from goalrunner.batches.batch_folder import BatchFolder
-from goalrunner.batches.displays import open_display
+from goalrunner.batches.displays import BatchView, open_display
 from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.group_runs import group_runs
 from goalrunner.batches.group_table import group_lines, group_rows
-from goalrunner.batches.listing import moment_of
 from goalrunner.batches.plan import BatchLimits
+from goalrunner.batches.run_figures import moment_of
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.values import result_value
-from goalrunner.batches.view import BatchView
 from goalrunner.cli import main, output, runs
 from goalrunner.goalfile.loading import resolve_limits
 from goalrunner.goalfile.toml_text import read_text

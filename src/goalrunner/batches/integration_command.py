@@ -35,22 +35,22 @@ def apply_open_batch(
     branch: str = "",
     *,
     json: bool = False,
-    tell: Callable[[EntryIntegrated], None] | None = None,
+    on_decision: Callable[[EntryIntegrated], None] | None = None,
 ) -> int:
     """Integrate a batch whose log this process writes, as `apply_batch` does.
 
-    With `tell`, nothing is printed: it is called with each decision.
+    With `on_decision`, nothing is printed: it is called with each decision.
     """
     settings = IntegrationSettings(runs.home(), os.environ)
     integration = Integration(batch, log, settings, branch)
     integration.open()
-    is_text = not json and tell is None
+    is_text = not json and on_decision is None
     if is_text:
         _say(*_opening_facts(log.state, integration))
     try:
         for decision in integration.perform():
-            if tell is not None:
-                tell(decision)
+            if on_decision is not None:
+                on_decision(decision)
             elif is_text:
                 _say(_fact(log.state, decision))
     except KeyboardInterrupt:

@@ -53,13 +53,15 @@ def lasting_decisions(
     removed, the integration begins anew; one on which nothing was taken has never
     existed.
     """
-    ours = {key: one for key, one in decisions.items() if key in keys}
-    was_made = any(decision.commit for decision in ours.values())
+    in_repository = {key: one for key, one in decisions.items() if key in keys}
+    was_made = any(decision.commit for decision in in_repository.values())
     if commits is None:
-        return {} if was_made else ours
+        return {} if was_made else in_repository
     # A decision without a commit is to leave a change out.
     lasting_commits = {"", *commits}
-    return {key: one for key, one in ours.items() if one.commit in lasting_commits}
+    return {
+        key: one for key, one in in_repository.items() if one.commit in lasting_commits
+    }
 
 
 def integration_order(state: BatchState, decisions: Decisions) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from goalrunner.app.library import run_blocking, value_refusal
 from goalrunner.app.previous_run import load_run
 from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.batches.candidates import GroupChoice
-from goalrunner.batches.displays import BatchDisplay
+from goalrunner.batches.displays import BatchDisplay, BatchView
 from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.group_runs import group_runs
 from goalrunner.batches.history import BatchEvent
@@ -23,7 +23,6 @@ from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
 from goalrunner.batches.rows import BatchMoment
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import Submission, submit
-from goalrunner.batches.view import BatchView
 from goalrunner.core.errors import UsageError, kind_of, one_line
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner.batches.batch_folder import BatchFolder, batch_names, find_batch
 from goalrunner.batches.lines import closing_facts, first_facts
 from goalrunner.batches.names import BATCHES
 from goalrunner.batches.rows import BatchMoment, batch_rows, batch_totals
-from goalrunner.batches.run_figures import RunFigures
+from goalrunner.batches.run_figures import moment_of
 from goalrunner.batches.table import counts_text, table_lines
 from goalrunner.batches.values import result_value, summary_value
 from goalrunner.cli import output
@@ -20,15 +19,6 @@ from goalrunner.reports.terminal_text import lines_text, table
 
 # The counts of a batch always have these columns.
 _NARROWEST_COUNTS = 20
-
-
-def moment_of(folder: BatchFolder) -> BatchMoment:
-    """Return a batch as it is now. Raise RecordError."""
-    # Read first: a scheduler that ends meanwhile has written all events by then.
-    is_driven = folder.is_driven
-    state = folder.state()
-    summaries = RunFigures(folder.home).of(state)
-    return BatchMoment(state, summaries, is_driven, datetime.now(UTC))
 
 
 def print_batch(home: Path, reference: str, *, json: bool = False) -> int:

@@ -8,8 +8,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from goalrunner.batches.batch_folder import BatchFolder, find_batch
-from goalrunner.batches.listing import moment_of
 from goalrunner.batches.rows import BatchMoment
+from goalrunner.batches.run_figures import moment_of
 from goalrunner.cli import output
 from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import GoalError, UsageError, os_errors
@@ -69,18 +69,18 @@ def _write_run_pages(
     from goalrunner.exports.html import page_text
     from goalrunner.exports.recorded_page import run_page
 
-    beside = page.with_name(f"{page.stem}-runs")
+    pages_folder = page.with_name(f"{page.stem}-runs")
     with os_errors(
-        f"--html: {beside} cannot be made", "choose another path", UsageError
+        f"--html: {pages_folder} cannot be made", "choose another path", UsageError
     ):
-        beside.mkdir(exist_ok=True)
+        pages_folder.mkdir(exist_ok=True)
     links = {}
-    address = quote(beside.name)
+    address = quote(pages_folder.name)
     for entry in moment.state.entries.values():
         run = RunFolder(folder.home / RUNS / entry.run_id)
         if not entry.run_id or not run.events.exists():
             continue
-        file = beside / f"{entry.run_id}.html"
+        file = pages_folder / f"{entry.run_id}.html"
         try:
             text = page_text([run_page(run, with_diffs=True)])
             ResultFile(file, option="--html").write(text)

@@ -1,11 +1,14 @@
-"""The figures of the runs of a batch, read again when a run has written new ones."""
+"""A batch with the figures of its runs, each of them read again when it has changed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
+from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.batches.history import BatchState, EntryState
+from goalrunner.batches.rows import BatchMoment
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.records.run_summaries import read_summary
@@ -42,3 +45,12 @@ class RunFigures:
         if self._versions.get(run_id) != version:
             self._versions[run_id] = version
             self._read[run_id] = RunSummary.read(read_summary(folder))
+
+
+def moment_of(folder: BatchFolder) -> BatchMoment:
+    """Return a batch as it is now. Raise RecordError."""
+    # Read first: a scheduler that ends meanwhile has written all events by then.
+    is_driven = folder.is_driven
+    state = folder.state()
+    summaries = RunFigures(folder.home).of(state)
+    return BatchMoment(state, summaries, is_driven, datetime.now(UTC))

@@ -58,22 +58,22 @@ class EntryRun:
 class RunProcess:
     """A running worker."""
 
-    def __init__(self, place: EntryRun, scheduler_pipe: int) -> None:
+    def __init__(self, entry_run: EntryRun, scheduler_pipe: int) -> None:
         """Start it. `scheduler_pipe` ends for it when the scheduler does.
 
         Raise UsageError.
         """
-        self._place = place
+        self._entry_run = entry_run
         self.is_stopped = False
         """Whether it was asked to end."""
-        key = place.entry.key
-        with os_errors(f"{place.entry.name} cannot be started", "", UsageError):
+        key = entry_run.entry.key
+        with os_errors(f"{entry_run.entry.name} cannot be started", "", UsageError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
-            output = os.open(place.output, flags, 0o600)
+            output = os.open(entry_run.output, flags, 0o600)
             try:
                 self._process = subprocess.Popen(
-                    command_line(place.batch, key, place.run_id),
-                    cwd=place.entry.workspace,
+                    command_line(entry_run.batch, key, entry_run.run_id),
+                    cwd=entry_run.entry.workspace,
                     stdin=scheduler_pipe,
                     stdout=output,
                     stderr=output,
@@ -98,7 +98,7 @@ class RunProcess:
 
     def cancel(self, reason: str) -> None:
         """End the run for good; one that has not begun is stopped."""
-        run = self._place.run
+        run = self._entry_run.run
         if run.is_empty:
             self.stop(signal.SIGTERM)
             return
@@ -110,7 +110,7 @@ class RunProcess:
         code = self._process.poll()
         if code is None:
             return None
-        ended = _ended_run(self._place.run)
+        ended = _ended_run(self._entry_run.run)
         # An outcome with another exit code is that of an earlier process.
         if ended is not None and ended.exit_code == code:
             return _result_of(ended)
@@ -126,7 +126,7 @@ class RunProcess:
     def _error(self) -> str:
         """Return the error that the process printed last; empty if there is none."""
         try:
-            with self._place.output.open("rb") as file:
+            with self._entry_run.output.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _END_OF_OUTPUT))
                 text = file.read().decode("utf-8", errors="replace")
         except OSError:

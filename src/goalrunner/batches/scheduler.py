@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 
 from goalrunner.batches.batch_folder import BatchFolder, BatchLog
+from goalrunner.batches.displays import BatchView
 from goalrunner.batches.history import (
     BatchEvent,
     BatchResumed,
@@ -35,7 +36,6 @@ from goalrunner.batches.scheduling import (
     next_actions,
 )
 from goalrunner.batches.shared_budget import SpentFile
-from goalrunner.batches.view import BatchView
 from goalrunner.core.errors import UsageError
 from goalrunner.records.run_search import new_run_id
 
@@ -139,9 +139,9 @@ class Scheduler:
         run_id = entry.run_id or new_run_id(self._folder.home, objective)
         # In the log before the process begins: a later scheduler finds its run.
         self._append(EntryStarted(at=_now(), key=key, run_id=run_id))
-        place = EntryRun(self._folder, entry.entry, run_id)
+        entry_run = EntryRun(self._folder, entry.entry, run_id)
         try:
-            self._processes[key] = RunProcess(place, self._pipe_end)
+            self._processes[key] = RunProcess(entry_run, self._pipe_end)
         except UsageError as error:
             self._end(key, RunResult("failed", str(error)))
 

@@ -104,7 +104,7 @@ def reached_budget(limits: BatchLimits, spent: Spent) -> str:
 def _stop(state: BatchState, spent: Spent, now: datetime) -> StopBatch | None:
     """Return the stop that a limit demands; None if there is none, or it was made."""
     waits = any(is_waiting(state, entry) for entry in state.entries.values())
-    reason = reached_budget(state.limits, spent) or _over(state.limits, now)
+    reason = reached_budget(state.limits, spent) or _time_is_over(state.limits, now)
     is_made = state.stopped is not None and state.stopped.ends_runs
     # The end of the last run needs no stop.
     if reason and not is_made and (waits or _running(state)):
@@ -118,8 +118,8 @@ def _stop(state: BatchState, spent: Spent, now: datetime) -> StopBatch | None:
     return StopBatch(f"{most} {noun} ended without success", ends_runs=False)
 
 
-def _over(limits: BatchLimits, now: datetime) -> str:
-    """Return that the time is over; empty if it is not."""
+def _time_is_over(limits: BatchLimits, now: datetime) -> str:
+    """Return the words for a time limit that has passed; empty if none has."""
     if limits.until is None:
         return ""
     until = datetime.fromisoformat(limits.until)

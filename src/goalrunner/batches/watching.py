@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from goalrunner.batches.batch_folder import BatchFolder, find_batch
+from goalrunner.batches.displays import BatchView
 from goalrunner.batches.history import BatchEvent, after, batch_state
-from goalrunner.batches.listing import moment_of
-from goalrunner.batches.view import BatchView
+from goalrunner.batches.run_figures import moment_of
 from goalrunner.cli import output
 from goalrunner.core.errors import ExitCode
 

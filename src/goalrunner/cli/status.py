@@ -218,9 +218,9 @@ def list_(
 
 def _list_batches(name: str | None, *, json: bool) -> int:
     """Print all batches, or the goals of one."""
-    from goalrunner.batches import listing
+    from goalrunner.batches.listing import list_batches, print_batch
 
     if name is None:
-        return listing.list_batches(runs.home(), json=json)
-    listing.print_batch(runs.home(), name, json=json)
+        return list_batches(runs.home(), json=json)
+    print_batch(runs.home(), name, json=json)
     return 0

@@ -126,11 +126,11 @@ class ApplyCommand:
         except MergeConflict as error:
             raise UsageError(
                 f"{error.message}\nnothing was written",
-                f"{self._kept_patch()}\n"
+                f"{self._saved_patch()}\n"
                 f"goal export {self._id} --branch NAME makes a branch to merge",
             ) from error
 
-    def _kept_patch(self) -> str:
+    def _saved_patch(self) -> str:
         """Write the change as a patch into the run's folder; return how to use it."""
         path = self._folder.path / "change.patch"
         change = RunChange(self._folder, self._state, runs.home(), os.environ)

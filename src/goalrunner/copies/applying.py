@@ -146,8 +146,10 @@ class Application:
                 f"{self._patch_command()} writes the change as a patch",
             )
         outputs = frozen_table(folder).get("workspace", {}).get("outputs", ())
-        self._kept = KeptStore(self.workspace, home, environ, outputs, folder.start)
-        self._store = self._kept.store
+        self._kept_store = KeptStore(
+            self.workspace, home, environ, outputs, folder.start
+        )
+        self._store = self._kept_store.store
         self._journal = home / "applies" / f"{self._store.folder.name}.json"
         # `goal prune` removes no snapshot while it is held.
         self._sharing = share_store(self._store.folder)
@@ -164,10 +166,10 @@ class Application:
         repository = enclosing(self.workspace)
         if repository is None:
             return
-        for name, what in _IN_PROGRESS.items():
+        for name, command in _IN_PROGRESS.items():
             if (repository.git_dir / name).exists():
                 raise UsageError(
-                    f"{what} is not finished in {repository.root}",
+                    f"{command} is not finished in {repository.root}",
                     "finish or abort it first; git status says how",
                 )
         unmerged = self._ask(repository, "diff", "--name-only", "--diff-filter=U", "-z")
@@ -237,14 +239,15 @@ class Application:
 
         A person has changed them after the apply was killed, or it wrote only a part.
         """
-        found, before, target = [
+        current, before, target = [
             await self._store.entries(snapshot)
             for snapshot in (between, journal.before, journal.target)
         ]
         return [
             path
             for path in journal.paths
-            if path in found and found[path] not in (before.get(path), target.get(path))
+            if path in current
+            and current[path] not in (before.get(path), target.get(path))
         ]
 
     async def merge(self) -> MergedTree:
@@ -254,7 +257,7 @@ class Application:
         and WorkspaceError.
         """
         now = await self._store.snapshot()
-        await self._kept.require(self._start, self._end)
+        await self._kept_store.require(self._start, self._end)
         tree = await merge_tree(self._store, self._start, self._end, now)
         await refuse_unseen(self._store, tree)
         return tree
@@ -264,7 +267,7 @@ class Application:
 
         Raise as `merge` does.
         """
-        await self._kept.require(self._start, self._end)
+        await self._kept_store.require(self._start, self._end)
         repository = repository_of(self.workspace)
         files = CommitFiles(self._store, repository, revision, self._environ)
         onto = await files.snapshot_like(self._start)
@@ -305,7 +308,7 @@ class Application:
                 f"leave --branch out; or {self._patch_command()} writes a patch",
             )
         self._refuse_another(repository)
-        await refuse_branch(self._kept.git, repository, branch)
+        await refuse_branch(self._kept_store.git, repository, branch)
         return commit
 
     async def commit(self, tree: MergedTree, base: str, message: str) -> str:
@@ -318,7 +321,7 @@ class Application:
     async def make_branch(self, branch: str, commit: str) -> None:
         """Make a branch that begins at a commit. Raise WorkspaceError if it exists."""
         repository = repository_of(self.workspace)
-        await make_branch(self._kept.git, repository, branch, commit)
+        await make_branch(self._kept_store.git, repository, branch, commit)
 
     def check(self, tree: MergedTree, commit: str = "") -> None:
         """Run the validators of the run on a merged tree, or on the commit of it. Raise
@@ -411,7 +414,7 @@ class Application:
         """Return the bytes that files have on a disk with blocks of the usual size."""
         names = "".join(f"{entry.blob}\n" for entry in entries if entry.stored)
         command = ("cat-file", "--batch-check=%(objectsize)")
-        sizes = await self._kept.git.ask(*command, stdin=names.encode())
+        sizes = await self._kept_store.git.ask(*command, stdin=names.encode())
         return sum(-(-int(size) // _BLOCK) * _BLOCK for size in sizes.split())
 
     def _new_folders(self, tree: MergedTree) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ def _refuse_submodules(listed: bytes, folder: str, paths: Sequence[str]) -> None
     """
     submodules = []
     for line in listed.split(b"\0"):
-        about, _, name = line.partition(b"\t")
-        if about.startswith(_SUBMODULE):
+        mode_and_id, _, name = line.partition(b"\t")
+        if mode_and_id.startswith(_SUBMODULE):
             submodules.append(f"{printable_path(name)}/")
     for path in paths:
         if (folder + path).startswith(tuple(submodules)):

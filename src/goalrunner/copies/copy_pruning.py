@@ -22,13 +22,13 @@ def with_copies(runs: Sequence[OldRun]) -> list[OldRun]:
 
 def discard_copies(runs: Sequence[OldRun]) -> list[str]:
     """Remove the copies of runs, and nothing else of them; return why others stay."""
-    left: list[str] = []
+    failures: list[str] = []
     for run in runs:
         try:
             discard_copy(RunCopy.of(run.folder))
         except (GoalError, OSError) as error:
-            left.append(f"the copy of {run.folder.run_id}: {error}")
-    return left
+            failures.append(f"the copy of {run.folder.run_id}: {error}")
+    return failures
 
 
 def discard_copy(copy: RunCopy) -> None:

@@ -86,12 +86,12 @@ def _foreign(record: CopyRecord) -> list[str]:
     """
     if is_privileged():
         return []
-    own = (os.geteuid(), os.getegid())
+    user_ids = (os.geteuid(), os.getegid())
     foreign: list[str] = []
     for path in record.shared:
         with contextlib.suppress(OSError):
             info = os.lstat(os.path.join(record.root, path))
-            if (info.st_uid, info.st_gid) != own:
+            if (info.st_uid, info.st_gid) != user_ids:
                 foreign.append(path)
     return foreign
 
