@@ -14,6 +14,7 @@ from goalrunner.snapshots.repositories import Repository
 BATCH_TRAILER = "Goal-Batch"
 """The trailer of each commit of the branch, with the id of the batch."""
 _RUN_TRAILER = "Goal-Run"
+# Git that hangs, such as on a network file system, must not hold the batch.
 _GIT_SECONDS = 60.0
 _FORMAT = "%x00".join(
     (
@@ -72,6 +73,7 @@ class BatchBranch:
         by_run: dict[str, str] = {}
         is_ours = False
         for commit, batch, run in self._log(tip):
+            # Below the commits of the batch lie those that the repository had before.
             if batch != self._batch:
                 break
             is_ours = True
@@ -89,6 +91,7 @@ class BatchBranch:
         """Return commit, batch and run of the newest commits, newest first."""
         output = self._ask(
             "log",
+            # What a person merged into the branch is no commit of the batch.
             "--first-parent",
             "-z",
             f"--max-count={_MOST}",
@@ -107,6 +110,7 @@ class BatchBranch:
         worktree = ""
         for line in self._ask("worktree", "list", "--porcelain").decode().splitlines():
             word, _, value = line.partition(" ")
+            # The folder of each work tree is listed before its branch.
             if word == "worktree":
                 worktree = value
             if word == "branch" and value == f"refs/heads/{self.name}":
@@ -120,6 +124,7 @@ class BatchBranch:
         """Return the files that a sparse checkout leaves out of the work tree."""
         rows = self._ask("ls-files", "-t", "-z").split(b"\0")
         root = self.repository.root
+        # `S` marks files with the skip-worktree bit, which a sparse checkout sets.
         skipped = [row[2:] for row in rows if row.startswith(b"S ")]
         return frozenset(root / printable_path(path) for path in skipped)
 
@@ -173,6 +178,7 @@ def is_ignored(
         repository.root,
         f"--git-dir={repository.git_dir}",
         f"--work-tree={repository.root}",
+        # With --no-index, the rules decide, whatever is tracked below the folder.
         *("check-ignore", "--quiet", "--no-index", "--", str(workspace)),
         environ=environ,
         timeout=_GIT_SECONDS,

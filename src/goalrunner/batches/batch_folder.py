@@ -49,6 +49,7 @@ class BatchFolder:
         ):
             folder.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
+                # Of two processes that choose one name, this refuses the second one.
                 folder.path.mkdir(mode=0o700)
             except FileExistsError:
                 raise _is_taken(plan.batch_id) from None
@@ -57,6 +58,7 @@ class BatchFolder:
                 write_whole(folder.goal_file(key), text.encode())
             # The plan is written last: without it, the folder is no batch.
             write_whole(folder.plan_file, plan.model_dump_json(indent=2).encode())
+            # A batch that was reported as submitted is there after a power cut.
             sync_folder(folder.path)
             sync_folder(folder.path.parent)
         return folder
@@ -106,6 +108,7 @@ class BatchFolder:
 
     def last_change(self) -> float:
         """Return when something happened in it, in seconds since 1970."""
+        # A batch that was never driven has no log.
         file = self.log if self.log.exists() else self.plan_file
         return file.stat().st_mtime
 
@@ -122,6 +125,8 @@ class BatchFolder:
         Raise RecordError.
         """
         try:
+            # The last line is not whole if a scheduler writes it now, or was killed
+            # then.
             lines = self.log.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
             return
@@ -169,6 +174,7 @@ class BatchFolder:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             file = AppendFile(self.log)
             try:
+                # The state is read under the lock, so no event can come after it.
                 yield BatchLog(file, self.state())
             finally:
                 file.close()
@@ -211,6 +217,7 @@ def batch_names(home: Path) -> list[str]:
             f"{home / BATCHES} cannot be read: {error.strerror}",
             "set GOAL_HOME to the folder that holds the runs",
         ) from error
+    # Without a plan, the submission has not ended, or was killed.
     complete_folders = [
         path for path in folders if BatchFolder(path).plan_file.exists()
     ]
@@ -232,6 +239,7 @@ def find_batch(home: Path, reference: str) -> BatchFolder:
     Raise RunNotFound.
     """
     names = batch_names(home)
+    # A whole name comes first: it may also be the beginning of another one.
     if reference in names:
         return BatchFolder(home / BATCHES / reference)
     matching = [name for name in names if reference and name.startswith(reference)]
@@ -254,6 +262,7 @@ def remove_old_batches(
 
     `since` is in seconds since 1970. Return how many. Raise OSError.
     """
+    # A batch says how its runs belong together, so it stays with the last of them.
     still_needed = {
         batch
         for run_id, batch in batches_of_runs(home).items()
@@ -262,6 +271,7 @@ def remove_old_batches(
     removed = 0
     for name in set(batch_names(home)) - still_needed:
         folder = BatchFolder(home / BATCHES / name)
+        # One that was submitted just now has no run yet.
         if folder.last_change() > since:
             continue
         removed += 1

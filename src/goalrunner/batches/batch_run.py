@@ -75,9 +75,11 @@ class BatchRun:
         if state.base is None or state.snapshot is None:
             raise NotIntegrated(NOTHING_CHANGED)
         outcome = loaded.outcome(run)
+        # The log of the run is the proof, whatever that of the batch says.
         self.is_verified = outcome.passed
         self.run = run
         self.start, self._end = state.base, state.snapshot
+        # Goals that name one folder by different links share its checks.
         self.workspace = Path(os.path.realpath(state.workspace))
         self.base = Start(run.start).commit or ""
         """The commit that was checked out when the run began; empty without one."""
@@ -101,10 +103,12 @@ class BatchRun:
             raise NotIntegrated("its run is not complete")
         await self._kept_store.require(self.start, self._end)
         changes = await self._store.changes(self.start, self._end)
+        # A snapshot also notes which repositories there are, which no commit can have.
         paths = [change.path for change in changes if change.kind != "repository"]
         if not paths:
             raise NotIntegrated(NOTHING_CHANGED)
         await self._refuse_nested(paths)
+        # Only files that the run changed are merged, so only these are converted.
         onto = await self._files(tip).snapshot_at(paths)
         try:
             tree = await merge_tree(self._store, self.start, self._end, onto, BRANCH)
@@ -112,10 +116,12 @@ class BatchRun:
             listed = [f"{item.path}: {item.why}" for item in error.conflicts]
             raise NotIntegrated(f"conflict in {some(listed)}") from error
         is_verified = False
+        # A judge is not asked again: its verdict holds for the tree that it has seen.
         if not self.has_validators:
             _, differing = await self._differing(tip)
             is_verified = not differing
         commit = tip
+        # A branch that has the change already gets no empty commit.
         if tree.entries:
             commit = await commit_tree(
                 self._store, tree, tip, self._message, self._environ
@@ -189,6 +195,7 @@ class BatchRun:
         for path in differing:
             entry = entries.get(path)
             if entry is None:
+                # It is not in the work tree: removed, unless git never checked it out.
                 was_removed = self.workspace / path not in not_checked_out
             if entry.stored if entry else was_removed:
                 uncommitted[path] = entry

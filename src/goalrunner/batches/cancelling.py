@@ -81,8 +81,10 @@ def cancel_batch(folder: BatchFolder, reason: str = "") -> None:
     if reason:
         message += f": {reason}"
     if folder.is_driven:
+        # A file stays: the batch ends even if this process is killed while it waits.
         write_whole(folder.cancellation, message.encode())
         _await_end(folder)
+    # Under the lock, no `goal batch --resume` starts the runs again meanwhile.
     with folder.writing() as log:
         stop = log.state.stopped
         if stop is None or not stop.cancelled:

@@ -59,6 +59,7 @@ class GroupChoice:
         Raise UsageError if the options make neither a group nor a single run.
         """
         if self.number is not None or max(len(self.agents), len(self.models)) > 1:
+            # Called for its errors: they come before the goal is loaded.
             self._pairs()
             return True
         if self.first is not None:
@@ -114,6 +115,7 @@ class GroupChoice:
             kind="group",
             created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             entries=tuple(entries),
+            # The runs compete, so none of them waits for a free job.
             jobs=len(entries),
             limits=limits,
             ends_at_first=self.ends_at_first,
@@ -189,6 +191,7 @@ def _check_number(number: int, pairs: int) -> None:
             f"{number} runs of one goal are too many; the most are {MOST_RUNS}",
             f"choose {MOST_RUNS} or less",
         )
+    # The last agents would have no run, without a word about it.
     if number < pairs:
         raise UsageError(
             f"{number} runs are fewer than the {pairs} agents or models",

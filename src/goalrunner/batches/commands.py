@@ -51,6 +51,7 @@ def _moment(text: str) -> str | None:
     clock = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
     if clock is None:
         moment = datetime.fromisoformat(text)
+        # Without a zone, it is a time on the clock of the person.
         return (moment if moment.tzinfo else moment.astimezone()).isoformat()
     moment = now.replace(
         hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0
@@ -166,6 +167,7 @@ def batch(
             template, agent, model, judge, retries or None, at_least, name
         )
     paths = goals or []
+    # A name in place of goals: that batch was run, and is only applied.
     if apply and not resume and (earlier := _earlier_batch(paths)):
         return apply_batch(earlier, json=json)
     printed = _Output(
@@ -294,6 +296,7 @@ def _resume(
         new_limits = limits.model_dump(exclude_unset=True)
         resumed = BatchResumed(
             at=_now(),
+            # A limit that is not typed again stays; inf lifts one.
             limits=log.state.limits.model_copy(update=new_limits),
             jobs=jobs or log.state.jobs,
         )

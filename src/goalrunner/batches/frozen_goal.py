@@ -51,6 +51,7 @@ class FrozenGoal:
                 f"the judge {goal.judge.words} of this program",
                 'name a model instead: judge="provider/name"',
             )
+        # A worker gets this text alone, so the goal is loaded from it here as well.
         text = dump_goal(goal)
         folder = Path(goal.workspace.path or os.curdir).absolute()
         return cls(_loaded(text, "", options, folder), text, "", options)

@@ -61,6 +61,7 @@ def run_group(
     plan = choice.plan(goal, limits, new_run_id(home, goal.goal.objective))
     texts = {entry.key: goal.text for entry in plan.entries}
     folder = BatchFolder.create(home, plan, texts)
+    # A program that reads stdout gets one JSON value, and nothing else.
     stream = sys.stderr if results.json else sys.stdout
     view = BatchView(open_display(stream, quiet=quiet))
     with folder.writing() as log, closing(view):

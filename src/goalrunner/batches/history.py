@@ -193,6 +193,7 @@ def after(state: BatchState, event: BatchEvent) -> BatchState:
             return replace(
                 state, stopped=None, limits=limits, jobs=jobs, entries=entries
             )
+        # A change that is left out makes no branch.
         case EntryIntegrated(branch=branch, commit=commit) if commit:
             state = replace(state, branch=branch)
     entry = _entry_after(state.entries[event.key], event)
@@ -204,8 +205,10 @@ def _reopened(state: EntryState) -> EntryState:
     status: EntryStatus = state.status
     if status == "skipped":
         status = "pending"
+    # A capped or blocked run stays ended: a person has to raise its limit or decide.
     elif status == "running" or state.outcome == "failed":
         status = "stopped"
+    # A service that failed may be well again, so attempts are counted anew.
     return replace(state, status=status, failures=0, losses=0)
 
 

@@ -77,6 +77,7 @@ class Integration:
 
         Raise UsageError as `perform` does.
         """
+        # The command opens it to print what begins, and `perform` calls it again.
         if self.repositories:
             return
         complete = self._complete_entries()
@@ -158,6 +159,8 @@ class Integration:
             commit=commit,
             reason=reason,
         )
+        # The branch has moved to a commit by now; after a kill before this, `_adopt`
+        # records it.
         self._log.append(event)
         self.decisions[key] = event
         return event
@@ -178,6 +181,7 @@ class Integration:
             run = self._run(entry.run_id)
             if not integration.has_begun:
                 integration.begin(self._first_runs(integration))
+            # The branch is that of an earlier process: its goals are checked as well.
             elif not integration.knows_taken:
                 integration.take_again(self._taken_runs(integration))
             return integration.integrate(run), ""
@@ -190,6 +194,7 @@ class Integration:
 
     def _first_runs(self, integration: RepositoryIntegration) -> list[BatchRun]:
         """Return the run that began first in each workspace of a repository."""
+        # The first run of a workspace has the snapshot of what was not committed there.
         first: dict[Path, BatchRun] = {}
         for event in self._batch.events():
             if not isinstance(event, EntryStarted):
@@ -227,6 +232,7 @@ def repository_around(workspace: Path, environ: Mapping[str, str]) -> Repository
     repository = enclosing(workspace)
     if repository is None or is_ignored(workspace, repository, environ):
         return None
+    # It is compared with others, and links may lead to one repository.
     common = Path(os.path.realpath(repository.common))
     return replace(repository, common=common)
 

@@ -43,6 +43,7 @@ def apply_open_batch(
     """
     settings = IntegrationSettings(runs.home(), os.environ)
     integration = Integration(batch, log, settings, branch)
+    # A branch that cannot be used is refused before anything is printed.
     integration.open()
     is_text = not json and on_decision is None
     if is_text:
@@ -53,6 +54,7 @@ def apply_open_batch(
                 on_decision(decision)
             elif is_text:
                 _say(_fact(log.state, decision))
+    # Each decision is recorded, so the next process goes on after the last one.
     except KeyboardInterrupt:
         output.complain(f"Interrupted. goal apply {batch.batch_id} goes on.")
         raise

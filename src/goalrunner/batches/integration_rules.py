@@ -74,6 +74,7 @@ def integration_order(state: BatchState, decisions: Decisions) -> tuple[str, ...
     def add(entry: EntryState) -> None:
         if entry.entry.key in order:
             return
+        # This ends: the submission refuses goals that wait for each other.
         for key in entry.entry.after:
             add(state.entries[key])
         order[entry.entry.key] = None
@@ -95,6 +96,7 @@ def missing_dependency(state: BatchState, key: str, decisions: Decisions) -> str
     for other in state.entries[key].entry.after:
         decision = decisions.get(other)
         name = state.entries[other].entry.name
+        # A goal that had nothing to bring is no obstacle to those after it.
         if decision is None or is_left_out(decision):
             return f"it comes after {name}, which is not on the branch"
     return ""

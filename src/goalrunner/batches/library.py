@@ -109,6 +109,7 @@ class _Settings(Frozen):
     max_failures: int | None = Field(None, ge=1)
     retries: int = Field(0, ge=0)
     at_least: int | None = Field(None, ge=1)
+    # The same names as those of `goal batch --name`: a folder and a branch have it.
     name: str = Field("", pattern="^([A-Za-z0-9][A-Za-z0-9_-]{0,59})?$")
 
     @property
@@ -217,6 +218,7 @@ async def abest_of(
     if n is None and max(len(agents), len(models)) < 2:
         n = _GROUP_SIZE
     choice = GroupChoice(agents, models, n, options.get("first"))
+    # Wrong numbers are refused before the goal file is read.
     choice.is_group()
     # A goal may have no agent of its own: it is loaded with the first one.
     overrides = {
@@ -273,6 +275,7 @@ def _home(options: Mapping[str, Any]) -> Path:
 
 def _listed(goals: GoalSource | Iterable[GoalSource]) -> list[GoalSource]:
     """Return the goals as a list. Raise UsageError for something else."""
+    # A text is iterable, and would be taken for a list of letters.
     listed = [goals] if isinstance(goals, Goal | Path | str) else list(goals)
     for goal in listed:
         if not isinstance(goal, Goal | Path | str):
@@ -295,6 +298,7 @@ def _submitted(
         submission = submit(paths, Path(template) if template else None, values)
         entries += submission.entries
         texts |= submission.texts
+    # Outcomes are returned by name, so no two entries may have the same.
     names = {entry.name for entry in entries}
     for goal in goals:
         if isinstance(goal, Goal):

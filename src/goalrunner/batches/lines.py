@@ -169,5 +169,6 @@ def _raised_limits(moment: BatchMoment, rows: Sequence[BatchRow]) -> str:
         options.append("--until TIME")
     failures = sum(row.word in _UNSUCCESSFUL for row in rows)
     if limits.max_failures is not None and failures >= limits.max_failures:
+        # With the same number, the batch would stop again at once.
         options.append(f"--max-failures {2 * failures}")
     return " ".join(options)

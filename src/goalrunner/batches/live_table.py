@@ -68,6 +68,7 @@ class LiveTable:
         if self._monotonic() - self._drawn_at >= _SHORTEST_INTERVAL:
             self._draw(moment, batch_rows(moment))
         else:
+            # No row has such words, so the next look draws the table.
             self._words = []
 
     def on_look(self, moment: BatchMoment) -> None:
@@ -98,6 +99,7 @@ class LiveTable:
         self._drawn_at = self._monotonic()
         self._live.update(self.region(moment, rows), refresh=True)
         asking = {row.run_id for row in rows if row.waits_for_person}
+        # It rings once for a question, and not at each drawing.
         if asking - self._asking and self._rings:
             self._console.bell()
         self._asking = asking
@@ -108,11 +110,13 @@ class LiveTable:
         first_lines = self._facts(first_facts(moment))
         totals = self._facts(total_facts(moment, rows))
         room = height - _OTHER_ROWS - len(first_lines) - len(totals)
+        # A terminal of few lines shows at least one row, and the number of others.
         drawn, others = shown_rows(rows, max(room, 2))
         lines = first_lines + _painted_rows(drawn, width)
         if others:
             lines.append(Text(others, style="dim"))
         lines += totals
+        # A line that wraps takes two rows, and the table would not fit any more.
         for line in lines:
             line.truncate(width)
         return Text("\n", no_wrap=True, overflow="crop").join(lines)

@@ -58,6 +58,7 @@ def batches_of_runs(home: Path) -> dict[str, str]:
     for batch in _beginning_with("", home / BATCHES):
         with suppress(OSError):
             log = (home / BATCHES / batch / LOG).read_bytes()
+            # To parse the events, this would have to import pydantic.
             for run_id in _RUN_ID.findall(log):
                 batches[run_id.decode()] = batch
     return batches

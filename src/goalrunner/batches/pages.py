@@ -13,6 +13,7 @@ from goalrunner.reports import figures
 from goalrunner.reports.run_table import cost_cell
 
 # A goal that never ran is neither a success nor a failure.
+# A word that is not in this table, such as blocked or lost, is an error.
 _CASE_KINDS: dict[str, CaseKind] = {
     "complete": "",
     "capped": "failure",

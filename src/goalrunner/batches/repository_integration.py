@@ -108,6 +108,7 @@ class RepositoryIntegration:
                 f"{self.root} has SHA-256 objects, which snapshots cannot exchange"
             )
         not_checked_out = self._branch.not_checked_out()
+        # Each workspace can have had uncommitted changes of its own.
         for run in runs:
             tip, paths = asyncio.run(run.commit_uncommitted(tip, not_checked_out))
             folder = run.workspace.relative_to(repository_of(run.workspace).root)
@@ -120,8 +121,10 @@ class RepositoryIntegration:
         Return the commit that has the change. Raise NotIntegrated with the reason if it
         is left out.
         """
+        # Each time: a person may have checked it out since the last change.
         self._branch.refuse_checked_out()
         merged = asyncio.run(run.commit_onto(self._tip))
+        # Without a new commit, there is nothing of which a branch could be made.
         if not self._end and merged.commit == self._tip:
             raise NotIntegrated(NOTHING_NEW)
         if not run.has_validators and not merged.is_verified:

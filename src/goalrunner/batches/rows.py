@@ -70,6 +70,7 @@ class BatchMoment:
     @property
     def exit_code(self) -> int:
         """The exit code of a command about the batch, as that of a run."""
+        # 4 while it has not ended, as `goal status` of a run.
         codes = {"complete": 0, "running": 4, "lost": 4}
         return codes.get(self.status, 1)
 
@@ -137,6 +138,7 @@ def batch_row(moment: BatchMoment, key: str) -> BatchRow:
         word = "cancelled"
     seconds = summary.duration
     if word == "running" and summary.status == RUNNING:
+        # A summary is written at events, and a turn goes on for minutes without one.
         seconds += _seconds_since(summary.updated_at, moment.now)
     remark = _remark(moment, entry, summary, word)
     row = BatchRow(entry, word, summary, seconds, one_line(remark))
@@ -252,6 +254,7 @@ def batch_totals(rows: Sequence[BatchRow]) -> BatchTotals:
     """Return the sums over these rows."""
     occurring: Counter[str] = Counter(row.word for row in rows)
     counts = {word: occurring[word] for word in WORDS if occurring[word]}
+    # Tokens are unknown until a run has counted some, which 0 would hide.
     spent = RunSummary(tokens=None, cost_usd=0.0)
     for row in rows:
         _add(spent, row.summary)

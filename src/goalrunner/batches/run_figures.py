@@ -39,6 +39,7 @@ class RunFigures:
         folder = RunFolder(self._runs / run_id)
         try:
             status = folder.summary.stat()
+        # The run has not begun, or its folder was removed.
         except OSError:
             return
         version = (status.st_ino, status.st_mtime_ns)

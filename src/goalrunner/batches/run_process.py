@@ -114,8 +114,10 @@ class RunProcess:
         # An outcome with another exit code is that of an earlier process.
         if ended is not None and ended.exit_code == code:
             return _result_of(ended)
+        # The batch has ended it before it had an outcome.
         if self.is_stopped:
             return RunResult("cancelled", interrupted=True)
+        # Killed, such as for lack of memory: its log is whole, and the run can go on.
         if code < 0:
             name = signal.Signals(-code).name
             return RunResult("failed", f"its process was ended by {name}", lost=True)
@@ -145,6 +147,7 @@ def earlier_result(batch: BatchFolder, entry: EntryState) -> RunResult | None:
     if ended is None or not ended.finished_at:
         return None
     started_at = datetime.fromisoformat(entry.started_at)
+    # This outcome is older than the last start, which resumed the run.
     if datetime.fromisoformat(ended.finished_at) < started_at:
         return None
     return _result_of(ended)

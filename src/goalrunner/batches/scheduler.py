@@ -39,6 +39,7 @@ from goalrunner.batches.shared_budget import SpentFile
 from goalrunner.core.errors import UsageError
 from goalrunner.records.run_search import new_run_id
 
+# With 50 runs at work, looks at this interval take less than 2 % of a core.
 _INTERVAL = 0.2
 """Seconds between two looks at the runs."""
 _GRACE = 10.0
@@ -81,9 +82,11 @@ class Scheduler:
         be resumed. So does a cancellation, which is raised when they have ended.
         """
         self._view.begin(self._folder, self.state)
+        # Before the event of the resume, which lets failed entries begin again.
         self._settle_earlier_runs()
         if resumed is not None:
             self._append(resumed)
+        # Nothing is written to it. Its end, also after kill -9, ends the workers.
         self._pipe_end, writer = os.pipe()
         try:
             with self._receiving_signals() if takes_signals else nullcontext():
@@ -101,6 +104,7 @@ class Scheduler:
     async def _drive(self) -> None:
         cancellation: asyncio.CancelledError | None = None
         while True:
+            # Results come first: a free job and a reached limit count at this look.
             self._take_results()
             self._take_signals()
             self._take_cancellation()
@@ -110,6 +114,7 @@ class Scheduler:
                 self._perform(action)
             if not actions and not self._processes:
                 break
+            # After these, further actions follow from the new state without a pause.
             if not any(isinstance(action, Skip | StopBatch) for action in actions):
                 self._view.refresh(self.state)
                 try:
@@ -142,6 +147,7 @@ class Scheduler:
         entry_run = EntryRun(self._folder, entry.entry, run_id)
         try:
             self._processes[key] = RunProcess(entry_run, self._pipe_end)
+        # Such as a workspace that is gone: the other goals go on.
         except UsageError as error:
             self._end(key, RunResult("failed", str(error)))
 

@@ -67,6 +67,7 @@ def next_actions(state: BatchState, spent: Spent, now: datetime) -> list[Action]
         return [stop]
     if state.stopped is not None:
         return _stop_runs(state) if state.stopped.ends_runs else []
+    # No run begins any more: the group has what was wanted of it.
     if state.plan.ends_at_first and state.is_success:
         return _stop_runs(state)
     # One that is skipped may let further ones be skipped, so these come first.
@@ -105,6 +106,7 @@ def _stop(state: BatchState, spent: Spent, now: datetime) -> StopBatch | None:
     """Return the stop that a limit demands; None if there is none, or it was made."""
     waits = any(is_waiting(state, entry) for entry in state.entries.values())
     reason = reached_budget(state.limits, spent) or _time_is_over(state.limits, now)
+    # After a stop for failures, runs go on: a budget can still demand the other stop.
     is_made = state.stopped is not None and state.stopped.ends_runs
     # The end of the last run needs no stop.
     if reason and not is_made and (waits or _running(state)):

@@ -42,6 +42,7 @@ class SpentFile:
 
     def write(self, key: str, spent: Spent) -> None:
         """Replace what the run of an entry has used."""
+        # No lock is needed: each run writes to its own slot alone.
         content = _SLOT.pack(spent.cost_usd, spent.tokens)
         os.pwrite(self._handle, content, self._offsets[key])
 
@@ -74,6 +75,7 @@ class BudgetObserver:
 
     def on_state(self, state: RunState) -> None:
         """Count what an earlier process has used."""
+        # The state has all calls of the run so far, so it replaces what was counted.
         self._spent = Spent()
         self._add(state.total)
 

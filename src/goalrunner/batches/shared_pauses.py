@@ -78,14 +78,17 @@ class SharedPauses:
             number=_number_in_row(earlier, now),
         )
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        # It is not forced to the disk: after a power cut, a run meets the limit again.
         write_whole(self._file(name), pause.model_dump_json().encode(), lasting=False)
 
     def _file(self, name: str) -> Path:
+        # File systems allow 255 bytes for a name.
         return self._folder / f"{quote(name, safe='')[:200]}.json"
 
     def _read(self, name: str) -> _Pause | None:
         try:
             return _Pause.model_validate_json(self._file(name).read_bytes())
+        # Without a valid pause, a run meets the limit itself at the worst.
         except (OSError, ValidationError):
             return None
 
@@ -106,6 +109,7 @@ def _end_of_limit(event: WorkFailed, earlier: _Pause | None, now: datetime) -> d
         if now < resets_at <= now + LONGEST_LIMIT:
             return resets_at
     pauses_before = _number_in_row(earlier, now) - 1
+    # The longest pause is far shorter than the last of these powers.
     minutes: int = 2 ** min(pauses_before, 10)
     return now + min(timedelta(minutes=minutes), LONGEST_PAUSE)
 

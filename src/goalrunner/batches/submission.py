@@ -122,6 +122,7 @@ def submit(
     names = _unique_names([source for source, _ in goals.valid])
     keys: dict[str, str] = {}
     for number, (source, _) in enumerate(goals.valid, 1):
+        # A row of a table has no file of its own, by which another goal could name it.
         if source.row is None:
             keys[os.path.realpath(source.path)] = str(number)
     entries: list[BatchEntry] = []
@@ -200,6 +201,7 @@ def _distinct(sources: Iterable[_Source]) -> list[_Source]:
     earlier: dict[tuple[str, str], _Source] = {}
     for source in sources:
         file = os.path.realpath(source.path)
+        # All rows share the file of their template, and differ in their texts.
         identity = (file, "" if source.row is None else source.text)
         if identity in earlier:
             first = earlier[identity]

@@ -50,6 +50,7 @@ def read_rows(path: Path) -> list[Row]:
     with os_errors(f"{path} cannot be read", "", UsageError):
         data = path.read_bytes()
     try:
+        # Excel writes a mark of the encoding, which is no part of the first column.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(
@@ -68,11 +69,13 @@ def read_rows(path: Path) -> list[Row]:
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line and the values of each row; the first line has the columns."""
+    # If not strict, a quote that is not closed takes the rest of the file silently.
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns: list[str] = []
     begin = 1
     try:
         for cells in reader:
+            # A value in quotes may have line ends: a row begins after the one before.
             line, begin = begin, reader.line_num + 1
             if not columns:
                 columns = [cell.strip() for cell in cells]
@@ -104,6 +107,7 @@ def _refuse_columns(path: Path, columns: list[str]) -> None:
 
 def _json_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the line and the values of each JSON object."""
+    # `splitlines` would also divide texts at U+2028, which JSON allows in them.
     for line, content in enumerate(text.split("\n"), 1):
         if not content.strip():
             continue
@@ -168,6 +172,7 @@ class Template:
                     problems.append(self._unknown(name, key, row))
                 return match[0]
 
+            # One pass: braces in a value from the table stay text.
             return _BRACES.sub(value, text)
 
         table = _mapped(self.table, fill)

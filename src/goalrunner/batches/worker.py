@@ -65,6 +65,7 @@ class Assignment:
 def command_line(batch: BatchFolder, key: str, run_id: str) -> list[str]:
     """Return the command line of the worker of an entry."""
     module = "goalrunner.batches.worker"
+    # With -P, no file of the workspace is imported in place of a module.
     return [sys.executable, "-P", "-m", module, str(batch.path), key, run_id]
 
 
@@ -72,6 +73,7 @@ def work() -> int:
     """Do what the command line of this process says; return the exit code."""
     end_with_scheduler()
     assignment = Assignment.of(*sys.argv[1:])
+    # Removed, so that no `goal` that an agent starts takes itself for this process.
     if os.environ.pop(INSIDE, ""):
         return _drive(assignment)
     return _enter(assignment, sys.argv[1:])
@@ -111,6 +113,7 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
     lock = _lock(batch.path / f"worker-{entry.key}.lock")
     os.set_inheritable(lock, True)
     if not _has_begun(run):
+        # It was killed before its first event: there is nothing to resume.
         if run.path.exists():
             run.remove()
         RunFolder.create(batch.home, run.run_id)
@@ -173,6 +176,7 @@ def _drive(assignment: Assignment) -> int:
         run_options = RunOptions(
             home=batch.home,
             observers=(progress, budget, pauses),
+            # stdin is the pipe of the scheduler: people decide in other terminals.
             approver=DetachedApprover(),
             copy=copy_options(RunCopy.of(run)),
             refuse_call=pauses.refuse_call,
@@ -186,6 +190,7 @@ def _drive(assignment: Assignment) -> int:
             start = arun(goal, run_options)
         try:
             outcome = main.wait_for(start)
+        # The outcome may be nowhere on the disk, so the output has to show it.
         except RecordError as error:
             if error.outcome is not None:
                 progress.finish(error.outcome)

@@ -56,6 +56,7 @@ class ApplyCommand:
             application.refuse_unready()
             self._undo_interrupted()
             if commit:
+                # Before the merge and its check, which can take minutes.
                 refuse_commit(workspace)
             tree = self._merged(application.merge())
             self._check_if_needed(tree)
@@ -99,6 +100,7 @@ class ApplyCommand:
             message = commit_message(self._outcome)
             commit = main.wait_for(application.commit(tree, base, message))
             unchecked = self._check_if_needed(tree, commit)
+            # Last: after a red check, only a commit that git removes some day is left.
             main.wait_for(application.make_branch(branch, commit))
         if unchecked:
             output.complain(

@@ -221,6 +221,7 @@ class Application:
         lost = await self._edited(journal, between)
         await self._store.restore(journal.before, journal.paths)
         self._remove_empty(journal.folders)
+        # Last: after a kill before this, the next apply undoes it again.
         self._journal.unlink()
         note = (
             f"an apply of run {journal.run} had been interrupted; "
@@ -370,6 +371,7 @@ class Application:
         write_json(self._journal, journal.model_dump())
         try:
             changes = await self._store.restore(tree.target, tree.paths)
+        # Also after Ctrl-C: half a change must not stay in the workspace.
         except BaseException as error:
             await self._put_back(tree, folders, error)
             if isinstance(error, WorkspaceError):
@@ -415,6 +417,7 @@ class Application:
         names = "".join(f"{entry.blob}\n" for entry in entries if entry.stored)
         command = ("cat-file", "--batch-check=%(objectsize)")
         sizes = await self._kept_store.git.ask(*command, stdin=names.encode())
+        # Rounded up: a file of one byte takes a whole block.
         return sum(-(-int(size) // _BLOCK) * _BLOCK for size in sizes.split())
 
     def _new_folders(self, tree: MergedTree) -> tuple[str, ...]:

@@ -149,6 +149,7 @@ def _move_work_tree(
 
 
 def _settings(tree: LiveTree, git_folder: str) -> Iterator[Path]:
+    # With the extension worktreeConfig, the second file has the path.
     for name in ("config", "config.worktree"):
         path = tree.root / git_folder / name
         if path.is_file():

@@ -177,6 +177,7 @@ def discard(run: options.Run = None, yes: options.Yes = False) -> int:
     copy = RunCopy.of(folder)
     if not copy.exists:
         raise UsageError(f"run {folder.run_id} has no copy", "goal list shows the runs")
+    # A copy in use is refused before the person is asked.
     os.close(copy.lock())
     loss = "The run can then not be resumed"
     if has_unfinished_turn(folder):

@@ -91,6 +91,7 @@ def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
     pathspec = ("--pathspec-from-file=-", "--pathspec-file-nul")
     code, _, errors = _git(workspace, "add", "--all", *pathspec, stdin=listed)
     if code == 0:
+        # With --only, what the person has staged of other files is not committed.
         only = ("commit", "--quiet", "--only", f"--message={message}", *pathspec)
         code, _, errors = _git(workspace, *only, stdin=listed)
     if code != 0:
@@ -122,6 +123,7 @@ def _git(
 ) -> tuple[int, bytes, bytes]:
     """Run git as the person does, with its configuration and hooks."""
     done = subprocess.run(
+        # A file may have the name `*.py`, which would mean many files.
         ["git", "--literal-pathspecs", *arguments],
         cwd=workspace,
         input=stdin,

@@ -117,6 +117,7 @@ class CommitFiles:
         """
         ask = self.store.git.ask
         async with self._work_tree() as work_tree:
+            # The bytes of the snapshots become files, from which `git add` converts.
             index = work_tree.index.with_name("raw-index")
             rows = index_rows(entries, self.folder)
             await ask("update-index", "-z", "--index-info", stdin=rows, index=index)
@@ -162,6 +163,7 @@ class CommitFiles:
         committed = await self.store.entries(onto)
         regular = []
         for path in paths:
+            # Git converts nothing in the target of a link.
             if path in committed and committed[path].mode != _LINK:
                 regular.append(path)
         if not regular:

@@ -126,7 +126,9 @@ def make_copy(
             record = _with_bases(record, copy, roots, home, environ)
             _keep_setup(copy, home, workspace)
             for number in range(len(roots)):
+                # Without it, `_mounting` takes the content of the copy for lost.
                 (record.layer(number) / "u").mkdir(mode=0o700, parents=True)
+    # Last: a folder without a record is no copy.
     copy.write(record)
     return copy
 

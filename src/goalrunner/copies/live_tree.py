@@ -124,6 +124,7 @@ class _Reader:
             if entry.name == ".git" and is_folder:
                 self._tree.folders[path] = info
                 self._read_git_folder(f"{path}/")
+            # Git writes a slash after the name of a folder.
             elif path in self._ignored or f"{path}/" in self._ignored:
                 self._share(f"{path}/" if is_folder else path)
             elif is_folder:
@@ -131,6 +132,7 @@ class _Reader:
                 if os.path.lexists(os.path.join(self._tree.root, path, ".git")):
                     self._note_ignored(f"{path}/")
                 self._read_folder(f"{path}/")
+            # Sockets, pipes and devices are left out: to open one can block.
             elif stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
                 self._tree.files[path] = info
 

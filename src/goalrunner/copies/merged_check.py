@@ -92,6 +92,7 @@ def _problem(
         copy = make_copy(folder, workspace, home, environ, clone=why)
         paths = [str(run.path) for run in runs]
         write_json(copy.folder / _REQUEST, {**request, "runs": paths})
+        # The variable INSIDE makes this `goal apply` check the tree, and apply nothing.
         program = goal_command(["apply", str(runs[0].path)])
         with contextlib.closing(inner_command(copy, home, program, environ)) as inner:
             done = inner.run()

@@ -127,6 +127,7 @@ async def merged(
         await store.entries(snapshot) for snapshot in (start, end, now)
     ]
     removed = before.keys() - after.keys()
+    # What the run removes makes room for what it adds.
     stays = live.keys() - removed
     entries: dict[str, Entry | None] = {}
     conflicts: list[Conflict] = []
@@ -134,8 +135,10 @@ async def merged(
         change.path for change in changes if change.kind != "repository"
     ):
         original, by_run, by_person = before.get(path), after.get(path), live.get(path)
+        # The other tree has this change already.
         if by_person == by_run:
             continue
+        # Only the run has changed it.
         if by_person == original:
             combined = by_run
             why = _not_kept(by_run)

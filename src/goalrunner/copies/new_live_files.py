@@ -66,6 +66,7 @@ class NewLiveFiles:
                 if not os.path.lexists(self._upper / path):
                     yield path
                 elif self._is_merged(path):
+                    # The loop goes on with it: such folders lie in each other.
                     folders.append(path)
 
     def _is_merged(self, path: str) -> bool:

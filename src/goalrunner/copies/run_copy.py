@@ -165,6 +165,7 @@ def is_in_memory(folder: Path) -> bool:
         for one in partitions
         if Path(os.path.realpath(folder)).is_relative_to(one.mountpoint)
     ]
+    # The longest mount point is that of the file system with the folder.
     nearest = max(above, key=lambda one: len(one.mountpoint), default=None)
     return nearest is not None and nearest.fstype in ("tmpfs", "ramfs")
 
@@ -223,6 +224,7 @@ def copy_environment(
     run = copy.folder.parent.name
     if record.clone is not None:
         environ = _environment_inside(record.clone, environ)
+    # Docker Compose allows no other characters in the name of a project.
     name = re.sub(r"[^a-z0-9_-]+", "-", Path(record.workspace).name.lower()).strip("-")
     return {
         **environ,
