@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -204,6 +205,12 @@ class BatchLog:
             error.hint = f"{error.hint}; then {resume}" if error.hint else resume
             raise
         self.state = after(self.state, event)
+
+
+def event_time() -> str:
+    """Return the present moment in UTC as events have it, in ISO 8601."""
+    # Events of the same second are told apart.
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def batch_names(home: Path) -> list[str]:

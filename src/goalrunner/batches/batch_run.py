@@ -50,7 +50,7 @@ class MergedCommit:
 
 @dataclass(frozen=True)
 class BatchGoals:
-    """A batch, as far as the commits of its runs name it."""
+    """The id and the goal files of a batch, for the commits of its runs."""
 
     batch_id: str
     goal_files: frozenset[Path]
@@ -194,10 +194,12 @@ class BatchRun:
         uncommitted: dict[str, Entry | None] = {}
         for path in differing:
             entry = entries.get(path)
-            if entry is None:
+            if entry is not None:
+                can_commit = entry.stored
+            else:
                 # It is not in the work tree: removed, unless git never checked it out.
-                was_removed = self.workspace / path not in not_checked_out
-            if entry.stored if entry else was_removed:
+                can_commit = self.workspace / path not in not_checked_out
+            if can_commit:
                 uncommitted[path] = entry
         # The tip may have the uncommitted changes of another work tree already.
         onto = await self._files(tip).snapshot_at(uncommitted)

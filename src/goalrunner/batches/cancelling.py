@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner.app.decisions import cancel_run
 from goalrunner.app.previous_run import load_state
 from goalrunner.app.sandbox import person
-from goalrunner.batches.batch_folder import BatchFolder, find_batch
+from goalrunner.batches.batch_folder import BatchFolder, event_time, find_batch
 from goalrunner.batches.history import BatchStopped, EntryEnded, EntryState
 from goalrunner.batches.lines import first_facts
 from goalrunner.batches.rows import BatchMoment, batch_rows
@@ -88,7 +87,7 @@ def cancel_batch(folder: BatchFolder, reason: str = "") -> None:
     with folder.writing() as log:
         stop = log.state.stopped
         if stop is None or not stop.cancelled:
-            log.append(BatchStopped(at=_now(), reason=message, cancelled=True))
+            log.append(BatchStopped(at=event_time(), reason=message, cancelled=True))
         # Of a scheduler that was killed, the runs are open; else none is left.
         for key, entry in log.state.entries.items():
             if entry.run_id and entry.status != "ended":
@@ -122,8 +121,4 @@ def _cancelled_entry(
         except GoalError as error:
             # The other runs are ended as well.
             status, message = "failed", error.message
-    return EntryEnded(at=_now(), key=key, status=status, message=message)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return EntryEnded(at=event_time(), key=key, status=status, message=message)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -103,6 +102,7 @@ class GroupChoice:
         goal cannot be run with one of the agents.
         """
         # Slow to import, and most runs are no group.
+        from goalrunner.batches.batch_folder import event_time
         from goalrunner.batches.plan import BatchPlan
 
         entries = []
@@ -113,7 +113,7 @@ class GroupChoice:
         return BatchPlan(
             batch_id=name,
             kind="group",
-            created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            created_at=event_time(),
             entries=tuple(entries),
             # The runs compete, so none of them waits for a free job.
             jobs=len(entries),
@@ -133,9 +133,9 @@ _Pair = tuple[str | None, str | None]
 
 
 def refuse_options(options: Mapping[str, object]) -> None:
-    """Raise UsageError if one of these options, which several runs cannot have, is set.
+    """Raise UsageError if an option that only a single run can have is set.
 
-    They are given by name, with their values.
+    `options` has their values by name.
     """
     for name, value in options.items():
         if value:
@@ -173,7 +173,7 @@ def _pairs(agents: Sequence[str], models: Sequence[str]) -> list[_Pair]:
 
 
 def _filled(values: Sequence[str], length: int) -> Sequence[str | None]:
-    """Return a value for each run: the only one, or None, for all of them."""
+    """Return a value for each pair; a single value, or else None, is that of all."""
     if len(values) > 1:
         return values
     only = next(iter(values), None)

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from goalrunner.batches.batch_folder import (
     BatchFolder,
     BatchLog,
+    event_time,
     find_batch,
     newest_batch,
 )
@@ -186,7 +187,7 @@ def batch(
     _refuse_too_many(at_least, len(submission.entries))
     plan = BatchPlan(
         batch_id=_batch_id(name, paths[0]),
-        created_at=_now(),
+        created_at=event_time(),
         entries=submission.entries,
         jobs=jobs or _DEFAULT_JOBS,
         limits=limits,
@@ -295,7 +296,7 @@ def _resume(
             )
         new_limits = limits.model_dump(exclude_unset=True)
         resumed = BatchResumed(
-            at=_now(),
+            at=event_time(),
             # A limit that is not typed again stays; inf lifts one.
             limits=log.state.limits.model_copy(update=new_limits),
             jobs=jobs or log.state.jobs,
@@ -341,7 +342,3 @@ def _batch_id(name: str | None, first: Path) -> str:
             "write up to 60 letters, digits, dashes and underscores",
         )
     return name
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -205,8 +205,8 @@ def _reopened(state: EntryState) -> EntryState:
     status: EntryStatus = state.status
     if status == "skipped":
         status = "pending"
-    # A capped or blocked run stays ended: a person has to raise its limit or decide.
     elif status == "running" or state.outcome == "failed":
+        # A capped or blocked run stays ended: it needs a new limit, or a decision.
         status = "stopped"
     # A service that failed may be well again, so attempts are counted anew.
     return replace(state, status=status, failures=0, losses=0)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from goalrunner.batches.batch_branch import BatchBranch, is_ignored
-from goalrunner.batches.batch_folder import BatchFolder, BatchLog
+from goalrunner.batches.batch_folder import BatchFolder, BatchLog, event_time
 from goalrunner.batches.batch_run import BatchGoals, BatchRun, NotIntegrated
 from goalrunner.batches.history import EntryIntegrated, EntryStarted, EntryState
 from goalrunner.batches.integration_rules import (
@@ -153,7 +152,7 @@ class Integration:
 
     def _record(self, key: str, commit: str, reason: str) -> EntryIntegrated:
         event = EntryIntegrated(
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=event_time(),
             key=key,
             branch=self.branch,
             commit=commit,
@@ -181,8 +180,8 @@ class Integration:
             run = self._run(entry.run_id)
             if not integration.has_begun:
                 integration.begin(self._first_runs(integration))
-            # The branch is that of an earlier process: its goals are checked as well.
             elif not integration.knows_taken:
+                # An earlier process made the branch: its goals are checked as well.
                 integration.take_again(self._taken_runs(integration))
             return integration.integrate(run), ""
         except NotIntegrated as error:

@@ -54,8 +54,8 @@ def apply_open_batch(
                 on_decision(decision)
             elif is_text:
                 _say(_fact(log.state, decision))
-    # Each decision is recorded, so the next process goes on after the last one.
     except KeyboardInterrupt:
+        # Each decision is recorded, so the next process goes on after the last one.
         output.complain(f"Interrupted. goal apply {batch.batch_id} goes on.")
         raise
     if json:

@@ -48,10 +48,10 @@ def lasting_decisions(
 ) -> dict[str, EntryIntegrated]:
     """Return the decisions about the entries of one repository that still hold.
 
-    `commits` are those of the branch; None if there is no branch. A change whose commit
-    a person removed from the branch is not there any more. If the whole branch was
-    removed, the integration begins anew; one on which nothing was taken has never
-    existed.
+    `commits` are those of the branch; None if there is no branch. A decision to take a
+    change holds while its commit is on the branch: a person may have removed it. If a
+    person removed the whole branch, no decision holds, and the integration begins anew.
+    A branch onto which no change was taken was never made: then all of them hold.
     """
     in_repository = {key: one for key, one in decisions.items() if key in keys}
     was_made = any(decision.commit for decision in in_repository.values())
@@ -91,7 +91,7 @@ def integration_order(state: BatchState, decisions: Decisions) -> tuple[str, ...
 def missing_dependency(state: BatchState, key: str, decisions: Decisions) -> str:
     """Return why an entry is left out because of one that it depends on, or nothing.
 
-    A person has said that it needs the other one's change.
+    Its goal file says with `after` that it needs the other one's change.
     """
     for other in state.entries[key].entry.after:
         decision = decisions.get(other)

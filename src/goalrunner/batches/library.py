@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -13,7 +13,7 @@ from pydantic import AwareDatetime, Field, ValidationError
 
 from goalrunner.app.library import run_blocking, value_refusal
 from goalrunner.app.previous_run import load_run
-from goalrunner.batches.batch_folder import BatchFolder
+from goalrunner.batches.batch_folder import BatchFolder, event_time
 from goalrunner.batches.candidates import GroupChoice
 from goalrunner.batches.displays import BatchDisplay, BatchView
 from goalrunner.batches.frozen_goal import FrozenGoal
@@ -172,7 +172,7 @@ async def arun_batch(
     home = _home(options)
     plan = BatchPlan(
         batch_id=settings.name or new_run_id(home, entries[0].objective),
-        created_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        created_at=event_time(),
         entries=entries,
         jobs=settings.jobs,
         limits=settings.limits,

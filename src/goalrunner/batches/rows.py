@@ -170,8 +170,8 @@ def _waits(summary: RunSummary) -> bool:
 def _seconds_since(when: str, now: datetime) -> float:
     try:
         return max((now - datetime.fromisoformat(when)).total_seconds(), 0.0)
-    # The first summary of a run has no time, and a damaged one may have any text.
     except (TypeError, ValueError):
+        # The first summary of a run has no time, and a damaged one may have any text.
         return 0.0
 
 

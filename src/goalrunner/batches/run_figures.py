@@ -39,8 +39,8 @@ class RunFigures:
         folder = RunFolder(self._runs / run_id)
         try:
             status = folder.summary.stat()
-        # The run has not begun, or its folder was removed.
         except OSError:
+            # The run has not begun, or its folder was removed.
             return
         version = (status.st_ino, status.st_mtime_ns)
         if self._versions.get(run_id) != version:

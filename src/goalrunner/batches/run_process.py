@@ -1,4 +1,4 @@
-"""The process of a run as its scheduler sees it, and the result that it leaves."""
+"""The process of a run, which the scheduler starts and ends, and its result."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 
-from goalrunner.batches.batch_folder import BatchFolder, BatchLog
+from goalrunner.batches.batch_folder import BatchFolder, BatchLog, event_time
 from goalrunner.batches.displays import BatchView
 from goalrunner.batches.history import (
     BatchEvent,
@@ -133,9 +133,11 @@ class Scheduler:
             case StopRun(key=key):
                 self._stop_run(key)
             case Skip(key=key, reason=reason):
-                self._append(EntrySkipped(at=_now(), key=key, reason=reason))
+                self._append(EntrySkipped(at=event_time(), key=key, reason=reason))
             case StopBatch(reason=reason, ends_runs=ends_runs):
-                event = BatchStopped(at=_now(), reason=reason, ends_runs=ends_runs)
+                event = BatchStopped(
+                    at=event_time(), reason=reason, ends_runs=ends_runs
+                )
                 self._append(event)
 
     def _start(self, key: str) -> None:
@@ -143,12 +145,12 @@ class Scheduler:
         objective = entry.entry.objective
         run_id = entry.run_id or new_run_id(self._folder.home, objective)
         # In the log before the process begins: a later scheduler finds its run.
-        self._append(EntryStarted(at=_now(), key=key, run_id=run_id))
+        self._append(EntryStarted(at=event_time(), key=key, run_id=run_id))
         entry_run = EntryRun(self._folder, entry.entry, run_id)
         try:
             self._processes[key] = RunProcess(entry_run, self._pipe_end)
-        # Such as a workspace that is gone: the other goals go on.
         except UsageError as error:
+            # Such as a workspace that is gone: the other goals go on.
             self._end(key, RunResult("failed", str(error)))
 
     def _stop_run(self, key: str) -> None:
@@ -176,7 +178,7 @@ class Scheduler:
             return
         self._append(
             EntryEnded(
-                at=_now(),
+                at=event_time(),
                 key=key,
                 status=result.status,
                 message=result.message,
@@ -205,7 +207,7 @@ class Scheduler:
         stopped = self.state.stopped
         if stopped is None or not stopped.ends_runs:
             name = signal.Signals(self._signals[0]).name
-            self._append(BatchStopped(at=_now(), reason=f"interrupted by {name}"))
+            self._append(BatchStopped(at=event_time(), reason=f"interrupted by {name}"))
         for number in self._signals[max(1, self._forwarded) :]:
             # The second one kills the children of a run at once, the third one itself.
             for process in self._processes.values():
@@ -219,7 +221,7 @@ class Scheduler:
             return
         if self._folder.cancellation.exists():
             reason = self._folder.cancellation.read_text(errors="replace")
-            self._append(BatchStopped(at=_now(), reason=reason, cancelled=True))
+            self._append(BatchStopped(at=event_time(), reason=reason, cancelled=True))
 
     @contextmanager
     def _receiving_signals(self) -> Iterator[None]:
@@ -239,7 +241,3 @@ class Scheduler:
     def _append(self, event: BatchEvent) -> None:
         self._log.append(event)
         self._view.changed(self.state, event)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -88,8 +88,8 @@ class SharedPauses:
     def _read(self, name: str) -> _Pause | None:
         try:
             return _Pause.model_validate_json(self._file(name).read_bytes())
-        # Without a valid pause, a run meets the limit itself at the worst.
         except (OSError, ValidationError):
+            # Without a valid pause, a run meets the limit itself at the worst.
             return None
 
 

@@ -190,8 +190,8 @@ def _drive(assignment: Assignment) -> int:
             start = arun(goal, run_options)
         try:
             outcome = main.wait_for(start)
-        # The outcome may be nowhere on the disk, so the output has to show it.
         except RecordError as error:
+            # The outcome may be nowhere on the disk, so the output has to show it.
             if error.outcome is not None:
                 progress.finish(error.outcome)
             raise

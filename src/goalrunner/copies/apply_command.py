@@ -143,10 +143,10 @@ class ApplyCommand:
         return f"git apply --3way {path} applies its patch with conflict markers"
 
     def _check_if_needed(self, tree: MergedTree, commit: str = "") -> tuple[str, ...]:
-        """Run the validators on a tree that the run has not verified, or that is to be
-        checked; on its commit, if there is one.
+        """Run the validators on a tree, or on its commit if there is one; not on a tree
+        that the run has verified, unless `--check` asks for it.
 
-        Return the paths that make it another tree, if it was not checked.
+        Return the paths in which an unchecked tree differs from the verified one.
         """
         if not tree.entries:
             return ()

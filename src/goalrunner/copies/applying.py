@@ -371,8 +371,8 @@ class Application:
         write_json(self._journal, journal.model_dump())
         try:
             changes = await self._store.restore(tree.target, tree.paths)
-        # Also after Ctrl-C: half a change must not stay in the workspace.
         except BaseException as error:
+            # Also after Ctrl-C: half a change must not stay in the workspace.
             await self._put_back(tree, folders, error)
             if isinstance(error, WorkspaceError):
                 words = f"nothing was applied: {error.message}"

@@ -1,5 +1,5 @@
-"""What the command line offers for copies: `goal run --isolate`, and resuming a run in
-its copy.
+"""The command line of copies: `goal run --isolate` and `goal resume`, which start again
+inside of one, `goal apply` and `goal discard`.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def commit_paths(workspace: Path, paths: Sequence[str], message: str) -> None:
 
 
 def _replacing(workspace: Path, paths: Sequence[str]) -> Iterator[str]:
-    """Yield the paths but those that git removes with what replaces them.
+    """Yield the paths that git accepts; it removes the others with what replaces them.
 
     It refuses the name of a link that a folder has replaced, and those of the files of
     a folder that a link has replaced.

@@ -239,7 +239,7 @@ def _keep_setup(copy: RunCopy, home: Path, workspace: Path) -> None:
 class InnerCommand:
     """A command line inside of a copy.
 
-    Its handles keep the copy its own.
+    While its handles are open, no other process can enter the copy.
     """
 
     argv: list[str]

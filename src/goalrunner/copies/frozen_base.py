@@ -57,7 +57,7 @@ class FrozenBase:
     def is_used(self) -> bool:
         """Return whether a copy still stands on this base.
 
-        Users that were removed by hand do not count.
+        A copy whose folder was removed by hand does not count.
         """
         for user in (self.folder / "users").iterdir():
             copy = Path(os.readlink(user))
@@ -75,6 +75,7 @@ class FrozenBase:
 
 @contextmanager
 def copy_errors(root: Path) -> Iterator[None]:
+    """Raise EnvironmentFailed for an OSError of the block, which makes a copy."""
     try:
         yield
     except OSError as error:
@@ -93,7 +94,7 @@ def copy_errors(root: Path) -> Iterator[None]:
 def frozen_base(
     home: Path, root: Path, environ: Mapping[str, str]
 ) -> Iterator[tuple[FrozenBase, LiveTree]]:
-    """Give a base that equals the live tree at `root`, made or brought up to date if
+    """Yield a base that equals the live tree at `root`, made or brought up to date if
     needed, and the tree.
 
     The caller adds itself as a user within the block. Two processes do not make one at

@@ -45,8 +45,7 @@ class LiveTree:
     """
 
     def manifest(self) -> bytes:
-        """Return a text that is equal for two readings between which nothing has
-        changed.
+        """Return a text that is the same as long as nothing in the tree changes.
 
         Each line has a path and, after the last null character, what is known of it. A
         line feed in a path is written as a null character, which no path has.
@@ -93,6 +92,8 @@ def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveT
 
 
 class _Reader:
+    """Reads a tree into a LiveTree, folder by folder."""
+
     def __init__(self, tree: LiveTree, environ: Mapping[str, str], rules: Path) -> None:
         self._tree = tree
         self._environ = environ
@@ -124,16 +125,16 @@ class _Reader:
             if entry.name == ".git" and is_folder:
                 self._tree.folders[path] = info
                 self._read_git_folder(f"{path}/")
-            # Git writes a slash after the name of a folder.
             elif path in self._ignored or f"{path}/" in self._ignored:
+                # Git writes a slash after the name of a folder.
                 self._share(f"{path}/" if is_folder else path)
             elif is_folder:
                 self._tree.folders[path] = info
                 if os.path.lexists(os.path.join(self._tree.root, path, ".git")):
                     self._note_ignored(f"{path}/")
                 self._read_folder(f"{path}/")
-            # Sockets, pipes and devices are left out: to open one can block.
             elif stat.S_ISREG(info.st_mode) or stat.S_ISLNK(info.st_mode):
+                # Sockets, pipes and devices are left out: to open one can block.
                 self._tree.files[path] = info
 
     def _read_git_folder(self, folder: str) -> None:
