@@ -73,7 +73,6 @@ class BatchBranch:
         by_run: dict[str, str] = {}
         is_ours = False
         for commit, batch, run in self._log(tip):
-            # Below the commits of the batch lie those that the repository had before.
             if batch != self._batch:
                 break
             is_ours = True

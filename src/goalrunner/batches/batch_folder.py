@@ -209,7 +209,6 @@ class BatchLog:
 
 def event_time() -> str:
     """Return the present moment in UTC as events have it, in ISO 8601."""
-    # Events of the same second are told apart.
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 

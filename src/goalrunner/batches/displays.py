@@ -135,7 +135,6 @@ class LineDisplay:
         text = laid_out(lines)
         # GitHub performs lines such as `::error::`, which an agent may have written.
         self._stream.write(neutral(text) if self._github else text)
-        # A log that is followed shows each event at once.
         self._stream.flush()
 
 

@@ -122,7 +122,6 @@ def winner_of(batch: BatchFolder, home: Path) -> RunFolder:
 
     Raise UsageError if there is none, and RecordError.
     """
-    # A group has at least two entries, so there is a first run.
     best = group_runs(batch, home)[0]
     name = batch.batch_id
     if not best.is_verified:

@@ -99,7 +99,6 @@ class LiveTable:
         self._drawn_at = self._monotonic()
         self._live.update(self.region(moment, rows), refresh=True)
         asking = {row.run_id for row in rows if row.waits_for_person}
-        # It rings once for a question, and not at each drawing.
         if asking - self._asking and self._rings:
             self._console.bell()
         self._asking = asking

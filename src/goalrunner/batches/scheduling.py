@@ -67,7 +67,6 @@ def next_actions(state: BatchState, spent: Spent, now: datetime) -> list[Action]
         return [stop]
     if state.stopped is not None:
         return _stop_runs(state) if state.stopped.ends_runs else []
-    # No run begins any more: the group has what was wanted of it.
     if state.plan.ends_at_first and state.is_success:
         return _stop_runs(state)
     # One that is skipped may let further ones be skipped, so these come first.
