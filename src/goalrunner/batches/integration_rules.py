@@ -53,14 +53,16 @@ def lasting_decisions(
     person removed the whole branch, no decision holds, and the integration begins anew.
     A branch onto which no change was taken was never made: then all of them hold.
     """
-    in_repository = {key: one for key, one in decisions.items() if key in keys}
-    was_made = any(decision.commit for decision in in_repository.values())
+    in_repository = {key: decisions[key] for key in decisions if key in keys}
     if commits is None:
+        was_made = any(decision.commit for decision in in_repository.values())
         return {} if was_made else in_repository
-    # A decision without a commit is to leave a change out.
+    # A decision without a commit is to leave a change out, and always holds.
     lasting_commits = {"", *commits}
     return {
-        key: one for key, one in in_repository.items() if one.commit in lasting_commits
+        key: decision
+        for key, decision in in_repository.items()
+        if decision.commit in lasting_commits
     }
 
 

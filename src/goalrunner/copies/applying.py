@@ -328,11 +328,11 @@ class Application:
         """Run the validators of the run on a merged tree, or on the commit of it. Raise
         UsageError if one fails.
         """
-        place = ([self._run], self.workspace, self._home, self._environ)
+        run_and_places = ([self._run], self.workspace, self._home, self._environ)
         if commit:
-            problem = problem_of_commit(commit, *place)
+            problem = problem_of_commit(commit, *run_and_places)
         else:
-            problem = problem_of_tree(tree.target, *place)
+            problem = problem_of_tree(tree.target, *run_and_places)
         if not problem:
             return
         hint = f"goal apply {self._run.run_id} --no-check applies it all the same"

@@ -265,8 +265,8 @@ async def _merged_text(
     is not text.
     """
     contents = [
-        await store.git.ask("cat-file", "blob", one)
-        for one in (original, by_run, by_person)
+        await store.git.ask("cat-file", "blob", blob)
+        for blob in (original, by_run, by_person)
     ]
     with tempfile.TemporaryDirectory(prefix="tmp_", dir=store.folder) as scratch:
         names = ("base", "run", "live")

@@ -161,12 +161,12 @@ def is_in_memory(folder: Path) -> bool:
     """Return whether a folder is on a file system in memory."""
     partitions = psutil.disk_partitions(all=True)
     above = [
-        one
-        for one in partitions
-        if Path(os.path.realpath(folder)).is_relative_to(one.mountpoint)
+        partition
+        for partition in partitions
+        if Path(os.path.realpath(folder)).is_relative_to(partition.mountpoint)
     ]
     # The longest mount point is that of the file system with the folder.
-    nearest = max(above, key=lambda one: len(one.mountpoint), default=None)
+    nearest = max(above, key=lambda partition: len(partition.mountpoint), default=None)
     return nearest is not None and nearest.fstype in ("tmpfs", "ramfs")
 
 
