@@ -435,12 +435,12 @@ def test_a_transcript_that_cannot_be_read_is_named_and_the_validators_run(
     transcript = tmp_path / "session.jsonl"
     called(project, "UserPromptSubmit")
     absent = called(project, "Stop", transcript_path=str(transcript))
-    assert "test -e done" in absent["reason"]
+    assert "validator test: exit 1" in absent["reason"]
     assert "transcript cannot be read" in absent["systemMessage"]
     said = {"type": "assistant", "message": {"role": "assistant", "content": "Done."}}
     transcript.write_text(f"{json.dumps(said)}\n\0\0\n{json.dumps(said)}\n")
     damaged = called(project, "Stop", transcript_path=str(transcript))
-    assert "test -e done" in damaged["reason"]
+    assert "validator test: exit 1" in damaged["reason"]
     assert "transcript is damaged: line 2 (not valid JSON" in damaged["systemMessage"]
 
 

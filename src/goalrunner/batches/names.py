@@ -29,7 +29,9 @@ def named_batch(home: Path, reference: str | None) -> str | None:
     # A path names no batch, but it would be joined as one.
     if not reference or os.sep in reference:
         return None
-    if (home / BATCHES / reference / PLAN).is_file():
+    # The method of Path raises an error in a folder that may not be read; the commands
+    # for runs report that one.
+    if os.path.isfile(home / BATCHES / reference / PLAN):  # noqa: PTH113
         return reference
     names = _beginning_with(reference, home / BATCHES)
     is_run = bool(names and _beginning_with(reference, home / RUNS))
