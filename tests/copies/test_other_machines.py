@@ -22,7 +22,7 @@ from tests.checking.test_overlay import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), as_root]
 
-_RUNS = "leaves_the_workspace or killed_run or go_on_at_once or with_a_sandbox"
+_RUNS = "workspace_as_it_is[as-it-is] or killed_run or at_once[2] or with_a_sandbox"
 _CONTAINER = """\
 base=$1; options=$2; shift 2
 mount --bind / "$base/lower"
@@ -47,6 +47,7 @@ has options of unshare(1), and `$3` those of the mount, with a comma at their en
 def _pytest(python: str, base: Path) -> list[str]:
     """Return the command line that makes some of the runs, and skips nothing."""
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "-rs", f"--basetemp={base}"]
+    options.append("--timeout=300")
     place = [f"--rootdir={PROJECT}", "-c", f"{PROJECT}/pyproject.toml"]
     runs = str(Path(__file__).with_name("test_isolated_runs.py"))
     return [python, "-m", "pytest", *options, *place, "-k", _RUNS, runs]
