@@ -157,7 +157,7 @@ def test_a_full_disk_ends_a_run_which_goes_on_when_there_is_room_again(
     disk = root / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", disk],
+        ["mount", "-t", "tmpfs", "-o", "size=800k", "tmpfs", disk],
         check=False,
         capture_output=True,
         text=True,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from goalrunner.core.run_summary import RunSummary
@@ -52,6 +52,7 @@ JSON = st.recursive(
 
 @settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
+@example({"status": " "})
 def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
     read = RunSummary.read(values)
     assert "status     " in laid_out(status_lines(read, NOW))

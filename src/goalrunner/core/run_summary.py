@@ -213,8 +213,8 @@ class RunSummary:
         for item in fields(cls):
             if item.name in values and _has_type(values[item.name], item.type):
                 fitting[item.name] = values[item.name]
-        # Every status has a name: an empty one is damage as well.
-        if not fitting.get("status"):
+        # Every status has a name: one without letters is damage as well.
+        if not str(fitting.get("status", "")).strip():
             fitting.pop("status", None)
         return cls(**fitting)
 
