@@ -53,6 +53,7 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(summary(), JSON)))
 @example({"status": " "})
+@example({"status": "\x1b"})
 def test_a_damaged_summary_is_shown_and_never_a_crash(values: dict[str, Any]) -> None:
     read = RunSummary.read(values)
     assert "status     " in laid_out(status_lines(read, NOW))

@@ -214,7 +214,7 @@ class RunSummary:
             if item.name in values and _has_type(values[item.name], item.type):
                 fitting[item.name] = values[item.name]
         # Every status has a name: one without letters is damage as well.
-        if not str(fitting.get("status", "")).strip():
+        if not any(map(str.isalpha, str(fitting.get("status", "")))):
             fitting.pop("status", None)
         return cls(**fitting)
 
