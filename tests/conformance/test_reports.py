@@ -22,7 +22,7 @@ from tests.conformance.program import Program
 
 pytestmark = [pytest.mark.agents, pytest.mark.timeout(240)]
 
-RESULT = {name: [("exit 3",)] for name in ("codex", "opencode", "openhands")}
+RESULT = {name: [("exit 3",)] for name in ("claude", "codex", "opencode", "openhands")}
 """How some agents report a command that exits with 3."""
 FAILED = [("error",), ()]
 """The others report only that it failed, or not even that."""
