@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ _PIECE = 1 << 20
 # Seconds between two reads of a growing file. Shorter than a person notices; the
 # arrival of a report is known to the same precision.
 _INTERVAL = 0.05
+# Seconds in which a program exits after it has written out its buffer. Several lines
+# are held back so long, unless more output or the end of the program comes before.
+_EXIT_TIME = 0.5
 # Some programs on Windows shells print a byte order mark, NULs or carriage returns.
 _PADDING = "\ufeff\0 \t\r\n"
 
@@ -139,6 +143,8 @@ async def growing_file(
         # Everything in the first batch was written after this time.
         before = change_time()
         batch = 0
+        held: list[OutputPiece] = []
+        held_until = 0.0
         while True:
             # Looked up before the read: what was written until then is read below.
             is_last = finished.done()
@@ -146,15 +152,43 @@ async def growing_file(
                 file = stack.enter_context(path.open("rb"))
             read_at = change_time()
             while file is not None and (data := file.read(_PIECE)):
-                # At its end, a program writes out its buffer: an old report may be in
-                # the same batch as a new one.
-                is_whole = data.endswith(b"\n") and not is_last
-                yield OutputPiece(data, Arrival(before, batch, is_whole))
+                # The program went on after this output, unless it has ended since. A
+                # full piece is not held: a program may write without a pause.
+                if held and (held[-1].arrival.batch < batch or len(data) == _PIECE):
+                    for piece in _settled(held, is_running=not finished.done()):
+                        yield piece
+                arrival = Arrival(before, batch, data.endswith(b"\n"))
+                held.append(OutputPiece(data, arrival))
+                held_until = time.monotonic() + _EXIT_TIME
                 # Other tasks must run even if the program writes without a pause.
                 await asyncio.sleep(0)
                 read_at = change_time()
+            is_certain = _is_one_line(held) or time.monotonic() > held_until
+            if is_last or (is_certain and not finished.done()):
+                for piece in _settled(held, is_running=not is_last):
+                    yield piece
             if is_last:
                 return
             before = read_at
             batch += 1
             await asyncio.wait((finished,), timeout=_INTERVAL)
+
+
+def _is_one_line(pieces: Sequence[OutputPiece]) -> bool:
+    """Return whether pieces hold no two reports, which could be out of order."""
+    return sum(piece.data.count(b"\n") for piece in pieces) < 2
+
+
+def _settled(held: list[OutputPiece], *, is_running: bool) -> list[OutputPiece]:
+    """Take the pieces that were held back.
+
+    At its end, a program writes out its buffer: an old report may then be in the same
+    batch as a new one.
+    """
+    pieces = list(held)
+    held.clear()
+    if is_running:
+        return pieces
+    return [
+        replace(piece, arrival=replace(piece.arrival, whole=False)) for piece in pieces
+    ]

@@ -251,3 +251,23 @@ async def test_a_failure_that_its_preset_knows_comes_with_what_to_type(
     reply = await conversation(tmp_path, known).send("do it", recorder)
     assert reply.failure is not None
     assert reply.failure.hint == "run it as another user"
+
+
+@pytest.mark.parametrize("is_ending", [True, False])
+async def test_lines_of_one_write_are_a_buffer_only_if_the_program_ends_then(
+    tmp_path: Path, is_ending: bool
+) -> None:
+    path = tmp_path / "output"
+    path.write_bytes(b"call\nresult\n")
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    pieces = growing_file(path, over)
+    first = asyncio.ensure_future(anext(pieces))
+    # Read while the program still runs.
+    await asyncio.sleep(0.12)
+    if is_ending:
+        over.set_result(None)
+    else:
+        with path.open("ab") as file:
+            file.write(b"later\n")
+    assert (await first).arrival.whole is not is_ending
+    await pieces.aclose()
