@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import stat
 import sys
-import threading
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +23,7 @@ from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import RecordError, UsageError, WorkspaceBusy
 from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.records.run_folder import RUNS, RunFolder
+from goalrunner.system.watchdog import end_with_parent
 
 if TYPE_CHECKING:
     from goalrunner.core.goal import Goal
@@ -95,13 +94,7 @@ def end_with_scheduler() -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
-
-    def wait() -> None:
-        while os.read(handle, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
+    end_with_parent(handle)
 
 
 def _enter(assignment: Assignment, arguments: list[str]) -> int:

@@ -8,9 +8,7 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +28,7 @@ from goalrunner.records.run_folder import CHECKS, RunFolder, write_json
 from goalrunner.records.run_search import new_run_id
 from goalrunner.records.writer_lock import WriterLock
 from goalrunner.snapshots.store import SnapshotStore
+from goalrunner.system.watchdog import end_with_parent
 
 _REQUEST = "check.json"
 _ABANDONED = 60.0
@@ -115,7 +114,8 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
     """Write the requested tree into the copy that this process is in, and run the
     validators. Return what fails, or nothing.
     """
-    _end_with_parent()
+    # If `goal apply` is killed, validators would run on, and no one reads the result.
+    end_with_parent(0)
     request = json.loads((copy.folder / _REQUEST).read_bytes())
     runs = [RunFolder(Path(path)) for path in request["runs"]]
     try:
@@ -138,20 +138,6 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
             problem = f"of run {run.run_id}: {problem}"
         problems.append(problem)
     return "; ".join(filter(None, problems))
-
-
-def _end_with_parent() -> None:
-    """End this process if the one that waits for it is killed.
-
-    Its standard input is a pipe that ends then. Validators could otherwise run on in a
-    copy, of which no one reads the result.
-    """
-
-    def wait() -> None:
-        os.read(0, 1)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _goal_of(run: RunFolder) -> Goal:

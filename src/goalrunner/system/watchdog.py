@@ -1,4 +1,6 @@
-"""The watchdog, which ends the processes of all launches if the runner is killed."""
+"""The watchdog, which ends the processes of all launches if the runner is killed; and
+the end of this process with the one that started it.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from signal import SIGKILL
+from signal import SIGKILL, SIGTERM
 
 import psutil
 
@@ -179,3 +181,17 @@ def end_orphans(token: str, first_limit: int = 0) -> None:
 
 if __name__ == "__main__":
     end_orphans(sys.argv[1], int(sys.argv[2]))
+
+
+def end_with_parent(pipe: int) -> None:
+    """Send SIGTERM to this process when the one that started it ends, also by kill -9.
+
+    `pipe` is the handle of a pipe of which the parent alone holds the other end, and
+    into which it writes nothing.
+    """
+
+    def wait() -> None:
+        os.read(pipe, 1)
+        os.kill(os.getpid(), SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
