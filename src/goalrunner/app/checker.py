@@ -481,6 +481,25 @@ class CheckRunner:
         on_start = await self._run_side(check, "N", hidden=False)
         return added_test_fails(check.changes, delivered, on_start.results)
 
+    async def side_results(self, side: Side) -> tuple[ValidatorResult, ...]:
+        """Return the results of a side of the last check, which runs if needed.
+
+        Raise EnvironmentFailed.
+        """
+        check = self._last
+        assert check is not None, "a check has begun"
+        if not check.changes.put_back(side):
+            # It has the same files.
+            side = "M"
+        if side not in check.runs:
+            await self._run_side(check, side, hidden=True)
+        return tuple(check.runs[side].results)
+
+    @property
+    def start_results(self) -> tuple[ValidatorResult, ...]:
+        """The results of the baseline."""
+        return tuple(self._base.results.values())
+
     async def _begin(
         self,
         base: Snapshot,

@@ -67,6 +67,14 @@ GROUPS = {
             "exports.commands",
             "Write a verified change as a patch, a branch, or Markdown.",
         ),
+        "receipt make": (
+            "receipts.commands",
+            "Verify a change, whoever made it, and write a receipt.",
+        ),
+        "receipt verify": (
+            "receipts.commands",
+            "Check offline that a receipt is intact and about the commit here.",
+        ),
         "verify": ("cli.show", "Check offline that the records of a run are intact."),
     },
     "Decide": {
@@ -138,8 +146,12 @@ COMMANDS = {
 SUBCOMMANDS = {
     "judge": "Measure how reliable judges are.",
     "memory": "Manage the facts that are kept for later runs; default: list them.",
+    "receipt": "Verify a change, whoever made it; default: make a receipt.",
 }
 """The first words of the commands with two, and their summaries."""
+
+DEFAULTS = {"memory": "list", "receipt": "make"}
+"""The second word of a command that need not be typed."""
 
 RENAMED = {
     "doctor": ("cli.manage", "agents AGENT"),
@@ -171,6 +183,8 @@ EXAMPLES = {
     "diff": "goal diff k3f9 2",
     "report": "goal report --compare k3f9 b2aa --open",
     "export": "goal export --patch | git apply",
+    "receipt make": "goal receipt --base main -o receipt.json --comment comment.md",
+    "receipt verify": "goal receipt verify receipt.json --signers allowed_signers",
     "judge calibrate": (
         "goal judge calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5"
     ),
@@ -222,15 +236,13 @@ class _Lazy(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse a command line.
 
-        Without the name of a command, it is one of `list`, if there is such a command.
+        Without the name of a command, it is one of the default, if there is one.
         """
-        is_named = bool(args) and (
-            not args[0].startswith("-") or args[0] in ctx.help_option_names
-        )
-        has_default = bool(self.prefix) and "list" in self.commands
+        default = DEFAULTS.get(self.prefix)
+        is_named = bool(args) and args[0] in {*self.commands, *ctx.help_option_names}
         # The completion of a shell parses as well.
-        if has_default and not is_named and not ctx.resilient_parsing:
-            args = ["list", *args]
+        if default is not None and not is_named and not ctx.resilient_parsing:
+            args = [default, *args]
         return super().parse_args(ctx, args)
 
 

@@ -123,7 +123,7 @@ def check_requested_tree(copy: RunCopy, home: Path, inside: CopyOptions) -> str:
         if "commit" in request:
             # A clone has another path; elsewhere, it is the overlay.
             root = inside.inside(Path(copy.read().root))
-            _check_out(request["commit"], root)
+            check_out(request["commit"], root)
         else:
             target = Snapshot(**request["target"])
             workspace = inside.inside(Path(goals[0].workspace.path))
@@ -146,7 +146,11 @@ def _goal_of(run: RunFolder) -> Goal:
     No agent works here that could learn from their output, and only visible ones have a
     baseline.
     """
-    goal = frozen_goal(run, os.environ, runnable=False)
+    return without_hidden(frozen_goal(run, os.environ, runnable=False))
+
+
+def without_hidden(goal: Goal) -> Goal:
+    """Return the goal with its hidden validators like any others."""
     visible = [spec.model_copy(update={"hidden": False}) for spec in goal.validators]
     return goal.model_copy(update={"validators": tuple(visible)})
 
@@ -168,7 +172,7 @@ def _write(target: Snapshot, workspace: Path, copy: RunCopy, home: Path) -> None
         asyncio.run(write())
 
 
-def _check_out(commit: str, root: Path) -> None:
+def check_out(commit: str, root: Path) -> None:
     """Give the copy exactly the files of a commit, besides ignored ones.
 
     Git does it with the configuration of the person, so that filters such as those of

@@ -1,0 +1,417 @@
+"""The verification of a change: a run in a copy whose agent's turn is the change.
+
+The copy has the base first. The goal takes its baseline there; then the copy gets the
+files of the head, and everything that follows is as in any run: the sides of the check,
+the review of changed checks, the audit of the judge, and the labels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from goalrunner.app.build import PreparedRun, prepare_run
+from goalrunner.app.checker import CheckRunner
+from goalrunner.app.project import detect_project
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.session import settled
+from goalrunner.copies.merged_check import check_out, without_hidden
+from goalrunner.copies.run_copy import RunCopy
+from goalrunner.core import VERSION
+from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
+from goalrunner.core.errors import UsageError
+from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import NotifyConfig
+from goalrunner.core.labels import Label
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.engine.conversations import NoAgent
+from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.loading import load_goal, resolve_goal
+from goalrunner.receipts.comparison import (
+    SUSPECT,
+    ComparedTest,
+    Sides,
+    compared_tests,
+    counts,
+)
+from goalrunner.receipts.revisions import commit_of_work_tree
+from goalrunner.receipts.statement import (
+    CheckedCitation,
+    CheckedCriterion,
+    CheckedGoal,
+    CheckedRevision,
+    CheckedTest,
+    CheckedValidator,
+    Predicate,
+    Statement,
+    digest_of,
+    make_statement,
+)
+from goalrunner.records.run_folder import write_json
+from goalrunner.snapshots.git import ask_git
+
+_REQUEST = "receipt.json"
+_OBJECTIVE = "The change is verified by the tests that the base has."
+_PATIENCE = 300.0
+_NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
+"""Labels of a run whose results say nothing about the change."""
+
+
+@dataclass(frozen=True)
+class ReceiptRequest:
+    """What the process in the copy is to verify."""
+
+    root: str
+    """The repository, outside of the copy."""
+    workspace: str
+    base: str
+    """The commit."""
+    head: str
+    """The commit; empty: the files of the work tree."""
+    goal_file: str = ""
+    """Absolute; empty: there is none."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What options say of the goal, by dotted key."""
+
+    def write(self, copy: RunCopy) -> None:
+        """Write the request into the folder of a copy."""
+        write_json(copy.folder / _REQUEST, asdict(self))
+
+    @classmethod
+    def read(cls, copy: RunCopy) -> ReceiptRequest:
+        """Return the request in the folder of a copy."""
+        return cls(**json.loads((copy.folder / _REQUEST).read_bytes()))
+
+
+class AppliedChange(NoAgent):
+    """A conversation whose turn brings the files of a commit into the copy."""
+
+    def __init__(self, root: Path, base: str, head: str) -> None:
+        """Name the commits; the copy has the base."""
+        super().__init__("change")
+        self._root, self._base, self._head = root, base, head
+
+    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Check out the head, and record the difference as an observation."""
+        await asyncio.to_thread(check_out, self._head, self._root)
+        recorder.tool_called("diff", "shell", "git diff")
+        # The judge sees what the runner itself has read, and no words of the author.
+        diff = await asyncio.to_thread(self._diff)
+        result = ToolResult(
+            tool_call_id="diff",
+            tool="shell",
+            command=f"git diff {self._base[:12]} {self._head[:12]}",
+            facts=("exit 0",),
+            output=diff,
+            writes=False,
+        )
+        await recorder.tool_result(result)
+        return RoundReply("The change was applied.")
+
+    def _diff(self) -> bytes:
+        _, output, _ = ask_git(
+            self._root,
+            "diff",
+            "--no-ext-diff",
+            self._base,
+            self._head,
+            environ=os.environ,
+            timeout=_PATIENCE,
+        )
+        return output
+
+
+@dataclass(frozen=True)
+class _ChosenGoal:
+    """The goal of a receipt, and where its file was read."""
+
+    goal: Goal
+    revision: Literal["base", "head", ""] = ""
+    """Empty for a file that neither has, and for options alone."""
+    labels: tuple[str, ...] = ()
+
+
+class ChangeCheck:
+    """The verification of one change, in the copy that this process is in."""
+
+    def __init__(self, request: ReceiptRequest, options: RunOptions) -> None:
+        """Find the repository in the copy, and make a commit of a work tree.
+
+        Raise WorkspaceError if git fails.
+        """
+        assert options.copy is not None, "this process is in a copy"
+        self._request, self._options = request, options
+        self._copy = options.copy
+        self._root = options.copy.inside(Path(request.root))
+        self._head = request.head or commit_of_work_tree(self._root)
+
+    def verify(self) -> Statement:
+        """Verify the change. Raise UsageError for a goal that does not fit it."""
+        request = self._request
+        chosen = self._chosen_goal()
+        check_out(request.base, self._root)
+        options = replace(
+            self._options,
+            goal_file=Path(request.goal_file) if request.goal_file else None,
+            conversation=AppliedChange(self._root, request.base, self._head),
+            needs_round=True,
+            labels=chosen.labels,
+        )
+        outcome, sides = asyncio.run(_run(chosen.goal, options))
+        base_tree = self._object(f"{request.base}^{{tree}}")
+        head_tree = self._object(f"{self._head}^{{tree}}")
+        head = CheckedRevision(commit=request.head, tree=head_tree)
+        base = CheckedRevision(commit=request.base, tree=base_tree)
+        subject = _Subject(base, head, self._described(chosen))
+        return make_statement(_predicate(outcome, sides, subject))
+
+    def _chosen_goal(self) -> _ChosenGoal:
+        """Return the goal, of the base if the base has its file.
+
+        An author could otherwise change by what the change is checked.
+        """
+        request, settings = self._request, dict(self._request.settings)
+        if not request.goal_file:
+            check_out(request.base, self._root)
+            return _ChosenGoal(_for_receipt(self._goal_of_options(settings)))
+        file = Path(request.goal_file)
+        revision: Literal["base", "head", ""] = ""
+        labels: tuple[str, ...] = ()
+        if file.is_relative_to(request.root):
+            name = file.relative_to(request.root)
+            file = self._root / name
+            of_base = self._object(f"{request.base}:{name}")
+            of_head = self._object(f"{self._head}:{name}")
+            if of_base != of_head:
+                labels = (Label.GOAL_CHANGED.value,)
+            # Git does not have a file that it ignores; then it is that of the person.
+            if of_base:
+                revision = "base"
+                check_out(request.base, self._root)
+            elif of_head:
+                revision = "head"
+                check_out(self._head, self._root)
+        environ = self._options.environ
+        goal = load_goal(file, settings, environ, runnable=False)
+        return _ChosenGoal(_for_receipt(goal), revision, labels)
+
+    def _goal_of_options(self, settings: dict[str, Any]) -> Goal:
+        """Return a goal without a file. Raise UsageError if nothing can verify it."""
+        workspace = self._request.workspace
+        settings.setdefault("objective", _OBJECTIVE)
+        settings["workspace.path"] = workspace
+        environ = self._options.environ
+        if not settings.get("validators"):
+            project = detect_project(self._copy.inside(Path(workspace)), environ)
+            if not project.commands:
+                raise UsageError(
+                    f"no test command was found in {workspace} at the base",
+                    'name one: --validator "CMD"',
+                )
+            settings["validators"] = [project.commands[0].command]
+        return resolve_goal({}, settings, environ, runnable=False)
+
+    def _described(self, chosen: _ChosenGoal) -> CheckedGoal:
+        request, goal = self._request, chosen.goal
+        name = ""
+        if request.goal_file:
+            name = os.path.relpath(request.goal_file, request.root)
+        return CheckedGoal(
+            sha256=digest_of(dump_goal(goal, str)),
+            objective=goal.objective,
+            success_criteria=goal.success_criteria,
+            file=name,
+            revision=chosen.revision,
+        )
+
+    def _object(self, name: str) -> str:
+        """Return the id of an object of the repository; empty if there is none."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
+        code, output, _ = ask_git(
+            self._root, *words, environ=os.environ, timeout=_PATIENCE
+        )
+        return output.decode().strip() if code == 0 else ""
+
+
+def _for_receipt(goal: Goal) -> Goal:
+    """Return a goal of one round, in which no person is notified.
+
+    No agent works, so no validator has to be hidden from it.
+    """
+    if goal.deliverable != "workspace" or not goal.validators:
+        raise UsageError(
+            "a receipt needs validators that check the workspace",
+            'name one: --validator "CMD", or [[validators]] in the goal file',
+        )
+    changes = {
+        "max_iterations": 1,
+        "baseline": "any",
+        "notify": NotifyConfig(bell=False),
+        "critic": Goal.model_fields["critic"].get_default(call_default_factory=True),
+        "memory": Goal.model_fields["memory"].get_default(call_default_factory=True),
+    }
+    return without_hidden(goal.model_copy(update=changes))
+
+
+async def _run(goal: Goal, options: RunOptions) -> tuple[GoalOutcome, Sides]:
+    """Run the goal; return its outcome, and the results on the sides of the change."""
+    prepared = prepare_run(goal, options)
+    with settled(prepared):
+        outcome = await prepared.run.drive()
+        sides = await _sides(prepared)
+    return outcome, sides
+
+
+async def _sides(prepared: PreparedRun) -> Sides:
+    """Return the results on the four sides; those that no longer matter are empty."""
+    checker = prepared.run.parts.checker
+    assert isinstance(checker, CheckRunner), "a receipt has a check environment"
+    base = checker.start_results
+    if not prepared.run.state.round:
+        # The run has ended at the baseline.
+        return Sides(base, (), (), ())
+    head = await checker.side_results("M")
+    if not all(result.passed for result in head):
+        return Sides(base, (), (), head)
+    source = await checker.side_results("B")
+    return Sides(base, source, await checker.side_results("N"), head)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What was verified, and by which goal."""
+
+    base: CheckedRevision
+    head: CheckedRevision
+    goal: CheckedGoal
+
+
+def _predicate(outcome: GoalOutcome, sides: Sides, subject: _Subject) -> Predicate:
+    """Return what a run says about the change."""
+    rows = compared_tests(sides)
+    result, reason = _result(outcome)
+    return Predicate(
+        result=result,
+        reason=reason,
+        base=subject.base,
+        head=subject.head,
+        goal=subject.goal,
+        validators=tuple(_validators(sides)),
+        tests=tuple(map(_checked_test, rows)),
+        criteria=_criteria(outcome.evidence),
+        labels=(*outcome.labels, *_test_labels(rows)),
+        environment=_environment(outcome),
+        judge=outcome.models.get("judge", ""),
+        run_id=outcome.run_id,
+        started_at=outcome.started_at,
+        finished_at=outcome.finished_at,
+    )
+
+
+def _result(outcome: GoalOutcome) -> tuple[Any, str]:
+    """Return the result of a receipt, and what is missing."""
+    reason = outcome.message
+    if outcome.verdict is not None and outcome.verdict.missing:
+        reason = outcome.verdict.missing
+    match outcome.status:
+        case GoalStatus.COMPLETE:
+            for label in _NO_PROOF:
+                if label in outcome.labels:
+                    return "not complete", label.meaning
+            return "complete", ""
+        case GoalStatus.BLOCKED:
+            return "blocked", reason
+        case GoalStatus.CAPPED:
+            return "not complete", reason
+    return "failed", reason
+
+
+def _test_labels(rows: Sequence[ComparedTest]) -> list[str]:
+    """Return a label for each kind of test that a reviewer should look at."""
+    numbers = counts(rows)
+    labels: list[str] = []
+    for change in SUSPECT:
+        if change in numbers:
+            labels.append(f"{change} tests: {numbers[change]}")
+    return labels
+
+
+def _validators(sides: Sides) -> list[CheckedValidator]:
+    base = {result.name: result for result in sides.base}
+    head = {result.name: result for result in sides.head}
+    checked: list[CheckedValidator] = []
+    for name in dict.fromkeys((*base, *head)):
+        command = (head.get(name) or base[name]).command
+        validator = CheckedValidator(
+            name=name,
+            command=command,
+            base=_ending(base.get(name)),
+            head=_ending(head.get(name)),
+            summary=head[name].summary if name in head else "",
+        )
+        checked.append(validator)
+    return checked
+
+
+def _ending(result: ValidatorResult | None) -> str:
+    return result.reason if result is not None else ""
+
+
+def _checked_test(row: ComparedTest) -> CheckedTest:
+    return CheckedTest(
+        validator=row.validator,
+        test=row.test,
+        change=str(row.change),
+        base=row.endings.base,
+        head_source=row.endings.source,
+        head_checks=row.endings.checks,
+        head=row.endings.head,
+        moved_to=row.moved_to,
+    )
+
+
+def _criteria(evidence: Sequence[EvidenceRow]) -> tuple[CheckedCriterion, ...]:
+    """Return the criteria with their citations, in the order of the verdict."""
+    rows_of: dict[str, list[EvidenceRow]] = {}
+    for row in evidence:
+        if row.kind == "criterion":
+            rows_of.setdefault(row.criterion, []).append(row)
+    criteria: list[CheckedCriterion] = []
+    for name, rows in rows_of.items():
+        citations = [_citation(row) for row in rows if row.observation]
+        criterion = CheckedCriterion(
+            criterion=name,
+            satisfied=all(row.satisfied for row in rows),
+            missing=rows[0].missing,
+            citations=tuple(citations),
+        )
+        criteria.append(criterion)
+    return tuple(criteria)
+
+
+def _citation(row: EvidenceRow) -> CheckedCitation:
+    return CheckedCitation(
+        observation=row.observation,
+        source=row.source,
+        command=row.command,
+        quote=row.quote or "",
+        fact=row.fact or "",
+        stale=row.stale,
+    )
+
+
+def _environment(outcome: GoalOutcome) -> dict[str, str]:
+    return {
+        "checks": outcome.check_environment,
+        "goalrunner": VERSION,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }

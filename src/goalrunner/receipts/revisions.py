@@ -1,0 +1,200 @@
+"""The base and the head of a change, in the repository of the workspace."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.core.errors import UsageError, WorkspaceError, some
+from goalrunner.exports.change import person_environment
+from goalrunner.reports.short_forms import SHORT_ID
+from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.repositories import enclosing
+
+_PATIENCE = 60.0
+_SUBMODULE = "160000"
+"""The mode of a submodule in a git tree."""
+_REMOTE_HEAD = "refs/remotes/origin/HEAD"
+_DEFAULT_BRANCHES = (_REMOTE_HEAD, "refs/heads/main", "refs/heads/master")
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit and its tree, by their ids."""
+
+    commit: str
+    """Empty for the files of the work tree, which no commit has."""
+    tree: str
+
+    @property
+    def name(self) -> str:
+        """What people read: the beginning of the id, or "working tree"."""
+        return self.commit[:SHORT_ID] or "working tree"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The two revisions that are compared."""
+
+    base: Revision
+    head: Revision
+    note: str = ""
+    """How the base differs from the revision that was named; empty if it does not."""
+
+
+class Revisions:
+    """The revisions of the repository around a folder."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
+        """Find the repository. Raise UsageError if there is none."""
+        repository = enclosing(Path(os.path.realpath(folder)))
+        if repository is None:
+            raise UsageError(
+                f"{folder} is in no git repository, so it has no base",
+                "run it in the repository of the change",
+            )
+        self.root = repository.root
+        self._environ = environ
+
+    def change(self, base: str | None, head: str | None) -> Change:
+        """Return the change between two revisions.
+
+        The base is where the head left the named revision, or else the default branch.
+        Without a head, it is the work tree; its revision then has neither commit nor
+        tree. Raise UsageError.
+        """
+        head_commit = self.commit(head or "HEAD")
+        named = base or self._default_branch()
+        fork = self._fork(self.commit(named), head_commit, named)
+        if head is None:
+            self._refuse_clean(fork, head_commit)
+            changed_head = Revision("", "")
+        else:
+            self._refuse_same(fork, head_commit)
+            changed_head = self._revision(head_commit)
+        self._refuse_submodules(fork, head_commit)
+        note = ""
+        if base is not None and fork != self.commit(base):
+            note = f"the base is {fork[:SHORT_ID]}, where the change left {base}"
+        return Change(self._revision(fork), changed_head, note)
+
+    def commit(self, name: str) -> str:
+        """Return the id of the commit that a name means. Raise UsageError."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        code, output, _ = self._git(*words, f"{name}^{{commit}}")
+        if code == 0:
+            return output
+        hint = "git log --oneline lists the commits"
+        if self._is_shallow():
+            hint = "the clone is shallow: git fetch --unshallow"
+        raise UsageError(f"{name} is no commit of {self.root}", hint)
+
+    def _default_branch(self) -> str:
+        for name in _DEFAULT_BRANCHES:
+            code, _, _ = self._git("rev-parse", "--verify", "--quiet", name)
+            if code == 0:
+                return name
+        raise UsageError(
+            f"the default branch of {self.root} is not known", "name the base: --base"
+        )
+
+    def _fork(self, base: str, head: str, name: str) -> str:
+        """Return the commit at which the head left the base. Raise UsageError."""
+        code, output, _ = self._git("merge-base", base, head)
+        if code == 0:
+            return output
+        hint = "name a commit before the change: --base REV"
+        if self._is_shallow():
+            hint = "the clone is shallow: git fetch --unshallow"
+        raise UsageError(f"{name} and the head have no common commit", hint)
+
+    def _is_shallow(self) -> bool:
+        _, output, _ = self._git("rev-parse", "--is-shallow-repository")
+        return output == "true"
+
+    def _refuse_clean(self, base: str, commit: str) -> None:
+        """Raise UsageError if the work tree has no change."""
+        _, output, _ = self._git("status", "--porcelain", "--ignore-submodules")
+        if not output:
+            self._refuse_same(base, commit)
+
+    def _refuse_same(self, base: str, head: str) -> None:
+        if base == head:
+            raise UsageError(
+                f"there is no change: the base is the head, {head[:SHORT_ID]}",
+                "name the commit before the change: --base REV, such as HEAD^",
+            )
+
+    def _refuse_submodules(self, base: str, head: str) -> None:
+        """Raise UsageError if the change moves a submodule to another commit."""
+        names = ("diff-tree", "-r", "-z", "--no-renames", base, head)
+        _, output, _ = self._git(*names)
+        fields = output.split("\0")
+        paths: list[str] = []
+        for row, path in zip(fields[::2], fields[1::2], strict=False):
+            if _SUBMODULE in row:
+                paths.append(path)
+        if paths:
+            raise UsageError(
+                f"the change moves the submodule {some(paths)}, which cannot be "
+                "checked here",
+                "make the receipt in the repository of the submodule",
+            )
+
+    def _revision(self, commit: str) -> Revision:
+        _, tree, _ = self._git("rev-parse", "--verify", f"{commit}^{{tree}}")
+        return Revision(commit, tree)
+
+    def tree_of(self, commit: str) -> str:
+        """Return the id of a commit's tree; empty if there is no such commit."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
+        code, tree, _ = self._git(*words, f"{commit}^{{tree}}")
+        return tree if code == 0 else ""
+
+    def _git(self, *arguments: str) -> tuple[int, str, str]:
+        code, output, errors = ask_git(
+            self.root, *arguments, environ=self._environ, timeout=_PATIENCE
+        )
+        if code in (124, 127):
+            raise WorkspaceError(f"git cannot be used: {os.fsdecode(errors)}")
+        return code, os.fsdecode(output).strip(), os.fsdecode(errors).strip()
+
+
+def commit_of_work_tree(root: Path) -> str:
+    """Return a new commit with the files of a work tree as they are.
+
+    No branch and no index is changed. Git does it with the configuration of the person,
+    so that filters run as in a commit. Raise WorkspaceError.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        environ = {
+            **person_environment(os.environ),
+            "GIT_INDEX_FILE": str(Path(scratch) / "index"),
+        }
+        _run_git(root, environ, "read-tree", "HEAD")
+        _run_git(root, environ, "add", "--all")
+        tree = _run_git(root, environ, "write-tree")
+        # The name of a person is not known everywhere, and no one sees this commit.
+        for role in ("AUTHOR", "COMMITTER"):
+            environ[f"GIT_{role}_NAME"] = environ[f"GIT_{role}_EMAIL"] = "goal"
+        message = ("-m", "the work tree")
+        return _run_git(root, environ, "commit-tree", tree, "-p", "HEAD", *message)
+
+
+def _run_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-c", "core.hooksPath=/dev/null", *arguments],
+        cwd=root,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip()
+        raise WorkspaceError(f"git {arguments[0]} failed: {words}")
+    return os.fsdecode(done.stdout).strip()

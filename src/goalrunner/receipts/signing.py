@@ -1,0 +1,114 @@
+"""Signatures of receipts by `ssh-keygen -Y`, beside the file as `receipt.json.sig`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.core.errors import EnvironmentFailed, UsageError
+
+NAMESPACE = "goal-receipt"
+"""Keeps a signature of another kind of file from counting for a receipt."""
+_PATIENCE = 60.0
+
+
+def signature_of(file: Path) -> Path:
+    """Return where the signature of a receipt is."""
+    return file.with_name(f"{file.name}.sig")
+
+
+def check_key(key: Path) -> None:
+    """Raise UsageError for a key that cannot be read."""
+    if not key.is_file():
+        raise UsageError(
+            f"--sign {key}: no such file", "ssh-keygen -t ed25519 -f KEY makes one"
+        )
+
+
+def sign_file(file: Path, key: Path) -> Path:
+    """Sign a receipt, and return the file with the signature. Raise UsageError.
+
+    The agent of SSH is asked if the key is a public one.
+    """
+    signature = signature_of(file)
+    # ssh-keygen would ask whether it may replace the file.
+    signature.unlink(missing_ok=True)
+    done = _ssh_keygen("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file))
+    if done.returncode != 0 or not signature.exists():
+        words = done.stderr.decode(errors="replace").strip()
+        raise UsageError(
+            f"{file} could not be signed with {key}: {words}",
+            "ssh-add KEY, and --sign KEY.pub, for a key with a passphrase",
+        )
+    return signature
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Who signed a receipt."""
+
+    identity: str
+    """The name that the file of allowed signers gives; empty: the signer is unknown."""
+    key: str
+    """What ssh-keygen prints of the key."""
+
+
+def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signer:
+    """Return who signed a receipt. Raise UsageError if the signature does not fit.
+
+    `allowed` is a file of allowed signers, as ssh-keygen(1) describes it. Without it,
+    only that the file is unchanged since it was signed is known.
+    """
+    content = file.read_bytes()
+    where = ("-n", NAMESPACE, "-s", str(signature))
+    if allowed is None:
+        done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
+        _refuse_failed(done, file)
+        return Signer("", _last_words(done))
+    found = _ssh_keygen(
+        "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
+    )
+    names = found.stdout.decode(errors="replace").split()
+    if found.returncode != 0 or not names:
+        raise UsageError(
+            f"the key that signed {file} is not in {allowed}",
+            "add its public key there, if you trust it",
+        )
+    words = ("-Y", "verify", *where, "-f", str(allowed), "-I", names[0])
+    done = _ssh_keygen(*words, stdin=content)
+    _refuse_failed(done, file)
+    return Signer(names[0], _last_words(done))
+
+
+def _refuse_failed(done: subprocess.CompletedProcess[bytes], file: Path) -> None:
+    if done.returncode != 0:
+        words = _last_words(done) or done.stderr.decode(errors="replace").strip()
+        raise UsageError(
+            f"the signature of {file} does not fit: {words}",
+            "the receipt was changed after it was signed, or has another signature",
+        )
+
+
+def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines: Sequence[str] = done.stdout.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
+
+
+def _ssh_keygen(
+    *arguments: str, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise EnvironmentFailed(
+            "ssh-keygen is not on PATH", "install OpenSSH 8.1 or later"
+        )
+    return subprocess.run(
+        [program, *arguments],
+        input=stdin,
+        capture_output=True,
+        timeout=_PATIENCE,
+        check=False,
+    )

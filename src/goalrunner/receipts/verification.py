@@ -1,0 +1,97 @@
+"""The offline check of a receipt: signature, form, and the commit that is here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from goalrunner.core.errors import UsageError
+from goalrunner.receipts.revisions import Revisions
+from goalrunner.receipts.signing import signature_of, verify_signature
+from goalrunner.receipts.statement import COMMIT, TREE, Statement, read_statement
+from goalrunner.reports.short_forms import SHORT_ID
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was checked."""
+
+    about: str
+    state: Literal["good", "bad", "note"]
+    text: str
+
+
+@dataclass(frozen=True)
+class CheckedReceipt:
+    """A receipt with what its check has found."""
+
+    statement: Statement
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is bad, and the change was verified."""
+        is_complete = self.statement.predicate.result == "complete"
+        return is_complete and all(item.state != "bad" for item in self.findings)
+
+
+def check_receipt(
+    file: Path, *, signers: Path | None = None, head: str = "HEAD"
+) -> CheckedReceipt:
+    """Check a receipt in the repository around the current folder.
+
+    With `signers`, it must be signed by one of them. Raise UsageError if it is not a
+    receipt, if its signature does not fit, or without a repository.
+    """
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}", "name a receipt") from error
+    statement = read_statement(text, str(file))
+    findings = [_signature(file, signers), *_subject(statement, head)]
+    result = statement.predicate.result
+    state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
+    findings.append(Finding("result", state, result))
+    return CheckedReceipt(statement, tuple(findings))
+
+
+def _signature(file: Path, signers: Path | None) -> Finding:
+    signature = signature_of(file)
+    if not signature.is_file():
+        # A person who trusts a list of signers trusts no one else.
+        state: Literal["bad", "note"] = "note" if signers is None else "bad"
+        return Finding("signature", state, f"the receipt is not signed: no {signature}")
+    signer = verify_signature(file, signature, signers)
+    if signer.identity:
+        return Finding("signature", "good", f"signed by {signer.identity}")
+    text = "unchanged since it was signed; --signers FILE says by whom"
+    return Finding("signature", "note", text)
+
+
+def _subject(statement: Statement, head: str) -> Iterator[Finding]:
+    """Yield whether the receipt is about the commit that is checked out."""
+    digests: dict[str, str] = {}
+    for subject in statement.subject:
+        digests.update(subject.digest)
+    predicate_head = statement.predicate.head
+    is_consistent = (
+        digests.get(TREE) == predicate_head.tree
+        and digests.get(COMMIT, "") == predicate_head.commit
+    )
+    if not is_consistent:
+        yield Finding("subject", "bad", "subjects and predicate name different commits")
+        return
+    revisions = Revisions(Path.cwd(), os.environ)
+    commit, tree = revisions.commit(head), revisions.tree_of(head)
+    if digests.get(COMMIT) == commit:
+        yield Finding("subject", "good", f"it is about the commit {commit[:SHORT_ID]}")
+    elif digests.get(TREE) == tree:
+        # A rebase or a squash without another change keeps the files.
+        text = f"it is about the files of {commit[:SHORT_ID]}, in another commit"
+        yield Finding("subject", "good", text)
+    else:
+        text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
+        yield Finding("subject", "bad", text)
