@@ -369,7 +369,7 @@ def _checked_test(row: ComparedTest) -> CheckedTest:
     return CheckedTest(
         validator=row.validator,
         test=row.test,
-        change=str(row.change),
+        change=str(row.proof),
         base=row.endings.base,
         head_source=row.endings.source,
         head_checks=row.endings.checks,

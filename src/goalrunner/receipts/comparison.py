@@ -83,7 +83,7 @@ class ComparedTest:
     validator: str
     test: str
     endings: Endings
-    change: Proof
+    proof: Proof
     moved_to: str = ""
     """Its id in the head, if the head has it in another file."""
 
@@ -100,26 +100,27 @@ def compared_tests(sides: Sides) -> tuple[ComparedTest, ...]:
         )
         for test, moved_to in results.tests():
             endings = results.endings(test, moved_to)
-            change = change_of(endings)
-            rows.append(ComparedTest(name, test, endings, change, moved_to))
+            proof = proof_of(endings)
+            rows.append(ComparedTest(name, test, endings, proof, moved_to))
     return tuple(rows)
 
 
 def counts(rows: Iterable[ComparedTest]) -> dict[Proof, int]:
     """Return how many tests each kind of change has, without those that have none."""
-    numbers = Counter(row.change for row in rows)
+    numbers = Counter(row.proof for row in rows)
     return {change: numbers[change] for change in Proof if numbers[change]}
 
 
-def change_of(endings: Endings) -> Proof:
+def proof_of(endings: Endings) -> Proof:
     """Return what the endings of a test mean."""
-    if endings.base in (ABSENT, UNKNOWN):
-        return _change_of_new(endings)
-    if endings.head in (ABSENT, UNKNOWN):
-        return Proof.DELETED
     if endings.head in SKIPPED:
         is_new_skip = endings.base in RAN
         return Proof.SKIPPED if is_new_skip else Proof.NOT_RUN
+    # A test that did not run on the base proves no more than a new one.
+    if endings.base not in RAN and endings.head not in (ABSENT, UNKNOWN):
+        return _proof_of_new(endings)
+    if endings.head in (ABSENT, UNKNOWN):
+        return Proof.DELETED
     if endings.head != "passed":
         was_green = endings.base == "passed"
         return Proof.PASS_TO_FAIL if was_green else Proof.STILL_FAILS
@@ -133,10 +134,8 @@ def change_of(endings: Endings) -> Proof:
     return Proof.FAIL_TO_PASS if is_red_on_base else Proof.PASS_TO_PASS
 
 
-def _change_of_new(endings: Endings) -> Proof:
+def _proof_of_new(endings: Endings) -> Proof:
     """Return what a test shows that the base does not have."""
-    if endings.head in SKIPPED or endings.head in (ABSENT, UNKNOWN):
-        return Proof.NOT_RUN
     if endings.head != "passed":
         return Proof.NEW_FAILS
     if endings.checks == "passed":

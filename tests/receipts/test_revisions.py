@@ -1,0 +1,132 @@
+"""Base and head of a change, in real repositories."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from goalrunner.core.errors import UsageError
+from goalrunner.receipts.revisions import Revisions, commit_of_work_tree
+from tests.support.workspaces import git, make_repository, write
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose branch `fix` is one commit ahead of `main`."""
+    root = make_repository(tmp_path / "ws", {"a": "1\n"})
+    git(root, "switch", "-q", "-c", "fix")
+    write(root, {"a": "2\n"})
+    git(root, "commit", "-q", "-a", "-m", "two")
+    return root
+
+
+def commit(root: Path, name: str) -> str:
+    return git(root, "rev-parse", name).strip()
+
+
+def revisions(root: Path) -> Revisions:
+    return Revisions(root, os.environ)
+
+
+def test_the_base_is_where_the_head_left_the_default_branch(repository: Path) -> None:
+    change = revisions(repository).change(None, "fix")
+
+    assert change.base.commit == commit(repository, "main")
+    assert change.head.commit == commit(repository, "fix")
+    assert change.head.tree == commit(repository, "fix^{tree}")
+    assert not change.note
+
+
+def test_later_commits_of_the_base_do_not_count(repository: Path) -> None:
+    fork = commit(repository, "main")
+    git(repository, "switch", "-q", "main")
+    write(repository, {"b": "1\n"})
+    git(repository, "add", "b")
+    git(repository, "commit", "-q", "-m", "later")
+
+    change = revisions(repository).change("main", "fix")
+
+    assert change.base.commit == fork
+    assert "left main" in change.note
+
+
+def test_a_head_without_a_name_is_the_work_tree(repository: Path) -> None:
+    change = revisions(repository).change("main", None)
+
+    assert change.head.commit == ""
+    assert change.head.name == "working tree"
+
+
+def test_a_merge_commit_is_compared_with_the_named_base(repository: Path) -> None:
+    git(repository, "switch", "-q", "main")
+    git(repository, "merge", "-q", "--no-ff", "--no-edit", "fix")
+
+    change = revisions(repository).change("HEAD^", "HEAD")
+
+    assert change.base.commit == commit(repository, "HEAD^1")
+
+
+def test_equal_revisions_are_an_error(repository: Path) -> None:
+    git(repository, "switch", "-q", "main")
+    for head in ("main", None):
+        with pytest.raises(UsageError, match="no change"):
+            revisions(repository).change("main", head)
+
+
+def test_an_unknown_revision_is_an_error(repository: Path) -> None:
+    for name in ("gone", "--all", "main:a"):
+        with pytest.raises(UsageError, match="is no commit"):
+            revisions(repository).change(name, "fix")
+
+
+def test_a_shallow_clone_says_how_to_deepen_it(
+    repository: Path, tmp_path: Path
+) -> None:
+    url = f"file://{repository}"
+    git(tmp_path, "clone", "-q", "--depth", "1", "--branch", "fix", url, "shallow")
+    missing = commit(repository, "main")
+
+    with pytest.raises(UsageError, match="is no commit") as error:
+        revisions(tmp_path / "shallow").change(missing, "fix")
+
+    assert "--unshallow" in error.value.hint
+
+
+def test_unrelated_histories_have_no_base(repository: Path) -> None:
+    git(repository, "switch", "-q", "--orphan", "other")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "root")
+
+    with pytest.raises(UsageError, match="no common commit"):
+        revisions(repository).change("main", "other")
+
+
+def test_a_moved_submodule_is_an_error(repository: Path, tmp_path: Path) -> None:
+    library = make_repository(tmp_path / "library", {"lib": "1\n"})
+    git(repository, "submodule", "--quiet", "add", str(library), "lib")
+    git(repository, "commit", "-q", "-m", "submodule")
+
+    with pytest.raises(UsageError, match="submodule lib"):
+        revisions(repository).change("main", "fix")
+
+
+def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no git repository"):
+        revisions(tmp_path)
+
+
+def test_a_commit_of_the_work_tree_has_new_files_and_leaves_the_index(
+    repository: Path,
+) -> None:
+    write(repository, {"a": "3\n", "new": "1\n", "ignored": "1\n"})
+    write(repository, {".gitignore": "ignored\n"})
+    before = git(repository, "status", "--porcelain")
+
+    made = commit_of_work_tree(repository)
+
+    assert git(repository, "show", f"{made}:a") == "3\n"
+    listed = git(repository, "ls-tree", "-r", "--name-only", made).split()
+    assert listed == [".gitignore", "a", "new"]
+    assert git(repository, "status", "--porcelain") == before
+    assert commit(repository, f"{made}^") == commit(repository, "HEAD")
