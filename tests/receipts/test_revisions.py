@@ -53,6 +53,10 @@ def test_later_commits_of_the_base_do_not_count(repository: Path) -> None:
 
 
 def test_a_head_without_a_name_is_the_work_tree(repository: Path) -> None:
+    clean = revisions(repository).change("main", None)
+    assert clean.head.commit == commit(repository, "fix")
+
+    write(repository, {"a": "3\n"})
     change = revisions(repository).change("main", None)
 
     assert change.head.commit == ""

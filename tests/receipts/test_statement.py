@@ -54,7 +54,11 @@ def predicate(**changes: Any) -> Predicate:
         "goal": CheckedGoal(sha256="0" * 64, objective="It parses <b>@all</b>."),
         "validators": (
             CheckedValidator(
-                name="tests", command="pytest", base="red", head="passed", summary="2 passed"
+                name="tests",
+                command="pytest",
+                base="red",
+                head="passed",
+                summary="2 passed",
             ),
         ),
         "tests": _TESTS,

@@ -38,6 +38,7 @@ from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.receipts.comparison import (
     SUSPECT,
     ComparedTest,
+    Proof,
     Sides,
     compared_tests,
     counts,
@@ -56,6 +57,7 @@ from goalrunner.receipts.statement import (
     make_statement,
 )
 from goalrunner.records.run_folder import write_json
+from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 
 _REQUEST = "receipt.json"
@@ -101,19 +103,20 @@ class AppliedChange(NoAgent):
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
         """Check out the head, and record the difference as an observation."""
+        command = f"git checkout {self._head[:SHORT_ID]}"
+        recorder.tool_called("checkout", "shell", command)
         await asyncio.to_thread(check_out, self._head, self._root)
-        recorder.tool_called("diff", "shell", "git diff")
+        # Its snapshot has the head, so that what is observed later is about the head.
+        await recorder.tool_result(
+            ToolResult("checkout", "shell", command, ("exit 0",), b"")
+        )
+        command = f"git diff {self._base[:SHORT_ID]} {self._head[:SHORT_ID]}"
+        recorder.tool_called("diff", "shell", command)
         # The judge sees what the runner itself has read, and no words of the author.
         diff = await asyncio.to_thread(self._diff)
-        result = ToolResult(
-            tool_call_id="diff",
-            tool="shell",
-            command=f"git diff {self._base[:12]} {self._head[:12]}",
-            facts=("exit 0",),
-            output=diff,
-            writes=False,
+        await recorder.tool_result(
+            ToolResult("diff", "shell", command, ("exit 0",), diff, writes=False)
         )
-        await recorder.tool_result(result)
         return RoundReply("The change was applied.")
 
     def _diff(self) -> bytes:
@@ -307,7 +310,7 @@ def _predicate(outcome: GoalOutcome, sides: Sides, subject: _Subject) -> Predica
         validators=tuple(_validators(sides)),
         tests=tuple(map(_checked_test, rows)),
         criteria=_criteria(outcome.evidence),
-        labels=(*outcome.labels, *_test_labels(rows)),
+        labels=_labels(outcome, sides, rows),
         environment=_environment(outcome),
         judge=outcome.models.get("judge", ""),
         run_id=outcome.run_id,
@@ -334,14 +337,23 @@ def _result(outcome: GoalOutcome) -> tuple[Any, str]:
     return "failed", reason
 
 
-def _test_labels(rows: Sequence[ComparedTest]) -> list[str]:
-    """Return a label for each kind of test that a reviewer should look at."""
+def _labels(
+    outcome: GoalOutcome, sides: Sides, rows: Sequence[ComparedTest]
+) -> tuple[str, ...]:
+    """Return what weakens a receipt: the labels of the run, and those of tests."""
     numbers = counts(rows)
-    labels: list[str] = []
-    for change in SUSPECT:
-        if change in numbers:
-            labels.append(f"{change} tests: {numbers[change]}")
-    return labels
+    labels = list(outcome.labels)
+    was_green = all(result.passed for result in sides.base)
+    has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
+    has_judge = "judge" in outcome.models
+    # A refactoring is no fault; but the tests do not show what the change is for.
+    is_unproven = was_green and not has_proof and not has_judge
+    if is_unproven and not any(label in labels for label in _NO_PROOF):
+        labels.append(Label.PASSED_BEFORE.value)
+    for proof in SUSPECT:
+        if proof in numbers:
+            labels.append(f"{proof} tests: {numbers[proof]}")
+    return tuple(labels)
 
 
 def _validators(sides: Sides) -> list[CheckedValidator]:

@@ -64,14 +64,13 @@ class Revisions:
         """Return the change between two revisions.
 
         The base is where the head left the named revision, or else the default branch.
-        Without a head, it is the work tree; its revision then has neither commit nor
-        tree. Raise UsageError.
+        Without a head, it is the work tree; if that has changes, its revision has
+        neither commit nor tree. Raise UsageError.
         """
         head_commit = self.commit(head or "HEAD")
         named = base or self._default_branch()
         fork = self._fork(self.commit(named), head_commit, named)
-        if head is None:
-            self._refuse_clean(fork, head_commit)
+        if head is None and self._has_changes():
             changed_head = Revision("", "")
         else:
             self._refuse_same(fork, head_commit)
@@ -116,11 +115,10 @@ class Revisions:
         _, output, _ = self._git("rev-parse", "--is-shallow-repository")
         return output == "true"
 
-    def _refuse_clean(self, base: str, commit: str) -> None:
-        """Raise UsageError if the work tree has no change."""
+    def _has_changes(self) -> bool:
+        """Return whether the work tree has changes that are not committed."""
         _, output, _ = self._git("status", "--porcelain", "--ignore-submodules")
-        if not output:
-            self._refuse_same(base, commit)
+        return bool(output)
 
     def _refuse_same(self, base: str, head: str) -> None:
         if base == head:
