@@ -35,7 +35,7 @@ Watch = Callable[[PreparedRun, asyncio.Task[GoalOutcome]], None]
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[Watch]:
+def ended_by_signals() -> Iterator[Watch]:
     """Let SIGINT, SIGTERM and SIGHUP end a run.
 
     Call the yielded function with the run and its task when the task exists; a signal
@@ -85,7 +85,7 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
     Raise GoalError before the run begins, and RecordError with the `outcome` when the
     run's own records fail.
     """
-    with _signals() as watch:
+    with ended_by_signals() as watch:
         prepared = prepare_run(goal, options)
         try:
             return await drive_to_end(prepared, watch)
@@ -117,7 +117,7 @@ async def resume_run(
     if outcome is not None:
         _refuse_older(earlier.loaded.state, last_goal_run)
         return outcome
-    with _signals() as watch:
+    with ended_by_signals() as watch:
         return await drive_to_end(await earlier.resume(), watch)
 
 

@@ -20,7 +20,8 @@ from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.project import detect_project
 from goalrunner.app.run_options import RunOptions
-from goalrunner.app.session import settled
+from goalrunner.app.session import ended_by_signals, settled
+from goalrunner.copies.inside import set_up
 from goalrunner.copies.merged_check import check_out, without_hidden
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core import VERSION
@@ -168,13 +169,15 @@ class ChangeCheck:
             needs_round=True,
             labels=chosen.labels,
         )
-        outcome, sides = asyncio.run(_run(chosen.goal, options))
+        set_up(chosen.goal, options)
+        run = _ComparedRun()
+        outcome = asyncio.run(run.run(chosen.goal, options))
         base_tree = self._object(f"{request.base}^{{tree}}")
         head_tree = self._object(f"{self._head}^{{tree}}")
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
         subject = _Subject(base, head, self._described(chosen))
-        return make_statement(_predicate(outcome, sides, subject))
+        return make_statement(_predicate(outcome, run.sides, subject))
 
     def _chosen_goal(self) -> _ChosenGoal:
         """Return the goal, of the base if the base has its file.
@@ -264,13 +267,28 @@ def _for_receipt(goal: Goal) -> Goal:
     return without_hidden(goal.model_copy(update=changes))
 
 
-async def _run(goal: Goal, options: RunOptions) -> tuple[GoalOutcome, Sides]:
-    """Run the goal; return its outcome, and the results on the sides of the change."""
-    prepared = prepare_run(goal, options)
-    with settled(prepared):
+class _ComparedRun:
+    """A run of a change, with the results on its sides once it has ended."""
+
+    def __init__(self) -> None:
+        self.sides = Sides((), (), (), ())
+
+    async def run(self, goal: Goal, options: RunOptions) -> GoalOutcome:
+        """Run the goal to its end. A signal ends it as cancelled."""
+        with ended_by_signals() as watch:
+            prepared = prepare_run(goal, options)
+            with settled(prepared):
+                task = asyncio.create_task(self._drive(prepared))
+                await asyncio.sleep(0)
+                watch(prepared, task)
+                return await task
+
+    async def _drive(self, prepared: PreparedRun) -> GoalOutcome:
         outcome = await prepared.run.drive()
-        sides = await _sides(prepared)
-    return outcome, sides
+        # The check environment is open until the run is settled.
+        if outcome.status is not GoalStatus.CANCELLED:
+            self.sides = await _sides(prepared)
+        return outcome
 
 
 async def _sides(prepared: PreparedRun) -> Sides:

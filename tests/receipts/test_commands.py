@@ -1,0 +1,146 @@
+"""`goal receipt` and `goal receipt verify` as they are typed, with real signatures."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from goalrunner.cli.main import main
+from goalrunner.receipts.statement import CheckedRevision, make_statement
+from tests.receipts.test_signing import allow, make_key
+from tests.receipts.test_statement import predicate
+from tests.support.command_line import GOAL, environment
+from tests.support.workspaces import git, make_repository, write
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = make_repository(tmp_path / "ws", {"a": "1\n"})
+    monkeypatch.chdir(root)
+    return root
+
+
+def receipt_of(root: Path, folder: Path, result: str = "complete") -> Path:
+    """A receipt about the commit that is checked out."""
+    commit, tree = git(root, "rev-parse", "HEAD", "HEAD^{tree}").split()
+    head = CheckedRevision(commit=commit, tree=tree)
+    path = folder / "receipt.json"
+    path.write_text(make_statement(predicate(head=head, result=result)).json_text())
+    return path
+
+
+def test_a_receipt_of_this_commit_is_valid(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+
+    assert main(["receipt", "verify", str(receipt)]) == 0
+
+    printed = capsys.readouterr().out
+    assert "it is about the commit" in printed
+    assert "not signed" in printed
+
+
+def test_a_rebased_commit_with_the_same_files_is_valid(
+    repository: Path, tmp_path: Path
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    git(repository, "commit", "-q", "--amend", "-m", "another message")
+
+    assert main(["receipt", "verify", str(receipt)]) == 0
+
+
+def test_a_receipt_of_other_files_is_not_valid(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    write(repository, {"a": "2\n"})
+    git(repository, "commit", "-q", "-a", "-m", "two")
+
+    assert main(["receipt", "verify", str(receipt)]) == 1
+    assert "other files" in capsys.readouterr().out
+
+
+def test_a_receipt_that_is_not_complete_is_not_valid(
+    repository: Path, tmp_path: Path
+) -> None:
+    receipt = receipt_of(repository, tmp_path, "not complete")
+
+    assert main(["receipt", "verify", str(receipt)]) == 1
+
+
+def test_subjects_that_the_predicate_does_not_name_are_not_valid(
+    repository: Path, tmp_path: Path
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    values = json.loads(receipt.read_text())
+    values["predicate"]["head"]["commit"] = "0" * 40
+    receipt.write_text(json.dumps(values))
+
+    assert main(["receipt", "verify", str(receipt)]) == 1
+
+
+def test_signers_that_are_named_must_have_signed(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    signers = str(allow(make_key(tmp_path)))
+
+    assert main(["receipt", "verify", str(receipt), "--signers", signers]) == 1
+    assert "not signed" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--sign", "key"], ["--sign", "gone", "-o", "receipt.json"]]
+)
+def test_a_key_without_a_file_is_an_error_before_anything_runs(
+    repository: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["receipt", *arguments]) == 2
+    assert "--sign" in capsys.readouterr().err
+
+
+def test_a_change_of_nothing_is_an_error(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["receipt", "--base", "HEAD", "--validator", "true"]) == 2
+    assert "no change" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_signed_receipt_is_made_and_verified(
+    repository: Path, tmp_path: Path
+) -> None:
+    key = make_key(tmp_path)
+    git(repository, "switch", "-q", "-c", "change")
+    write(repository, {"a": "2\n"})
+    git(repository, "commit", "-q", "-a", "-m", "two")
+    receipt, comment = tmp_path / "receipt.json", tmp_path / "comment.md"
+
+    def goal(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*GOAL, "receipt", *map(str, arguments)],
+            cwd=repository,
+            env=environment(GOAL_HOME=str(tmp_path / "home")),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+
+    made = goal(
+        "--validator", "grep -q 2 a", "-o", receipt, "--comment", comment, "--sign", key
+    )
+    verified = goal("verify", receipt, "--signers", allow(key))
+    receipt.write_text(receipt.read_text().replace("complete", "finished"))
+    edited = goal("verify", receipt, "--signers", allow(key))
+
+    assert made.returncode == 0, made.stderr
+    assert "complete" in made.stdout
+    assert "Receipt: complete" in comment.read_text()
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "signed by me@example.org" in verified.stdout
+    assert edited.returncode == 2
