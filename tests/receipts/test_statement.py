@@ -13,12 +13,12 @@ from in_toto_attestation.v1.statement import Statement as InTotoStatement
 from goalrunner.core.errors import UsageError
 from goalrunner.receipts.pages import receipt_facts, receipt_markdown
 from goalrunner.receipts.statement import (
-    CheckedCitation,
     CheckedCriterion,
     CheckedGoal,
     CheckedRevision,
     CheckedTest,
     CheckedValidator,
+    CitedEvidence,
     Predicate,
     make_statement,
     read_statement,
@@ -66,7 +66,7 @@ def predicate(**changes: Any) -> Predicate:
             CheckedCriterion(
                 criterion="It is fast.",
                 satisfied=True,
-                citations=(CheckedCitation(observation="o1", command="x", quote="q"),),
+                citations=(CitedEvidence(observation="o1", command="x", quote="q"),),
             ),
         ),
         "labels": ("flaky: tests",),

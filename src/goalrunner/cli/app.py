@@ -67,14 +67,6 @@ GROUPS = {
             "exports.commands",
             "Write a verified change as a patch, a branch, or Markdown.",
         ),
-        "receipt make": (
-            "receipts.commands",
-            "Verify a change, whoever made it, and write a receipt.",
-        ),
-        "receipt verify": (
-            "receipts.commands",
-            "Check offline that a receipt is intact and about the commit here.",
-        ),
         "verify": ("cli.show", "Check offline that the records of a run are intact."),
     },
     "Decide": {
@@ -121,6 +113,14 @@ GROUPS = {
         ),
         "memory add": ("cli.manage:promote", "Keep a fact of a run for later runs."),
         "memory forget": ("cli.manage", "Remove a kept fact."),
+        "receipt make": (
+            "receipts.commands",
+            "Verify a change of any author, and write a receipt.",
+        ),
+        "receipt verify": (
+            "receipts.commands",
+            "Check offline that a receipt is intact and about the commit here.",
+        ),
         "hook": (
             "hooks.commands",
             "Check the sessions of Claude Code before they stop.",
@@ -146,12 +146,13 @@ COMMANDS = {
 SUBCOMMANDS = {
     "judge": "Measure how reliable judges are.",
     "memory": "Manage the facts that are kept for later runs; default: list them.",
-    "receipt": "Verify a change, whoever made it; default: make a receipt.",
+    "receipt": "Verify a change of any author; default: make a receipt.",
 }
 """The first words of the commands with two, and their summaries."""
 
-DEFAULTS = {"memory": "list", "receipt": "make"}
-"""The second word of a command that need not be typed."""
+DEFAULTS = {"memory": ("list", False), "receipt": ("make", True)}
+"""The second word of a command that need not be typed, and whether that command has an
+argument, so that another word is not a mistyped name."""
 
 RENAMED = {
     "doctor": ("cli.manage", "agents AGENT"),
@@ -183,7 +184,7 @@ EXAMPLES = {
     "diff": "goal diff k3f9 2",
     "report": "goal report --compare k3f9 b2aa --open",
     "export": "goal export --patch | git apply",
-    "receipt make": "goal receipt --base main -o receipt.json --comment comment.md",
+    "receipt make": "goal receipt make --base main -o receipt.json --sign KEY",
     "receipt verify": "goal receipt verify receipt.json --signers allowed_signers",
     "judge calibrate": (
         "goal judge calibrate labelled.jsonl --judge openai/gpt-5-mini --cost 5"
@@ -238,8 +239,10 @@ class _Lazy(TyperGroup):
 
         Without the name of a command, it is one of the default, if there is one.
         """
-        default = DEFAULTS.get(self.prefix)
+        default, has_argument = DEFAULTS.get(self.prefix, (None, False))
         is_named = bool(args) and args[0] in {*self.commands, *ctx.help_option_names}
+        if args and not has_argument and not args[0].startswith("-"):
+            is_named = True
         # The completion of a shell parses as well.
         if default is not None and not is_named and not ctx.resilient_parsing:
             args = [default, *args]

@@ -1,4 +1,4 @@
-"""Receipts: a statement about a change, whoever made it, and what verified it.
+"""Receipts: a statement about a change of any author, and what verified it.
 
 A change is verified as the work of an agent is: `change_run` runs the goal in a copy of
 the repository, in which the agent's turn is the change itself. `revisions` finds base

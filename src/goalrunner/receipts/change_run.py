@@ -46,12 +46,12 @@ from goalrunner.receipts.comparison import (
 )
 from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
-    CheckedCitation,
     CheckedCriterion,
     CheckedGoal,
     CheckedRevision,
     CheckedTest,
     CheckedValidator,
+    CitedEvidence,
     Predicate,
     Statement,
     digest_of,
@@ -427,8 +427,8 @@ def _criteria(evidence: Sequence[EvidenceRow]) -> tuple[CheckedCriterion, ...]:
     return tuple(criteria)
 
 
-def _citation(row: EvidenceRow) -> CheckedCitation:
-    return CheckedCitation(
+def _citation(row: EvidenceRow) -> CitedEvidence:
+    return CitedEvidence(
         observation=row.observation,
         source=row.source,
         command=row.command,

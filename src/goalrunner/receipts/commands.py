@@ -67,7 +67,7 @@ def make(
     ] = None,
     json: options.Json = False,
 ) -> int:
-    """Verify a change, whoever made it, and write a receipt.
+    """Verify a change of any author, and write a receipt.
 
     The validators run on the base and on the head; the tests of the base on the source
     of the head, and the tests of the head on the source of the base, where new ones

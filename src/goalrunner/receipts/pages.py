@@ -13,7 +13,7 @@ from goalrunner.receipts.statement import (
     CheckedTest,
     Predicate,
 )
-from goalrunner.receipts.verification import Finding
+from goalrunner.receipts.verification import ReceiptFinding
 from goalrunner.reports.layout import Fact, Tone
 from goalrunner.reports.result_notes import label_lines
 from goalrunner.reports.short_forms import SHORT_ID
@@ -141,7 +141,7 @@ def _test_table(tests: Sequence[CheckedTest]) -> list[str]:
     return [*lines, "", "; ".join(more)] if more else lines
 
 
-def finding_facts(findings: Sequence[Finding]) -> Iterator[Fact]:
+def finding_facts(findings: Sequence[ReceiptFinding]) -> Iterator[Fact]:
     """Yield the lines of a checked receipt."""
     marks: dict[str, tuple[str, Tone]] = {
         "good": ("✓", "good"),

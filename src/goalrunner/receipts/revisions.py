@@ -37,7 +37,7 @@ class Revision:
 
 
 @dataclass(frozen=True)
-class Change:
+class RevisionPair:
     """The two revisions that are compared."""
 
     base: Revision
@@ -60,7 +60,7 @@ class Revisions:
         self.root = repository.root
         self._environ = environ
 
-    def change(self, base: str | None, head: str | None) -> Change:
+    def change(self, base: str | None, head: str | None) -> RevisionPair:
         """Return the change between two revisions.
 
         The base is where the head left the named revision, or else the default branch.
@@ -79,7 +79,7 @@ class Revisions:
         note = ""
         if base is not None and fork != self.commit(base):
             note = f"the base is {fork[:SHORT_ID]}, where the change left {base}"
-        return Change(self._revision(fork), changed_head, note)
+        return RevisionPair(self._revision(fork), changed_head, note)
 
     def commit(self, name: str) -> str:
         """Return the id of the commit that a name means. Raise UsageError."""
@@ -176,7 +176,7 @@ def commit_of_work_tree(root: Path) -> str:
         _run_git(root, environ, "read-tree", "HEAD")
         _run_git(root, environ, "add", "--all")
         tree = _run_git(root, environ, "write-tree")
-        # The name of a person is not known everywhere, and no one sees this commit.
+        # This commit is never published, and a person may have set no name.
         for role in ("AUTHOR", "COMMITTER"):
             environ[f"GIT_{role}_NAME"] = environ[f"GIT_{role}_EMAIL"] = "goal"
         message = ("-m", "the work tree")

@@ -68,11 +68,11 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
         done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
         _refuse_failed(done, file)
         return Signer("", _last_words(done))
-    found = _ssh_keygen(
+    principals = _ssh_keygen(
         "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
     )
-    names = found.stdout.decode(errors="replace").split()
-    if found.returncode != 0 or not names:
+    names = principals.stdout.decode(errors="replace").split()
+    if principals.returncode != 0 or not names:
         raise UsageError(
             f"the key that signed {file} is not in {allowed}",
             "add its public key there, if you trust it",

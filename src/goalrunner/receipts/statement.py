@@ -86,7 +86,7 @@ class CheckedTest(_Part):
     moved_to: str = ""
 
 
-class CheckedCitation(_Part):
+class CitedEvidence(_Part):
     """A piece of evidence for a criterion."""
 
     observation: str
@@ -103,7 +103,7 @@ class CheckedCriterion(_Part):
     criterion: str
     satisfied: bool
     missing: str = ""
-    citations: tuple[CheckedCitation, ...] = ()
+    citations: tuple[CitedEvidence, ...] = ()
 
 
 class Predicate(_Part):

@@ -16,7 +16,7 @@ from goalrunner.reports.short_forms import SHORT_ID
 
 
 @dataclass(frozen=True)
-class Finding:
+class ReceiptFinding:
     """One thing that was checked."""
 
     about: str
@@ -29,7 +29,7 @@ class CheckedReceipt:
     """A receipt with what its check has found."""
 
     statement: Statement
-    findings: tuple[Finding, ...]
+    findings: tuple[ReceiptFinding, ...]
 
     @property
     def is_valid(self) -> bool:
@@ -54,24 +54,26 @@ def check_receipt(
     findings = [_signature(file, signers), *_subject(statement, head)]
     result = statement.predicate.result
     state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
-    findings.append(Finding("result", state, result))
+    findings.append(ReceiptFinding("result", state, result))
     return CheckedReceipt(statement, tuple(findings))
 
 
-def _signature(file: Path, signers: Path | None) -> Finding:
+def _signature(file: Path, signers: Path | None) -> ReceiptFinding:
     signature = signature_of(file)
     if not signature.is_file():
-        # A person who trusts a list of signers trusts no one else.
+        # With a list of signers, an unsigned receipt proves nothing.
         state: Literal["bad", "note"] = "note" if signers is None else "bad"
-        return Finding("signature", state, f"the receipt is not signed: no {signature}")
+        return ReceiptFinding(
+            "signature", state, f"the receipt is not signed: no {signature}"
+        )
     signer = verify_signature(file, signature, signers)
     if signer.identity:
-        return Finding("signature", "good", f"signed by {signer.identity}")
+        return ReceiptFinding("signature", "good", f"signed by {signer.identity}")
     text = "unchanged since it was signed; --signers FILE says by whom"
-    return Finding("signature", "note", text)
+    return ReceiptFinding("signature", "note", text)
 
 
-def _subject(statement: Statement, head: str) -> Iterator[Finding]:
+def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
     """Yield whether the receipt is about the commit that is checked out."""
     digests: dict[str, str] = {}
     for subject in statement.subject:
@@ -82,16 +84,20 @@ def _subject(statement: Statement, head: str) -> Iterator[Finding]:
         and digests.get(COMMIT, "") == predicate_head.commit
     )
     if not is_consistent:
-        yield Finding("subject", "bad", "subjects and predicate name different commits")
+        yield ReceiptFinding(
+            "subject", "bad", "subjects and predicate name different commits"
+        )
         return
     revisions = Revisions(Path.cwd(), os.environ)
     commit, tree = revisions.commit(head), revisions.tree_of(head)
     if digests.get(COMMIT) == commit:
-        yield Finding("subject", "good", f"it is about the commit {commit[:SHORT_ID]}")
+        yield ReceiptFinding(
+            "subject", "good", f"it is about the commit {commit[:SHORT_ID]}"
+        )
     elif digests.get(TREE) == tree:
         # A rebase or a squash without another change keeps the files.
         text = f"it is about the files of {commit[:SHORT_ID]}, in another commit"
-        yield Finding("subject", "good", text)
+        yield ReceiptFinding("subject", "good", text)
     else:
         text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
-        yield Finding("subject", "bad", text)
+        yield ReceiptFinding("subject", "bad", text)
