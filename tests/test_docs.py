@@ -15,10 +15,11 @@ from typing import cast
 import click
 import pytest
 import typer.main
+from typer.core import TyperGroup
 
 from goalrunner.agents.external_agents import BUILT_IN, parser_class
 from goalrunner.agents.facts import CHAT_FACTS, Way, ways_of
-from goalrunner.cli.app import app
+from goalrunner.cli.app import DEFAULTS, app
 from goalrunner.goalfile.agents import preset_of_text
 from goalrunner.goalfile.loading import load_goal_text
 from tests.support import reference
@@ -114,9 +115,14 @@ def test_every_command_line_has_commands_and_options_that_exist(block: str) -> N
             continue
         command = group.get_command(click.Context(group), words[1])
         assert command is not None, part
-        command.make_parser(click.Context(command)).parse_args(
-            words[2:]
-        )  # raises for an unknown option
+        rest = words[2:]
+        if isinstance(command, TyperGroup):
+            default, _ = DEFAULTS.get(words[1], ("", False))
+            name = rest.pop(0) if rest and rest[0] in command.commands else default
+            command = command.get_command(click.Context(command), name)
+            assert command is not None, part
+        # It raises an error for an unknown option.
+        command.make_parser(click.Context(command)).parse_args(rest)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[name_of(page) for page in PAGES])

@@ -267,6 +267,21 @@ def test_the_files_of_the_work_tree_are_the_head(tmp_path: Path) -> None:
     assert git(root, "write-tree").strip() == predicate["head"]["tree"]
 
 
+def test_an_allowed_change_of_a_test_is_still_named(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "ws", _BASE)
+    commit(root, _HISTORIES["a weakened test"].change)
+
+    code, document, errors = verify(
+        root, "--head", "change", "--validator", _VALIDATOR, "--allow", "tests/**"
+    )
+
+    assert document is not None, errors
+    labels = document["predicate"]["labels"]
+    assert code == 0
+    assert "weakened tests: 2" in labels
+    assert "checks changed: tests/test_words.py" in labels
+
+
 def test_the_goal_of_the_base_counts(tmp_path: Path) -> None:
     goal = f'objective = "It parses."\nvalidator = "{_VALIDATOR}"\n'
     root = make_repository(tmp_path / "ws", {**_BASE, "goal.toml": goal})

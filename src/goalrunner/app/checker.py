@@ -484,13 +484,22 @@ class CheckRunner:
     async def side_results(self, side: Side) -> tuple[ValidatorResult, ...]:
         """Return the results of a side of the last check, which runs if needed.
 
+        On B, all checks are those of the start, even if the goal allows their change.
         Raise EnvironmentFailed.
         """
         check = self._last
         assert check is not None, "a check has begun"
-        if not check.changes.put_back(side):
+        changes = check.changes
+        if side == "B":
+            changes = changes.without_allowances()
+        put_back = changes.put_back(side)
+        if not put_back:
             # It has the same files.
             side = "M"
+        elif put_back != check.changes.put_back(side):
+            # The decision does not rest on it, so it is not among the runs.
+            compared = replace(check, changes=changes)
+            return tuple((await self._run_layers(compared, side)).results)
         if side not in check.runs:
             await self._run_side(check, side, hidden=True)
         return tuple(check.runs[side].results)

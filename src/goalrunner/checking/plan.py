@@ -20,6 +20,7 @@ from goalrunner.checking import protection as rules
 from goalrunner.checking.environment import File, Layer
 from goalrunner.checking.ignored_content import CACHE, Changes, IgnoredContent
 from goalrunner.checking.protection import (
+    NOT_KEPT,
     ChangedPath,
     Protection,
     classify_changes,
@@ -33,8 +34,6 @@ from goalrunner.snapshots.patterns import CACHES, Patterns
 from goalrunner.snapshots.store import SnapshotStore
 
 _CACHES = Patterns(CACHES, builtin=True)
-_NOT_KEPT = "its original content is not kept"
-"""The rule of a path that cannot be put back."""
 
 
 @dataclass(frozen=True)
@@ -195,8 +194,8 @@ def _with_agents_content(item: ChangedPath) -> ChangedPath:
         return item
     return replace(
         item,
-        rule=_NOT_KEPT,
-        allowed=_NOT_KEPT,
+        rule=NOT_KEPT,
+        allowed=NOT_KEPT,
     )
 
 

@@ -90,6 +90,10 @@ _EXPECTED = re.compile(r"(?:^|/)goldens?/", re.IGNORECASE)
 """Folders of expectations, which are data even if they are written as code."""
 
 
+NOT_KEPT = "its original content is not kept"
+"""The rule of a path that cannot be put back."""
+
+
 @dataclass(frozen=True)
 class ChangedPath:
     """One path that differs from the start, and its meaning for the checks."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -30,7 +30,7 @@ from goalrunner.checking.lost_tests import (
     removed_tests,
     suite_labels,
 )
-from goalrunner.checking.protection import ChangedPath
+from goalrunner.checking.protection import NOT_KEPT, ChangedPath
 from goalrunner.core.errors import some
 from goalrunner.core.events import ChangedTest
 from goalrunner.core.labels import Label
@@ -65,6 +65,14 @@ class CheckedChanges:
         if side == "M":
             return ()
         return tuple(item for item in self.changes if _is_put_back(item, side))
+
+    def without_allowances(self) -> CheckedChanges:
+        """Return the changes as if the goal allowed no change of a check."""
+        changes: list[ChangedPath] = []
+        for item in self.changes:
+            can_be_put_back = item.allowed != NOT_KEPT
+            changes.append(replace(item, allowed="") if can_be_put_back else item)
+        return replace(self, changes=tuple(changes))
 
     @property
     def sides(self) -> tuple[Side, ...]:

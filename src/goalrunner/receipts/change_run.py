@@ -26,10 +26,11 @@ from goalrunner.copies.merged_check import check_out, without_hidden
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, one_line, some
+from goalrunner.core.events import ChangedChecks
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import NotifyConfig
-from goalrunner.core.labels import Label
+from goalrunner.core.labels import Label, label_in
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.verdict import ValidatorResult
@@ -64,6 +65,7 @@ from goalrunner.snapshots.git import ask_git
 _REQUEST = "receipt.json"
 _OBJECTIVE = "The change is verified by the tests that the base has."
 _PATIENCE = 300.0
+_LONGEST_REASON = 300
 _NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """Labels of a run whose results say nothing about the change."""
 
@@ -177,7 +179,7 @@ class ChangeCheck:
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
         subject = _Subject(base, head, self._described(chosen))
-        return make_statement(_predicate(outcome, run.sides, subject))
+        return make_statement(_predicate(outcome, run, subject))
 
     def _chosen_goal(self) -> _ChosenGoal:
         """Return the goal, of the base if the base has its file.
@@ -272,6 +274,8 @@ class _ComparedRun:
 
     def __init__(self) -> None:
         self.sides = Sides((), (), (), ())
+        self.changed_checks: ChangedChecks | None = None
+        """What a person has to decide about; None if nothing is open."""
 
     async def run(self, goal: Goal, options: RunOptions) -> GoalOutcome:
         """Run the goal to its end. A signal ends it as cancelled."""
@@ -288,6 +292,8 @@ class _ComparedRun:
         # The check environment is open until the run is settled.
         if outcome.status is not GoalStatus.CANCELLED:
             self.sides = await _sides(prepared)
+        if outcome.status is GoalStatus.BLOCKED:
+            self.changed_checks = prepared.run.state.changed_checks
         return outcome
 
 
@@ -315,10 +321,13 @@ class _Subject:
     goal: CheckedGoal
 
 
-def _predicate(outcome: GoalOutcome, sides: Sides, subject: _Subject) -> Predicate:
+def _predicate(outcome: GoalOutcome, run: _ComparedRun, subject: _Subject) -> Predicate:
     """Return what a run says about the change."""
+    sides = run.sides
     rows = compared_tests(sides)
     result, reason = _result(outcome)
+    if run.changed_checks is not None:
+        reason = _open_decision(run.changed_checks)
     return Predicate(
         result=result,
         reason=reason,
@@ -342,6 +351,8 @@ def _result(outcome: GoalOutcome) -> tuple[Any, str]:
     reason = outcome.message
     if outcome.verdict is not None and outcome.verdict.missing:
         reason = outcome.verdict.missing
+    # The output of a validator follows in the same text.
+    reason = one_line(reason, _LONGEST_REASON)
     match outcome.status:
         case GoalStatus.COMPLETE:
             for label in _NO_PROOF:
@@ -355,17 +366,26 @@ def _result(outcome: GoalOutcome) -> tuple[Any, str]:
     return "failed", reason
 
 
+def _open_decision(changed: ChangedChecks) -> str:
+    """Return what a person has to decide, and how the change is accepted."""
+    text = f"{changed.why}: {some(changed.paths)}"
+    return (
+        f"{text}; the goal accepts them with {changed.hint}" if changed.hint else text
+    )
+
+
 def _labels(
     outcome: GoalOutcome, sides: Sides, rows: Sequence[ComparedTest]
 ) -> tuple[str, ...]:
     """Return what weakens a receipt: the labels of the run, and those of tests."""
     numbers = counts(rows)
-    labels = list(outcome.labels)
+    # A run names them so that the files of the start can be restored.
+    labels = [one for one in outcome.labels if label_in(one) != Label.PROTECTED_CHANGED]
     was_green = all(result.passed for result in sides.base)
     has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
     has_judge = "judge" in outcome.models
     # A refactoring is no fault; but the tests do not show what the change is for.
-    is_unproven = was_green and not has_proof and not has_judge
+    is_unproven = outcome.passed and was_green and not (has_proof or has_judge)
     if is_unproven and not any(label in labels for label in _NO_PROOF):
         labels.append(Label.PASSED_BEFORE.value)
     for proof in SUSPECT:

@@ -50,6 +50,14 @@ def make(
     criterion: Annotated[
         Texts, option("TEXT", "A success criterion; may be repeated.")
     ] = None,
+    allow: Annotated[
+        Texts,
+        option(
+            "PATTERN",
+            "Files of checks that the change may edit, as in [workspace] allow; may be"
+            " repeated.",
+        ),
+    ] = None,
     objective_from: Annotated[
         File, option("FILE", "The text of an issue, or of a pull request.")
     ] = None,
@@ -91,6 +99,7 @@ def make(
     settings: dict[str, Any] = {
         "success_criteria": criterion,
         "validators": validator,
+        "workspace.allow": allow,
         "judge.model": judge,
         "budget.tokens": tokens,
         "budget.cost_usd": cost,
