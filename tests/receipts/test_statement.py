@@ -9,9 +9,10 @@ import pytest
 from google.protobuf import json_format
 from in_toto_attestation.v1 import statement_pb2
 from in_toto_attestation.v1.statement import Statement as InTotoStatement
+from junitparser import JUnitXml
 
 from goalrunner.core.errors import UsageError
-from goalrunner.receipts.pages import receipt_facts, receipt_markdown
+from goalrunner.receipts.pages import receipt_facts, receipt_junit, receipt_markdown
 from goalrunner.receipts.statement import (
     CheckedCriterion,
     CheckedGoal,
@@ -146,3 +147,13 @@ def test_names_in_the_document_are_those_of_in_toto() -> None:
     values = json.loads(make_statement(predicate()).json_text())
 
     assert set(values) == {"_type", "subject", "predicateType", "predicate"}
+
+
+def test_junit_has_a_failure_for_a_test_that_was_weakened() -> None:
+    weakened = _TESTS[1].model_copy(update={"change": "weakened"})
+
+    text = receipt_junit(predicate(tests=(_TESTS[0], weakened)))
+    suite = JUnitXml.fromstring(text.encode())
+
+    failed = [case.name for one in suite for case in one if case.result]
+    assert failed == ["t.py::old"]

@@ -19,7 +19,9 @@ from typing import Any, Literal
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.project import detect_project
+from goalrunner.app.resolve import with_workspace
 from goalrunner.app.run_options import RunOptions
+from goalrunner.app.sandbox import workspace_of
 from goalrunner.app.session import ended_by_signals, settled
 from goalrunner.copies.inside import set_up
 from goalrunner.copies.merged_check import check_out, without_hidden
@@ -29,7 +31,7 @@ from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.errors import UsageError, one_line, some
 from goalrunner.core.events import ChangedChecks
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import NotifyConfig
+from goalrunner.core.goal_tables import AGENT_MODEL, NotifyConfig
 from goalrunner.core.labels import Label, label_in
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -233,11 +235,21 @@ class ChangeCheck:
         if request.goal_file:
             name = os.path.relpath(request.goal_file, request.root)
         return CheckedGoal(
-            sha256=digest_of(dump_goal(goal, str)),
+            sha256=digest_of(dump_goal(self._anywhere(goal), str)),
             objective=goal.objective,
             success_criteria=goal.success_criteria,
             file=name,
             revision=chosen.revision,
+        )
+
+    def _anywhere(self, goal: Goal) -> Goal:
+        """Return the goal with its workspace relative to the repository.
+
+        Its digest is then the same in each clone of the repository.
+        """
+        workspace = str(self._copy.outside(workspace_of(goal)))
+        return with_workspace(
+            goal, Path(os.path.relpath(workspace, self._request.root))
         )
 
     def _object(self, name: str) -> str:
@@ -259,13 +271,18 @@ def _for_receipt(goal: Goal) -> Goal:
             "a receipt needs validators that check the workspace",
             'name one: --validator "CMD", or [[validators]] in the goal file',
         )
-    changes = {
+    changes: dict[str, object] = {
         "max_iterations": 1,
         "baseline": "any",
         "notify": NotifyConfig(bell=False),
-        "critic": Goal.model_fields["critic"].get_default(call_default_factory=True),
-        "memory": Goal.model_fields["memory"].get_default(call_default_factory=True),
     }
+    unused = ["critic", "memory"]
+    # The judge may be the model of the agent.
+    if goal.judge.model != AGENT_MODEL:
+        unused.append("agent")
+    for name in unused:
+        field_info = Goal.model_fields[name]
+        changes[name] = field_info.get_default(call_default_factory=True)
     return without_hidden(goal.model_copy(update=changes))
 
 

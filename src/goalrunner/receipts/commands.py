@@ -70,6 +70,7 @@ def make(
     comment: Annotated[
         File, option("FILE", "Write Markdown for the pull request there.")
     ] = None,
+    junit: options.JUnit = None,
     sign: Annotated[
         File, option("KEY", "Sign the receipt with this SSH key; needs --output.")
     ] = None,
@@ -89,11 +90,12 @@ def make(
         raise UsageError(
             "--sign signs a file, and no file is named", "add -o receipt.json"
         )
-    from goalrunner.receipts.pages import receipt_facts, receipt_markdown
+    from goalrunner.receipts.pages import receipt_facts, receipt_junit, receipt_markdown
     from goalrunner.receipts.signing import check_key, sign_file
 
     receipt_file = ResultFile(file) if file is not None else None
     comment_file = ResultFile(comment, option="--comment") if comment else None
+    junit_file = ResultFile(junit, option="--junit") if junit else None
     if sign is not None:
         check_key(sign)
     settings: dict[str, Any] = {
@@ -114,6 +116,8 @@ def make(
         receipt_file.write(text)
     if comment_file is not None:
         comment_file.write(receipt_markdown(predicate))
+    if junit_file is not None:
+        junit_file.write(receipt_junit(predicate))
     if sign is not None and file is not None:
         sign_file(file, sign)
     output.say(text if json else output.terminal_text(receipt_facts(predicate)))
@@ -167,6 +171,7 @@ def _verified(request: ReceiptRequest) -> Statement | int:
 
     Raise EnvironmentFailed if a copy is not possible here.
     """
+    from goalrunner.app.decisions import cancel_run
     from goalrunner.copies.copy_pruning import discard_copy
     from goalrunner.copies.entering import goal_command, inner_command, make_copy
     from goalrunner.receipts.statement import read_statement
@@ -186,7 +191,11 @@ def _verified(request: ReceiptRequest) -> Statement | int:
         run.remove()
         raise
     if done.stdout:
-        return read_statement(done.stdout, "the result")
+        statement = read_statement(done.stdout, "the result")
+        if statement.predicate.result == "blocked":
+            # Its copy is gone, so the run cannot go on after a decision.
+            cancel_run(run, "a receipt does not wait for a decision")
+        return statement
     # The process in the copy has printed the error.
     if not run.events.exists():
         run.remove()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
+from goalrunner.exports.junit import Case, suite_text
 from goalrunner.exports.markdown import code, escaped
 from goalrunner.receipts.comparison import SUSPECT, Proof
 from goalrunner.receipts.statement import (
@@ -22,10 +24,9 @@ _MOST_TESTS = 10
 """Tests of one kind that a screen names."""
 _MOST_ROWS = 50
 """Rows of a table in Markdown: a comment on GitHub has at most 65,536 characters."""
+_RED = (Proof.PASS_TO_FAIL, Proof.NEW_FAILS, Proof.STILL_FAILS)
 _LISTED = (
-    Proof.PASS_TO_FAIL,
-    Proof.NEW_FAILS,
-    Proof.STILL_FAILS,
+    *_RED,
     *SUSPECT,
     Proof.CHANGED,
     Proof.FAIL_TO_PASS,
@@ -139,6 +140,41 @@ def _test_table(tests: Sequence[CheckedTest]) -> list[str]:
     if others:
         more.append(f"{others} others, such as those that pass on all sides")
     return [*lines, "", "; ".join(more)] if more else lines
+
+
+def receipt_junit(predicate: Predicate) -> str:
+    """Return the receipt as JUnit XML: a case for each check, criterion and test."""
+    result, reason = predicate.result, predicate.reason
+    cases = [_case("receipt", "complete", reason, is_good=result == "complete")]
+    for validator in predicate.validators:
+        is_green = validator.head == "passed"
+        summary = validator.summary or validator.head or "not run"
+        cases.append(_case("validators", validator.name, summary, is_good=is_green))
+    for criterion in predicate.criteria:
+        is_good, missing = criterion.satisfied, criterion.missing
+        cases.append(_case("criteria", criterion.criterion, missing, is_good=is_good))
+    for row in predicate.tests:
+        group = f"tests of {row.validator}"
+        is_good = row.change not in (*_RED, *SUSPECT)
+        cases.append(_case(group, row.test, row.change, is_good=is_good))
+    properties = {
+        "base": revision_name(predicate.base),
+        "head": revision_name(predicate.head),
+        "labels": "; ".join(predicate.labels),
+    }
+    began = datetime.fromisoformat(predicate.started_at)
+    ended = datetime.fromisoformat(predicate.finished_at)
+    return suite_text(
+        predicate.goal.objective,
+        cases,
+        seconds=(ended - began).total_seconds(),
+        timestamp=predicate.started_at[:19],
+        properties=properties,
+    )
+
+
+def _case(group: str, name: str, message: str, *, is_good: bool) -> Case:
+    return Case(group, name, "" if is_good else "failure", message=message)
 
 
 def finding_facts(findings: Sequence[ReceiptFinding]) -> Iterator[Fact]:
