@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -159,6 +159,8 @@ class ChangeCheck:
         self._request, self._options = request, options
         self._copy = options.copy
         self._root = options.copy.inside(Path(request.root))
+        # The base may not have the current folder.
+        os.chdir(self._root)
         self._head = request.head or commit_of_work_tree(self._root)
 
     def verify(self) -> Statement:
@@ -181,7 +183,9 @@ class ChangeCheck:
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
         subject = _Subject(base, head, self._described(chosen))
-        return make_statement(_predicate(outcome, run, subject))
+        # Commands and objective may have secrets, which no receipt may show.
+        predicate = _predicate(outcome, run, subject).model_dump(mode="json")
+        return make_statement(Predicate.model_validate(run.redact(predicate)))
 
     def _chosen_goal(self) -> _ChosenGoal:
         """Return the goal, of the base if the base has its file.
@@ -293,11 +297,14 @@ class _ComparedRun:
         self.sides = Sides((), (), (), ())
         self.changed_checks: ChangedChecks | None = None
         """What a person has to decide about; None if nothing is open."""
+        self.redact: Callable[[Any], Any] = lambda values: values
+        """Replaces secrets in JSON."""
 
     async def run(self, goal: Goal, options: RunOptions) -> GoalOutcome:
         """Run the goal to its end. A signal ends it as cancelled."""
         with ended_by_signals() as watch:
             prepared = prepare_run(goal, options)
+            self.redact = prepared.config.redactor.json
             with settled(prepared):
                 task = asyncio.create_task(self._drive(prepared))
                 await asyncio.sleep(0)

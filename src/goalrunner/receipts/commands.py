@@ -12,7 +12,7 @@ from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.options import File, Text, Texts, argument, option
 from goalrunner.cli.result_file import ResultFile
 from goalrunner.copies import INSIDE
-from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.core.errors import ExitCode, GoalError, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.receipts.change_run import ReceiptRequest
@@ -181,7 +181,9 @@ def _verified(request: ReceiptRequest) -> Statement | int:
     home = runs.home()
     run = RunFolder.create(home, new_run_id(home, "receipt"))
     try:
-        copy = make_copy(run, Path(request.root), home, os.environ)
+        workspace = Path(request.workspace)
+        clone = _why_clone(request)
+        copy = make_copy(run, workspace, home, os.environ, clone=clone)
         request.write(copy)
         program = goal_command(["receipt"])
         with closing(inner_command(copy, home, program, os.environ)) as inner:
@@ -200,6 +202,24 @@ def _verified(request: ReceiptRequest) -> Statement | int:
     if not run.events.exists():
         run.remove()
     return done.returncode or int(ExitCode.FAILED)
+
+
+def _why_clone(request: ReceiptRequest) -> str:
+    """Return why the copy must be a clone; empty if it need not.
+
+    The goal of the base is not read yet, so that of the work tree tells.
+    """
+    from goalrunner.app.preflight import why_clone
+
+    settings = dict(request.settings)
+    file = Path(request.goal_file) if request.goal_file else None
+    if file is None:
+        settings |= {"objective": "a receipt", "workspace.path": request.workspace}
+    try:
+        return why_clone(goals.resolved(file, settings))
+    except GoalError:
+        # The goal of the base may be valid.
+        return ""
 
 
 def _make_inside(folder: Path) -> int:
