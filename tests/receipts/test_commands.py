@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from goalrunner.cli.main import main
-from goalrunner.receipts.statement import CheckedRevision, make_statement
+from goalrunner.receipts.statement import CheckedGoal, CheckedRevision, make_statement
+from goalrunner.receipts.verification import compared_receipts
 from tests.receipts.test_signing import allow, make_key
 from tests.receipts.test_statement import predicate
 from tests.support.command_line import GOAL, environment
@@ -83,6 +85,19 @@ def test_subjects_that_the_predicate_does_not_name_are_not_valid(
     assert main(["receipt", "verify", str(receipt)]) == 1
 
 
+def test_commands_of_an_unknown_signer_are_not_run(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    values = json.loads(receipt.read_text())
+    values["predicate"]["goal"]["options"] = {"validators": ["touch ran"]}
+    receipt.write_text(json.dumps(values))
+
+    assert main(["receipt", "verify", str(receipt), "--rerun"]) == 2
+    assert "signer is not known" in capsys.readouterr().err
+    assert not (repository / "ran").exists()
+
+
 def test_signers_that_are_named_must_have_signed(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -134,13 +149,32 @@ def test_a_signed_receipt_is_made_and_verified(
     made = goal(
         "--validator", "grep -q 2 a", "-o", receipt, "--comment", comment, "--sign", key
     )
-    verified = goal("verify", receipt, "--signers", allow(key))
+    verified = goal("verify", receipt, "--signers", allow(key), "--rerun")
     receipt.write_text(receipt.read_text().replace("complete", "finished"))
     edited = goal("verify", receipt, "--signers", allow(key))
 
     assert made.returncode == 0, made.stderr
     assert "complete" in made.stdout
     assert "Receipt: complete" in comment.read_text()
+    assert "the same results" in verified.stdout
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert "signed by me@example.org" in verified.stdout
     assert edited.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({}, ""),
+        ({"result": "blocked", "reason": "why"}, "it is blocked now: why"),
+        ({"tests": ()}, "tests have other results: t.py::new, t.py::old"),
+        ({"goal": CheckedGoal(sha256="1" * 64, objective="")}, "the goal differs"),
+    ],
+)
+def test_a_second_check_must_have_the_same_results(
+    changes: dict[str, Any], problem: str
+) -> None:
+    finding = compared_receipts(predicate(), predicate(**changes))
+
+    assert finding.state == ("bad" if problem else "good")
+    assert problem in finding.text

@@ -88,6 +88,20 @@ class ReceiptRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What options say of the goal, by dotted key."""
 
+    @classmethod
+    def again(cls, predicate: Predicate, root: Path, head: str) -> ReceiptRequest:
+        """Return the request that leads to the same receipt, for a commit."""
+        goal = predicate.goal
+        file = os.path.normpath(root / goal.file) if goal.file else ""
+        return cls(
+            root=str(root),
+            workspace=os.path.normpath(root / goal.workspace),
+            base=predicate.base.commit,
+            head=head,
+            goal_file=file,
+            settings=goal.options,
+        )
+
     def write(self, copy: RunCopy) -> None:
         """Write the request into the folder of a copy."""
         write_json(copy.folder / _REQUEST, asdict(self))
@@ -244,6 +258,8 @@ class ChangeCheck:
             success_criteria=goal.success_criteria,
             file=name,
             revision=chosen.revision,
+            workspace=os.path.relpath(request.workspace, request.root),
+            options=request.settings,
         )
 
     def _anywhere(self, goal: Goal) -> Goal:

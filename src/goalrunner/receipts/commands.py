@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +16,7 @@ from goalrunner.core.errors import ExitCode, GoalError, UsageError
 
 if TYPE_CHECKING:
     from goalrunner.receipts.change_run import ReceiptRequest
-    from goalrunner.receipts.statement import Statement
+    from goalrunner.receipts.statement import Predicate, Statement
 
 _EXIT_CODES = {"complete": 0, "not complete": 1, "blocked": 3, "failed": 4}
 _LONGEST_TEXT = 200_000
@@ -247,20 +247,50 @@ def verify(
     head: Annotated[
         str, option("REV", "The commit that it must be about; default: HEAD.")
     ] = "HEAD",
+    rerun: Annotated[
+        bool, options.flag("--rerun", "Verify the change again, and compare.")
+    ] = False,
     json: options.Json = False,
 ) -> int:
     """Check offline that a receipt is intact and about the commit here.
 
     The signature is `FILE.sig`. The exit code is 0 if the receipt is complete, about
-    these files, and signed by one of the signers, if these are named; else 1.
+    these files, and signed by one of the signers, if these are named; else 1. With
+    --rerun, the results must be the same again.
     """
     from goalrunner.receipts.pages import finding_facts
-    from goalrunner.receipts.verification import check_receipt
+    from goalrunner.receipts.verification import check_receipt, compared_receipts
 
     checked = check_receipt(receipt, signers=signers, head=head)
+    if rerun and checked.is_valid:
+        first = checked.statement.predicate
+        if signers is None and "validators" in first.goal.options:
+            # Its author chose the commands, which would run here.
+            raise UsageError(
+                "--rerun would run commands that the receipt names, and its signer is "
+                "not known",
+                "name the signers that you trust: --signers FILE",
+            )
+        second = _verified(_same_request(first, head))
+        if isinstance(second, int):
+            return second
+        finding = compared_receipts(first, second.predicate)
+        checked = replace(checked, findings=(*checked.findings, finding))
     if json:
         rows = [asdict(finding) for finding in checked.findings]
         output.say({"valid": checked.is_valid, "findings": rows})
     else:
         output.say(output.terminal_text(finding_facts(checked.findings)))
     return 0 if checked.is_valid else 1
+
+
+def _same_request(predicate: Predicate, head: str) -> ReceiptRequest:
+    """Return the request of a receipt, for the commit that has its files here."""
+    from goalrunner.receipts.change_run import ReceiptRequest
+    from goalrunner.receipts.revisions import Revisions
+
+    revisions = Revisions(Path.cwd(), os.environ)
+    # Raise an error if the base is not here, before anything is copied.
+    revisions.commit(predicate.base.commit)
+    root = Path(os.path.realpath(revisions.root))
+    return ReceiptRequest.again(predicate, root, revisions.commit(head))

@@ -49,13 +49,18 @@ class CheckedGoal(_Part):
     """The goal by which the change was checked."""
 
     sha256: str
-    """Of the goal as it was resolved, in TOML."""
+    """Of the goal as it was resolved, in TOML, with its workspace relative to the
+    repository."""
     objective: str
     success_criteria: tuple[str, ...] = ()
     file: str = ""
     """The goal file, relative to the repository; empty: there was none."""
     revision: Literal["base", "head", ""] = ""
     """Where the file was read."""
+    workspace: str = "."
+    """Relative to the repository."""
+    options: Mapping[str, Any] = Field(default_factory=dict)
+    """What the command line said of the goal, by dotted key."""
 
 
 class CheckedValidator(_Part):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, some
 from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.signing import signature_of, verify_signature
-from goalrunner.receipts.statement import COMMIT, TREE, Statement, read_statement
+from goalrunner.receipts.statement import (
+    COMMIT,
+    TREE,
+    CheckedTest,
+    Predicate,
+    Statement,
+    read_statement,
+)
 from goalrunner.reports.short_forms import SHORT_ID
 
 
@@ -101,3 +108,29 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
     else:
         text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
         yield ReceiptFinding("subject", "bad", text)
+
+
+def compared_receipts(first: Predicate, second: Predicate) -> ReceiptFinding:
+    """Return whether a second check of the same change had the same results."""
+    problem = ""
+    if first.goal.sha256 != second.goal.sha256:
+        problem = "the goal differs"
+    elif first.result != second.result:
+        problem = f"it is {second.result} now: {second.reason}"
+    else:
+        names = _differing_tests(first.tests, second.tests)
+        if names:
+            problem = f"tests have other results: {some(names)}"
+    if problem:
+        return ReceiptFinding("rerun", "bad", problem)
+    return ReceiptFinding("rerun", "good", "the same results")
+
+
+def _differing_tests(
+    first: Sequence[CheckedTest], second: Sequence[CheckedTest]
+) -> list[str]:
+    """Return the tests that prove something else in the second check."""
+    before = {(row.validator, row.test): row.change for row in first}
+    after = {(row.validator, row.test): row.change for row in second}
+    differing = [key for key in before | after if before.get(key) != after.get(key)]
+    return [test for _, test in differing]
