@@ -329,3 +329,19 @@ def test_a_merge_of_a_fork_is_compared_with_where_it_left(tmp_path: Path) -> Non
     predicate = document["predicate"]
     assert (code, predicate["result"]) == (0, "complete")
     assert predicate["base"]["commit"] == git(fork, "rev-parse", "origin/main").strip()
+
+
+def test_changed_files_outside_of_the_workspace_are_named(tmp_path: Path) -> None:
+    files = {f"package/{name}": text for name, text in _BASE.items()}
+    root = make_repository(tmp_path / "ws", files)
+    commit(root, {"package/words.py": _FIXED, "other/words.py": _FIXED})
+
+    code, document, errors = verify(
+        root / "package", "--validator", _VALIDATOR, home=tmp_path / "home"
+    )
+
+    assert document is not None, errors
+    labels = document["predicate"]["labels"]
+    assert code == 0
+    assert "changed outside of the workspace: other/words.py" in labels
+    assert document["predicate"]["goal"]["workspace"] == "package"

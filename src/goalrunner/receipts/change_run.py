@@ -187,7 +187,7 @@ class ChangeCheck:
             goal_file=Path(request.goal_file) if request.goal_file else None,
             conversation=AppliedChange(self._root, request.base, self._head),
             needs_round=True,
-            labels=chosen.labels,
+            labels=(*chosen.labels, *self._outside_labels(chosen.goal)),
         )
         set_up(chosen.goal, options)
         run = _ComparedRun()
@@ -261,6 +261,34 @@ class ChangeCheck:
             workspace=os.path.relpath(request.workspace, request.root),
             options=request.settings,
         )
+
+    def _outside_labels(self, goal: Goal) -> tuple[str, ...]:
+        """Return a label for changed files outside of the workspace.
+
+        The sides cannot put them back.
+        """
+        workspace = self._copy.inside(workspace_of(goal))
+        if workspace == self._root:
+            return ()
+        inside = os.path.relpath(workspace, self._root)
+        code, output, _ = ask_git(
+            self._root,
+            "diff",
+            "--name-only",
+            "-z",
+            "--no-renames",
+            self._request.base,
+            self._head,
+            "--",
+            ".",
+            f":(exclude,literal){inside}",
+            environ=os.environ,
+            timeout=_PATIENCE,
+        )
+        names = [name for name in os.fsdecode(output).split("\0") if name]
+        if code != 0 or not names:
+            return ()
+        return (f"changed outside of the workspace: {some(names)}",)
 
     def _anywhere(self, goal: Goal) -> Goal:
         """Return the goal with its workspace relative to the repository.
