@@ -20,6 +20,7 @@ import pytest
 
 import goalrunner
 from tests.support.command_line import environment
+from tests.support.workspaces import git, make_repository, write
 
 yaml = pytest.importorskip("yaml")
 
@@ -234,6 +235,44 @@ def test_without_user_namespaces_the_validators_run_in_place(place: Path) -> Non
     check_out(place / "work")
     usual.run()
     assert "::notice" not in usual.log
+
+
+@pytest.mark.parametrize(("parse", "code"), [("x or 'a'", 0), ("'a'", 1)])
+def test_a_receipt_verifies_the_commit_that_is_checked_out(
+    place: Path, parse: str, code: int
+) -> None:
+    work = place / "work"
+    shutil.rmtree(work)
+    test = "from p import parse\n\n\ndef test_{}():\n    assert parse({!r}) == {!r}\n"
+    make_repository(
+        work,
+        {
+            "p.py": "def parse(x):\n    return x\n",
+            "test_p.py": test.format("b", "b", "b"),
+        },
+    )
+    git(work, "switch", "-q", "-c", "change")
+    write(
+        work,
+        {
+            "p.py": f"def parse(x):\n    return {parse}\n",
+            "test_q.py": test.format("empty", "", "a"),
+        },
+    )
+    git(work, "add", "--all")
+    git(work, "commit", "-q", "-m", "change")
+    options = "--validator pytest"
+    job = Job(place, inputs={"mode": "receipt", "base": "main", "options": options})
+
+    job.run()
+
+    assert job.code == code, job.log
+    assert job.outputs["status"] == ("not complete" if code else "complete")
+    receipt = json.loads((place / "runner/goal-results/receipt.json").read_text())
+    commit = git(work, "rev-parse", "HEAD").strip()
+    assert receipt["subject"][0]["digest"] == {"gitCommit": commit}
+    summary = (place / "runner/GITHUB_STEP_SUMMARY").read_text()
+    assert "Receipt: " in summary
 
 
 def test_a_goal_file_that_is_not_valid_fails_the_job_without_a_status(
