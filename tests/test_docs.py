@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import click
 import pytest
@@ -113,13 +113,14 @@ def test_every_command_line_has_commands_and_options_that_exist(block: str) -> N
         words = shlex.split(part)
         if words[0] != "goal" or words[1:] == ["--install-completion"]:
             continue
-        command = group.get_command(click.Context(group), words[1])
+        command: Any = group.get_command(click.Context(group), words[1])
         assert command is not None, part
         rest = words[2:]
         if isinstance(command, TyperGroup):
             default, _ = DEFAULTS.get(words[1], ("", False))
             name = rest.pop(0) if rest and rest[0] in command.commands else default
-            command = command.get_command(click.Context(command), name)
+            context: Any = click.Context(cast("Any", command))
+            command = command.get_command(context, name)
             assert command is not None, part
         # It raises an error for an unknown option.
         command.make_parser(click.Context(command)).parse_args(rest)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,35 +25,23 @@ from goalrunner.app.session import ended_by_signals, settled
 from goalrunner.copies.inside import set_up
 from goalrunner.copies.merged_check import check_out, without_hidden
 from goalrunner.copies.run_copy import RunCopy
-from goalrunner.core import VERSION
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
-from goalrunner.core.errors import UsageError, one_line, some
-from goalrunner.core.events import ChangedChecks
+from goalrunner.core.errors import UsageError, some
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, NotifyConfig
-from goalrunner.core.labels import Label, label_in
-from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.labels import Label
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
-from goalrunner.core.verdict import ValidatorResult
 from goalrunner.engine.conversations import NoAgent
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.receipts.comparison import (
-    SUSPECT,
-    ComparedTest,
-    Proof,
     Sides,
-    compared_tests,
-    counts,
 )
+from goalrunner.receipts.predicate import CheckedChange, VerifiedRun, predicate_of
 from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
-    CheckedCriterion,
     CheckedGoal,
     CheckedRevision,
-    CheckedTest,
-    CheckedValidator,
-    CitedEvidence,
     Predicate,
     Statement,
     digest_of,
@@ -67,9 +54,6 @@ from goalrunner.snapshots.git import ask_git
 _REQUEST = "receipt.json"
 _OBJECTIVE = "The change is verified by the tests that the base has."
 _PATIENCE = 300.0
-_LONGEST_REASON = 300
-_NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
-"""Labels of a run whose results say nothing about the change."""
 
 
 @dataclass(frozen=True)
@@ -190,15 +174,15 @@ class ChangeCheck:
             labels=(*chosen.labels, *self._outside_labels(chosen.goal)),
         )
         set_up(chosen.goal, options)
-        run = _ComparedRun()
-        outcome = asyncio.run(run.run(chosen.goal, options))
+        run = _ChangeRun(chosen.goal, options)
+        verified = asyncio.run(run.run())
         base_tree = self._object(f"{request.base}^{{tree}}")
         head_tree = self._object(f"{self._head}^{{tree}}")
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
-        subject = _Subject(base, head, self._described(chosen))
+        change = CheckedChange(base, head, self._described(chosen))
         # Commands and objective may have secrets, which no receipt may show.
-        predicate = _predicate(outcome, run, subject).model_dump(mode="json")
+        predicate = predicate_of(verified, change).model_dump(mode="json")
         return make_statement(Predicate.model_validate(run.redact(predicate)))
 
     def _chosen_goal(self) -> _ChosenGoal:
@@ -334,35 +318,43 @@ def _for_receipt(goal: Goal) -> Goal:
     return without_hidden(goal.model_copy(update=changes))
 
 
-class _ComparedRun:
-    """A run of a change, with the results on its sides once it has ended."""
+class _ChangeRun:
+    """The run of a change, with the results on its sides once it has ended."""
 
-    def __init__(self) -> None:
-        self.sides = Sides((), (), (), ())
-        self.changed_checks: ChangedChecks | None = None
-        """What a person has to decide about; None if nothing is open."""
+    def __init__(self, goal: Goal, options: RunOptions) -> None:
+        self._goal, self._options = goal, options
         self.redact: Callable[[Any], Any] = lambda values: values
         """Replaces secrets in JSON."""
 
-    async def run(self, goal: Goal, options: RunOptions) -> GoalOutcome:
+    async def run(self) -> VerifiedRun:
         """Run the goal to its end. A signal ends it as cancelled."""
+        verified: list[VerifiedRun] = []
+
+        async def drive(prepared: PreparedRun) -> GoalOutcome:
+            outcome = await prepared.run.drive()
+            # The check environment is open until the run is settled.
+            verified.append(await _verified(prepared, outcome))
+            return outcome
+
         with ended_by_signals() as watch:
-            prepared = prepare_run(goal, options)
+            prepared = prepare_run(self._goal, self._options)
             self.redact = prepared.config.redactor.json
             with settled(prepared):
-                task = asyncio.create_task(self._drive(prepared))
+                task = asyncio.create_task(drive(prepared))
                 await asyncio.sleep(0)
                 watch(prepared, task)
-                return await task
+                await task
+        return verified[0]
 
-    async def _drive(self, prepared: PreparedRun) -> GoalOutcome:
-        outcome = await prepared.run.drive()
-        # The check environment is open until the run is settled.
-        if outcome.status is not GoalStatus.CANCELLED:
-            self.sides = await _sides(prepared)
-        if outcome.status is GoalStatus.BLOCKED:
-            self.changed_checks = prepared.run.state.changed_checks
-        return outcome
+
+async def _verified(prepared: PreparedRun, outcome: GoalOutcome) -> VerifiedRun:
+    """Return a run that has ended, with the results on the sides of the change."""
+    if outcome.status is GoalStatus.CANCELLED:
+        return VerifiedRun(outcome, Sides((), (), (), ()))
+    changed = None
+    if outcome.status is GoalStatus.BLOCKED:
+        changed = prepared.run.state.changed_checks
+    return VerifiedRun(outcome, await _sides(prepared), changed)
 
 
 async def _sides(prepared: PreparedRun) -> Sides:
@@ -378,158 +370,3 @@ async def _sides(prepared: PreparedRun) -> Sides:
         return Sides(base, (), (), head)
     source = await checker.side_results("B")
     return Sides(base, source, await checker.side_results("N"), head)
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """What was verified, and by which goal."""
-
-    base: CheckedRevision
-    head: CheckedRevision
-    goal: CheckedGoal
-
-
-def _predicate(outcome: GoalOutcome, run: _ComparedRun, subject: _Subject) -> Predicate:
-    """Return what a run says about the change."""
-    sides = run.sides
-    rows = compared_tests(sides)
-    result, reason = _result(outcome)
-    if run.changed_checks is not None:
-        reason = _open_decision(run.changed_checks)
-    return Predicate(
-        result=result,
-        reason=reason,
-        base=subject.base,
-        head=subject.head,
-        goal=subject.goal,
-        validators=tuple(_validators(sides)),
-        tests=tuple(map(_checked_test, rows)),
-        criteria=_criteria(outcome.evidence),
-        labels=_labels(outcome, sides, rows),
-        environment=_environment(outcome),
-        judge=outcome.models.get("judge", ""),
-        run_id=outcome.run_id,
-        started_at=outcome.started_at,
-        finished_at=outcome.finished_at,
-    )
-
-
-def _result(outcome: GoalOutcome) -> tuple[Any, str]:
-    """Return the result of a receipt, and what is missing."""
-    reason = outcome.message
-    if outcome.verdict is not None and outcome.verdict.missing:
-        reason = outcome.verdict.missing
-    # The output of a validator follows in the same text.
-    reason = one_line(reason, _LONGEST_REASON)
-    match outcome.status:
-        case GoalStatus.COMPLETE:
-            for label in _NO_PROOF:
-                if label in outcome.labels:
-                    return "not complete", label.meaning
-            return "complete", ""
-        case GoalStatus.BLOCKED:
-            return "blocked", reason
-        case GoalStatus.CAPPED:
-            return "not complete", reason
-    return "failed", reason
-
-
-def _open_decision(changed: ChangedChecks) -> str:
-    """Return what a person has to decide, and how the change is accepted."""
-    text = f"{changed.why}: {some(changed.paths)}"
-    return (
-        f"{text}; the goal accepts them with {changed.hint}" if changed.hint else text
-    )
-
-
-def _labels(
-    outcome: GoalOutcome, sides: Sides, rows: Sequence[ComparedTest]
-) -> tuple[str, ...]:
-    """Return what weakens a receipt: the labels of the run, and those of tests."""
-    numbers = counts(rows)
-    # A run names them so that the files of the start can be restored.
-    labels = [one for one in outcome.labels if label_in(one) != Label.PROTECTED_CHANGED]
-    was_green = all(result.passed for result in sides.base)
-    has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
-    has_judge = "judge" in outcome.models
-    # A refactoring is no fault; but the tests do not show what the change is for.
-    is_unproven = outcome.passed and was_green and not (has_proof or has_judge)
-    if is_unproven and not any(label in labels for label in _NO_PROOF):
-        labels.append(Label.PASSED_BEFORE.value)
-    for proof in SUSPECT:
-        if proof in numbers:
-            labels.append(f"{proof} tests: {numbers[proof]}")
-    return tuple(labels)
-
-
-def _validators(sides: Sides) -> list[CheckedValidator]:
-    base = {result.name: result for result in sides.base}
-    head = {result.name: result for result in sides.head}
-    checked: list[CheckedValidator] = []
-    for name in dict.fromkeys((*base, *head)):
-        command = (head.get(name) or base[name]).command
-        validator = CheckedValidator(
-            name=name,
-            command=command,
-            base=_ending(base.get(name)),
-            head=_ending(head.get(name)),
-            summary=head[name].summary if name in head else "",
-        )
-        checked.append(validator)
-    return checked
-
-
-def _ending(result: ValidatorResult | None) -> str:
-    return result.reason if result is not None else ""
-
-
-def _checked_test(row: ComparedTest) -> CheckedTest:
-    return CheckedTest(
-        validator=row.validator,
-        test=row.test,
-        change=str(row.proof),
-        base=row.endings.base,
-        head_source=row.endings.source,
-        head_checks=row.endings.checks,
-        head=row.endings.head,
-        moved_to=row.moved_to,
-    )
-
-
-def _criteria(evidence: Sequence[EvidenceRow]) -> tuple[CheckedCriterion, ...]:
-    """Return the criteria with their citations, in the order of the verdict."""
-    rows_of: dict[str, list[EvidenceRow]] = {}
-    for row in evidence:
-        if row.kind == "criterion":
-            rows_of.setdefault(row.criterion, []).append(row)
-    criteria: list[CheckedCriterion] = []
-    for name, rows in rows_of.items():
-        citations = [_citation(row) for row in rows if row.observation]
-        criterion = CheckedCriterion(
-            criterion=name,
-            satisfied=all(row.satisfied for row in rows),
-            missing=rows[0].missing,
-            citations=tuple(citations),
-        )
-        criteria.append(criterion)
-    return tuple(criteria)
-
-
-def _citation(row: EvidenceRow) -> CitedEvidence:
-    return CitedEvidence(
-        observation=row.observation,
-        source=row.source,
-        command=row.command,
-        quote=row.quote or "",
-        fact=row.fact or "",
-        stale=row.stale,
-    )
-
-
-def _environment(outcome: GoalOutcome) -> dict[str, str]:
-    return {
-        "checks": outcome.check_environment,
-        "goalrunner": VERSION,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }

@@ -1,0 +1,202 @@
+"""What a run of a change says about it, as the predicate of a receipt."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from goalrunner.core import VERSION
+from goalrunner.core.errors import one_line, some
+from goalrunner.core.events import ChangedChecks
+from goalrunner.core.labels import Label, label_in
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.verdict import ValidatorResult
+from goalrunner.receipts.comparison import (
+    SUSPECT,
+    ComparedTest,
+    Proof,
+    Sides,
+    compared_tests,
+    counts,
+)
+from goalrunner.receipts.statement import (
+    CheckedCriterion,
+    CheckedGoal,
+    CheckedRevision,
+    CheckedTest,
+    CheckedValidator,
+    CitedEvidence,
+    Predicate,
+)
+
+_LONGEST_REASON = 300
+_NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
+"""Labels of a run whose results say nothing about the change."""
+
+
+@dataclass(frozen=True)
+class VerifiedRun:
+    """How the run of a change ended."""
+
+    outcome: GoalOutcome
+    sides: Sides
+    changed_checks: ChangedChecks | None = None
+    """What a person has to decide about; None if nothing is open."""
+
+
+@dataclass(frozen=True)
+class CheckedChange:
+    """What was verified, and by which goal."""
+
+    base: CheckedRevision
+    head: CheckedRevision
+    goal: CheckedGoal
+
+
+def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
+    """Return what a run says about the change."""
+    outcome, sides = run.outcome, run.sides
+    rows = compared_tests(sides)
+    result, reason = _result(outcome)
+    if run.changed_checks is not None:
+        reason = _open_decision(run.changed_checks)
+    return Predicate(
+        result=result,
+        reason=reason,
+        base=change.base,
+        head=change.head,
+        goal=change.goal,
+        validators=tuple(_validators(sides)),
+        tests=tuple(map(_checked_test, rows)),
+        criteria=_criteria(outcome.evidence),
+        labels=_labels(outcome, sides, rows),
+        environment=_environment(outcome),
+        judge=outcome.models.get("judge", ""),
+        run_id=outcome.run_id,
+        started_at=outcome.started_at,
+        finished_at=outcome.finished_at,
+    )
+
+
+def _result(outcome: GoalOutcome) -> tuple[Any, str]:
+    """Return the result of a receipt, and what is missing."""
+    reason = outcome.message
+    if outcome.verdict is not None and outcome.verdict.missing:
+        reason = outcome.verdict.missing
+    # The output of a validator follows in the same text.
+    reason = one_line(reason, _LONGEST_REASON)
+    match outcome.status:
+        case GoalStatus.COMPLETE:
+            for label in _NO_PROOF:
+                if label in outcome.labels:
+                    return "not complete", label.meaning
+            return "complete", ""
+        case GoalStatus.BLOCKED:
+            return "blocked", reason
+        case GoalStatus.CAPPED:
+            return "not complete", reason
+    return "failed", reason
+
+
+def _open_decision(changed: ChangedChecks) -> str:
+    """Return what a person has to decide, and how the change is accepted."""
+    text = f"{changed.why}: {some(changed.paths)}"
+    return (
+        f"{text}; the goal accepts them with {changed.hint}" if changed.hint else text
+    )
+
+
+def _labels(
+    outcome: GoalOutcome, sides: Sides, rows: Sequence[ComparedTest]
+) -> tuple[str, ...]:
+    """Return what weakens a receipt: the labels of the run, and those of tests."""
+    numbers = counts(rows)
+    # A run names them so that the files of the start can be restored.
+    labels = [one for one in outcome.labels if label_in(one) != Label.PROTECTED_CHANGED]
+    was_green = all(result.passed for result in sides.base)
+    has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
+    has_judge = "judge" in outcome.models
+    # A refactoring is no fault; but the tests do not show what the change is for.
+    is_unproven = outcome.passed and was_green and not (has_proof or has_judge)
+    if is_unproven and not any(label in labels for label in _NO_PROOF):
+        labels.append(Label.PASSED_BEFORE.value)
+    for proof in SUSPECT:
+        if proof in numbers:
+            labels.append(f"{proof} tests: {numbers[proof]}")
+    return tuple(labels)
+
+
+def _validators(sides: Sides) -> list[CheckedValidator]:
+    base = {result.name: result for result in sides.base}
+    head = {result.name: result for result in sides.head}
+    checked: list[CheckedValidator] = []
+    for name in dict.fromkeys((*base, *head)):
+        command = (head.get(name) or base[name]).command
+        validator = CheckedValidator(
+            name=name,
+            command=command,
+            base=_ending(base.get(name)),
+            head=_ending(head.get(name)),
+            summary=head[name].summary if name in head else "",
+        )
+        checked.append(validator)
+    return checked
+
+
+def _ending(result: ValidatorResult | None) -> str:
+    return result.reason if result is not None else ""
+
+
+def _checked_test(row: ComparedTest) -> CheckedTest:
+    return CheckedTest(
+        validator=row.validator,
+        test=row.test,
+        change=str(row.proof),
+        base=row.endings.base,
+        head_source=row.endings.source,
+        head_checks=row.endings.checks,
+        head=row.endings.head,
+        moved_to=row.moved_to,
+    )
+
+
+def _criteria(evidence: Sequence[EvidenceRow]) -> tuple[CheckedCriterion, ...]:
+    """Return the criteria with their citations, in the order of the verdict."""
+    rows_of: dict[str, list[EvidenceRow]] = {}
+    for row in evidence:
+        if row.kind == "criterion":
+            rows_of.setdefault(row.criterion, []).append(row)
+    criteria: list[CheckedCriterion] = []
+    for name, rows in rows_of.items():
+        citations = [_citation(row) for row in rows if row.observation]
+        criterion = CheckedCriterion(
+            criterion=name,
+            satisfied=all(row.satisfied for row in rows),
+            missing=rows[0].missing,
+            citations=tuple(citations),
+        )
+        criteria.append(criterion)
+    return tuple(criteria)
+
+
+def _citation(row: EvidenceRow) -> CitedEvidence:
+    return CitedEvidence(
+        observation=row.observation,
+        source=row.source,
+        command=row.command,
+        quote=row.quote or "",
+        fact=row.fact or "",
+        stale=row.stale,
+    )
+
+
+def _environment(outcome: GoalOutcome) -> dict[str, str]:
+    return {
+        "checks": outcome.check_environment,
+        "goalrunner": VERSION,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
