@@ -120,6 +120,15 @@ def test_a_file_that_cannot_be_imported_on_the_base_fails_there() -> None:
     assert row.proof is Proof.FAIL_TO_PASS
 
 
+def test_a_run_that_ended_early_does_not_prove_that_a_new_test_fails() -> None:
+    early = CollectedTests.model_validate({"endings": {}, "whole": False})
+    checks = (ValidatorResult(name="tests", passed=False, tests=early),)
+
+    (row,) = compared_tests(Sides(result(), result(), checks, result(new="passed")))
+
+    assert row.proof is Proof.UNPROVEN
+
+
 def test_a_test_that_did_not_end_has_failed() -> None:
     sides = Sides(result(t=""), result(t=""), result(t=""), result(t="passed"))
 

@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from goalrunner.checking.lost_tests import ABSENT, RAN, SKIPPED, moved_tests
+from goalrunner.checking.lost_tests import (
+    ABSENT,
+    RAN,
+    SKIPPED,
+    knows_tests,
+    moved_tests,
+)
 from goalrunner.core.verdict import ValidatorResult
 
 UNKNOWN = ""
@@ -184,10 +190,14 @@ class _ResultsOfValidator:
     def endings(self, test: str, moved_to: str) -> Endings:
         """Return how a test ended on each side."""
         in_head = moved_to or test
+        checks = _ending(self.checks, in_head)
+        # A run that ended early does not show that the test fails.
+        if checks == ABSENT and not knows_tests(self.checks):
+            checks = UNKNOWN
         return Endings(
             base=_ending(self.base, test),
             source=_ending(self.source, test),
-            checks=_ending(self.checks, in_head),
+            checks=checks,
             head=_ending(self.head, in_head),
         )
 
