@@ -226,11 +226,11 @@ def _make_inside(folder: Path) -> int:
     """Verify the change in this copy, for the command outside."""
     from goalrunner.app.run_options import RunOptions
     from goalrunner.copies.inside import copy_options
-    from goalrunner.copies.merged_check import end_with_parent
     from goalrunner.copies.run_copy import RunCopy
     from goalrunner.receipts.change_run import ChangeCheck, ReceiptRequest
+    from goalrunner.system.watchdog import end_with_parent
 
-    end_with_parent()
+    end_with_parent(0)
     copy = RunCopy(folder)
     run_options = RunOptions(home=runs.home(), copy=copy_options(copy))
     statement = ChangeCheck(ReceiptRequest.read(copy), run_options).verify()
