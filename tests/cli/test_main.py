@@ -70,7 +70,7 @@ def test_help_names_the_commands_and_the_exit_codes(
           watch    Follow a running run or batch from another terminal.
           diff     Print what a run or a round changed, as a unified patch.
           report   Write a run as one HTML file that needs no network.
-          export   Write a verified change as a patch, a branch, or Markdown.
+          export   Write a verified change as a patch or a branch, or goals as jobs.
           verify   Check offline that the records of a run are intact.
 
         Decide:

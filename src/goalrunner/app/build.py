@@ -293,7 +293,10 @@ def _new_folder(config: RunConfig) -> RunFolder:
     options = config.options
     if options.copy is not None and options.keeps_run:
         return options.copy.folder
-    run_id = new_run_id(config.home, config.redactor.text(config.goal.objective))
+    run_id = options.run_id
+    if not run_id:
+        objective = config.redactor.text(config.goal.objective)
+        run_id = new_run_id(config.home, objective)
     kind = RUNS if options.keeps_run else CHECKS
     return RunFolder.create(config.home, run_id, kind)
 

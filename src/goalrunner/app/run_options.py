@@ -89,6 +89,7 @@ class RunOptions:
     goal_file: Path | None = (
         None  # where the goal was read from; it is always protected
     )
+    run_id: str = ""  # of the new run; empty: it gets a new one
     record: Path | None = (
         None  # where the models' replies are recorded, for `scripted/<file>`
     )

@@ -22,6 +22,7 @@ from goalrunner.copies import INSIDE
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import RecordError, UsageError, WorkspaceBusy
 from goalrunner.goalfile.place import PYPROJECT
+from goalrunner.records.event_log import has_begun
 from goalrunner.records.run_folder import RUNS, RunFolder
 from goalrunner.system.watchdog import end_with_parent
 
@@ -105,7 +106,7 @@ def _enter(assignment: Assignment, arguments: list[str]) -> int:
     # Also held after exec. The earlier process of a killed scheduler may still work.
     lock = _lock(batch.path / f"worker-{entry.key}.lock")
     os.set_inheritable(lock, True)
-    if not _has_begun(run):
+    if not has_begun(run.events):
         # It was killed before its first event: there is nothing to resume.
         if run.path.exists():
             run.remove()
@@ -140,17 +141,6 @@ def _lock(path: Path) -> int:
             return handle
 
 
-def _has_begun(run: RunFolder) -> bool:
-    """Return whether the run can be resumed; otherwise it starts anew."""
-    from goalrunner.records.event_log import read_records
-
-    if run.is_empty:
-        return False
-    return any(
-        record.event.type == "run_started" for record in read_records(run.events)
-    )
-
-
 def _drive(assignment: Assignment) -> int:
     """Run the goal, or resume its run, to the end."""
     from goalrunner.app.run_options import RunOptions
@@ -174,7 +164,7 @@ def _drive(assignment: Assignment) -> int:
             copy=copy_options(RunCopy.of(run)),
             refuse_call=pauses.refuse_call,
         )
-        if _has_begun(run):
+        if has_begun(run.events):
             start = resume_run(run, run_options, {})
         else:
             goal = with_default_wait(assignment.goal())

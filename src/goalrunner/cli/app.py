@@ -65,7 +65,7 @@ GROUPS = {
         ),
         "export": (
             "exports.commands",
-            "Write a verified change as a patch, a branch, or Markdown.",
+            "Write a verified change as a patch or a branch, or goals as jobs.",
         ),
         "verify": ("cli.show", "Check offline that the records of a run are intact."),
     },

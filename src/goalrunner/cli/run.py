@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import unquote
@@ -36,10 +36,14 @@ from goalrunner.records.run_search import newest_run
 from goalrunner.records.run_summaries import read_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Coroutine, Iterator, Mapping
+    from datetime import datetime
 
+    from goalrunner.app.resuming import Limits
     from goalrunner.app.run_options import RunOptions
     from goalrunner.core.goal import Goal
+    from goalrunner.core.outcome import GoalOutcome
+    from goalrunner.records.run_folder import RunFolder
 
 GoalArgument = Annotated[
     Text,
@@ -118,6 +122,15 @@ def run(
         Text,
         option("RUN", "The run that this goal is a part of.", values=options.run_ids),
     ] = None,
+    run_id: Annotated[
+        Text,
+        option(
+            "ID",
+            "The id of the run. If it exists, it goes on, or its outcome is printed"
+            " again: a job can be tried again.",
+            "--id",
+        ),
+    ] = None,
     json: options.OutcomeJson = False,
     quiet: options.Quiet = False,
     detach: options.Detach = False,
@@ -164,6 +177,7 @@ def run(
                 "--detach": detach,
                 "--dry-run": dry_run,
                 "--fresh": fresh,
+                "--id": run_id,
             }
         )
     if detach and not is_detached():
@@ -205,11 +219,16 @@ def run(
         record=record,
         continues=earlier,
         reuses_baseline=not fresh,
+        run_id=run_id or "",
     )
     if record and goal.agent.external:
         _check_record(goal)
     if dry_run:
         return _print_resolved(goal, replace(run_options, record=None), json=json)
+    earlier_run = runs.with_id(run_id) if run_id is not None else None
+    if earlier_run is not None:
+        _refuse_other_goal(earlier_run, goal)
+        return _again(earlier_run, results, quiet=quiet, verbose=verbose)
     if canary:
         from goalrunner.audits.commands import require_careful_judge
 
@@ -230,6 +249,36 @@ def run(
         quiet=quiet,
         verbose=verbose,
     )
+
+
+def _refuse_other_goal(folder: RunFolder, goal: Goal) -> None:
+    """Raise UsageError if the run of that id is one of another goal."""
+    from goalrunner.app.goal_models import goal_redactor
+
+    recorded_objective = RunSummary.read(read_summary(folder)).objective
+    objective = goal_redactor(goal, os.environ).text(goal.objective)
+    if recorded_objective != objective:
+        raise UsageError(
+            f"run {folder.run_id} has another objective: {quoted(recorded_objective)}",
+            "choose another --id for this goal",
+        )
+
+
+def _again(folder: RunFolder, results: Results, *, quiet: bool, verbose: bool) -> int:
+    """Resume a run that can go on as it is; of another one, print the outcome again."""
+    from goalrunner.app.previous_run import load_run
+    from goalrunner.app.run_options import RunOptions
+
+    loaded = load_run(folder)
+    if loaded.state.status.value not in ("capped", "cancelled"):
+        return _resume(folder, results, quiet=quiet, verbose=verbose)
+
+    # A retry gives no higher limit, and does not undo what a person decided.
+    async def recorded_outcome(_: RunOptions) -> GoalOutcome:
+        return loaded.outcome(folder)
+
+    nothing = RunOptions(home=runs.home())
+    return drive(recorded_outcome, nothing, results, quiet=quiet, verbose=verbose)
 
 
 def _choices(overrides: Mapping[str, Any], loaded: goals.LoadedGoal) -> Iterator[str]:
@@ -307,8 +356,6 @@ def resume(
     """
     if detach and not is_detached():
         return start_detached(runs.home(), json=json)
-    from goalrunner.app.run_options import RunOptions
-    from goalrunner.app.session import resume_run
     from goalrunner.goalfile.loading import resolve_limits
 
     limits = resolve_limits(
@@ -332,20 +379,46 @@ def resume(
             f"run {folder.run_id}, {objective}, is complete since"
             f" {earlier.finished_at}; nothing is run"
         )
+    outcome_copy = ResultFile(output_file) if output_file is not None else None
+    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
+    request = _Resume(limits, note, last_goal_run)
+    return _resume(folder, results, request, quiet=quiet, verbose=verbose)
+
+
+@dataclass(frozen=True)
+class _Resume:
+    """What a person asked for with `goal resume`."""
+
+    limits: Limits = field(default_factory=dict)
+    note: str = ""
+    last_goal_run: datetime | None = None
+
+
+def _resume(
+    folder: RunFolder,
+    results: Results,
+    request: _Resume = _Resume(),
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Resume a run, in its copy if it has one."""
+    from goalrunner.app.run_options import RunOptions
+    from goalrunner.app.session import resume_run
     from goalrunner.copies.commands import resume_in_copy
 
     run_options = resume_in_copy(folder, RunOptions(home=runs.home()))
-    outcome_copy = ResultFile(output_file) if output_file is not None else None
-    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
-    return drive(
-        lambda complete_options: resume_run(
-            folder, complete_options, limits, note=note, last_goal_run=last_goal_run
-        ),
-        run_options,
-        results,
-        quiet=quiet,
-        verbose=verbose,
-    )
+
+    def start(complete_options: RunOptions) -> Coroutine[Any, Any, GoalOutcome]:
+        return resume_run(
+            folder,
+            complete_options,
+            request.limits,
+            note=request.note,
+            last_goal_run=request.last_goal_run,
+        )
+
+    return drive(start, run_options, results, quiet=quiet, verbose=verbose)
 
 
 def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from datetime import UTC, datetime
 from json import loads
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from goalrunner.batches.names import batches_of_runs, named_batch
 from goalrunner.cli import output
+from goalrunner.copies import INSIDE
 from goalrunner.core.errors import (
     GoalError,
     RecordError,
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from goalrunner.core.events import Record
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
+
+_RUN_ID = re.compile(r"(?=.{1,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+"""As the names of resources in Kubernetes, which may contain it."""
 
 
 def home() -> Path:
@@ -61,6 +66,33 @@ def find(reference: str | None) -> RunFolder:
     return run_search.find_run(home(), reference)
 
 
+def with_id(run_id: str) -> RunFolder | None:
+    """Return the run with exactly this id; None if it has not begun.
+
+    What a killed process left of a run that never began is removed. Raise UsageError
+    if this can be no id, or if another process has this run in hand.
+    """
+    if _RUN_ID.fullmatch(run_id) is None:
+        raise UsageError(
+            f"{quoted(run_id)} can be no id of a run",
+            "an id has up to 63 small letters, digits and single hyphens: --id fix-7",
+        )
+    folder = run_folder.RunFolder(home() / run_folder.RUNS / run_id)
+    if not folder.path.exists():
+        return None
+    from goalrunner.records.event_log import has_begun
+    from goalrunner.records.writer_lock import LogInUse, has_writer
+
+    if has_begun(folder.events):
+        return folder
+    if has_writer(folder.events):
+        raise LogInUse(folder.path, "another process")
+    # In the process inside of its copy, the run has a folder before it begins.
+    if INSIDE not in os.environ:
+        folder.remove()
+    return None
+
+
 def to_resume() -> RunFolder:
     """Return the newest run of this workspace.
 
@@ -85,12 +117,11 @@ def to_resume() -> RunFolder:
 
 
 def _has_begun(summary: RunSummary, folder: RunFolder) -> bool:
+    from goalrunner.records.event_log import has_begun
     from goalrunner.reports.next_steps import never_began
 
-    if not never_began(summary):
-        return True
     # The summary may be older than the log, in which the run began.
-    return any(record.event.type == "run_started" for record in records(folder))
+    return not never_began(summary) or has_begun(folder.events)
 
 
 def _other_run(summaries: Iterable[RunSummary], ids_here: set[str]) -> str:

@@ -47,9 +47,8 @@ def in_copy(goal: Goal, run_options: RunOptions, choices: Iterable[str]) -> RunO
     from goalrunner.app.preflight import why_clone
 
     workspace = Path(goal.workspace.path or os.curdir).absolute()
-    run = RunFolder.create(
-        run_options.home, new_run_id(run_options.home, goal.objective)
-    )
+    run_id = run_options.run_id or new_run_id(run_options.home, goal.objective)
+    run = RunFolder.create(run_options.home, run_id)
     try:
         why = why_clone(goal)
         copy = make_copy(run, workspace, run_options.home, os.environ, clone=why)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import File, Text, Texts, argument, flag, option
+from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.cli.result_file import ResultFile
+from goalrunner.clusters.commands import JobOptions, export_jobs
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
 from goalrunner.exports.result_files import changed_files
 
@@ -29,7 +30,15 @@ _SHORT_ID = 12
 
 
 def export(
-    run: options.Run = None,
+    run: Annotated[
+        Texts,
+        argument(
+            "RUN | GOALS",
+            "Id of a run or its beginning; default: the newest run of this workspace."
+            " For jobs: goal files and folders; default: goal.toml.",
+            options.run_ids,
+        ),
+    ] = None,
     patch: Annotated[bool, flag("--patch", "Write a patch for git apply.")] = False,
     branch: Annotated[
         Text, option("NAME", "Commit it on a new branch of the repository.")
@@ -39,7 +48,7 @@ def export(
     ] = False,
     file: Annotated[
         File,
-        option("FILE", "Where patch or comment go; default: stdout.", "--output", "-o"),
+        option("FILE", "Where the text goes; default: stdout.", "--output", "-o"),
     ] = None,
     base: Annotated[
         Text, option("COMMIT", "Where the branch begins; default: where the run began.")
@@ -47,20 +56,83 @@ def export(
     incomplete: Annotated[
         bool, flag("--incomplete", "Export a run that is not complete.")
     ] = False,
+    kubernetes: Annotated[
+        bool, flag("--kubernetes", "Write goals as an Indexed Job of Kubernetes.")
+    ] = False,
+    slurm: Annotated[
+        bool, flag("--slurm", "Write goals as a script for an array of Slurm.")
+    ] = False,
+    github_matrix: Annotated[
+        bool, flag("--github-matrix", "Write goals as a matrix of GitHub Actions.")
+    ] = False,
+    image: Annotated[
+        Text, option("IMAGE", "For Kubernetes: the image with goal and the tools.")
+    ] = None,
+    secret: Annotated[
+        Texts,
+        option("NAME", "For Kubernetes: a secret with keys; may be repeated."),
+    ] = None,
+    claim: Annotated[
+        Text,
+        option("NAME", "For Kubernetes: the volume claim; default: a new one."),
+    ] = None,
+    resources: Annotated[
+        Text,
+        option("LIST", "Of each job: cpu=2,memory=4Gi,gpu=1; default: the first two."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        option("N", "The most jobs at the same time; default: 4.", parser=COUNT),
+    ] = None,
+    repository: Annotated[
+        Text, option("URL", "What the jobs clone; default: the remote origin.")
+    ] = None,
+    name: Annotated[
+        Text,
+        option("NAME", "The name of the jobs, with which the ids of runs begin."),
+    ] = None,
 ) -> int:
-    """Write a verified change as a patch, a branch, or Markdown.
+    """Write a verified change as a patch or a branch, or goals as jobs.
 
     The change is the one that the run verified, even if the workspace has changed
     since, without caches and the goal's outputs. If the run is not complete, the
     command fails with the run's exit code: 1, 3 or 4. The branch has one commit; work
     tree, index and the current branch stay as they are.
+
+    --kubernetes, --slurm and --github-matrix write jobs for goal files of the present
+    commit. Each job clones the commit and runs one goal. A job that is started again
+    resumes its run.
     """
+    job_options = JobOptions(image, repository, name, secret, claim, resources, jobs)
+    system = _chosen_system(
+        {
+            "--kubernetes": kubernetes,
+            "--slurm": slurm,
+            "--github-matrix": github_matrix,
+        },
+        {
+            "--patch": patch,
+            "--branch": branch,
+            "--comment": comment,
+            "--base": base,
+            "--incomplete": incomplete,
+        },
+    )
+    if system is not None:
+        export_jobs(run or (), system, job_options, file)
+        return 0
+    job_options.refuse_any_but((), "the export of a run")
+    if len(run or []) > 1:
+        raise UsageError(
+            "a change is that of one run",
+            "name one run, or add --kubernetes, --slurm or --github-matrix for goals",
+        )
     _refuse_combinations(patch, branch, file, base, comment=comment)
     from goalrunner.app.previous_run import load_run
     from goalrunner.exports.change import RunChange
     from goalrunner.exports.markdown import summary_markdown
 
-    folder = runs.find(run)
+    folder = runs.find(run[0] if run else None)
     loaded = load_run(folder)
     state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
@@ -81,6 +153,24 @@ def export(
     else:
         output.say(content)
     return 0
+
+
+def _chosen_system(
+    systems: Mapping[str, bool], change_options: Mapping[str, object]
+) -> str | None:
+    """Return the option of the system that jobs are written for; None without jobs.
+
+    Raise UsageError for a second one, and for options about a change.
+    """
+    chosen = [name for name, is_chosen in systems.items() if is_chosen]
+    if not chosen:
+        return None
+    others = chosen[1:] + [name for name, value in change_options.items() if value]
+    if others:
+        raise UsageError(
+            f"{chosen[0]} cannot be combined with {some(others)}", "use one of them"
+        )
+    return chosen[0]
 
 
 def _refuse_combinations(

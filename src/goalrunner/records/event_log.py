@@ -125,6 +125,16 @@ def read_end(path: Path) -> LogEnd:
     return last_end
 
 
+def has_begun(path: Path) -> bool:
+    """Return whether the run of a log has begun; without, it cannot be resumed.
+
+    Raise RecordError for damage.
+    """
+    if not path.exists():
+        return False
+    return any(record.event.type == "run_started" for record in read_records(path))
+
+
 def read_lines(
     path: Path, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Record, LogEnd]]:
