@@ -391,6 +391,25 @@ def test_an_ending_sets_the_words_of_goals_and_state(
     )
 
 
+@pytest.mark.parametrize(
+    ("reason", "waits"),
+    [
+        (StopReason.APPROVAL_REQUIRED, True),
+        (StopReason.INTERRUPTED, True),
+        # The run cannot go on, so a decision would have no effect.
+        (StopReason.CANCELLED, False),
+    ],
+)
+def test_a_final_end_withdraws_what_waits_for_a_person(
+    reason: StopReason, waits: bool
+) -> None:
+    asked = events.ApprovalRequested(
+        approval_id="a1", kind="shell", action="x", rule="r"
+    )
+    state = fold(asked, events.RunEnded(stop_reason=reason))
+    assert bool(state.waiting) is waits
+
+
 STATUSES = {
     GoalStatus.COMPLETE: {"satisfied"},
     GoalStatus.CAPPED: {"max_iterations", "timeout", "budget_exhausted"},

@@ -74,6 +74,27 @@ def test_a_receipt_that_is_not_complete_is_not_valid(
     assert main(["receipt", "verify", str(receipt)]) == 1
 
 
+@pytest.mark.parametrize(
+    ("proof", "code"), [("fail to pass", 0), ("no regression", 1), ("criteria", 1)]
+)
+def test_the_proof_that_is_required_is_looked_for(
+    repository: Path,
+    tmp_path: Path,
+    proof: str,
+    code: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    values = json.loads(receipt.read_text())
+    values["predicate"]["proof"] = proof
+    receipt.write_text(json.dumps(values))
+    command = ["receipt", "verify", str(receipt)]
+
+    assert main(command) == 0
+    assert f"{proof}: " in capsys.readouterr().out
+    assert main([*command, "--require-fail-to-pass"]) == code
+
+
 def test_subjects_that_the_predicate_does_not_name_are_not_valid(
     repository: Path, tmp_path: Path
 ) -> None:

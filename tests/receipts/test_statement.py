@@ -50,6 +50,7 @@ _TESTS = (
 def predicate(**changes: Any) -> Predicate:
     values: dict[str, Any] = {
         "result": "complete",
+        "proof": "fail to pass",
         "base": CheckedRevision(commit="a" * 40, tree="b" * 40),
         "head": CheckedRevision(commit="c" * 40, tree="d" * 40),
         "goal": CheckedGoal(sha256="0" * 64, objective="It parses <b>@all</b>."),

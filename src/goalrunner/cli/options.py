@@ -257,6 +257,9 @@ Quiet = Annotated[bool, flag("--quiet", "Print the last lines only.", "-q")]
 JUnit = Annotated[
     File, option("FILE", "Write the result as JUnit XML there.", "--junit")
 ]
+SigningKey = Annotated[
+    File, option("KEY", "Sign the receipt with this SSH key; needs --output.", "--sign")
+]
 SummaryFile = Annotated[
     File, option("FILE", "Write the result as Markdown there.", "--summary")
 ]

@@ -41,6 +41,14 @@ class Label(StrEnum):
     UNASKED = "unasked actions"
     HIDDEN_READABLE = "hidden checks readable"
     NOT_AUDITED = "validators green, not audited"
+    WEAKENED_TESTS = "weakened tests"
+    DELETED_TESTS = "deleted tests"
+    SKIPPED_TESTS = "skipped tests"
+    LOST_TESTS = "lost tests"
+    VACUOUS_TESTS = "vacuous tests"
+    CHANGED_OUTSIDE = "changed outside of the workspace"
+    OUTSIDE_UNKNOWN = "files outside of the workspace not recorded"
+    SIDES_UNKNOWN = "tests of some sides not recorded"
 
     def about(self, names: str) -> str:
         """Return the label with the names of what it is about: `flaky: tests, lint`."""
@@ -200,6 +208,50 @@ EXPLANATIONS = {
         "could be asked.",
         "Resume the run with a higher limit: `goal resume --cost`, `--tokens` or "
         "`--timeout`.",
+    ),
+    Label.WEAKENED_TESTS: Explanation(
+        "In a receipt: so many tests pass only in the version of the change, which "
+        "passes without the change as well.",
+        "Compare both versions of these tests, which the receipt names.",
+        "COUNT",
+    ),
+    Label.DELETED_TESTS: Explanation(
+        "In a receipt: so many tests of the base are not in the head.",
+        "Look whether what they tested is gone as well.",
+        "COUNT",
+    ),
+    Label.SKIPPED_TESTS: Explanation(
+        "In a receipt: so many tests ran on the base and are skipped on the head.",
+        "Let them run again, or delete them.",
+        "COUNT",
+    ),
+    Label.LOST_TESTS: Explanation(
+        "In a receipt: so many tests of the base pass on the head, and do not run if "
+        "the base's version of the checks is put back.",
+        "Look at the changed configuration of the tests.",
+        "COUNT",
+    ),
+    Label.VACUOUS_TESTS: Explanation(
+        "In a receipt: so many new tests pass without the change as well, so they do "
+        "not show what it does.",
+        "Write tests that fail without the change.",
+        "COUNT",
+    ),
+    Label.CHANGED_OUTSIDE: Explanation(
+        "In a receipt: the change has these files outside of the workspace, which no "
+        "side of the check puts back.",
+        "Make the receipt in the folder of the whole repository.",
+        "PATHS",
+    ),
+    Label.OUTSIDE_UNKNOWN: Explanation(
+        "In the receipt of a run: the workspace was a folder of the repository, and "
+        "the run did not record the files beside it.",
+        "Verify the commit: `goal receipt --base COMMIT`.",
+    ),
+    Label.SIDES_UNKNOWN: Explanation(
+        "In the receipt of a run: the run had no reason to run its tests on each side, "
+        "so what some of them show is not known.",
+        "Verify the commit: `goal receipt --base COMMIT`.",
     ),
 }
 """The meaning of each label, and its cure."""

@@ -8,10 +8,9 @@ the review of changed checks, the audit of the judge, and the labels.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +23,6 @@ from goalrunner.app.sandbox import workspace_of
 from goalrunner.app.session import ended_by_signals, settled
 from goalrunner.copies.inside import set_up
 from goalrunner.copies.merged_check import check_out, without_hidden
-from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.errors import UsageError, some
 from goalrunner.core.goal import Goal
@@ -34,10 +32,9 @@ from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.engine.conversations import NoAgent
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.loading import load_goal, resolve_goal
-from goalrunner.receipts.comparison import (
-    Sides,
-)
+from goalrunner.receipts.comparison import Sides
 from goalrunner.receipts.predicate import CheckedChange, VerifiedRun, predicate_of
+from goalrunner.receipts.requests import ReceiptRequest
 from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
     CheckedGoal,
@@ -47,53 +44,11 @@ from goalrunner.receipts.statement import (
     digest_of,
     make_statement,
 )
-from goalrunner.records.run_folder import write_json
 from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 
-_REQUEST = "receipt.json"
 _OBJECTIVE = "The change is verified by the tests that the base has."
 _PATIENCE = 300.0
-
-
-@dataclass(frozen=True)
-class ReceiptRequest:
-    """What the process in the copy is to verify."""
-
-    root: str
-    """The repository, outside of the copy."""
-    workspace: str
-    base: str
-    """The commit."""
-    head: str
-    """The commit; empty: the files of the work tree."""
-    goal_file: str = ""
-    """Absolute; empty: there is none."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """What options say of the goal, by dotted key."""
-
-    @classmethod
-    def again(cls, predicate: Predicate, root: Path, head: str) -> ReceiptRequest:
-        """Return the request that leads to the same receipt, for a commit."""
-        goal = predicate.goal
-        file = os.path.normpath(root / goal.file) if goal.file else ""
-        return cls(
-            root=str(root),
-            workspace=os.path.normpath(root / goal.workspace),
-            base=predicate.base.commit,
-            head=head,
-            goal_file=file,
-            settings=goal.options,
-        )
-
-    def write(self, copy: RunCopy) -> None:
-        """Write the request into the folder of a copy."""
-        write_json(copy.folder / _REQUEST, asdict(self))
-
-    @classmethod
-    def read(cls, copy: RunCopy) -> ReceiptRequest:
-        """Return the request in the folder of a copy."""
-        return cls(**json.loads((copy.folder / _REQUEST).read_bytes()))
 
 
 class AppliedChange(NoAgent):
@@ -180,7 +135,8 @@ class ChangeCheck:
         head_tree = self._object(f"{self._head}^{{tree}}")
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
-        change = CheckedChange(base, head, self._described(chosen))
+        described = self._described(chosen)
+        change = CheckedChange(base, head, described, request.required_proof)
         # Commands and objective may have secrets, which no receipt may show.
         predicate = predicate_of(verified, change).model_dump(mode="json")
         return make_statement(Predicate.model_validate(run.redact(predicate)))
@@ -272,7 +228,7 @@ class ChangeCheck:
         names = [name for name in os.fsdecode(output).split("\0") if name]
         if code != 0 or not names:
             return ()
-        return (f"changed outside of the workspace: {some(names)}",)
+        return (Label.CHANGED_OUTSIDE.about(some(names)),)
 
     def _anywhere(self, goal: Goal) -> Goal:
         """Return the goal with its workspace relative to the repository.

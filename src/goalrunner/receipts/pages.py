@@ -10,6 +10,7 @@ from goalrunner.exports.junit import Case, suite_text
 from goalrunner.exports.markdown import code, escaped
 from goalrunner.receipts.comparison import SUSPECT, Proof
 from goalrunner.receipts.statement import (
+    PROOF_MEANINGS,
     CheckedCriterion,
     CheckedRevision,
     CheckedTest,
@@ -59,11 +60,17 @@ def receipt_facts(predicate: Predicate) -> Iterator[Fact]:
         yield Fact("criterion", f"{mark} {criterion.criterion}", tone)
         yield from (Fact("", text) for text in _citations(criterion))
     yield from label_lines(predicate.labels)
+    yield Fact("proof", _proof_text(predicate))
     _, tone = _mark(predicate.result == "complete")
     text = predicate.result
     if predicate.reason:
         text += f": {predicate.reason}"
     yield Fact("receipt", text, tone)
+
+
+def _proof_text(predicate: Predicate) -> str:
+    proof = predicate.proof
+    return f"{proof}: {PROOF_MEANINGS[proof]}"
 
 
 def _mark(is_good: bool) -> tuple[str, Tone]:
@@ -102,6 +109,7 @@ def receipt_markdown(predicate: Predicate) -> str:
     lines = [f"### {mark} Receipt: {predicate.result}{reason}", ""]
     base, head = revision_name(predicate.base), revision_name(predicate.head)
     lines += [f"{code(base)} → {code(head)} · {escaped(predicate.goal.objective)}", ""]
+    lines += [f"**Proof:** {escaped(_proof_text(predicate))}.", ""]
     lines += ["| validator | base | head |", "|---|---|---|"]
     for validator in predicate.validators:
         summary = f" ({escaped(validator.summary)})" if validator.summary else ""
@@ -160,6 +168,7 @@ def receipt_junit(predicate: Predicate) -> str:
     properties = {
         "base": revision_name(predicate.base),
         "head": revision_name(predicate.head),
+        "proof": predicate.proof,
         "labels": "; ".join(predicate.labels),
     }
     began = datetime.fromisoformat(predicate.started_at)

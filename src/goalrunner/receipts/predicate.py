@@ -30,9 +30,20 @@ from goalrunner.receipts.statement import (
     CheckedValidator,
     CitedEvidence,
     Predicate,
+    ProofKind,
+    RequiredProof,
 )
 
 _LONGEST_REASON = 300
+_SUSPECT_LABELS = {
+    Proof.WEAKENED: Label.WEAKENED_TESTS,
+    Proof.DELETED: Label.DELETED_TESTS,
+    Proof.SKIPPED: Label.SKIPPED_TESTS,
+    Proof.LOST: Label.LOST_TESTS,
+    Proof.VACUOUS: Label.VACUOUS_TESTS,
+}
+_FAILED = ("red", "timeout", "crashed")
+"""The reasons of a validator that did run, and did not pass."""
 _NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """Labels of a run whose results say nothing about the change."""
 
@@ -54,6 +65,7 @@ class CheckedChange:
     base: CheckedRevision
     head: CheckedRevision
     goal: CheckedGoal
+    required_proof: RequiredProof = ""
 
 
 def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
@@ -63,16 +75,26 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     result, reason = _result(outcome)
     if run.changed_checks is not None:
         reason = _open_decision(run.changed_checks)
+    proof = _proof(run, rows) if result == "complete" else "none"
+    required = change.required_proof
+    if result == "complete" and required and proof != required:
+        result, proof = "not complete", "none"
+        reason = (
+            "no test and no validator fails without the change and passes with it, "
+            "which --require-fail-to-pass requires"
+        )
     return Predicate(
         result=result,
         reason=reason,
+        proof=proof,
+        required_proof=required,
         base=change.base,
         head=change.head,
         goal=change.goal,
         validators=tuple(_validators(sides)),
         tests=tuple(map(_checked_test, rows)),
         criteria=_criteria(outcome.evidence),
-        labels=_labels(outcome, sides, rows),
+        labels=_labels(outcome, rows, proof),
         environment=_environment(outcome),
         judge=outcome.models.get("judge", ""),
         run_id=outcome.run_id,
@@ -109,24 +131,35 @@ def _open_decision(changed: ChangedChecks) -> str:
     )
 
 
+def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
+    """Return what shows that a verified change does what it is for."""
+    numbers = counts(rows)
+    base, head = run.sides.base, run.sides.head
+    # The validators of a verified change pass on the head.
+    was_red = bool(head) and any(result.reason in _FAILED for result in base)
+    if was_red or Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers:
+        return "fail to pass"
+    has_criteria = any(row.kind == "criterion" for row in run.outcome.evidence)
+    if has_criteria and "judge" in run.outcome.models:
+        return "criteria"
+    return "no regression"
+
+
 def _labels(
-    outcome: GoalOutcome, sides: Sides, rows: Sequence[ComparedTest]
+    outcome: GoalOutcome, rows: Sequence[ComparedTest], proof: ProofKind
 ) -> tuple[str, ...]:
     """Return what weakens a receipt: the labels of the run, and those of tests."""
-    numbers = counts(rows)
     # A run names them so that the files of the start can be restored.
     labels = [one for one in outcome.labels if label_in(one) != Label.PROTECTED_CHANGED]
-    was_green = all(result.passed for result in sides.base)
-    has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
-    has_judge = "judge" in outcome.models
     # A refactoring is no fault; but the tests do not show what the change is for.
-    is_unproven = outcome.passed and was_green and not (has_proof or has_judge)
-    if is_unproven and not any(label in labels for label in _NO_PROOF):
+    if proof == "no regression":
         labels.append(Label.PASSED_BEFORE.value)
-    for proof in SUSPECT:
-        if proof in numbers:
-            labels.append(f"{proof} tests: {numbers[proof]}")
-    return tuple(labels)
+    numbers = counts(rows)
+    for test_proof in SUSPECT:
+        if test_proof in numbers:
+            label = _SUSPECT_LABELS[test_proof]
+            labels.append(label.about(str(numbers[test_proof])))
+    return tuple(dict.fromkeys(labels))
 
 
 def _validators(sides: Sides) -> list[CheckedValidator]:

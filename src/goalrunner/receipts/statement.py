@@ -23,6 +23,20 @@ COMMIT, TREE = "gitCommit", "gitTree"
 """The names of the digests, as the specification of in-toto lists them."""
 
 
+ProofKind = Literal["fail to pass", "criteria", "no regression", "none"]
+"""What shows that a change does what it is for, the strongest kind first."""
+
+PROOF_MEANINGS: Final[Mapping[ProofKind, str]] = {
+    "fail to pass": "tests or validators fail without the change, and pass with it",
+    "criteria": "the judge cites evidence for each criterion; no test shows it",
+    "no regression": "what passed before still passes; no test shows what changed",
+    "none": "the change is not verified",
+}
+
+RequiredProof = Literal["fail to pass", ""]
+"""The kind of proof without which a change is not verified; empty: any."""
+
+
 class _Part(Frozen):
     # The names of in-toto are in this form; an unknown field is an error.
     model_config = ConfigDict(
@@ -117,6 +131,8 @@ class Predicate(_Part):
     result: Literal["complete", "not complete", "blocked", "failed"]
     reason: str = ""
     """What is missing; empty for a complete receipt."""
+    proof: ProofKind = "none"
+    required_proof: RequiredProof = ""
     base: CheckedRevision
     head: CheckedRevision
     goal: CheckedGoal

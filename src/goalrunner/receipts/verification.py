@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,9 +13,11 @@ from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.signing import signature_of, verify_signature
 from goalrunner.receipts.statement import (
     COMMIT,
+    PROOF_MEANINGS,
     TREE,
     CheckedTest,
     Predicate,
+    RequiredProof,
     Statement,
     read_statement,
 )
@@ -44,9 +46,18 @@ class CheckedReceipt:
         is_complete = self.statement.predicate.result == "complete"
         return is_complete and all(item.state != "bad" for item in self.findings)
 
+    def with_rerun(self, second: Predicate) -> CheckedReceipt:
+        """Return it with what a second check of the same change has found."""
+        finding = compared_receipts(self.statement.predicate, second)
+        return replace(self, findings=(*self.findings, finding))
+
 
 def check_receipt(
-    file: Path, *, signers: Path | None = None, head: str = "HEAD"
+    file: Path,
+    *,
+    signers: Path | None = None,
+    head: str = "HEAD",
+    required_proof: RequiredProof = "",
 ) -> CheckedReceipt:
     """Check a receipt in the repository around the current folder.
 
@@ -62,6 +73,7 @@ def check_receipt(
     result = statement.predicate.result
     state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
+    findings.append(_proof(statement.predicate, required_proof))
     return CheckedReceipt(statement, tuple(findings))
 
 
@@ -78,6 +90,18 @@ def _signature(file: Path, signers: Path | None) -> ReceiptFinding:
         return ReceiptFinding("signature", "good", f"signed by {signer.identity}")
     text = "unchanged since it was signed; --signers FILE says by whom"
     return ReceiptFinding("signature", "note", text)
+
+
+def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
+    """Return which proof the receipt has, and whether it is what is required."""
+    proof = predicate.proof
+    state: Literal["good", "bad", "note"] = "note"
+    if required:
+        state = "good" if proof == required else "bad"
+    text = f"{proof}: {PROOF_MEANINGS[proof]}"
+    if state == "bad":
+        text += f"; {required} is required"
+    return ReceiptFinding("proof", state, text)
 
 
 def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from goalrunner.core import events
 from goalrunner.core.errors import RecordError
 from goalrunner.core.events import Record
+from goalrunner.core.fold.person import with_withdrawn
 from goalrunner.core.fold.usage import with_usage_counted
-from goalrunner.core.outcome import GoalStatus, record_status
+from goalrunner.core.outcome import FINAL, GoalStatus, record_status
 from goalrunner.core.run_state import Phase, RunState, WorkingMemory
 from goalrunner.core.steps import remaining_steps
 
@@ -57,6 +58,9 @@ def run_ended(state: RunState, event: events.RunEnded) -> RunState:
     goal_status, memory_stop = record_status(event.stop_reason)
     is_complete = event.status is GoalStatus.COMPLETE
     is_cancelled = event.status is GoalStatus.CANCELLED
+    if event.stop_reason in FINAL:
+        # The run cannot go on, so no decision of a person would have an effect.
+        state = with_withdrawn(state, lambda _: True)
     ended = state.with_memory(
         stop_reason=memory_stop,
         # The step that was interrupted is named in reports.

@@ -1,0 +1,115 @@
+"""What a receipt is to be about: from options, or from an earlier receipt."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goalrunner.cli import goals, output
+from goalrunner.copies.run_copy import RunCopy
+from goalrunner.core.errors import UsageError
+from goalrunner.receipts.revisions import Revisions
+from goalrunner.receipts.statement import Predicate, RequiredProof
+from goalrunner.records.run_folder import write_json
+
+_REQUEST = "receipt.json"
+_LONGEST_TEXT = 200_000
+"""Bytes of a file with an objective."""
+
+
+@dataclass(frozen=True)
+class ReceiptRequest:
+    """What the process in the copy is to verify."""
+
+    root: str
+    """The repository, outside of the copy."""
+    workspace: str
+    base: str
+    """The commit."""
+    head: str
+    """The commit; empty: the files of the work tree."""
+    goal_file: str = ""
+    """Absolute; empty: there is none."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What options say of the goal, by dotted key."""
+    required_proof: RequiredProof = ""
+
+    @classmethod
+    def of_options(
+        cls,
+        base: str | None,
+        head: str | None,
+        goal_file: str | None,
+        settings: Mapping[str, Any],
+        required_proof: RequiredProof,
+    ) -> ReceiptRequest:
+        """Return the request of a command line. Raise UsageError."""
+        folder = Path(os.path.realpath(Path.cwd()))
+        revisions = Revisions(folder, os.environ)
+        change = revisions.change(base, head)
+        if change.note:
+            output.complain(f"Note: {change.note}")
+        if goal_file is not None and "objective" in settings:
+            raise UsageError(
+                "a goal file has its own objective", "remove --objective-from"
+            )
+        file = Path(goal_file) if goal_file is not None else goals.of_folder()
+        # The text of a pull request replaces the goal file that was found.
+        if goal_file is None and "objective" in settings:
+            file = None
+        return cls(
+            root=os.path.realpath(revisions.root),
+            workspace=str(folder),
+            base=change.base.commit,
+            head=change.head.commit,
+            goal_file=os.path.realpath(file) if file is not None else "",
+            settings={key: value for key, value in settings.items() if value},
+            required_proof=required_proof,
+        )
+
+    @classmethod
+    def of_receipt(cls, predicate: Predicate, head: str) -> ReceiptRequest:
+        """Return the request that leads to the same receipt.
+
+        `head` names the commit that has its files here. Raise UsageError if base or
+        head is not here.
+        """
+        revisions = Revisions(Path.cwd(), os.environ)
+        root = Path(os.path.realpath(revisions.root))
+        goal = predicate.goal
+        file = os.path.normpath(root / goal.file) if goal.file else ""
+        return cls(
+            root=str(root),
+            workspace=os.path.normpath(root / goal.workspace),
+            base=revisions.commit(predicate.base.commit),
+            head=revisions.commit(head),
+            goal_file=file,
+            settings=goal.options,
+            required_proof=predicate.required_proof,
+        )
+
+    def write(self, copy: RunCopy) -> None:
+        """Write the request into the folder of a copy."""
+        write_json(copy.folder / _REQUEST, asdict(self))
+
+    @classmethod
+    def read(cls, copy: RunCopy) -> ReceiptRequest:
+        """Return the request in the folder of a copy."""
+        return cls(**json.loads((copy.folder / _REQUEST).read_bytes()))
+
+
+def objective_in(path: Path) -> str:
+    """Return the objective in a file. Raise UsageError."""
+    try:
+        text = path.read_bytes()[:_LONGEST_TEXT].decode(errors="replace").strip()
+    except OSError as error:
+        raise UsageError(
+            f"--objective-from {path}: {error.strerror}", "name a file"
+        ) from error
+    if not text:
+        raise UsageError(f"--objective-from {path} is empty", "write the objective")
+    return text

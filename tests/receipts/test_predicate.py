@@ -1,0 +1,124 @@
+"""What a receipt says about a run: its result, its proof and its labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from goalrunner.core.labels import Label
+from goalrunner.core.observation import EvidenceRow
+from goalrunner.core.outcome import GoalOutcome, GoalStatus
+from goalrunner.core.verdict import CollectedTests, ValidatorResult
+from goalrunner.receipts.comparison import Sides
+from goalrunner.receipts.predicate import CheckedChange, VerifiedRun, predicate_of
+from goalrunner.receipts.statement import (
+    CheckedGoal,
+    CheckedRevision,
+    Predicate,
+    RequiredProof,
+)
+
+_GREEN = {"t.py::old": "passed"}
+_NEW = {**_GREEN, "t.py::new": "passed"}
+_NEW_IS_RED = {**_GREEN, "t.py::new": "failed"}
+_CRITERION = EvidenceRow(
+    criterion="It is fast.", satisfied=True, observation="o1", fact="exit 0"
+)
+
+
+def result(endings: Mapping[str, str], *, passed: bool = True) -> ValidatorResult:
+    return ValidatorResult(
+        name="tests",
+        command="pytest",
+        passed=passed,
+        reason="passed" if passed else "red",
+        tests=CollectedTests(endings=dict(endings), whole=True),
+    )
+
+
+def predicate(
+    sides: Sides, *, required: RequiredProof = "", **outcome: Any
+) -> Predicate:
+    values = {
+        "run_id": "r",
+        "objective": "It parses.",
+        "status": GoalStatus.COMPLETE,
+        "iterations": 1,
+        "started_at": "2026-01-01T00:00:00+00:00",
+        "finished_at": "2026-01-01T00:00:01+00:00",
+    }
+    run = VerifiedRun(GoalOutcome(**{**values, **outcome}), sides)
+    change = CheckedChange(
+        CheckedRevision(commit="a" * 40, tree="b" * 40),
+        CheckedRevision(commit="c" * 40, tree="d" * 40),
+        CheckedGoal(sha256="0" * 64, objective="It parses."),
+        required,
+    )
+    return predicate_of(run, change)
+
+
+def sides(
+    base: ValidatorResult, head: ValidatorResult, checks: ValidatorResult | None = None
+) -> Sides:
+    return Sides((base,), (base,), (checks or head,), (head,))
+
+
+FIX = sides(result(_GREEN), result(_NEW), result(_NEW_IS_RED, passed=False))
+RED_VALIDATOR = sides(result({}, passed=False), result({}))
+MISSING = sides(
+    result({}, passed=False).model_copy(update={"reason": "not_found"}), result({})
+)
+REFACTORING = sides(result(_GREEN), result(_GREEN))
+
+
+@pytest.mark.parametrize(
+    ("compared", "outcome", "proof"),
+    [
+        (FIX, {}, "fail to pass"),
+        (RED_VALIDATOR, {}, "fail to pass"),
+        # That the program of a validator is missing shows nothing.
+        (MISSING, {}, "no regression"),
+        (REFACTORING, {}, "no regression"),
+        (
+            REFACTORING,
+            {"evidence": (_CRITERION,), "models": {"judge": "m"}},
+            "criteria",
+        ),
+        (FIX, {"status": GoalStatus.CAPPED}, "none"),
+        (REFACTORING, {"labels": ("checks passed before the change",)}, "none"),
+    ],
+)
+def test_a_receipt_names_its_strongest_proof(
+    compared: Sides, outcome: dict[str, Any], proof: str
+) -> None:
+    assert predicate(compared, **outcome).proof == proof
+
+
+def test_a_refactoring_is_complete_with_a_label() -> None:
+    receipt = predicate(REFACTORING)
+
+    assert receipt.result == "complete"
+    assert receipt.labels == (Label.PASSED_BEFORE.value,)
+
+
+@pytest.mark.parametrize("compared", [FIX, RED_VALIDATOR])
+def test_a_fix_has_the_proof_that_is_required(compared: Sides) -> None:
+    receipt = predicate(compared, required="fail to pass")
+
+    assert receipt.result == "complete"
+    assert receipt.required_proof == "fail to pass"
+
+
+def test_a_refactoring_lacks_the_proof_that_is_required() -> None:
+    receipt = predicate(REFACTORING, required="fail to pass")
+
+    assert (receipt.result, receipt.proof) == ("not complete", "none")
+    assert "--require-fail-to-pass" in receipt.reason
+
+
+def test_vacuous_tests_have_a_label_with_their_number() -> None:
+    receipt = predicate(sides(result(_GREEN), result(_NEW)))
+
+    assert Label.VACUOUS_TESTS.about("1") in receipt.labels
