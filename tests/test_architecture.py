@@ -93,6 +93,20 @@ def _public_names(path: Path) -> Iterator[str]:
             yield node.name
 
 
+def test_defaults_of_fields_are_visible_to_type_checkers() -> None:
+    """Only `Field(default=...)` and `default_factory` are; a positional default makes the field required."""
+    positional = [
+        (_name(path), node.lineno)
+        for path in SOURCES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Field"
+        and node.args
+    ]
+    assert positional == []
+
+
 def test_a_public_name_is_defined_in_one_module() -> None:
     modules: defaultdict[str, list[str]] = defaultdict(list)
     for path in SOURCES:

@@ -33,6 +33,7 @@ from goalrunner.app.run_options import (
     goal_tables_of,
     judge_of,
     options_of,
+    split_checks,
 )
 from goalrunner.app.session import drive_to_end
 from goalrunner.app.stored_goal import frozen_goal
@@ -397,6 +398,8 @@ def goal_and_options(
     judge = _one_judge(judge_llm, keywords)
     try:
         goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
+        _, callables = split_checks(goal.callables)
+        options = replace(options, validators=(*callables, *options.validators))
         has_model = isinstance(getattr(conversation, "llm", None), LLM)
         is_checked = bool(specs or options.validators or goal.validators)
         config = judge_of(goal, judge, default=has_model and not is_checked)

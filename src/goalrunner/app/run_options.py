@@ -14,7 +14,7 @@ from goalrunner.core.agent_ports import Approver, Conversation, Message, Observe
 from goalrunner.core.critic import Critic, CriticConfig, CriticRule
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.events import Event, Record
-from goalrunner.core.goal import Goal
+from goalrunner.core.goal import Goal, is_validator
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
     JudgeConfig,
@@ -369,7 +369,7 @@ def split_checks(
             commands.append(ValidatorSpec(name=check, run=check))
         elif isinstance(check, ValidatorSpec):
             specs.append(check)
-        elif _is_validator(check):
+        elif is_validator(check):
             callables.append(check)
         elif callable(check) and not isinstance(check, type):
             if arity(check) is None:
@@ -389,17 +389,9 @@ def split_checks(
 def _each(checks: Any) -> Iterable[Any]:
     """Return the checks, or the only one. A text and a mapping are iterable as well."""
     is_value = isinstance(checks, str | bytes | Mapping | ValidatorSpec)
-    if is_value or callable(checks) or _is_validator(checks):
+    if is_value or callable(checks) or is_validator(checks):
         return (checks,)
     return checks if isinstance(checks, Iterable) else (checks,)
-
-
-def _is_validator(value: object) -> bool:
-    return (
-        hasattr(value, "validate")
-        and hasattr(value, "name")
-        and not isinstance(value, type)
-    )
 
 
 def only_checks(goal: Goal) -> Goal:

@@ -51,6 +51,13 @@ class FrozenGoal:
                 f"the judge {goal.judge.words} of this program",
                 'name a model instead: judge="provider/name"',
             )
+        if goal.callables:
+            raise UsageError(
+                "a run of a batch has a process of its own, which cannot call the "
+                "validators that are functions of this program",
+                "write a ValidatorSpec: "
+                'validators=[ValidatorSpec(python="package.module:function")]',
+            )
         # A worker gets this text alone, so the goal is loaded from it here as well.
         text = dump_goal(goal)
         folder = Path(goal.workspace.path or os.curdir).absolute()

@@ -102,15 +102,15 @@ class GroupKeywords(SharedKeywords, total=False):
 class _Settings(Frozen):
     """The checked values of these keywords."""
 
-    jobs: int = Field(4, ge=1)
-    cost_usd: float | None = Field(None, gt=0)
-    tokens: int | None = Field(None, ge=1)
+    jobs: int = Field(default=4, ge=1)
+    cost_usd: float | None = Field(default=None, gt=0)
+    tokens: int | None = Field(default=None, ge=1)
     until: AwareDatetime | None = None
-    max_failures: int | None = Field(None, ge=1)
-    retries: int = Field(0, ge=0)
-    at_least: int | None = Field(None, ge=1)
+    max_failures: int | None = Field(default=None, ge=1)
+    retries: int = Field(default=0, ge=0)
+    at_least: int | None = Field(default=None, ge=1)
     # The same names as those of `goal batch --name`: a folder and a branch have it.
-    name: str = Field("", pattern="^([A-Za-z0-9][A-Za-z0-9_-]{0,59})?$")
+    name: str = Field(default="", pattern="^([A-Za-z0-9][A-Za-z0-9_-]{0,59})?$")
 
     @property
     def limits(self) -> BatchLimits:

@@ -126,14 +126,14 @@ class JudgeCommand(Frozen):
     """Whether it keeps some of its tools."""
     longest: fields.Count = 1_000_000
     """Bytes of the longest prompt that it reads."""
-    env: fields.Environment = Field({})
+    env: fields.Environment = Field(default={})
     """Variables that are added to its environment."""
-    files: dict[fields.InnerFolder, fields.String] = Field({})
+    files: dict[fields.InnerFolder, fields.String] = Field(default={})
     """Files in its folder, by path."""
     watched: tuple[HomePath, ...] = ()
     """Paths below HOME with its settings, memory, hooks and plugins; if one changes
     during a run, it judges no more."""
-    folders: dict[fields.KeyVariable, HomePath] = Field({})
+    folders: dict[fields.KeyVariable, HomePath] = Field(default={})
     """Variables that name a folder in place of the one at this path below HOME."""
     status: fields.OptionalLine = ""
     """Dotted key of the HTTP status of a failure in its output."""
@@ -156,21 +156,21 @@ class Preset(Frozen):
     """Command of later rounds; empty: it cannot resume."""
     stream: fields.Line = TEXT
     """"text": all output is the answer; else the agent whose parser reads it."""
-    reports: dict[BudgetName, Scope] = Field({})
+    reports: dict[BudgetName, Scope] = Field(default={})
     """Usage that its output reports."""
     acp: Command = ()
     """Command that speaks ACP on stdin and stdout."""
-    acp_reports: dict[BudgetName, Scope] = Field({})
+    acp_reports: dict[BudgetName, Scope] = Field(default={})
     """Usage that it reports when it speaks ACP."""
     model: Annotated[tuple[fields.String, ...], AfterValidator(_with_name)] = ()
     """Words for a model: ["--model", "{name}"]."""
     unchecked: tuple[fields.Line, ...] = ()
     """Words of its command that turn its own permission checks off."""
-    env: fields.Environment = Field({})
+    env: fields.Environment = Field(default={})
     """Variables that are added to its environment."""
-    asking: fields.Environment = Field({})
+    asking: fields.Environment = Field(default={})
     """Variables that make it ask first, added when a person decides."""
-    sandbox_env: fields.Environment = Field({})
+    sandbox_env: fields.Environment = Field(default={})
     """Variables that are added in a sandbox only."""
     helpers: tuple[fields.Line, ...] = ()
     """Its processes that keep running between rounds with ACP."""
@@ -190,10 +190,10 @@ class Preset(Frozen):
     """What to type if it has neither key nor login."""
     denied: tuple[fields.Text, ...] = ()
     """Texts of failures that mean a wrong or missing key."""
-    exit_codes: dict[ExitCodeNumber, ExitMeaning] = Field({})
+    exit_codes: dict[ExitCodeNumber, ExitMeaning] = Field(default={})
     """Exit codes that say why it ended: { 75 = "limit" }; also "overload", "turns" (its
     own limit) and "sign_in"."""
-    hints: dict[fields.Text, fields.Line] = Field({})
+    hints: dict[fields.Text, fields.Line] = Field(default={})
     """Text of a failure -> what to type next; case is ignored."""
     judge: JudgeCommand = Field(default_factory=JudgeCommand)
     """How its program is a judge."""

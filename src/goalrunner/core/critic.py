@@ -14,8 +14,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from goalrunner.core import field_types as fields
 from goalrunner.core.errors import one_line, shortened
-from goalrunner.core.field_types import Frozen, InnerError
-from goalrunner.core.goal_tables import KEY_VARIABLE, RunVariable, ValidatorSpec
+from goalrunner.core.field_types import Frozen, InnerError, declares_fields
+from goalrunner.core.goal_tables import EMPTY, KEY_VARIABLE, RunVariable, ValidatorSpec
 from goalrunner.core.outcome import Usage
 
 LONGEST_FEEDBACK = 8_000
@@ -51,10 +51,28 @@ class CriticConfig(Frozen):
     """Below this score the agent gets the feedback."""
     max_refinements: Annotated[int, Field(ge=0, le=100, strict=True)] = 1
     """Refinements of a round; 0: the score is only recorded."""
-    params: fields.Parameters = Field({})
+    params: fields.Parameters = Field(default={})
     """Passed on to the model."""
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
+    api_key_env: fields.KeyVariable | None = Field(
+        default=None, description=KEY_VARIABLE
+    )
+
+    @declares_fields
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        use: str = "",
+        run: str | None = None,
+        python: str | None = None,
+        threshold: float = _DEFAULT_THRESHOLD,
+        max_refinements: int = 1,
+        params: Mapping[str, Any] = EMPTY,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
+    ) -> None:
+        """Make the settings of a critic of their fields."""
 
     @property
     def command(self) -> str:
@@ -107,7 +125,7 @@ class Critique(Frozen):
     It is not evidence, and the judge never sees it.
     """
 
-    score: float | None = Field(None, ge=0, le=1)
+    score: float | None = Field(default=None, ge=0, le=1)
     """None: there is no usable score."""
     feedback: str = ""
     """For the agent."""
@@ -120,8 +138,8 @@ class CriticRule(Frozen):
 
     name: str
     """The model, the command or the callable, for people."""
-    threshold: float = Field(_DEFAULT_THRESHOLD, ge=0, le=1)
-    max_refinements: int = Field(1, ge=0)
+    threshold: float = Field(default=_DEFAULT_THRESHOLD, ge=0, le=1)
+    max_refinements: int = Field(default=1, ge=0)
 
     def wants_refinement(self, critique: Critique, refinements: int) -> bool:
         """Return whether the agent gets the feedback.
@@ -158,7 +176,7 @@ class CritiqueFinished(Critique):
     type: Literal["critique_finished"] = "critique_finished"
     account: ClassVar[Literal["critic"]] = "critic"
     round: int = Field(ge=1)
-    duration: float = Field(0.0, ge=0)
+    duration: float = Field(default=0.0, ge=0)
     """Seconds."""
     usage: Usage | None = None
     """Already counted by usage_recorded; None: no model was asked."""

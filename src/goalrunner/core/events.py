@@ -151,7 +151,7 @@ class ProgramRecord(Frozen):
 
     path: str
     """Its real path."""
-    files: dict[str, str] = Field({})
+    files: dict[str, str] = Field(default={})
     """SHA-256 of its settings, memory, hooks and plugins, by path."""
 
 
@@ -160,7 +160,7 @@ class RunStarted(Frozen):
 
     type: Literal["run_started"] = "run_started"
     workspace: str
-    models: dict[str, str] = Field({})
+    models: dict[str, str] = Field(default={})
     """By account; the judge "agent" is already resolved."""
     isolated: bool = False
     """Whether the agent works in a copy of the workspace."""
@@ -190,7 +190,7 @@ class RunStarted(Frozen):
     """Id of the run whose conversation goes on in this one."""
     sandbox: str = "none"
     """The sandbox of the agent's commands and the validators."""
-    programs: dict[Account, ProgramRecord] = Field({})
+    programs: dict[Account, ProgramRecord] = Field(default={})
     """Programs of agents that are judge or critic."""
 
 
@@ -249,7 +249,7 @@ class RunResumed(Frozen):
     """Paths that changed while the run was interrupted."""
     cut: tuple[str, ...] = ()
     """Tool calls that had begun and have no result."""
-    in_flight: dict[str, Usage] = Field({})
+    in_flight: dict[str, Usage] = Field(default={})
     """By account: estimates for interrupted model calls."""
     deadline_at: str | None = None
     """ISO 8601, UTC."""
@@ -339,7 +339,7 @@ class PlanProposed(Frozen):
     type: Literal["plan_proposed"] = "plan_proposed"
     current: str = ""
     pending: tuple[str, ...] = ()
-    completed: dict[str, str] = Field({})
+    completed: dict[str, str] = Field(default={})
     """Step -> id of the observation that shows it."""
     refused: tuple[str, ...] = ()
     """Steps claimed as completed without existing evidence."""
@@ -365,7 +365,7 @@ class ToolResultRecorded(Frozen):
     evidence_ref: str
     """The observation's id."""
     observation: Observation
-    duration: float = Field(0.0, ge=0)
+    duration: float = Field(default=0.0, ge=0)
     """Seconds."""
     summary: str = ""
     '''One short line for people: "exit 1", "+4 −1"'''
@@ -397,7 +397,7 @@ class AgentRan(Frozen):
     """Its name."""
     ending: str
     """How it ended: "exit 0", "killed by SIGKILL", "cut"; not evidence."""
-    duration: float = Field(0.0, ge=0)
+    duration: float = Field(default=0.0, ge=0)
     """Seconds."""
     output: ArtifactRef | None = None
     """Stdout; None where it was empty."""
@@ -423,7 +423,7 @@ class RoundFinished(Frozen):
     ending: str = ""
     """Why an interrupted turn ended, for people and the agent: "no output for 15
     min"."""
-    steps: int = Field(0, ge=0)
+    steps: int = Field(default=0, ge=0)
     """Model calls."""
     response: Observation | None = None
     """The response, where it is the deliverable."""
@@ -485,7 +485,7 @@ class WaitFacts(Frozen):
     reason: str
     until: str
     """ISO 8601, UTC."""
-    number: int = Field(1, ge=1)
+    number: int = Field(default=1, ge=1)
     """How often this work failed in a row."""
 
 
@@ -650,7 +650,7 @@ class BaselineTaken(Frozen):
     """None if no workspace is watched."""
     notes: tuple[str, ...] = ()
     """What a person should know before the agent works."""
-    age: float | None = Field(None, ge=0)
+    age: float | None = Field(default=None, ge=0)
     """Seconds since an earlier command ran the validators; None: they ran now."""
 
 
@@ -805,12 +805,12 @@ class VerdictRecorded(Frozen):
     type: Literal["verdict_recorded"] = "verdict_recorded"
     round: int = Field(ge=0)
     verdict: GoalVerdict
-    citations_checked: int = Field(0, ge=0)
+    citations_checked: int = Field(default=0, ge=0)
     stale_only: bool = False
     """Whether only outdated evidence keeps it from being complete."""
     refusals: tuple[str, ...] = ()
     """Why a citation did not count, one sentence each."""
-    stale: dict[str, str] = Field({})
+    stale: dict[str, str] = Field(default={})
     """By id of a cited observation: why it no longer counted."""
 
 
@@ -991,9 +991,9 @@ class Record(Frozen):
     """Place in the log, from 1, without gaps."""
     at: str
     """ISO 8601, UTC."""
-    elapsed: float = Field(0.0, ge=0)
+    elapsed: float = Field(default=0.0, ge=0)
     """Seconds of active time since the run began."""
-    p: str = Field("", pattern=r"^([0-9a-f]{16})?$")
+    p: str = Field(default="", pattern=r"^([0-9a-f]{16})?$")
     """First 16 digits of the SHA-256 of the previous line; in the first line, of an
     empty text."""
     event: Event

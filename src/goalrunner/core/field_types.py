@@ -12,10 +12,10 @@ import posixpath
 import re
 import string
 import warnings
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -30,6 +30,21 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from goalrunner.core.errors import quoted, toml_value
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+
+class _FieldsSignature:
+    """The signature of a model that is not built yet: its fields with their
+    defaults."""
+
+    def __get__(self, _: object, model: type[BaseModel]) -> Signature:
+        model.model_rebuild()
+        # A model that is built has a signature of its own, made by pydantic.
+        if "__signature__" not in vars(model):
+            raise AttributeError("__signature__")
+        return model.__signature__
 
 
 class Frozen(BaseModel):
@@ -53,6 +68,9 @@ class Frozen(BaseModel):
         hide_input_in_errors=True,
     )
 
+    # Without it, `help` shows `**data` until the model is used for the first time.
+    __signature__ = _FieldsSignature()
+
     @classmethod
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -66,6 +84,40 @@ class Frozen(BaseModel):
                     if name in properties:
                         properties[name].setdefault("description", text)
         return described
+
+
+_Init = TypeVar("_Init", bound=Callable[..., None])
+
+
+def declares_fields(signature: _Init) -> _Init:
+    """Return the initializer of a model that has the parameters of `signature`.
+
+    They are the fields of the model with their defaults, in the forms in which a
+    program may write them: type checkers, editors and `help` show them. The body of
+    `signature` never runs. A field that is left out is not in `model_fields_set`.
+    """
+    code = signature.__code__
+    positional = code.co_varnames[1 : code.co_argcount]
+
+    @wraps(signature)
+    def initialize(self: BaseModel, /, *values: object, **fields: object) -> None:
+        if len(values) > len(positional):
+            raise TypeError(
+                f"{type(self).__name__} takes {len(positional)} positional arguments "
+                f"but {len(values)} were given"
+            )
+        for name, value in zip(positional, values, strict=False):
+            if name in fields:
+                raise TypeError(
+                    f"{type(self).__name__} got multiple values for argument '{name}'"
+                )
+            fields[name] = value
+        BaseModel.__init__(self, **fields)
+
+    # As for the initializer of pydantic itself: else each table of a goal file is made
+    # by a call of it, without the validation context.
+    initialize.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+    return cast("_Init", initialize)
 
 
 def field_descriptions(model: type) -> dict[str, str]:

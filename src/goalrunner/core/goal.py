@@ -6,14 +6,16 @@ Reads no file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
     ValidationInfo,
     model_validator,
 )
@@ -24,7 +26,24 @@ from goalrunner.core.agent_preset import Preset
 from goalrunner.core.critic import CriticConfig
 from goalrunner.core.errors import quoted
 from goalrunner.core.events import Account
-from goalrunner.core.field_types import Frozen, InnerError, from_file
+from goalrunner.core.field_types import Frozen, InnerError, declares_fields, from_file
+
+if TYPE_CHECKING:
+    from goalrunner.core.goal_tables import (
+        AgentConfig,
+        Approvals,
+        Budget,
+        JudgeConfig,
+        MemoryConfig,
+        NotifyConfig,
+        RedactConfig,
+        ValidatorSpec,
+        WorkspaceConfig,
+    )
+    from goalrunner.core.ports import Validator
+
+    Check = str | ValidatorSpec | Validator | Callable[..., Any] | Mapping[str, Any]
+    Checks = Check | Iterable[Check]
 
 SHORT_TABLES = {"agent": "use", "judge": "model", "critic": "model"}
 """Tables that may be written as one string, and the key which that string stands
@@ -66,6 +85,41 @@ def validator_tables(value: object) -> object:
     if not isinstance(commands, list | tuple):
         return value
     return [{"run": command} for command in commands]
+
+
+def is_validator(value: object) -> bool:
+    """Return whether a value is a Validator: it has a name, and validates."""
+    has_members = hasattr(value, "validate") and hasattr(value, "name")
+    return has_members and not isinstance(value, type)
+
+
+def _is_callable_check(value: object) -> bool:
+    # A class is callable, and a ValidatorSpec has a name and `validate` of pydantic.
+    if isinstance(value, type | tables.ValidatorSpec):
+        return False
+    return callable(value) or is_validator(value)
+
+
+def _without_callables(value: object) -> tuple[object, tuple[Any, ...]]:
+    """Return the validators of a program in the long form, and its callables."""
+    is_one = _is_callable_check(value)
+    if isinstance(value, tables.ValidatorSpec | Mapping | str) or is_one:
+        checks: Sequence[object] = [value]
+    elif isinstance(value, Iterable):
+        checks = list(value)
+    else:
+        # The type of the field reports it.
+        return value, ()
+    tables_and_specs: list[object] = []
+    callables: list[object] = []
+    for check in checks:
+        if _is_callable_check(check):
+            callables.append(check)
+        elif isinstance(check, str):
+            tables_and_specs.append({"run": check})
+        else:
+            tables_and_specs.append(check)
+    return tables_and_specs, tuple(callables)
 
 
 def _short(key: str, accepted: Any) -> BeforeValidator:
@@ -247,17 +301,72 @@ class Goal(Frozen):
     memory: tables.MemoryConfig = Field(default_factory=tables.MemoryConfig)
     notify: tables.NotifyConfig = Field(default_factory=tables.NotifyConfig)
     validators: Annotated[tuple[tables.ValidatorSpec, ...], AfterValidator(_named)] = ()
-    agents: dict[_AgentName, Preset] = Field({})
+    agents: dict[_AgentName, Preset] = Field(default={})
     """Presets of the user's own, by name."""
 
-    # Type checkers know only the fields, not the short forms.
-    if TYPE_CHECKING:
+    @declares_fields
+    def __init__(
+        self,
+        *,
+        objective: str,
+        success_criteria: Sequence[str] = (),
+        constraints: Sequence[str] = (),
+        validators: Checks = (),
+        validator: Checks = (),
+        judge: str | JudgeConfig | Mapping[str, Any] = tables.EMPTY,
+        critic: str | CriticConfig | Mapping[str, Any] = tables.EMPTY,
+        agent: str | Sequence[str] | AgentConfig | Mapping[str, Any] = tables.EMPTY,
+        model: str = "",
+        workspace: WorkspaceConfig | Mapping[str, Any] = tables.EMPTY,
+        max_iterations: float | None = tables.DEFAULT_MAX_ITERATIONS,
+        timeout: float | str | None = None,
+        wait: float | str | None = 0.0,
+        budget: Budget | Mapping[str, Any] = tables.EMPTY,
+        deliverable: Literal["workspace", "response"] = "workspace",
+        preserve_context: bool = True,
+        resume_prompt: str | None = None,
+        baseline: Literal["any", "complete", "red"] = "any",
+        stall_rounds: float | None = 3,
+        approvals: Approvals | Mapping[str, Any] = tables.EMPTY,
+        risk_class: Literal["low", "medium", "high", "critical"] = "low",
+        redact: RedactConfig | Mapping[str, Any] = tables.EMPTY,
+        memory: MemoryConfig | Mapping[str, Any] = tables.EMPTY,
+        notify: NotifyConfig | Mapping[str, Any] = tables.EMPTY,
+        parent: str = "",
+        after: Sequence[str] = (),
+        owner: str = "",
+        agents: Mapping[str, Any] = tables.EMPTY,
+    ) -> None:
+        """Make a goal of its fields, or of the short forms `validator` and `model`."""
 
-        def __init__(self, **fields: Any) -> None:
-            """Make a goal of its fields, or of the short forms.
+    # No field: a function cannot be written into a goal file or a log.
+    _callables: tuple[Any, ...] = PrivateAttr(default=())
 
-            These are `validator` and `model`.
-            """
+    @property
+    def callables(self) -> tuple[Any, ...]:
+        """The validators that are objects of the calling program.
+
+        These are functions and Validators; no copy in a file or log has them.
+        """
+        return self._callables
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_callables(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo
+    ) -> Self:
+        if not isinstance(data, Mapping) or from_file(info):
+            return handler(data)
+        keys = [key for key in ("validator", "validators") if key in data]
+        # Both of them are an error of the next validator.
+        if len(keys) != 1:
+            return handler(data)
+        table = dict(data)
+        table["validators"], callables = _without_callables(table.pop(keys[0]))
+        goal = handler(table)
+        if callables:
+            goal._callables = callables  # noqa: SLF001  of this class
+        return goal
 
     @model_validator(mode="before")
     @classmethod

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, get_args
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
+    ModelWrapValidatorHandler,
     PrivateAttr,
     ValidationInfo,
     WithJsonSchema,
@@ -20,7 +22,7 @@ from pydantic.json_schema import SkipJsonSchema
 from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
 from goalrunner.core.errors import kind, nearest, quoted, quoted_list
-from goalrunner.core.field_types import Frozen, InnerError, from_file
+from goalrunner.core.field_types import Frozen, InnerError, declares_fields, from_file
 from goalrunner.core.labels import REVIEWABLE, begins_with
 from goalrunner.core.runner_calls import why_nameless
 
@@ -47,6 +49,9 @@ Requirable = Annotated[
     Literal["complete", "shell", "write"], BeforeValidator(_current_kind)
 ]
 """The kinds that a goal file may require an approval for."""
+
+EMPTY: Mapping[str, Any] = {}
+"""The default of tables in signatures: all keys have their defaults."""
 
 DEFAULT_EXPIRY = 24 * 3600.0
 
@@ -161,7 +166,7 @@ class ValidatorSpec(Frozen):
     """Seconds; inf: no limit."""
     cwd: fields.InnerFolder = ""
     """Folder relative to the workspace."""
-    env: fields.Environment = Field({})
+    env: fields.Environment = Field(default={})
     """Added to the environment."""
     pass_env: tuple[RunVariable, ...] = ()
     """Variables of the run that it gets in any case."""
@@ -181,6 +186,27 @@ class ValidatorSpec(Frozen):
     known_failures: Literal["baseline"] | None = None
     """"baseline": tests that failed before round 1 may go on failing."""
     expect: Expectation = Field(default_factory=Expectation)
+
+    @declares_fields
+    def __init__(
+        self,
+        *,
+        run: str | None = None,
+        python: str | None = None,
+        name: str = "",
+        timeout: float | str | None = DEFAULT_VALIDATOR_TIMEOUT,
+        cwd: str = "",
+        env: Mapping[str, str] = EMPTY,
+        pass_env: Sequence[RunVariable] = (),
+        serial: bool = False,
+        hidden: bool = False,
+        retries: int | None = None,
+        tests: Literal["optional"] | None = None,
+        fixes: Sequence[str] = (),
+        known_failures: Literal["baseline"] | None = None,
+        expect: Expectation | Mapping[str, Any] = EMPTY,
+    ) -> None:
+        """Make a validator of its fields."""
 
     @model_validator(mode="after")
     def _combined(self) -> ValidatorSpec:
@@ -295,9 +321,9 @@ class AgentConfig(Frozen):
     """Of the built-in agent; None: all of them."""
     system_prompt: fields.Text | None = None
     """Replaces the built-in one."""
-    params: fields.Parameters = Field({})
+    params: fields.Parameters = Field(default={})
     """Passed on to the model: temperature, max_tokens, ..."""
-    env: fields.Environment = Field({})
+    env: fields.Environment = Field(default={})
     """Added to the environment of the agent's commands."""
     turn_timeout: fields.DurationLimit = None
     """Seconds after which its turn is ended and the round is checked; inf: no limit."""
@@ -305,7 +331,9 @@ class AgentConfig(Frozen):
     """Seconds without output, open tool call or work of its processes after which the
     turn is ended; inf: no limit."""
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
+    api_key_env: fields.KeyVariable | None = Field(
+        default=None, description=KEY_VARIABLE
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -361,6 +389,14 @@ class AgentConfig(Frozen):
         return self.use != BUILTIN
 
 
+class AnswersMessages(typing.Protocol):
+    """A model of the calling program: `complete(messages)` returns its answer."""
+
+    @property
+    def complete(self) -> Callable[..., Any]:
+        """Called with chat messages; returns a text, or an awaitable of it."""
+
+
 class JudgeConfig(Frozen):
     """Settings of the judge: `JudgeConfig(model, system_prompt)`.
 
@@ -385,22 +421,43 @@ class JudgeConfig(Frozen):
         DEFAULT_AUDIT_TOKENS
     )
     """Size of the prompt of an audit."""
-    params: fields.Parameters = Field({})
+    params: fields.Parameters = Field(default={})
     """Passed on to the model."""
     api_base: fields.Address | None = None
-    api_key_env: fields.KeyVariable | None = Field(None, description=KEY_VARIABLE)
+    api_key_env: fields.KeyVariable | None = Field(
+        default=None, description=KEY_VARIABLE
+    )
 
     # No field: the log cannot hold a model, only its name.
     _instance: Any = PrivateAttr(default=None)
 
+    @declares_fields
     def __init__(
-        self, /, model: Any = "", system_prompt: str | None = None, **more: Any
+        self,
+        model: str | Callable[..., Any] | AnswersMessages = "",
+        system_prompt: str | None = None,
+        *,
+        use: str = "",
+        minimum_score: float = 0.0,
+        require: Literal["any", "runner"] = "any",
+        max_tokens: int = DEFAULT_AUDIT_TOKENS,
+        params: Mapping[str, Any] = EMPTY,
+        api_base: str | None = None,
+        api_key_env: str | None = None,
     ) -> None:
-        is_model = _is_model(model)
-        name = _name_of(model) if is_model else model
-        fields: dict[str, Any] = {"model": name, "system_prompt": system_prompt}
-        super().__init__(**fields, **more)
-        self._instance = model if is_model else None
+        """Make the settings of a judge of their fields."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_instance(
+        cls, data: Any, handler: ModelWrapValidatorHandler[Self]
+    ) -> Self:
+        model = data.get("model") if isinstance(data, Mapping) else None
+        if not _is_model(model):
+            return handler(data)
+        config = handler({**data, "model": _name_of(model)})
+        config._instance = model  # noqa: SLF001  of this class
+        return config
 
     @property
     def words(self) -> str:
@@ -439,6 +496,16 @@ class Budget(Frozen):
     """US dollars; inf: no limit."""
     allow_unenforced: tuple[BudgetName, ...] = ()
     """Budgets that may count only what is known."""
+
+    @declares_fields
+    def __init__(
+        self,
+        *,
+        tokens: float | None = None,
+        cost_usd: float | None = None,
+        allow_unenforced: Sequence[BudgetName] = (),
+    ) -> None:
+        """Make a budget of its fields."""
 
     @property
     def limited(self) -> tuple[BudgetName, ...]:

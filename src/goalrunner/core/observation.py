@@ -105,11 +105,11 @@ class Change(Frozen):
 class DiffStat(Frozen):
     """How much differs between two snapshots."""
 
-    files: int = Field(0, ge=0)
+    files: int = Field(default=0, ge=0)
     """Files that were added, modified or deleted."""
-    added: int = Field(0, ge=0)
+    added: int = Field(default=0, ge=0)
     """Lines added; binary files have none."""
-    removed: int = Field(0, ge=0)
+    removed: int = Field(default=0, ge=0)
     """Lines removed."""
 
 

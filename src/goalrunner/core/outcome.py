@@ -22,21 +22,21 @@ class Usage(Frozen):
     above 0, they are a lower bound.
     """
 
-    input_tokens: int | None = Field(0, ge=0)
+    input_tokens: int | None = Field(default=0, ge=0)
     """Prompt tokens, cached ones too; None: unknown."""
-    output_tokens: int | None = Field(0, ge=0)
+    output_tokens: int | None = Field(default=0, ge=0)
     """Completion tokens, reasoning too; None: unknown."""
-    cost_usd: float | None = Field(0.0, ge=0)
+    cost_usd: float | None = Field(default=0.0, ge=0)
     """US dollars; None: unknown for some calls."""
-    known_cost_usd: float = Field(0.0, ge=0)
+    known_cost_usd: float = Field(default=0.0, ge=0)
     """The known part of the dollars."""
-    calls: int = Field(0, ge=0)
+    calls: int = Field(default=0, ge=0)
     """Answered model calls; for an external agent, its own count."""
-    retries: int = Field(0, ge=0)
+    retries: int = Field(default=0, ge=0)
     """Calls repeated after 429, 5xx, a timeout or a cut stream."""
-    estimated_tokens: int = Field(0, ge=0)
+    estimated_tokens: int = Field(default=0, ge=0)
     """Estimated tokens of interrupted calls, included above."""
-    uncounted_calls: int = Field(0, ge=0)
+    uncounted_calls: int = Field(default=0, ge=0)
     """Calls with unknown tokens; 0: the tokens are complete."""
 
     @model_validator(mode="before")
@@ -230,7 +230,7 @@ class GoalAttempt(Frozen):
     attempt: int = Field(ge=1)
     passed: bool
     feedback: str | None = None
-    score: float = Field(0.0, ge=0, le=1)
+    score: float = Field(default=0.0, ge=0, le=1)
 
 
 class ApprovalFacts(Frozen):
@@ -289,13 +289,13 @@ class GoalOutcome(Frozen):
     """A row for each citation and each validator."""
     attempts: tuple[GoalAttempt, ...] = ()
     """The last 100 decided rounds."""
-    usage: dict[str, Usage] = Field({})
+    usage: dict[str, Usage] = Field(default={})
     '''By account, such as "agent" and "judge"'''
-    agent_usage: dict[str, Usage] = Field({})
+    agent_usage: dict[str, Usage] = Field(default={})
     """By name of the agent, if another one took over."""
-    limits: dict[str, float | None] = Field({})
+    limits: dict[str, float | None] = Field(default={})
     """By name; timeout in seconds; None: no limit."""
-    models: dict[str, str] = Field({})
+    models: dict[str, str] = Field(default={})
     """By account."""
     workspace: str = ""
     changes: DiffStat | None = None
@@ -317,15 +317,15 @@ class GoalOutcome(Frozen):
     """What waited for a person, the last 100."""
     questions: tuple[str, ...] = ()
     """Open questions that only a person can answer."""
-    redacted: dict[str, int] = Field({})
+    redacted: dict[str, int] = Field(default={})
     """Secrets replaced in what was kept, by kind."""
     started_at: str = ""
     """ISO 8601, UTC."""
     finished_at: str = ""
     """ISO 8601, UTC; empty while running."""
-    duration: float = Field(0.0, ge=0)
+    duration: float = Field(default=0.0, ge=0)
     """Seconds of active time."""
-    waited: float = Field(0.0, ge=0)
+    waited: float = Field(default=0.0, ge=0)
     """Seconds in which it waited for limits to reset; no active time."""
     resume_at: str = ""
     """ISO 8601, UTC: when the limit resets that it waits for, or that ended it; empty:

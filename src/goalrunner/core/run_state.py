@@ -69,12 +69,12 @@ class WorkingMemory(Frozen):
     open_questions: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     evidence_refs: tuple[str, ...] = ()
-    evidence_names: dict[str, str] = Field({})
+    evidence_names: dict[str, str] = Field(default={})
     """Newest observation by name: {"order:O-104": "o7"}."""
     tool_result_refs: tuple[str, ...] = ()
     approval_refs: tuple[str, ...] = ()
     budget_state: BudgetState = BudgetState()
-    step_evidence: dict[str, str] = Field({})
+    step_evidence: dict[str, str] = Field(default={})
     """By completed step: its observation ("o7") or event ("e12")."""
     proposed_stop: str = ""
     """Why the agent says that it may stop; decides nothing."""
@@ -118,11 +118,11 @@ class Stall(Frozen):
     before: str = ""
     """The key of the other ending, if rounds alternate between two."""
     rounds: int = 0
-    actions: dict[str, int] = Field({})
+    actions: dict[str, int] = Field(default={})
     """How often the agent did what in these rounds: {"edited src/a.py": 4}."""
     idle: int = 0
     """In how many of these rounds the agent changed no file."""
-    doing: dict[str, int] = Field({})
+    doing: dict[str, int] = Field(default={})
     """How often the agent did what in the round that is not counted yet."""
     is_idle: bool = False
     """Whether the agent changed no file in the round that is not counted yet."""
@@ -194,7 +194,7 @@ class RunState(Frozen):
     sandbox: str = "none"
     """The sandbox of every command of the run; none: not all had one."""
     check_environment: str = ""
-    models: dict[str, str] = Field({})
+    models: dict[str, str] = Field(default={})
     external: bool = False
     """Whether the agent is an external program."""
     agent_command: str = ""
@@ -205,7 +205,7 @@ class RunState(Frozen):
     """Warnings before the first round."""
     base: Snapshot | None = None
     """The workspace at the start."""
-    kept: dict[str, str] = Field({})
+    kept: dict[str, str] = Field(default={})
     """Files in the run's folder that describe the start, and their SHA-256."""
     baseline: BaselineOutcome | None = None
 
@@ -273,13 +273,13 @@ class RunState(Frozen):
     gone_or_reverted: tuple[str, ...] = ()
     """Paths whose uncommitted content of the start is gone or reverted at the end of
     the last round."""
-    usage: dict[str, Usage] = Field({})
+    usage: dict[str, Usage] = Field(default={})
     """By account."""
-    agent_usage: dict[str, Usage] = Field({})
+    agent_usage: dict[str, Usage] = Field(default={})
     """Of a run with several agents: the usage by name."""
-    last_call: dict[str, Usage] = Field({})
+    last_call: dict[str, Usage] = Field(default={})
     """By account: its last answered call."""
-    redacted: dict[str, int] = Field({})
+    redacted: dict[str, int] = Field(default={})
     """Secrets replaced, by kind."""
 
     # The checks of the round at hand.
@@ -342,7 +342,7 @@ class RunState(Frozen):
     # Failures, waits and limits.
     failure: Failure | None = None
     """Of the agent or a model, if what follows is not decided yet."""
-    failures: dict[str, int] = Field({})
+    failures: dict[str, int] = Field(default={})
     """By account and kind of failure ("agent limit"): how often in a row, without work
     between them."""
     wait: Waiting | None = None
@@ -353,7 +353,7 @@ class RunState(Frozen):
     """The index of the agent at work in `plan.agents`."""
     switched: bool = False
     """Whether another agent took over in the round at hand."""
-    given_up: dict[str, str] = Field({})
+    given_up: dict[str, str] = Field(default={})
     """By name of an agent that another one replaced: why it could not go on."""
     limit: RunEnded | None = None
     """How a limit ends the run after one last check; None: no limit was reached."""

@@ -59,7 +59,7 @@ class RunnerCount(Frozen):
     runner: str
     ran: int = Field(ge=0)
     """Tests that passed or failed; for go test: packages."""
-    skipped: int = Field(0, ge=0)
+    skipped: int = Field(default=0, ge=0)
     """Tests that were skipped, pending, todo or expected to fail."""
     failed: bool = False
     """Whether it reports failures."""
@@ -128,7 +128,7 @@ class ValidatorResult(Frozen):
     """The command line, or module:function."""
     exit_code: int | None = None
     """None for callables, and for a command that a signal ended."""
-    duration: float = Field(0.0, ge=0)
+    duration: float = Field(default=0.0, ge=0)
     """Seconds."""
     summary: str = ""
     '''One line for people: "43 passed", "exit 1", "timed out after 5 s"'''
@@ -138,15 +138,15 @@ class ValidatorResult(Frozen):
     """Its command line cannot work here; only a person can help."""
     steady: bool = False
     """The same content must give the same result."""
-    tests_run: int | None = Field(None, ge=0)
+    tests_run: int | None = Field(default=None, ge=0)
     """Tests that ran, without skipped ones; None: unknown."""
-    tests_failed: int | None = Field(None, ge=0)
+    tests_failed: int | None = Field(default=None, ge=0)
     """Tests that failed or broke; None: unknown."""
     test_ids: tuple[str, ...] = ()
     """Tests that passed or failed, in records of older runs."""
     suite: SuiteRecord = SuiteRecord()
     # Thousands of ids in each result would make the log large.
-    tests: CollectedTests | None = Field(None, exclude=True)
+    tests: CollectedTests | None = Field(default=None, exclude=True)
     """The collected tests; None if no runner gave ids. The log does not contain
     them."""
     output: ArtifactRef | None = None

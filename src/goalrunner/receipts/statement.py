@@ -156,7 +156,7 @@ class Statement(_Part):
     """An in-toto Statement v1 with the predicate of a receipt."""
 
     type_: Literal["https://in-toto.io/Statement/v1"] = Field(
-        STATEMENT_TYPE, alias="_type"
+        default=STATEMENT_TYPE, alias="_type"
     )
     subject: tuple[Subject, ...]
     predicate_type: Literal["https://pypi.org/project/goalrunner/receipt/v1"] = (
