@@ -54,6 +54,24 @@ def test_a_text_objective_without_a_workspace_judges_the_response() -> None:
     assert [row.source for row in outcome.evidence] == ["response"]
 
 
+def test_a_goal_has_callables_among_its_validators(tmp_path: Path) -> None:
+    def short(response: dict[str, Any]) -> bool:
+        return len(str(response["content"])) < 20
+
+    goal = Goal(
+        objective="Be short.",
+        validators=[short, "test -d ."],
+        workspace={"path": str(tmp_path)},
+        max_iterations=2,
+    )
+    outcome = run_goal(Agent("a very long answer indeed", "short"), goal)
+    state = read_state(outcome)
+    assert (outcome.status, outcome.iterations) == ("complete", 2)
+    assert sorted(state.plan.validators) == ["short", "test"]
+    with pytest.raises(UsageError, match="cannot call the validators"):
+        goalrunner.run_batch([goal])
+
+
 def test_a_text_objective_with_a_workspace_judges_the_workspace(tmp_path: Path) -> None:
     for outcome in (
         run_goal(

@@ -45,6 +45,32 @@ def test_a_goal_is_the_same_after_validation_of_its_own_values() -> None:
     assert Goal.model_validate(goal.model_dump()) == goal
 
 
+def is_done() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("key", ["validator", "validators"])
+def test_validators_are_callables_commands_and_specifications(key: str) -> None:
+    spec = ValidatorSpec(run="ruff check", timeout=60)
+    for checks, commands, callables in (
+        (is_done, [], (is_done,)),
+        ("pytest -q", ["pytest -q"], ()),
+        (spec, ["ruff check"], ()),
+        ({"run": "make"}, ["make"], ()),
+        (
+            [is_done, "pytest -q", spec, is_done],
+            ["pytest -q", "ruff check"],
+            (is_done,) * 2,
+        ),
+        (iter(("a", is_done)), ["a"], (is_done,)),
+    ):
+        goal = Goal(objective="x", **{key: checks})  # type: ignore[arg-type]
+        assert [validator.run for validator in goal.validators] == commands
+        assert goal.callables == callables
+        assert goal.model_copy(update={"owner": "ada"}).callables == callables
+        assert Goal.model_validate(goal.model_dump()).callables == ()
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

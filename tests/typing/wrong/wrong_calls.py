@@ -26,9 +26,7 @@ def no_event() -> None:
 
 
 def text_of(event: Event) -> object:
-    return (
-        event.text  # expect: union-attr / reportAttributeAccessIssue
-    )
+    return event.text  # expect: union-attr / reportAttributeAccessIssue
 
 
 run_goal("openai/gpt-5-mini", "x")  # expect: arg-type / reportArgumentType
@@ -41,9 +39,8 @@ run_goal(agent, "x", validators=5)  # expect: arg-type / reportArgumentType
 run_goal(agent, "x", judge=5)  # expect: arg-type / reportArgumentType
 run_goal(agent, "x", approver=NoApprover())  # expect: arg-type / reportArgumentType
 run_goal(agent, "x", on_event=no_event)  # expect: arg-type / reportArgumentType
-score = run_goal(  # expect: union-attr / -
-    agent, "x"
-).verdict.score  # expect: - / reportOptionalMemberAccess
+outcome = run_goal(agent, "x")
+score = outcome.verdict.score  # expect: union-attr / reportOptionalMemberAccess
 resume(5, agent)  # expect: arg-type / reportArgumentType
 resume("run")  # expect: call-arg / reportCallIssue
 best_of("goal.toml", "3")  # expect: arg-type / reportArgumentType
@@ -51,6 +48,4 @@ run_batch(["a.toml"], agents=["claude"])  # expect: call-arg / reportCallIssue
 load_goal(5)  # expect: arg-type / reportArgumentType
 chat_conversation(5)  # expect: arg-type / reportArgumentType
 LLM("a/b", temperature=0.2)  # expect: call-arg / reportCallIssue
-keywords: RunKeywords = {  # expect: typeddict-unknown-key / -
-    "max_iteration": 3  # expect: - / reportAssignmentType
-}
+RunKeywords(max_iteration=3)  # expect: typeddict-unknown-key / reportCallIssue

@@ -22,4 +22,6 @@ CriticConfig(run="./score", threshold="high")  # expect: arg-type / reportArgume
 
 
 def succeeded(outcome: GoalOutcome) -> bool:
-    return outcome.succeeded  # expect: attr-defined no-any-return / reportAttributeAccessIssue
+    return (  # expect: no-any-return / -
+        outcome.succeeded  # expect: attr-defined / reportAttributeAccessIssue
+    )
