@@ -29,7 +29,10 @@ from goalrunner.receipts.comparison import (
         ("passed", "failed", "passed", "passed", Proof.WEAKENED),
         ("failed", "failed", "passed", "passed", Proof.WEAKENED),
         ("passed", "absent", "passed", "passed", Proof.LOST),
+        ("passed", "passed", "", "passed", Proof.PASS_TO_PASS),
+        ("passed", "", "", "passed", Proof.PASS_TO_PASS),
         ("passed", "passed", "passed", "absent", Proof.DELETED),
+        ("passed", "", "", "", Proof.NOT_RUN),
         ("passed", "passed", "passed", "skipped", Proof.SKIPPED),
         ("passed", "passed", "passed", "xfailed", Proof.SKIPPED),
         ("skipped", "skipped", "skipped", "skipped", Proof.NOT_RUN),
@@ -135,6 +138,27 @@ def test_a_test_that_did_not_end_has_failed() -> None:
     (row,) = compared_tests(sides)
 
     assert row.endings.base == "failed"
+
+
+def test_a_file_that_cannot_be_imported_says_nothing_of_the_tests_of_other_files() -> (
+    None
+):
+    sides = Sides(
+        base=results({"a.py::test": "passed"}),
+        source=results({"a.py::test": "passed"}),
+        checks=results({"a.py::test": "", "a.py::more": "", "new.py": "failed"}),
+        head=results(
+            {"a.py::test": "passed", "a.py::more": "passed", "new.py::test": "passed"}
+        ),
+    )
+
+    rows = compared_tests(sides)
+
+    assert {row.test: row.proof for row in rows} == {
+        "a.py::test": Proof.PASS_TO_PASS,
+        "a.py::more": Proof.UNPROVEN,
+        "new.py::test": Proof.FAIL_TO_PASS,
+    }
 
 
 def test_without_ids_there_are_no_rows() -> None:

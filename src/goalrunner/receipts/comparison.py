@@ -125,7 +125,9 @@ def proof_of(endings: Endings) -> Proof:
     # A test that did not run on the base proves no more than a new one.
     if endings.base not in RAN and endings.head not in (ABSENT, UNKNOWN):
         return _proof_of_new(endings)
-    if endings.head in (ABSENT, UNKNOWN):
+    if endings.head == UNKNOWN:
+        return Proof.NOT_RUN
+    if endings.head == ABSENT:
         return Proof.DELETED
     if endings.head != "passed":
         was_green = endings.base == "passed"
@@ -211,7 +213,7 @@ def _endings_in(result: ValidatorResult | None) -> Mapping[str, str]:
 def _ending(result: ValidatorResult | None, test: str) -> str:
     """Return how a test ended.
 
-    A test that was collected, and that did not end, has failed.
+    A test that was collected, and that did not end, has failed: its process died.
     """
     if result is None or result.tests is None:
         return UNKNOWN
@@ -220,4 +222,13 @@ def _ending(result: ValidatorResult | None, test: str) -> str:
         file = test.partition("::")[0]
         # Its file could not be collected.
         return "failed" if endings.get(file) == "failed" else ABSENT
+    if not endings[test] and _has_uncollected_file(endings):
+        # Pytest runs no test at all then, so nothing is known of this one.
+        return UNKNOWN
     return endings[test] or "failed"
+
+
+def _has_uncollected_file(endings: Mapping[str, str]) -> bool:
+    return any(
+        ending == "failed" and "::" not in test for test, ending in endings.items()
+    )
