@@ -12,6 +12,7 @@ from goalrunner.checking.sides import (
     CheckedChanges,
     Decision,
     Side,
+    added_test_fails,
     fixes_failure,
     next_side,
 )
@@ -478,6 +479,26 @@ def test_work_shows_in_a_known_failure_that_is_fixed() -> None:
     assert fixes_failure(case(start=start), [result(RED, passed=True)]) is False
     assert fixes_failure(case(start={"tests": result(GREEN)}), [result(GREEN)]) is None
     assert fixes_failure(case(start={"tests": result(RED)}), [result(GREEN)]) is None
+
+
+@pytest.mark.parametrize(
+    ("on_start", "fails"),
+    [
+        ({**GREEN, TEST_NEW: "passed"}, False),
+        ({**GREEN, TEST_NEW: "failed"}, True),
+        ({**GREEN, "tests/test_new.py": "failed"}, True),
+        ({**RED, TEST_NEW: "passed"}, True),
+        ({"tests/test_a.py": "failed", TEST_NEW: "passed"}, True),
+        ({TEST_A: "", TEST_B: "", TEST_NEW: "", "tests/test_x.py": "failed"}, False),
+    ],
+)
+def test_a_new_test_or_the_new_version_of_one_may_fail_on_the_start(
+    on_start: Mapping[str, Ending], fails: bool
+) -> None:
+    delivered = [result({**GREEN, TEST_NEW: "passed"})]
+    changes = case(EXTENDED, NEW_TEST, start={"tests": result(GREEN)})
+
+    assert added_test_fails(changes, delivered, [result(on_start)]) is fails
 
 
 def test_sides_put_back_what_they_are_about() -> None:

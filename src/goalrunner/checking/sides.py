@@ -505,9 +505,11 @@ def added_test_fails(
 ) -> bool | None:
     """Return whether a test that was added fails on the source of the start.
 
-    Return None if no test was added.
+    A test of the start whose new version fails there shows as much. Return None if no
+    test was added.
     """
     added: set[str] = set()
+    passed_before: set[str] = set()
     knows_all = True
     for result in filter(has_tests, delivered):
         before, after = _endings(case.start.get(result.name)), _endings(result)
@@ -515,6 +517,7 @@ def added_test_fails(
             knows_all = False
         else:
             added |= after.keys() - before.keys()
+            passed_before |= {test for test in after if before.get(test) == "passed"}
     changes_tests = any(item.kind == "test" for item in case.changes)
     if not added and (knows_all or not changes_tests):
         return None
@@ -522,6 +525,10 @@ def added_test_fails(
         return False
     endings = _all_endings(on_start)
     fails = any(endings.get(test, ABSENT) in ("failed", ABSENT) for test in added)
+    for test in passed_before:
+        # Its file may not be importable there.
+        ending = endings.get(test, endings.get(file_of(test)))
+        fails = fails or ending == "failed"
     # Without the ids of tests, a red result has to be enough.
     return fails or not knows_all
 
