@@ -3,162 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.receipts.change_histories import (
+    BASE,
+    BROKEN,
+    EMPTY,
+    FIXED,
+    HISTORIES,
+    PYTEST,
+    TESTS,
+    branch,
+)
 from tests.support.command_line import start
 from tests.support.workspaces import git, make_repository, write
 
 pytestmark = pytest.mark.slow
-
-_PARSER = "def parse(text):\n    return text.split()[0]\n"
-_FIXED = (
-    "def parse(text):\n    words = text.split()\n    return words[0] if words else ''\n"
-)
-_UPPER = "def parse(text):\n    return text.split()[0].upper()\n"
-_BROKEN = "def parse(text):\n    return ''\n"
-_TESTS = """\
-from words import parse
-
-
-def test_first():
-    assert parse("a b") == "a"
-
-
-def test_spaces():
-    assert parse("  a ") == "a"
-"""
-_EMPTY = "\n\ndef test_empty():\n    assert parse('') == ''\n"
-_VACUOUS = "\n\ndef test_more():\n    assert parse('x y') == 'x'\n"
-_RED = "\n\ndef test_empty():\n    assert parse('') == ''\n"
-
-_BASE = {
-    "words.py": _PARSER,
-    "tests/test_words.py": _TESTS,
-    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
-    ".gitignore": "__pycache__\n.pytest_cache\n",
-}
-_VALIDATOR = "python -m pytest -q -p no:cacheprovider"
-
-
-@dataclass(frozen=True)
-class History:
-    """A change, and the receipt that it should get."""
-
-    change: Mapping[str, str | None]
-    """The files of the head; None: deleted."""
-    result: str
-    code: int
-    proofs: Mapping[str, str] = field(default_factory=dict)
-    """What tests prove, by name."""
-    labels: tuple[str, ...] = ()
-    base: Mapping[str, str] = field(default_factory=dict)
-    """Files of the base that differ from the usual ones."""
-
-
-_HISTORIES = {
-    "a fix with a test": History(
-        {"words.py": _FIXED, "tests/test_words.py": _TESTS + _EMPTY},
-        "complete",
-        0,
-        {"test_first": "pass to pass", "test_empty": "fail to pass"},
-    ),
-    "a fix of a red test": History(
-        {"words.py": _FIXED},
-        "complete",
-        0,
-        {"test_empty": "fail to pass", "test_first": "pass to pass"},
-        base={"tests/test_words.py": _TESTS + _RED},
-    ),
-    "a feature in new files": History(
-        {
-            "numbers_.py": "def double(x):\n    return 2 * x\n",
-            "tests/test_numbers.py": "from numbers_ import double\n\n\n"
-            "def test_double():\n    assert double(2) == 4\n",
-        },
-        "complete",
-        0,
-        {"test_double": "fail to pass"},
-    ),
-    "a fix with a test that is green on the base as well": History(
-        {"words.py": _FIXED, "tests/test_words.py": _TESTS + _EMPTY + _VACUOUS},
-        "complete",
-        0,
-        {"test_more": "vacuous"},
-        ("vacuous tests: 1",),
-    ),
-    "no test that fails without the change": History(
-        {"words.py": _FIXED, "tests/test_words.py": _TESTS + _VACUOUS},
-        "not complete",
-        1,
-        {"test_more": "vacuous"},
-        ("vacuous tests: 1",),
-    ),
-    "a fix without a test": History(
-        {"words.py": _FIXED},
-        "complete",
-        0,
-        labels=("checks passed before the change",),
-    ),
-    "a broken source": History(
-        {"words.py": _BROKEN}, "not complete", 1, {"test_first": "pass to fail"}
-    ),
-    "a weakened test": History(
-        {
-            "words.py": _UPPER,
-            "tests/test_words.py": _TESTS.replace('== "a"', 'in ("a", "A")'),
-        },
-        "blocked",
-        3,
-        {"test_first": "weakened"},
-        ("weakened tests: 2",),
-    ),
-    "a changed expectation": History(
-        {
-            "words.py": _UPPER,
-            "tests/test_words.py": _TESTS.replace('== "a"', '== "A"'),
-        },
-        "blocked",
-        3,
-        {"test_first": "changed"},
-    ),
-    "a deleted test that would fail": History(
-        {
-            "words.py": "def parse(text):\n    return text[:1]\n",
-            "tests/test_words.py": _TESTS.partition("\n\ndef test_spaces")[0],
-        },
-        "blocked",
-        3,
-        {"test_spaces": "deleted"},
-        ("deleted tests: 1",),
-    ),
-    "a skipped test that would fail": History(
-        {
-            "words.py": "def parse(text):\n    return text[:1]\n",
-            "tests/test_words.py": _TESTS.replace(
-                "def test_spaces",
-                "import pytest\n\n\n@pytest.mark.skip\ndef test_spaces",
-            ),
-        },
-        "blocked",
-        3,
-        {"test_spaces": "skipped"},
-        ("skipped tests: 1",),
-    ),
-    "a configuration that deselects a test": History(
-        {
-            "words.py": "def parse(text):\n    return text[:1]\n",
-            "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n'
-            'addopts = "-k first"\n',
-        },
-        "blocked",
-        3,
-    ),
-}
 
 
 def verify(
@@ -176,31 +40,20 @@ def verify(
     return process.returncode, json.loads(out) if out else None, errors
 
 
-def commit(
-    root: Path, change: Mapping[str, str | None], branch: str = "change"
-) -> None:
-    """Commit files on a new branch."""
-    git(root, "switch", "-q", "-c", branch)
-    write(root, {name: text for name, text in change.items() if text is not None})
-    for name, text in change.items():
-        if text is None:
-            (root / name).unlink()
-    git(root, "add", "--all")
-    git(root, "commit", "-q", "-m", "change")
-
-
-@pytest.mark.parametrize("name", _HISTORIES)
+@pytest.mark.parametrize("name", HISTORIES)
 def test_each_history_gets_the_receipt_that_it_deserves(
     name: str, tmp_path: Path
 ) -> None:
-    history = _HISTORIES[name]
-    root = make_repository(tmp_path / "ws", {**_BASE, **history.base})
-    commit(root, history.change)
-    before = git(root, "status", "--porcelain")
+    history = HISTORIES[name]
+    if history.program and shutil.which(history.program) is None:
+        pytest.skip(f"{history.program} is not installed")
+    place = history.shape(tmp_path / "ws", history.base, history.change)
+    before = (git(place.root, "status", "--porcelain"), git(place.root, "show-ref"))
+    arguments = ["--base", place.base, "--head", place.head, *history.arguments]
+    if history.validator:
+        arguments += ["--validator", history.validator]
 
-    code, document, errors = verify(
-        root, "--base", "main", "--head", "change", "--validator", _VALIDATOR
-    )
+    code, document, errors = verify(place.root, *arguments)
 
     assert document is not None, errors
     predicate = document["predicate"]
@@ -209,13 +62,17 @@ def test_each_history_gets_the_receipt_that_it_deserves(
     }
     assert (predicate["result"], code) == (history.result, history.code), predicate
     assert history.proofs.items() <= proofs.items()
-    assert set(history.labels) <= set(predicate["labels"])
-    assert git(root, "status", "--porcelain") == before
+    assert set(history.labels) == set(predicate["labels"])
+    assert history.reason in predicate["reason"]
+    assert bool(predicate["reason"]) == (code != 0)
+    after = (git(place.root, "status", "--porcelain"), git(place.root, "show-ref"))
+    assert after == before
 
 
 def test_criteria_are_judged_over_observations_made_here(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", _BASE)
-    commit(root, {"words.py": _FIXED, "tests/test_words.py": _TESTS + _EMPTY})
+    root = branch(
+        tmp_path / "ws", BASE, {"words.py": FIXED, "tests/test_words.py": TESTS + EMPTY}
+    ).root
     criterion = "parse('') returns an empty text"
     quote = "if words else ''"
     answer = {
@@ -236,7 +93,7 @@ def test_criteria_are_judged_over_observations_made_here(tmp_path: Path) -> None
     replies.write_text(json.dumps(reply) + "\n")
 
     code, document, errors = verify(
-        root, "--validator", _VALIDATOR, "--criterion", criterion,
+        root, "--validator", PYTEST, "--criterion", criterion,
         "--judge", f"scripted/{replies}",
     )  # fmt: skip
 
@@ -248,15 +105,15 @@ def test_criteria_are_judged_over_observations_made_here(tmp_path: Path) -> None
 
 
 def test_the_files_of_the_work_tree_are_the_head(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", _BASE)
+    root = make_repository(tmp_path / "ws", BASE)
     change = {
-        "words.py": _FIXED,
-        "tests/test_empty.py": "from words import parse" + _EMPTY,
+        "words.py": FIXED,
+        "tests/test_empty.py": "from words import parse" + EMPTY,
     }
     write(root, change)
     before = git(root, "status", "--porcelain")
 
-    code, document, errors = verify(root, "--validator", _VALIDATOR)
+    code, document, errors = verify(root, "--validator", PYTEST)
 
     assert document is not None, errors
     predicate = document["predicate"]
@@ -268,11 +125,10 @@ def test_the_files_of_the_work_tree_are_the_head(tmp_path: Path) -> None:
 
 
 def test_an_allowed_change_of_a_test_is_still_named(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", _BASE)
-    commit(root, _HISTORIES["a weakened test"].change)
+    root = branch(tmp_path / "ws", BASE, HISTORIES["a weakened comparison"].change).root
 
     code, document, errors = verify(
-        root, "--head", "change", "--validator", _VALIDATOR, "--allow", "tests/**"
+        root, "--head", "change", "--validator", PYTEST, "--allow", "tests/**"
     )
 
     assert document is not None, errors
@@ -283,10 +139,13 @@ def test_an_allowed_change_of_a_test_is_still_named(tmp_path: Path) -> None:
 
 
 def test_the_goal_of_the_base_counts(tmp_path: Path) -> None:
-    goal = f'objective = "It parses."\nvalidator = "{_VALIDATOR}"\n'
-    root = make_repository(tmp_path / "ws", {**_BASE, "goal.toml": goal})
-    easier = goal.replace(_VALIDATOR, "true")
-    commit(root, {"words.py": _BROKEN, "goal.toml": easier})
+    goal = f'objective = "It parses."\nvalidator = "{PYTEST}"\n'
+    easier = goal.replace(PYTEST, "true")
+    root = branch(
+        tmp_path / "ws",
+        {**BASE, "goal.toml": goal},
+        {"words.py": BROKEN, "goal.toml": easier},
+    ).root
 
     code, document, errors = verify(root, "--head", "change")
 
@@ -298,8 +157,7 @@ def test_the_goal_of_the_base_counts(tmp_path: Path) -> None:
 
 
 def test_a_base_on_which_validators_cannot_run_never_passes(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", _BASE)
-    commit(root, {"check.sh": "#!/bin/sh\nexit 0\n"})
+    root = branch(tmp_path / "ws", BASE, {"check.sh": "#!/bin/sh\nexit 0\n"}).root
 
     code, document, errors = verify(
         root, "--head", "change", "--validator", "no-such-program --check"
@@ -310,34 +168,14 @@ def test_a_base_on_which_validators_cannot_run_never_passes(tmp_path: Path) -> N
     assert "no-such-program" in errors + json.dumps(document)
 
 
-def test_a_merge_of_a_fork_is_compared_with_where_it_left(tmp_path: Path) -> None:
-    upstream = make_repository(tmp_path / "upstream", _BASE)
-    git(tmp_path, "clone", "-q", str(upstream), "fork")
-    fork = tmp_path / "fork"
-    commit(fork, {"words.py": _FIXED, "tests/test_words.py": _TESTS + _EMPTY})
-    write(upstream, {"README": "later\n"})
-    git(upstream, "add", "README")
-    git(upstream, "commit", "-q", "-m", "later")
-    git(fork, "fetch", "-q", "origin")
-    git(fork, "merge", "-q", "--no-edit", "origin/main")
-
-    code, document, errors = verify(
-        fork, "--base", "origin/main", "--head", "HEAD", "--validator", _VALIDATOR
-    )
-
-    assert document is not None, errors
-    predicate = document["predicate"]
-    assert (code, predicate["result"]) == (0, "complete")
-    assert predicate["base"]["commit"] == git(fork, "rev-parse", "origin/main").strip()
-
-
 def test_changed_files_outside_of_the_workspace_are_named(tmp_path: Path) -> None:
-    files = {f"package/{name}": text for name, text in _BASE.items()}
-    root = make_repository(tmp_path / "ws", files)
-    commit(root, {"package/words.py": _FIXED, "other/words.py": _FIXED})
+    files = {f"package/{name}": text for name, text in BASE.items()}
+    root = branch(
+        tmp_path / "ws", files, {"package/words.py": FIXED, "other/words.py": FIXED}
+    ).root
 
     code, document, errors = verify(
-        root / "package", "--validator", _VALIDATOR, home=tmp_path / "home"
+        root / "package", "--validator", PYTEST, home=tmp_path / "home"
     )
 
     assert document is not None, errors
