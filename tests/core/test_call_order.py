@@ -6,7 +6,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from goalrunner.core.call_order import stale_by_order
 from goalrunner.core.chat_trail import trail_of
 
 CHECK: tuple[str, dict[str, str]] = ("shell", {"command": "pytest -q"})
@@ -122,11 +125,11 @@ def test_a_response_depends_on_no_file() -> None:
 
 def test_a_timestamp_is_a_time_before_the_tools_of_the_message() -> None:
     first, result = chat(CHECK)
-    for given, seconds in (
+    for timestamp, seconds in (
         ("2026-11-27T02:11:10.5Z", 1795745470.5),
         (1795745470.5, 1795745470.5),
     ):
-        (item,) = trail_of([{**first, "timestamp": given}, result]).items
+        (item,) = trail_of([{**first, "timestamp": timestamp}, result]).items
         assert item.kind == "observation"
         assert item.started == int(seconds * 1_000) * 1_000_000 - 10_000_000
     others: tuple[object, ...] = ("soon", None, True, -1, 1795745470500, {})
@@ -134,3 +137,26 @@ def test_a_timestamp_is_a_time_before_the_tools_of_the_message() -> None:
         (item,) = trail_of([{**first, "timestamp": wrong}, result]).items
         assert item.kind == "observation"
         assert item.started is None
+
+
+CALLS: list[tuple[str, dict[str, str]]] = [
+    CHECK,
+    shell("cat src/a.py"),
+    shell("echo x > src/a.py"),
+    shell("git checkout src/b.py"),
+    shell("rm src/b.py"),
+    ("read_file", {"path": "src/a.py"}),
+    ("write_file", {"path": "src/a.py", "content": "x"}),
+    ("str_replace_editor", {"command": "view", "path": "src/b.py"}),
+    ("str_replace_editor", {"command": "create", "path": "src/b.py"}),
+    ("apply_patch", {"input": "*** Begin Patch\n*** Add File: src/c.py\n+x"}),
+    ("search", {"query": "x > src/a.py", "kind": "code"}),
+]
+
+
+@given(st.lists(st.sampled_from(CALLS), max_size=6))
+def test_the_observations_of_a_run_are_outdated_as_those_of_its_chat(
+    calls: list[tuple[str, dict[str, str]]],
+) -> None:
+    trail = trail_of(chat(*calls))
+    assert stale_by_order(trail.items) == trail.stale

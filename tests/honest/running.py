@@ -83,9 +83,8 @@ async def run_case(case: Case, mode: Mode, arena: Arena) -> Got:
     )
     try:
         prepared = prepare_run(goal, options)
-        ending = Ending(
-            await drive_to_end(prepared), tuple(arena.records), prepared.folder.path
-        )
+        outcome = await drive_to_end(prepared)
+        ending = Ending(outcome, tuple(arena.records), Path(outcome.run_path))
     finally:
         if case.after:
             case.after(arena)

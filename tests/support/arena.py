@@ -162,7 +162,7 @@ class Arena:
             wanted.model_copy(update={"judge": judge_of(wanted, judge_llm)}), options
         )
         outcome = await drive_to_end(assembly)
-        return Ending(outcome, tuple(self.records), assembly.folder.path)
+        return Ending(outcome, tuple(self.records), Path(outcome.run_path))
 
 
 def committed(arena: Arena) -> None:

@@ -91,6 +91,7 @@ class LoopKeywords(TypedDict, total=False):
 
     workspace: Path | str | None
     home: Path | str | None
+    records: str
     critic: CriticChoice
     tokens: float | None
     cost_usd: float | None

@@ -14,9 +14,9 @@ from goalrunner.app.goal_files import goal_file_began, goal_file_ended
 from goalrunner.app.goal_models import programs_in
 from goalrunner.app.memory import recall
 from goalrunner.app.notifier import Notifier
-from goalrunner.app.parts import RunFiles, make_parts
+from goalrunner.app.parts import RunStores, make_parts
 from goalrunner.app.preflight import undo_interrupted
-from goalrunner.app.previous_run import LoadedRun, chat_to_continue
+from goalrunner.app.previous_run import LoadedRun, chat_to_continue, kept_files
 from goalrunner.app.readiness import (
     check_before_run,
     readiness,
@@ -45,25 +45,26 @@ from goalrunner.engine.resumption import Resumption, usage_of_cut_call
 from goalrunner.engine.run import Run
 from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.llm import ProviderModel, warm_up
-from goalrunner.records.event_log import EventLog, SystemClock, read_records
+from goalrunner.records.event_log import SystemClock, read_records
+from goalrunner.records.memory_records import MemoryRecords
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
+from goalrunner.records.run_records import FolderRecords, RunRecords
 from goalrunner.records.run_search import new_run_id
-from goalrunner.records.run_summaries import summary_writer, write_first_summary
-from goalrunner.records.transcript_file import TranscriptFile
+from goalrunner.records.run_summaries import write_first_summary
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """A run that can be driven, with its configuration, its folder and its open files.
+    """A run that can be driven, with its configuration and its open records.
 
     `close` closes them.
     """
 
     run: Run
     config: RunConfig
-    folder: RunFolder
+    records: RunRecords
     close: Callable[[], None]
     notes: tuple[str, ...] = ()
     """For people: about recalled facts, and interrupted checks that were undone."""
@@ -71,11 +72,11 @@ class PreparedRun:
     def write_outcome(self) -> dict[str, Any]:
         """Write outcome.json from the present state, and return its content."""
         outcome = self.run.outcome().model_dump(mode="json")
-        self.folder.write_outcome(outcome)
+        self.records.write_outcome(outcome)
         # The next run with the file says if it was changed meanwhile.
         if goal_file := self.config.options.goal_file:
             known_path = self.config.outside(goal_file)
-            run_id = self.folder.run_id
+            run_id = self.records.run_id
             goal_file_ended(self.config.home, known_path, run_id, goal_file)
         return outcome
 
@@ -83,39 +84,33 @@ class PreparedRun:
 def open_run(
     config: RunConfig,
     findings: Sequence[Finding],
-    folder: RunFolder,
+    stores: RunStores,
     loaded: LoadedRun | None = None,
 ) -> PreparedRun:
-    """Open the run's files and make its parts. Raise GoalError.
+    """Make the parts of a run with its open stores. Raise GoalError.
 
     A `loaded` run continues from its log. `findings` are those of `readiness`; an error
     among them ends the run before its first round.
     """
     goal, options = config.goal, config.options
     launcher = ProcessLauncher()
-    for name in ("stores", TEMPORARY):
-        # Mode 700: other users must not read what commands write.
-        (config.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A process that was killed leaves the folder of its temporary files.
-    clear_leftovers(config.home)
-    notes = undo_interrupted(config.workspace, config.home, config.options.copy_store)
-    files = _open_files(config, folder, loaded)
+    records, notes = stores.records, stores.notes
 
     def close() -> None:
-        files.close()
+        # Its processes may still write into the run's folder.
         launcher.close()
-        clear_temporary(config.home, folder.run_id)
-        folder.clear_scratch()
+        stores.close()
+        clear_temporary(config.home, records.run_id)
 
-    parts = make_parts(config, folder, launcher, files)
+    parts = make_parts(config, stores, launcher)
     facts: tuple[str, ...] = ()
     if goal.memory.recall:
         facts, recall_notes = recall(config.home, goal.owner, parts.clock.now())
         notes = (*notes, *recall_notes)
-    journal = _journal(config, folder, parts)
+    journal = _journal(config, records)
     if loaded is not None:
         journal.resume_from(loaded.state, loaded.evidence)
-    resumption = _resumption(config, folder, parts, loaded)
+    resumption = _resumption(config, parts, loaded)
     prompts = Prompts(
         goal,
         resume_prompt=options.resume_prompt,
@@ -134,16 +129,30 @@ def open_run(
         longest_turn=goal.agent.turn_timeout,
         cut_usage=partial(cut_usage, config),
     )
-    return PreparedRun(run, config, folder, close, notes)
+    return PreparedRun(run, config, records, close, notes)
 
 
-def _open_files(
-    config: RunConfig, folder: RunFolder, loaded: LoadedRun | None
-) -> RunFiles:
-    log_end = loaded.end if loaded else None
-    log = EventLog(folder.events, SystemClock(), config.redactor, log_end)
-    transcript = TranscriptFile(folder.transcript, config.redactor, log)
-    return RunFiles(log, transcript, _snapshot_store(config, folder))
+def open_stores(
+    config: RunConfig, folder: RunFolder, loaded: LoadedRun | None = None
+) -> RunStores:
+    """Open the files of a run in its folder, and the snapshots of its workspace.
+
+    Undo what an interrupted check left in the workspace. Raise GoalError.
+    """
+    for name in ("stores", TEMPORARY):
+        # Mode 700: other users must not read what commands write.
+        (config.home / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A process that was killed leaves the folder of its temporary files.
+    clear_leftovers(config.home)
+    notes = undo_interrupted(config.workspace, config.home, config.options.copy_store)
+    records = FolderRecords(
+        folder,
+        config.redactor,
+        run_place(config),
+        loaded.end if loaded else None,
+        partial(kept_files, folder),
+    )
+    return RunStores(records, _snapshot_store(config, folder), notes)
 
 
 def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | None:
@@ -163,35 +172,35 @@ def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | Non
     )
 
 
-def _journal(config: RunConfig, folder: RunFolder, parts: Parts) -> RunJournal:
+def _journal(config: RunConfig, records: RunRecords) -> RunJournal:
     """Return the journal of a run, with its observers."""
     options = config.options
     notifier = Notifier(
         config.goal.notify,
-        folder.run_id,
+        records.run_id,
         options.observers,
         options.environ,
         asks=options.approver is not None,
     )
     return RunJournal(
-        parts.log,
-        parts.transcript,
-        parts.artifacts,
+        records.log,
+        records.transcript,
+        records.artifacts,
         (*options.observers, notifier),
-        summary_writer(folder, run_place(config)),
-        str(folder.path),
+        records.save,
+        records.folder.path if records.folder is not None else None,
     )
 
 
 def _resumption(
-    config: RunConfig, folder: RunFolder, parts: Parts, loaded: LoadedRun | None
+    config: RunConfig, parts: Parts, loaded: LoadedRun | None
 ) -> Resumption:
     """Return what an earlier process recorded of the run; nothing for a new run."""
     resumption = Resumption(fresh_rounds=not config.goal.preserve_context)
     if loaded is None:
         return resumption
     # `load_run` has kept only the state, because most of its callers need no chat.
-    for record in read_records(folder.events):
+    for record in read_records(loaded.log):
         resumption.add(record)
     # The chat is read once, when all its places in the transcript are known.
     resumption.read(parts.transcript.read, parts.artifacts)
@@ -253,28 +262,45 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
         )
     # Before a folder is made: a refused run leaves nothing behind.
     config.refuse_shared_workspace()
-    # A secret must never reach the disk, so it is replaced before.
-    # It names the workspace itself: each copy of it has another path.
-    stored_goal = with_workspace(goal, config.outside(config.workspace))
-    stored_text = dump_goal(stored_goal, config.redactor.text)
+    if options.in_memory:
+        stores = RunStores(MemoryRecords(config.redactor))
+        return _started(config, findings, stores, earlier)
     folder = _new_folder(config)
     try:
-        folder.write_text(folder.goal_file, stored_text)
-        objective = config.redactor.text(goal.objective)
-        now = SystemClock().now()
-        # `goal list` shows the run even if its process is killed before the first
-        # event.
-        write_first_summary(folder, run_place(config), objective, now)
-        prepared = open_run(config, findings, folder)
-        try:
-            _start(prepared, findings, earlier)
-        except BaseException:
-            prepared.close()
-            raise
+        _describe(config, folder)
+        return _started(config, findings, open_stores(config, folder), earlier)
     except BaseException:
         # The run never began. An error about the folder must not hide the first one.
         with contextlib.suppress(UsageError):
             folder.remove()
+        raise
+
+
+def _describe(config: RunConfig, folder: RunFolder) -> None:
+    """Write the goal and a first summary into the folder of a new run."""
+    redact = config.redactor.text
+    # It names the workspace itself: each copy of it has another path.
+    stored_goal = with_workspace(config.goal, config.outside(config.workspace))
+    # A secret must never reach the disk, so it is replaced before.
+    folder.write_text(folder.goal_file, dump_goal(stored_goal, redact))
+    # `goal list` shows the run even if its process is killed before the first event.
+    now = SystemClock().now()
+    objective = redact(config.goal.objective)
+    write_first_summary(folder, run_place(config), objective, now)
+
+
+def _started(
+    config: RunConfig,
+    findings: Sequence[Finding],
+    stores: RunStores,
+    earlier: Sequence[Message],
+) -> PreparedRun:
+    """Return a new run with its first events. `earlier` is the chat it continues."""
+    prepared = open_run(config, findings, stores)
+    try:
+        _start(prepared, findings, earlier)
+    except BaseException:
+        prepared.close()
         raise
     return prepared
 
@@ -305,11 +331,11 @@ def _start(
     prepared: PreparedRun, findings: Sequence[Finding], earlier: Sequence[Message]
 ) -> None:
     """Record the first events. `earlier` is the chat that the run continues."""
-    config, run, folder = prepared.config, prepared.run, prepared.folder
+    config, run, records = prepared.config, prepared.run, prepared.records
     options = config.options
     # One moment for both events: the deadline is counted from the recorded start.
     now = run.parts.clock.now()
-    changed = _goal_file_changed(config, folder.run_id)
+    changed = _goal_file_changed(config, records.run_id)
     notes = (
         *(options.copy.notes if options.copy is not None else ()),
         *run_notes(findings, config),
@@ -317,8 +343,10 @@ def _start(
         *config.sandbox.notes(has_own_agent=options.conversation is not None),
         *prepared.notes,
     )
-    started = started_event(config, folder, now, notes, goal_changed=bool(changed))
-    created = created_event(config, run.parts, folder.run_id, now)
+    started = started_event(
+        config, records.folder, now, notes, goal_changed=bool(changed)
+    )
+    created = created_event(config, run.parts, records.run_id, now)
     run.start(created, started, earlier, first_message=options.prompt or "")
 
 
@@ -328,7 +356,7 @@ def _goal_file_changed(config: RunConfig, run_id: str) -> tuple[str, ...]:
     Return a note if the file was changed while the last run with it worked.
     """
     options = config.options
-    if options.goal_file is None or not options.keeps_run:
+    if options.goal_file is None or not options.keeps_run or options.in_memory:
         return ()
     known_path = config.outside(options.goal_file)
     before = goal_file_began(config.home, known_path, run_id, options.goal_file)

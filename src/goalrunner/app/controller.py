@@ -152,8 +152,12 @@ class GoalController:
 
     @property
     def run_path(self) -> str:
-        """The run's folder, for `resume`; empty before `start()`."""
-        return str(self._host.prepared.folder.path) if self._host else ""
+        """The run's folder, for `resume`.
+
+        Empty before `start()`, and if nothing of the run is kept.
+        """
+        folder = self._host.prepared.records.folder if self._host else None
+        return str(folder.path) if folder is not None else ""
 
     def start(self) -> str:
         """Run `astart` in an event loop of its own."""

@@ -39,7 +39,7 @@ from goalrunner.judge.prices import TOKEN
 from goalrunner.judge.prompt_builder import least_tokens
 from goalrunner.judge.prompt_text import AuditForm
 from goalrunner.llm import LLM
-from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_records import RunRecords
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import SHELL, ProcessLauncher, tail_of
 from goalrunner.validators.output_end import feedback_of
@@ -71,23 +71,23 @@ def critic_rule(config: RunConfig) -> CriticRule | None:
 
 def make_critic(
     config: RunConfig,
-    store: SnapshotStore | None,
-    folder: RunFolder,
+    records: RunRecords,
+    snapshots: SnapshotStore | None,
     processes: ProcessLauncher,
 ) -> Reviewer | None:
     """Return the part that asks the critic; None if the run has none.
 
     Raise UsageError.
     """
-    critic = _critic(config, store, folder, processes)
+    critic = _critic(config, records, snapshots, processes)
     # A critic decides nothing, so its failure must not end the run.
     return Guarded(critic) if critic is not None else None
 
 
 def _critic(
     config: RunConfig,
-    store: SnapshotStore | None,
-    folder: RunFolder,
+    records: RunRecords,
+    snapshots: SnapshotStore | None,
     processes: ProcessLauncher,
 ) -> Reviewer | None:
     callers, spec = config.options.critic, config.goal.scoring
@@ -98,22 +98,23 @@ def _critic(
     if spec is None:
         return None
     env = config.command_environ
-    if store is None:
+    run_id, folder = records.run_id, records.folder
+    if snapshots is None or folder is None:
         # The response is the deliverable, and nothing that the critic writes matters.
-        launcher = config.sandbox.launcher(processes, folder.run_id, checks=True)
+        launcher = config.sandbox.launcher(processes, run_id, checks=True)
         place = Opened(launcher, config.workspace, env)
         return SpecCritic(spec, lambda: nullcontext(place))
     # A goal without validators has no check environment yet.
     choice = config.check or choose_environment(
-        config.goal, config.workspace, config.home, store.folder
+        config.goal, config.workspace, config.home, snapshots.folder
     )
-    environment = writable_copy(config, choice, store, folder)
+    environment = writable_copy(config, choice, snapshots, folder)
 
     @asynccontextmanager
     async def open_place() -> AsyncIterator[Opened]:
         async with environment.open((Layer(config.workspace),)) as opened:
             launcher = config.sandbox.launcher(
-                opened.launcher(processes), folder.run_id, checks=True
+                opened.launcher(processes), run_id, checks=True
             )
             yield Opened(launcher, opened.path, opened.environ(env))
 

@@ -64,7 +64,7 @@ def _open_run(folder: RunFolder, environ: Mapping[str, str]) -> Iterator[RunJour
             log,
             transcript,
             ArtifactStore(folder.artifacts, redactor),
-            run_path=str(folder.path),
+            folder=folder.path,
         )
         for record in read_records(folder.events):
             journal.replay(record)

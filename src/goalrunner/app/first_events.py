@@ -85,7 +85,7 @@ def _rules(config: RunConfig, parts: Parts) -> RunRules:
 
 def started_event(
     config: RunConfig,
-    folder: RunFolder,
+    folder: RunFolder | None,
     now: datetime,
     notes: tuple[str, ...],
     *,
@@ -93,6 +93,7 @@ def started_event(
 ) -> RunStarted:
     """Return the second event: the circumstances of the run, and notes for people.
 
+    `folder` is the run's; None if nothing of the run is kept.
     `goal_changed`: the goal file was changed while the last run with it worked.
     """
     goal, options = config.goal, config.options
@@ -119,7 +120,7 @@ def started_event(
         sandbox=config.sandbox_name,
         deadline_at=deadline_at(now, goal.timeout),
         handed=options.handed(goal),
-        goal_sha256=file_hash(folder.goal_file),
+        goal_sha256=file_hash(folder.goal_file) if folder else "",
         continues=options.continues.run_id if options.continues else "",
         programs=programs,
     )

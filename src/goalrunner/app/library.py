@@ -33,6 +33,7 @@ from goalrunner.app.run_options import (
     goal_tables_of,
     judge_of,
     options_of,
+    refuse_processes,
     split_checks,
 )
 from goalrunner.app.session import drive_to_end
@@ -54,6 +55,8 @@ from goalrunner.system.child_environment import child_environment
 from goalrunner.system.launcher import ProcessLauncher
 
 T = TypeVar("T")
+
+_KEEP = 'keep records: records="last:20"'
 
 # Keywords that are limits of a goal, and those that are fields of its budget.
 _LIMITS = ("max_iterations", "timeout", "wait")
@@ -129,8 +132,10 @@ async def arun_goal(
     reset only if `wait`, the longest sum of its waits, is given here or in the Goal.
     `prompt` is the first user message if it differs from the objective. `on_event` is
     called with each event once it is on disk. The run's folder is made under `home`
-    (default: GOAL_HOME). Raise UsageError, ConversationBusy and RecordError; failures
-    of models end in the outcome. (Sources: OpenHands' run_goal, Strands' GoalLoop.)
+    (default: GOAL_HOME). `records="none"` keeps nothing of the run and writes no file;
+    with "last:20", only the 20 newest of such runs are kept. Raise UsageError,
+    ConversationBusy and RecordError; failures of models end in the outcome. (Sources:
+    OpenHands' run_goal, Strands' GoalLoop.)
     """
     refuse_no_conversation(conversation)
     goal, run_options = goal_and_options(objective, judge_llm, options, conversation)
@@ -216,7 +221,7 @@ def load_earlier(
     Raise UsageError if one of them does not fit it.
     """
     options, specs = options_of(keywords)
-    for name in ("workspace", "preserve_context"):
+    for name in ("workspace", "preserve_context", "records"):
         if name in keywords:
             raise UsageError(
                 f"{name} of a run is fixed when it begins",
@@ -422,6 +427,8 @@ def goal_and_options(
     except ValidationError as error:
         raise value_refusal(error, "arun_goal") from None
     _refuse_uncounted_judge(goal, config)
+    if options.in_memory:
+        refuse_unkept(goal, options)
     return goal, options
 
 
@@ -561,6 +568,29 @@ def refuse_endless_turns(goal: Goal, conversation: Any) -> None:
             "not async, so nothing can end it",
             "write async def send(...), or remove turn_timeout; timeout limits the "
             "whole run",
+        )
+
+
+def refuse_unkept(goal: Goal, options: RunOptions) -> None:
+    """Raise UsageError for what needs the records of a run.
+
+    That is a check in a process of its own, and a person who decides later.
+    """
+    refuse_processes(goal.validators)
+    if goal.scoring is not None:
+        raise UsageError(
+            f'the critic {goal.critic.command} cannot run with records="none": it runs '
+            "in a process of its own, whose output has to be kept",
+            f"pass a function: critic=...; or {_KEEP}",
+        )
+    approvals = goal.approvals
+    is_risky = goal.risk_class in ("high", "critical")
+    may_ask = is_risky or approvals.require or approvals.commands
+    if may_ask and options.approver is None:
+        raise UsageError(
+            'records="none" keeps nothing that a person could decide about later, and '
+            "the goal has approvals",
+            f"pass approver=...; or {_KEEP}",
         )
 
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from goalrunner.agents.agent_chain import AgentChain
 from goalrunner.agents.external_chat import ExternalConversation
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.critic import make_critic
 from goalrunner.app.external_agent import built_in_conversation, external_conversation
-from goalrunner.app.previous_run import kept_files
 from goalrunner.app.resolve import RunConfig
 from goalrunner.core.agent_ports import Conversation
 from goalrunner.core.ports import Launcher, Validator
 from goalrunner.engine.parts import Parts
 from goalrunner.judge.audit import LLMJudge
-from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.decision_files import DecisionFiles
-from goalrunner.records.event_log import EventLog, SystemClock
-from goalrunner.records.run_folder import RunFolder
-from goalrunner.records.transcript_file import TranscriptFile
+from goalrunner.records.event_log import SystemClock
+from goalrunner.records.run_records import RunRecords
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.child_environment import child_environment
 from goalrunner.system.event_loop import in_thread
@@ -30,54 +26,53 @@ from goalrunner.validators.started_checks import started_checks
 
 
 @dataclass(frozen=True)
-class RunFiles:
-    """The open files of a run."""
+class RunStores:
+    """Where a run records what it does, and the content of its workspace."""
 
-    log: EventLog
-    transcript: TranscriptFile
-    snapshots: SnapshotStore | None
-    """None if the workspace is not what the run delivers."""
+    records: RunRecords
+    snapshots: SnapshotStore | None = None
+    """None if the workspace is not what the run delivers, or nothing is kept."""
+    notes: tuple[str, ...] = ()
+    """For people: about interrupted checks that were undone, and runs removed."""
 
     def close(self) -> None:
-        self.log.close()
-        self.transcript.close()
+        self.records.close()
         if self.snapshots is not None:
             self.snapshots.close()
 
 
 def make_parts(
-    config: RunConfig,
-    folder: RunFolder,
-    launcher: ProcessLauncher,
-    files: RunFiles,
+    config: RunConfig, stores: RunStores, launcher: ProcessLauncher
 ) -> Parts:
     """Return the parts of a run. Raise GoalError."""
-    store, checker = files.snapshots, None
-    if store is not None and config.check is not None:
-        checker = CheckRunner(config, config.check, store, folder, launcher)
+    records, snapshots, checker = stores.records, stores.snapshots, None
+    folder, run_id = records.folder, records.run_id
+    if snapshots is not None and config.check is not None and folder is not None:
+        checker = CheckRunner(config, config.check, snapshots, folder, launcher)
     # Validators that check a response run outside of a check environment.
-    checks_launcher = config.sandbox.launcher(launcher, folder.run_id, checks=True)
+    checks_launcher = config.sandbox.launcher(launcher, run_id, checks=True)
     from_goal = goal_validators(config, checks_launcher)
     conversation = config.options.conversation
     return Parts(
-        conversation=conversation or _conversation(config, folder.run_id, launcher),
+        conversation=conversation or _conversation(config, run_id, launcher),
         validators=(*from_goal, *config.options.validators),
         judge=make_judge(config),
-        reviewer=make_critic(config, store, folder, launcher),
-        log=files.log,
-        transcript=files.transcript,
-        artifacts=ArtifactStore(folder.artifacts, config.redactor, files.log),
+        reviewer=make_critic(config, records, snapshots, launcher),
+        log=records.log,
+        transcript=records.transcript,
+        artifacts=records.artifacts,
         clock=SystemClock(),
         workspace=config.workspace,
-        scratch=folder.scratch_file,
-        snapshots=store,
+        scratch=records.scratch,
+        snapshots=snapshots,
         checker=checker,
         redact=config.redactor.text,
         take_secret_counts=config.redactor.take_counts,
-        start_files=partial(kept_files, folder),
+        store_traceback=records.store_traceback,
+        start_files=records.start_files,
         in_thread=in_thread,
         approver=config.options.approver,
-        decision_files=DecisionFiles(folder.decisions),
+        decision_files=DecisionFiles(folder.decisions) if folder else None,
         refuse_call=config.options.refuse_call,
     )
 

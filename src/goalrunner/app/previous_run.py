@@ -42,6 +42,11 @@ def run_folder(run: Reference, home: Path | str | None = None) -> RunFolder:
     Raise UsageError if there is none.
     """
     name = run.run_path or run.run_id if isinstance(run, GoalOutcome) else run
+    if isinstance(run, GoalOutcome) and not name:
+        raise UsageError(
+            'the run kept no records: records="none"',
+            'keep those of the newest runs: records="last:20"',
+        )
     if not isinstance(name, str | Path) or not str(name).strip():
         raise UsageError(
             f"{run!r:.60} is not a run",

@@ -182,6 +182,8 @@ class RunConfig:
             # The runner sees what an external agent does only through its reports.
             labels.append(Label.RESTS_ON_REPORTS.value)
         labels += self.options.labels
+        if self.options.in_memory and goal.deliverable == "workspace":
+            labels.append(Label.NO_SNAPSHOTS.value)
         is_sandboxed = self.sandbox_name != NONE
         secret = self.sandbox.secret
         if hidden_readable(goal, self.workspace, secret, sandboxed=is_sandboxed):
@@ -209,8 +211,11 @@ class RunConfig:
         return llm if isinstance(llm, LLM) else None
 
     def refuse_shared_workspace(self) -> None:
-        """Raise WorkspaceError if another run is active in the workspace."""
-        if self.goal.deliverable == "workspace":
+        """Raise WorkspaceError if another run is active in the workspace.
+
+        A run that keeps nothing takes no snapshots, which are what two runs would mix.
+        """
+        if self.goal.deliverable == "workspace" and not self.options.in_memory:
             # Several copies of a workspace may be in use at the same time.
             own = self.options.copy_store
             store = own or store_of(self.workspace, self.home)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from goalrunner.app.build import PreparedRun, cut_usage, open_run
+from goalrunner.app.build import PreparedRun, cut_usage, open_run, open_stores
 from goalrunner.app.first_events import deadline_at
 from goalrunner.app.previous_run import LoadedRun, file_hash, finalize, refuse_final
 from goalrunner.app.readiness import readiness, refuse_unready
@@ -76,7 +76,8 @@ class EarlierRun:
         config = replace(resolved, at_work=loaded.state.agent)
         findings = readiness(config)
         refuse_unready(config, findings)
-        prepared = open_run(config, findings, self.folder, loaded)
+        stores = open_stores(config, self.folder, loaded)
+        prepared = open_run(config, findings, stores, loaded)
         try:
             config.refuse_shared_workspace()
             await self._continue_run(prepared, rules)

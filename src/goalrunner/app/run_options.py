@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -107,6 +108,9 @@ class RunOptions:
     copy: CopyOptions | None = None
     """The copy of the workspace in which this process works."""
     keeps_run: bool = True  # False: for a check, whose records are removed at its end
+    in_memory: bool = False  # whether nothing of the run is kept
+    keeps_newest: int | None = None
+    """After the run, only so many of the newest runs with this number are kept."""
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
@@ -210,8 +214,13 @@ class RunKeywords(TypedDict, total=False):
     on_event: Callable[[Event], None] | None
     on_text: Callable[[str], None] | None
     home: Path | str | None  # where the run's folder is made; default: GOAL_HOME
+    # Which records stay after a run: "all"; "none", which writes no file; "last:20",
+    # only those of the 20 newest runs that were made with this value.
+    records: str
     approver: Approver | None
 
+
+_RECORDS = re.compile(r"all|none|last:([1-9][0-9]{0,5})")
 
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "on_event": (callable, "a function"),
@@ -229,6 +238,10 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "an object with the methods approve and answer",
     ),
     "home": (lambda value: isinstance(value, str | Path), "a path"),
+    "records": (
+        lambda value: isinstance(value, str) and bool(_RECORDS.fullmatch(value)),
+        '"all", "none", or "last:20" for the 20 newest runs',
+    ),
 }
 """By keyword: a check of a value that is not None, and a description of valid values.
 """
@@ -248,8 +261,9 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
             continue
         fits, form = _FORMS[name]
         if not fits(value):
+            shown = f'"{value:.40}"' if isinstance(value, str) else kind_of(value)
             raise UsageError(
-                f"{name} must be {form}, not {kind_of(value)}",
+                f"{name} must be {form}, not {shown}",
                 "see the docstring of arun_goal",
             )
     resume_prompt = keywords.get("resume_prompt")
@@ -261,8 +275,13 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
         observers.append(Callback(on_event))
     if on_text:
         observers.append(Callback(on_text=on_text))
+    kept_records = _RECORDS.fullmatch(keywords.get("records") or "all")
+    newest = kept_records[1] if kept_records is not None else None
     # Only once: the checks may come from a generator.
     specs, validators = split_checks(keywords.get("validators", ()))
+    in_memory = keywords.get("records") == "none"
+    if in_memory:
+        refuse_processes(specs)
     options = RunOptions(
         home=Path(keywords.get("home") or goal_home(os.environ)),
         observers=observers,
@@ -271,8 +290,27 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
         validators=validators,
         resume_prompt=resume_prompt,
         prompt=keywords.get("prompt"),
+        in_memory=in_memory,
+        keeps_newest=int(newest) if newest else None,
     )
     return options, specs
+
+
+def refuse_processes(specs: Iterable[ValidatorSpec]) -> None:
+    """Raise UsageError for a check that needs the records of a run.
+
+    It runs in a process of its own, whose output is evidence; and its environment is
+    made of snapshots of the workspace, which are files.
+    """
+    for spec in specs:
+        command = spec.name or spec.run or spec.python
+        raise UsageError(
+            f'the validator {command} cannot run with records="none": its output has '
+            "to be kept as evidence, and its check environment is made of snapshots "
+            "of the workspace",
+            "pass a function (response, agent) instead, or keep records: records="
+            '"last:20"',
+        )
 
 
 def _refuse_invalid_template(text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 from collections.abc import Awaitable, Callable, Iterator
@@ -90,8 +89,9 @@ async def arun(goal: Goal, options: RunOptions) -> GoalOutcome:
         try:
             return await drive_to_end(prepared, watch)
         finally:
-            if not (options.keeps_run or prepared.folder.has_traceback):
-                remove_run(options.home, prepared.folder)
+            folder = prepared.records.folder
+            if folder is not None and not (options.keeps_run or folder.has_traceback):
+                remove_run(options.home, folder)
 
 
 async def resume_run(
@@ -171,10 +171,10 @@ def _take_cancellation(prepared: PreparedRun) -> bool:
 
     If so, the next cancellation of its task ends the run permanently.
     """
-    request = prepared.folder.cancellation
-    if not request.exists():
+    request = prepared.records.cancel_request()
+    if request is None:
         return False
-    prepared.run.cancel(str(json.loads(request.read_bytes())["said"]))
+    prepared.run.cancel(request)
     return True
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from goalrunner.app.build import PreparedRun, open_run
+from goalrunner.app.build import PreparedRun, open_run, open_stores
 from goalrunner.app.preflight import needs_environment
 from goalrunner.app.pruning import remove_run
 from goalrunner.app.readiness import readiness
@@ -99,7 +99,7 @@ async def check_revision(
     # A folder of checks is not listed as a run.
     folder = RunFolder.create(config.home, new_run_id(config.home, "audit"), CHECKS)
     try:
-        prepared = open_run(config, findings, folder)
+        prepared = open_run(config, findings, open_stores(config, folder))
         try:
             return await _run_validators(prepared, revision)
         finally:
@@ -116,7 +116,7 @@ async def _run_validators(prepared: PreparedRun, revision: str) -> RevisionCheck
     now = await store.snapshot()
     base = await revision_snapshot(store, revision, prepared.config.options.environ)
     context = ValidationContext(
-        run_id=prepared.folder.run_id,
+        run_id=prepared.records.run_id,
         iteration=1,
         objective=prepared.config.goal.objective,
         workspace=parts.workspace,

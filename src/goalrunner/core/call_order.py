@@ -1,18 +1,23 @@
-"""Freshness in a saved chat, where the order of the calls decides.
+"""Freshness without times of files, where the order of the calls decides.
 
-A chat has no times of files.
+That is so in a saved chat, and in a run that takes no snapshots.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from goalrunner.core.errors import some
 from goalrunner.core.freshness import depends_on
-from goalrunner.core.observation import Observation
+from goalrunner.core.observation import OWNER, RESPONSE, Claim, Observation
+from goalrunner.core.tool_arguments import is_file_tool, only_path
+from goalrunner.core.written_files import LONGEST_COMMAND, WrittenFiles
 
 _REMOVED = re.compile(
     r"(?:^|[;&|(\n]|\bsudo)[ \t]*(?:git[ \t]+)?(?:rm|rmdir|touch|truncate)\b"
@@ -97,6 +102,49 @@ class CallOrder:
         if not result.path:
             return paths
         return [path for path in paths if _may_be_same(path, result.path)]
+
+
+def stale_by_order(items: Iterable[Observation | Claim]) -> dict[str, str]:
+    """Return by id of an observation of a run why a later call made it outdated.
+
+    It is for a run without snapshots. Each observation is a call; its tool and its
+    command say which files the call writes. A response and the words of a person depend
+    on no file.
+    """
+    order, written = CallOrder(), WrittenFiles()
+    for number, item in enumerate(items):
+        if not isinstance(item, Observation) or item.source in (RESPONSE, OWNER):
+            continue
+        arguments = _arguments_of(item)
+        command = item.command[:LONGEST_COMMAND] if arguments is None else None
+        written.newest.clear()
+        written.of_call(item.source, arguments, command)
+        order.changed(number, (*written.newest, *removed_by(command or "")))
+        order.observed(number, item, item.path or only_path(item.source, arguments))
+    return order.stale()
+
+
+def _arguments_of(item: Observation) -> Any:
+    """Return the arguments of a call as far as its observation has them.
+
+    None for a command line.
+    """
+    command = item.command
+    if item.path is not None:
+        return {"path": item.path}
+    if command.startswith("{"):
+        with contextlib.suppress(ValueError):
+            return json.loads(command)
+    if not is_file_tool(item.source):
+        return None
+    if "\n" in command:
+        # A patch, which names its files itself.
+        return command
+    # Of a tool with several actions, the action is the first word: "view a.py".
+    action, _, path = command.partition(" ")
+    if path and action.isidentifier():
+        return {"command": action, "path": path}
+    return {"path": command}
 
 
 def _may_be_same(path: str, other: str) -> bool:

@@ -41,6 +41,7 @@ class Label(StrEnum):
     UNASKED = "unasked actions"
     HIDDEN_READABLE = "hidden checks readable"
     NOT_AUDITED = "validators green, not audited"
+    NO_SNAPSHOTS = "no snapshots"
     WEAKENED_TESTS = "weakened tests"
     DELETED_TESTS = "deleted tests"
     SKIPPED_TESTS = "skipped tests"
@@ -208,6 +209,11 @@ EXPLANATIONS = {
         "could be asked.",
         "Resume the run with a higher limit: `goal resume --cost`, `--tokens` or "
         "`--timeout`.",
+    ),
+    Label.NO_SNAPSHOTS: Explanation(
+        'With `records="none"`, the files of the workspace are not compared: the order '
+        "of the calls alone says which evidence is outdated.",
+        'Keep records: leave `records="none"` out, or write `records="last:20"`.',
     ),
     Label.WEAKENED_TESTS: Explanation(
         "In a receipt: so many tests pass only in the version of the change, which "

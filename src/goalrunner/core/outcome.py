@@ -271,6 +271,7 @@ class GoalOutcome(Frozen):
 
     schema_version: str = SCHEMA_VERSION
     run_id: str
+    """Empty if nothing of the run is kept."""
     parent: str = ""
     """Id of the run that it is a part of."""
     objective: str
@@ -331,7 +332,7 @@ class GoalOutcome(Frozen):
     """ISO 8601, UTC: when the limit resets that it waits for, or that ended it; empty:
     not known, or none."""
     run_path: str = ""
-    """The run's folder."""
+    """The run's folder; empty if nothing of the run is kept."""
     signal: int | None = None
     """Number of the signal that interrupted it."""
 

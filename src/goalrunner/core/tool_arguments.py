@@ -107,9 +107,14 @@ def is_writer(tool: str) -> bool:
     return _letters(tool).endswith(_WRITERS)
 
 
+def is_file_tool(tool: str) -> bool:
+    """Return whether a tool looks at one file, or writes it."""
+    return _letters(tool).endswith(_OF_ONE_FILE)
+
+
 def only_path(tool: str, arguments: Any) -> str:
     """Return the file that a tool reads or writes; empty if it may look at others."""
-    if not isinstance(arguments, dict) or not _letters(tool).endswith(_OF_ONE_FILE):
+    if not isinstance(arguments, dict) or not is_file_tool(tool):
         return ""
     for key in PATH_ARGUMENTS:
         if path := text(arguments.get(key)):

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from goalrunner.core.activity import Activity, ActivityObserver
 from goalrunner.core.agent_ports import Observer, TextObserver
@@ -15,14 +15,10 @@ from goalrunner.core.evidence_index import EvidenceIndex
 from goalrunner.core.fold import apply
 from goalrunner.core.observation import EvidenceRow, Observation, Trail
 from goalrunner.core.outcome import GoalOutcome
+from goalrunner.core.record_ports import Artifacts, Log, Transcript
 from goalrunner.core.run_state import RunState
 from goalrunner.core.snapshot_history import SnapshotHistory
 from goalrunner.core.state_outcome import outcome_of
-
-if TYPE_CHECKING:
-    from goalrunner.records.artifacts import ArtifactStore
-    from goalrunner.records.event_log import EventLog
-    from goalrunner.records.transcript_file import TranscriptFile
 
 _LOGGER = logging.getLogger("goalrunner")
 
@@ -32,19 +28,20 @@ class RunJournal:
 
     def __init__(
         self,
-        log: EventLog,
-        transcript: TranscriptFile,
-        artifacts: ArtifactStore,
+        log: Log,
+        transcript: Transcript,
+        artifacts: Artifacts,
         observers: Sequence[Observer] = (),
         save: Callable[[RunState], None] | None = None,
-        run_path: str = "",
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is the run's; None if nothing of the run is kept."""
         self.log = log
         self.transcript = transcript
         self.artifacts = artifacts
         self._observers = list(observers)
         self._save = save
-        self._run_path = run_path
+        self._folder = folder
         self._state: RunState | None = None
         self._evidence = EvidenceIndex()
         # The time limits in effect, the outermost first.
@@ -94,7 +91,13 @@ class RunJournal:
 
     def outcome(self) -> GoalOutcome:
         """Return the outcome of the current state, with the evidence table."""
-        return outcome_of(self.state, self._run_path, evidence=self.evidence())
+        outcome = outcome_of(
+            self.state, str(self._folder or ""), evidence=self.evidence()
+        )
+        if self._folder is not None:
+            return outcome
+        # An id by which nothing can be found would only mislead.
+        return outcome.model_copy(update={"run_id": ""})
 
     @property
     def history(self) -> SnapshotHistory:

@@ -7,14 +7,10 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from goalrunner.core.agent_ports import Recorded
 from goalrunner.core.observation import ArtifactRef, Observation
-
-if TYPE_CHECKING:
-    from goalrunner.records.artifacts import ArtifactStore
-
+from goalrunner.core.record_ports import Artifacts
 
 SHOWN_BYTES = 100_000
 """Bytes of each end of an output that can be read back. No model is shown more."""
@@ -27,7 +23,7 @@ class OutputStore:
     by `raise_cancellation`.
     """
 
-    def __init__(self, artifacts: ArtifactStore) -> None:
+    def __init__(self, artifacts: Artifacts) -> None:
         self._artifacts = artifacts
         self._hurried = threading.Event()
         self._cancellation: asyncio.CancelledError | None = None
@@ -67,7 +63,7 @@ class OutputStore:
             raise self._cancellation
 
 
-def recorded(observation: Observation, artifacts: ArtifactStore) -> Recorded:
+def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
     """Return an observation with both ends of its output."""
     ref = observation.output
     if ref is None:
@@ -76,20 +72,11 @@ def recorded(observation: Observation, artifacts: ArtifactStore) -> Recorded:
     return Recorded(observation, head, tail, omitted=ref.size - len(head) - len(tail))
 
 
-def store_traceback(
-    scratch: Callable[[str], Path], redact: Callable[[str], str]
-) -> str:
-    """Write the traceback of the current exception into the run's folder.
+def store_traceback(store: Callable[[str], str], redact: Callable[[str], str]) -> str:
+    """Store the traceback of the current exception by `store`.
 
-    Return its last line, and the path.
+    Return its last line, and where it is.
     """
     text = redact(traceback.format_exc())
     last_line = text.strip().splitlines()[-1]
-    path = scratch(".traceback.txt")
-    try:
-        path.touch(mode=0o600)
-        path.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        # A full disk must not hide the error itself.
-        return f"{last_line}\nits traceback could not be written: {error.strerror}"
-    return f"{last_line}\nthe traceback is in {path}"
+    return f"{last_line}\n{store(text)}"

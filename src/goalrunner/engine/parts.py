@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from goalrunner.core.agent_ports import Approver, Conversation
 from goalrunner.core.events import Account
 from goalrunner.core.ports import Checker, Judge, Reviewer, Validator
+from goalrunner.core.record_ports import Artifacts, Log, Transcript
 from goalrunner.core.run_state import RunState
 
 if TYPE_CHECKING:
-    from goalrunner.records.artifacts import ArtifactStore
     from goalrunner.records.decision_files import DecisionFiles
-    from goalrunner.records.event_log import EventLog, SystemClock
-    from goalrunner.records.transcript_file import TranscriptFile
+    from goalrunner.records.event_log import SystemClock
     from goalrunner.snapshots.store import SnapshotStore
 
 
@@ -38,19 +37,21 @@ class Parts:
     conversation: Conversation
     validators: tuple[Validator, ...]
     judge: Judge | None
-    log: EventLog
-    transcript: TranscriptFile
-    artifacts: ArtifactStore
+    log: Log
+    transcript: Transcript
+    artifacts: Artifacts
     clock: SystemClock
     workspace: Path
     scratch: Callable[[str], Path]
     snapshots: SnapshotStore | None = None
-    """None if the workspace is not the deliverable."""
+    """None if the workspace is not the deliverable, or nothing is kept."""
     checker: Checker | None = None
     """None if validators run in the workspace as it is."""
     redact: Callable[[str], str] = lambda text: text
     take_secret_counts: Callable[[], dict[str, int]] = dict
     """Returns how many secrets were replaced since the last call, by kind."""
+    store_traceback: Callable[[str], str] = lambda text: "it was not stored"
+    """Stores the traceback of a defect, and says where it is."""
     start_files: Callable[[], dict[str, str]] = dict
     """Returns the SHA-256 of each file in the run's folder that describes the start."""
     reviewer: Reviewer | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from goalrunner.core import events
 from goalrunner.core.agent_ports import Message, Unfinished
@@ -13,11 +12,9 @@ from goalrunner.core.events import Account, Record
 from goalrunner.core.messages import text_of
 from goalrunner.core.observation import Observation, TranscriptRef
 from goalrunner.core.outcome import AgentSession, Usage
+from goalrunner.core.record_ports import Artifacts
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.output_store import recorded
-
-if TYPE_CHECKING:
-    from goalrunner.records.artifacts import ArtifactStore
 
 
 class Resumption:
@@ -131,7 +128,7 @@ class Resumption:
     def read(
         self,
         read_message: Callable[[TranscriptRef], Message],
-        artifacts: ArtifactStore,
+        artifacts: Artifacts,
     ) -> Resumption:
         """Read the texts that the added records name; return the resumption itself.
 

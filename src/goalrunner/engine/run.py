@@ -623,5 +623,5 @@ class Run:
 
         The defect is the current exception.
         """
-        message = store_traceback(self.parts.scratch, self.parts.redact)
+        message = store_traceback(self.parts.store_traceback, self.parts.redact)
         return events.RunEnded(stop_reason=StopReason.INTERNAL_ERROR, message=message)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from goalrunner.core.call_order import stale_by_order
 from goalrunner.core.errors import WorkspaceError
 from goalrunner.core.events import SnapshotTaken
 from goalrunner.core.freshness import is_git, newest
@@ -86,7 +87,8 @@ class RoundChanges:
 class SnapshotTracker:
     """Takes snapshots and compares them.
 
-    Without a store there are no snapshots, and no evidence is outdated.
+    Without a store there are no snapshots: the order of the calls says what is
+    outdated, and nothing is if the response is the deliverable.
     """
 
     def __init__(self, store: SnapshotStore | None, journal: RunJournal) -> None:
@@ -251,6 +253,8 @@ class SnapshotTracker:
         self, items: Sequence[Observation | Claim], final: Snapshot | None
     ) -> dict[str, str]:
         """Return by observation id why it is outdated at `final`."""
+        if self._store is None and self.journal.state.plan.deliverable == "workspace":
+            return stale_by_order(items)
         if self._store is None or final is None:
             return {}
         # Many observations share their snapshots.

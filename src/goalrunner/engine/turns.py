@@ -256,7 +256,7 @@ class Turns:
             # An error of our own code is a defect, and is reported as one.
             if type(self._conversation).__module__.startswith("goalrunner."):
                 raise
-            place = store_traceback(self._recorder.scratch, self._parts.redact)
+            place = store_traceback(self._parts.store_traceback, self._parts.redact)
             raise AgentError(f"{self._name}.{method} raised {place}") from error
 
     def _messages(self) -> Sequence[Message] | None:

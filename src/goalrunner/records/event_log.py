@@ -240,7 +240,68 @@ _NO_WAIT = (
 )
 
 
-class EventLog:
+class RecordSequence:
+    """Makes the records of a log: numbered, timed, linked, secrets replaced.
+
+    The sequence goes on after `end`, the end of an existing log.
+    """
+
+    def __init__(
+        self, clock: SystemClock, redactor: Redactor, end: LogEnd | None = None
+    ) -> None:
+        end = end or LogEnd()
+        self._clock = clock
+        self._redactor = redactor
+        self._seq = end.seq
+        self._link = end.link
+        self._earlier_elapsed = end.elapsed
+        self._opened_at = clock.monotonic()
+        self._paused_at: float | None = None
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of active time."""
+        now = self._clock.monotonic() if self._paused_at is None else self._paused_at
+        return self._earlier_elapsed + max(0.0, now - self._opened_at)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the active time while the context is open."""
+        began = self._clock.monotonic()
+        self._paused_at = began
+        try:
+            yield
+        finally:
+            self._paused_at = None
+            self._opened_at += self._clock.monotonic() - began
+
+    def make(self, event: Event) -> tuple[Record, bytes]:
+        """Return the record of the next event, and its line.
+
+        It is the next one of the log only after `advance`. Raise RecordError for what
+        JSON cannot express.
+        """
+        now = self._clock.now().astimezone(UTC)
+        record = Record(
+            seq=self._seq + 1,
+            at=now.isoformat(timespec="milliseconds"),
+            elapsed=round(self.elapsed, 6),
+            p=self._link,
+            event=event,
+        )
+        data = record.model_dump(mode="python")
+        data["event"] = self._redactor.json(data["event"], keep=_schema_words())
+        line = encode(data)
+        # The record as it will be read: without secrets.
+        return RECORD.validate_json(line), line
+
+    def advance(self, record: Record, line: bytes) -> None:
+        """Let the next record follow this one, which `make` returned."""
+        self._seq = record.seq
+        self._link = link(line)
+
+
+class EventLog(RecordSequence):
     """The log of a run in a file. It continues an existing log; one writer at a time.
 
     Every event is in the file when `append` returns, so killing the process loses
@@ -259,8 +320,6 @@ class EventLog:
         redactor: Redactor,
         end: LogEnd | None = None,
     ) -> None:
-        self._clock = clock
-        self._redactor = redactor
         self._lock = WriterLock(lock_of(path))
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.close)
@@ -282,51 +341,19 @@ class EventLog:
                 self._file.torn,
             )
         self._earlier_syncs: list[Callable[[], None]] = []
-        self._seq = end.seq
-        self._link = end.link
-        self._earlier_elapsed = end.elapsed
-        self._opened_at = clock.monotonic()
-        self._paused_at: float | None = None
-
-    @property
-    def elapsed(self) -> float:
-        now = self._clock.monotonic() if self._paused_at is None else self._paused_at
-        return self._earlier_elapsed + max(0.0, now - self._opened_at)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        began = self._clock.monotonic()
-        self._paused_at = began
-        try:
-            yield
-        finally:
-            self._paused_at = None
-            self._opened_at += self._clock.monotonic() - began
+        super().__init__(clock, redactor, end)
 
     def append(self, event: Event) -> Record:
         """Write one event, secrets replaced, and return its record.
 
         Raise RecordError if it cannot be written whole.
         """
-        now = self._clock.now().astimezone(UTC)
-        record = Record(
-            seq=self._seq + 1,
-            at=now.isoformat(timespec="milliseconds"),
-            elapsed=round(self.elapsed, 6),
-            p=self._link,
-            event=event,
-        )
-        data = record.model_dump(mode="python")
-        data["event"] = self._redactor.json(data["event"], keep=_schema_words())
-        line = encode(data)
-        # The record as it will be read: without secrets.
-        written = RECORD.validate_json(line)
+        written, line = self.make(event)
         wait = not isinstance(event, _NO_WAIT)
         if wait:
             self._sync_earlier()
         self._file.append(line, wait=wait)
-        self._seq = written.seq
-        self._link = link(line)
+        self.advance(written, line)
         return written
 
     def sync_first(self, sync: Callable[[], None]) -> None:
