@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from goalrunner.app.controller import GoalContinue as GoalContinue
     from goalrunner.app.controller import GoalController as GoalController
     from goalrunner.app.controller import GoalDone as GoalDone
+    from goalrunner.app.goal_file_runs import arun_goal_file as arun_goal_file
+    from goalrunner.app.goal_file_runs import run_goal_file as run_goal_file
     from goalrunner.app.library import ajudge_goal as ajudge_goal
     from goalrunner.app.library import aresume as aresume
     from goalrunner.app.library import arun_goal as arun_goal
@@ -75,6 +77,7 @@ __version__ = core.VERSION
 _NAMES = {
     "agents.chat": ("ChatConversation",),
     "app.controller": ("GoalContinue", "GoalController", "GoalDone"),
+    "app.goal_file_runs": ("arun_goal_file", "run_goal_file"),
     "app.library": (
         "ajudge_goal",
         "aresume",

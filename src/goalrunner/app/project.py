@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from goalrunner.app.agent_findings import sign_in_finding
 from goalrunner.app.external_agent import in_turn
 from goalrunner.app.preflight import listed_files
 from goalrunner.checking.start_files import is_test_file
+from goalrunner.core.errors import UsageError
 from goalrunner.core.goal_tables import BUILTIN
 from goalrunner.core.tools import (
     MAKEFILES,
@@ -356,6 +357,23 @@ def installed_agents(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:
             is_missing = sign_in_finding(name, preset, environ).state == "bad"
             agents.append(InstalledAgent(name, "not signed in" if is_missing else ""))
     return tuple(sorted(agents, key=lambda agent: bool(agent.note)))
+
+
+def only_signed_in(agents: Sequence[InstalledAgent]) -> InstalledAgent | None:
+    """Return the only agent, or the only one that is signed in; None without agents.
+
+    Raise UsageError if there are more.
+    """
+    if len(agents) < 2:
+        return agents[0] if agents else None
+    signed_in = [agent for agent in agents if not agent.note]
+    if len(signed_in) == 1:
+        return signed_in[0]
+    names = ", ".join(map(str, agents))
+    raise UsageError(
+        f"several agents can be used here, and none is chosen: {names}",
+        f"choose one: --agent {agents[0].name}, or set GOAL_AGENT or GOAL_MODEL",
+    )
 
 
 def with_keys(environ: Mapping[str, str]) -> tuple[InstalledAgent, ...]:

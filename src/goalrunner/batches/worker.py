@@ -148,8 +148,9 @@ def _drive(assignment: Assignment) -> int:
     from goalrunner.batches.shared_budget import BudgetObserver, SpentFile
     from goalrunner.batches.shared_pauses import SharedPauses
     from goalrunner.cli.background import DetachedApprover
-    from goalrunner.cli.drive import open_progress, with_default_wait, workspace_state
+    from goalrunner.cli.drive import open_progress, workspace_state
     from goalrunner.copies.inside import copy_options, set_up
+    from goalrunner.goalfile.loading import with_default_wait
 
     batch, entry, run = assignment.batch, assignment.entry, assignment.run
     state = batch.state()

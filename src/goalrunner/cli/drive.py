@@ -22,22 +22,10 @@ if TYPE_CHECKING:
 
     from goalrunner.app.run_options import RunOptions
     from goalrunner.core.agent_ports import Approver, Observer
-    from goalrunner.core.goal import Goal
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.result_files import ResultFiles
     from goalrunner.reports.progress import Progress
-
-
-_DEFAULT_WAIT = 6 * 3600.0
-"""Seconds that `goal run` waits for usage limits, without `wait` in the goal."""
-
-
-def with_default_wait(goal: Goal) -> Goal:
-    """Return the goal with the time to wait for usage limits that commands use."""
-    if "wait" in goal.model_fields_set:
-        return goal
-    return goal.model_copy(update={"wait": _DEFAULT_WAIT})
 
 
 @dataclass(frozen=True)

@@ -218,10 +218,10 @@ def choose_agent(
 
     If it cannot ask, return the only one that is signed in, or raise UsageError.
     """
-    if len(agents) < 2:
-        return agents[0] if agents else None
-    if not ask:
-        return _only_signed_in(agents)
+    from goalrunner.app.project import only_signed_in
+
+    if len(agents) < 2 or not ask:
+        return only_signed_in(agents)
     rows = [f"  {number}  {agent}" for number, agent in enumerate(agents, 1)]
     output.complain("\n".join(["Agents that can be used here:", *rows]))
     # Of agents with one name, the first one counts.
@@ -231,15 +231,3 @@ def choose_agent(
         f"Agent [1-{len(agents)}, default 1]: ", "1", by_answer.__contains__
     )
     return by_answer[answer]
-
-
-def _only_signed_in(agents: Sequence[InstalledAgent]) -> InstalledAgent:
-    """Return the only agent that is signed in. Raise UsageError if there are more."""
-    signed_in = [agent for agent in agents if not agent.note]
-    if len(signed_in) == 1:
-        return signed_in[0]
-    names = ", ".join(map(str, agents))
-    raise UsageError(
-        f"several agents can be used here, and none is chosen: {names}",
-        f"choose one: --agent {agents[0].name}, or set GOAL_AGENT or GOAL_MODEL",
-    )

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from goalrunner.batches.candidates import GroupChoice, refuse_options
 from goalrunner.cli import goals, options, output, runs
 from goalrunner.cli.background import is_detached, start_detached
-from goalrunner.cli.drive import Results, drive, with_default_wait, workspace_state
+from goalrunner.cli.drive import Results, drive, workspace_state
 from goalrunner.cli.options import (
     File,
     Text,
@@ -199,6 +199,8 @@ def run(
         "workspace.path": workspace,
         "parent": parent,
     }
+    from goalrunner.goalfile.loading import with_default_wait
+
     loaded = goals.load(goal_file_or_text, overrides)
     goal, goal_file = with_default_wait(loaded.goal), loaded.own_file
     if strict:

@@ -43,6 +43,9 @@ PLACEHOLDER = "Describe the work here, and how one sees that it is done."
 A goal with it is rejected.
 """
 
+_DEFAULT_WAIT = 6 * 3600.0
+"""Seconds that a run of a goal file waits for usage limits, if it names no `wait`."""
+
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -308,6 +311,13 @@ def load_goal(
         runnable=runnable,
         workspace=workspace or project_of(path),
     )
+
+
+def with_default_wait(goal: Goal) -> Goal:
+    """Return the goal with the time to wait for usage limits that commands use."""
+    if "wait" in goal.model_fields_set:
+        return goal
+    return goal.model_copy(update={"wait": _DEFAULT_WAIT})
 
 
 def read_goal_text(path: Path) -> str:
