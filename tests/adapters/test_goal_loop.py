@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from goalrunner import Goal, ValidatorSpec
+from goalrunner.core.errors import UsageError
+from goalrunner.core.outcome import StopReason
 from tests.adapters.frameworks import strands
 from tests.support.fake_provider import Answer, FakeProvider, fail, run, say
 from tests.support.recordings import judge as verdict
@@ -340,8 +342,17 @@ def test_wrong_parameters_are_refused_and_no_limit_is_warned_about(
         adapter.GoalLoop("x", max_attempts=0)
     with pytest.raises(ValueError, match="timeout"):
         adapter.GoalLoop("x", timeout=0)
-    with pytest.raises(TypeError, match="goal"):
-        adapter.GoalLoop(None)
+    for goal in (None, "", "  "):
+        with pytest.raises(ValueError, match="goal"):
+            adapter.GoalLoop(goal, max_attempts=1)
+    with pytest.raises(TypeError, match=r"goal must be .* not 5"):
+        adapter.GoalLoop(5, max_attempts=1)
+    with pytest.raises(TypeError, match="'max_attempt'; did you mean 'max_attempts'"):
+        adapter.GoalLoop("x", max_attempt=3)
+    with pytest.raises(TypeError, match="'workspce'; did you mean 'workspace'"):
+        adapter.GoalLoop("x", max_attempts=1, workspce=".")
+    with pytest.raises(UsageError, match="on_event must be a function"):
+        adapter.GoalLoop("x", max_attempts=1, on_event=3)
     with pytest.warns(UserWarning, match="no max_attempts"):
         adapter.GoalLoop("x")
     with warnings.catch_warnings():
@@ -366,4 +377,7 @@ def test_a_judge_has_its_own_model_and_system_prompt(make: Make, adapter: Any) -
 def test_the_names_of_strands_own_plugin_are_here(adapter: Any) -> None:
     theirs: Any = pytest.importorskip("strands.vended_plugins.goal")
     ours = set(adapter.__all__)
-    assert set(theirs.__all__) - {"GoalStopReason"} <= ours
+    assert set(theirs.__all__) <= ours
+    reasons = {str(reason).replace("iterations", "attempts") for reason in StopReason}
+    assert set(get_args(adapter.GoalStopReason)) == reasons
+    assert set(get_args(theirs.GoalStopReason)) <= reasons

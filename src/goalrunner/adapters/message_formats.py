@@ -54,6 +54,22 @@ def openai_messages(message: Message) -> list[dict[str, Any]]:
     return converted
 
 
+_SHOWN = ("image", "document", "video", "audio")
+
+
+def shown_content(content: object) -> str:
+    """Return the text of a message, with other input as its kind: "[image]"."""
+    if isinstance(content, str):
+        return content.strip()
+    parts: list[str] = []
+    for block in blocks_of(content):
+        if block.kind == "text":
+            parts.append(block.text)
+        elif block.name in _SHOWN:
+            parts.append(f"[{block.name}]")
+    return "\n".join(parts).strip()
+
+
 def block_messages(chat: Iterable[Message]) -> list[dict[str, Any]]:
     """Convert a chat from OpenAI's format to Strands', without its system prompt."""
     converted: list[dict[str, Any]] = []

@@ -2,63 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import warnings
 import weakref
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from math import inf
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from math import ceil, inf
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
-from goalrunner import (
-    JUDGE_SYSTEM_PROMPT,
-    Goal,
-    GoalAttempt,
-    GoalOutcome,
-    JudgeOutcome,
-    build_judge_prompt,
-)
-from goalrunner.adapters.framework import framework_module
-from goalrunner.adapters.strands_agent import (
-    LIBRARY,
-    StrandsConversation,
-    reply_of,
-    strands_judge,
-    strands_model,
-)
-from goalrunner.app.library import goal_and_options, prepare_conversation
+from goalrunner import Goal, GoalOutcome
+from goalrunner.adapters.framework import framework_module, refuse_unknown_keywords
+from goalrunner.adapters.strands_agent import LIBRARY, StrandsConversation
+from goalrunner.adapters.strands_loop import AgentLoop, Attempt, LoopSettings
 from goalrunner.app.run_options import (
     Checks,
     CriticChoice,
     RunKeywords,
-    RunOptions,
+    options_of,
     split_checks,
 )
-from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Approver
-from goalrunner.core.chat_trail import trail_of
-from goalrunner.core.errors import AgentError
 from goalrunner.core.events import Event
-from goalrunner.core.labels import Label
-from goalrunner.core.messages import text_of
-from goalrunner.engine.reported_chat import ReportedChat
-from goalrunner.llm.outside import goal_error_of
 
 try:
     from strands.plugins import Plugin
-    from strands.vended_plugins.goal import ValidationOutcome, Validator
+    from strands.vended_plugins.goal import (
+        JUDGE_SYSTEM_PROMPT,
+        GoalAttempt,
+        JudgeOutcome,
+        ValidationOutcome,
+        Validator,
+        build_judge_prompt,
+    )
 except ImportError:
     # Without Strands, the module can be imported; GoalLoop names the extra.
-    Plugin, ValidationOutcome, Validator = object, None, None
+    Plugin, GoalAttempt, ValidationOutcome, Validator = object, None, None, None
+    JUDGE_SYSTEM_PROMPT, JudgeOutcome, build_judge_prompt = "", None, None
 
 __all__ = [
     "JUDGE_SYSTEM_PROMPT",
     "GoalAttempt",
     "GoalLoop",
     "GoalResult",
+    "GoalStopReason",
     "JudgeConfig",
     "JudgeOutcome",
     "StrandsConversation",
@@ -76,14 +62,43 @@ arun_goal = LIBRARY.arun_goal
 resume = LIBRARY.resume
 aresume = LIBRARY.aresume
 
+GoalStopReason = Literal[
+    "satisfied",
+    "max_attempts",
+    "timeout",
+    "budget_exhausted",
+    "approval_required",
+    "denied",
+    "question_open",
+    "impossible",
+    "stalled",
+    "evidence_unstable",
+    "cancelled",
+    "interrupted",
+    "authentication",
+    "model_not_found",
+    "agent_failed",
+    "judge_failed",
+    "validator_missing",
+    "environment_failed",
+    "workspace_failed",
+    "baseline_green",
+    "internal_error",
+]
+"""Why a run ended: the reasons of Strands, and those of an outcome."""
+
 
 @dataclass
 class JudgeConfig:
-    """The judge of a text goal."""
+    """The judge of a text goal.
+
+    With the system prompt of Strands, the built-in rules of the judge hold, because its
+    citations are checked.
+    """
 
     model: Any = None
     """A Strands model, an LLM or a model's name; None is the agent's `aux_model`."""
-    system_prompt: str | None = None
+    system_prompt: str | None = JUDGE_SYSTEM_PROMPT
 
 
 class LoopKeywords(TypedDict, total=False):
@@ -102,13 +117,13 @@ class LoopKeywords(TypedDict, total=False):
 
 @dataclass
 class GoalResult:
-    """The result of a run; `outcome` is the complete one."""
+    """The result of a run, equal to that of Strands; `outcome` is the complete one."""
 
     passed: bool
-    stop_reason: str
+    stop_reason: GoalStopReason
     """ "satisfied", "max_attempts", "timeout", or another stop reason of an outcome."""
     attempts: list[GoalAttempt] = field(default_factory=list)
-    outcome: GoalOutcome | None = field(default=None, repr=False)
+    outcome: GoalOutcome | None = field(default=None, repr=False, compare=False)
 
 
 def default_resume_prompt(feedback: str | None) -> str:
@@ -155,44 +170,56 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         validators: Checks = (),
         **options: Unpack[LoopKeywords],
     ) -> None:
-        """Create the plugin. `options` are further keywords of `run_goal`."""
+        """Create the plugin. `options` are further keywords of `run_goal`.
+
+        `timeout` is in seconds; it is checked between attempts. Raise ValueError for a
+        goal that is None or empty and for limits that are not positive, TypeError for
+        other values and for unknown keywords, UsageError for an invalid check.
+        """
         framework_module("strands.plugins", "strands")
-        if not isinstance(goal, str | Goal) and not callable(goal):
-            raise TypeError(
-                "goal must be a text, a callable (response, agent), or a Goal"
-            )
+        refuse_unknown_keywords("GoalLoop", type(self).__init__, options, LoopKeywords)
+        _refuse_invalid_goal(goal)
         # Written like this, NaN is refused too.
         if not max_attempts >= 1:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if not timeout > 0:
             raise ValueError(f"timeout must be positive, not {timeout}")
-        if max_attempts == inf and timeout == inf and not isinstance(goal, Goal):
+        has_own_limits = isinstance(goal, Goal)
+        if max_attempts == inf and timeout == inf and not has_own_limits:
             warnings.warn(
                 f"{name} has no max_attempts and no timeout: only success ends it",
                 stacklevel=2,
             )
-        self._name = name
-        self.goal = goal
-        # Strands' own JudgeConfig has the same fields.
-        is_config = isinstance(judge, JudgeConfig) or hasattr(judge, "system_prompt")
-        self.judge = judge if is_config else JudgeConfig(judge)
-        has_own_limits = isinstance(goal, Goal)
-        self.limits: RunKeywords = {}
-        if max_attempts != inf or not has_own_limits:
-            self.limits["max_iterations"] = max_attempts
-        if timeout != inf or not has_own_limits:
-            self.limits["timeout"] = timeout
-        self.preserve_context = preserve_context
-        self.template = resume_prompt_template
-        if self.template is None and not isinstance(goal, Goal):
-            self.template = default_resume_prompt
-        # Raises for an invalid check, before the agent is invoked.
-        split_checks(validators)
-        if isinstance(validators, list | tuple):
-            self.checks = tuple(validators)
-        else:
-            self.checks = (validators,)
-        self.options = options
+        limits: RunKeywords = {}
+        if max_attempts != inf:
+            limits["max_iterations"] = ceil(max_attempts)
+        elif not has_own_limits:
+            limits["max_iterations"] = inf
+        # The run of a text or a callable has no time limit of its own: like Strands,
+        # the loop checks it between attempts, so that no check is cut.
+        if not has_own_limits:
+            limits["timeout"] = inf
+        elif timeout != inf:
+            limits["timeout"], timeout = timeout, inf
+        template = resume_prompt_template
+        if template is None and not has_own_limits:
+            template = default_resume_prompt
+        model, judge_prompt = _judge_of(judge)
+        kept: Any = options
+        # Raises for an invalid value, before the agent is invoked.
+        options_of(kept)
+        self._settings = LoopSettings(
+            name=name,
+            goal=goal,
+            judge=model,
+            judge_prompt=judge_prompt,
+            limits=limits,
+            timeout=timeout,
+            preserve_context=preserve_context,
+            template=template,
+            checks=_checks_of(validators),
+            options=kept,
+        )
         # A result lives as long as its agent.
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
             weakref.WeakKeyDictionary()
@@ -202,7 +229,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
     @property
     def name(self) -> str:
         """The name of the plugin."""
-        return self._name
+        return self._settings.name
 
     def last_result(self, agent: Any) -> GoalResult | None:
         """Return the result of the last run on this agent; None before its end."""
@@ -216,216 +243,52 @@ class GoalLoop(Plugin):  # type: ignore[misc]
                 "give one GoalLoop several validators"
             )
         _loops.add(agent)
-        _AgentLoop(self, agent, self._results)
+        results = self._results
+
+        def begun() -> None:
+            results.pop(agent, None)
+
+        def finished(outcome: GoalOutcome, attempts: Sequence[Attempt]) -> None:
+            results[agent] = _result_of(outcome, attempts)
+
+        AgentLoop(self._settings, agent, begun, finished)
 
 
-class _AgentLoop:
-    """The hooks of one agent with a GoalLoop."""
-
-    def __init__(
-        self,
-        loop: GoalLoop,
-        agent: Any,
-        results: weakref.WeakKeyDictionary[Any, GoalResult],
-    ) -> None:
-        self._loop = loop
-        self._agent = agent
-        self._results = results
-        self._conversation = StrandsConversation(agent)
-        # The run of the current invocation.
-        self._host: HostedRun | None = None
-        # The recording of the current turn.
-        self._turn = ExitStack()
-        # What a retry starts from, without `preserve_context`.
-        self._snapshot: object = None
-        # Whether the plugin itself has resumed the agent.
-        self._resumed = False
-        # The value of the template for the next turn; None: the prompt as text.
-        self._input: Any = None
-        self._chat = ReportedChat(self._conversation.name)
-        hooks = framework_module("strands.hooks", "strands")
-        agent.add_hook(self._before, hooks.BeforeInvocationEvent)
-        agent.add_hook(self._after, hooks.AfterInvocationEvent)
-        if not loop.preserve_context:
-            agent.add_hook(self._before_model, hooks.BeforeModelCallEvent)
-
-    async def _before(self, event: Any) -> None:
-        """Begin a run, unless the plugin itself resumed the agent."""
-        if self._resumed:
-            self._resumed = False
-            return
-        self._results.pop(self._agent, None)
-        prompt = ""
-        for message in event.messages or ():
-            if message["role"] == "user":
-                prompt = text_of(message["content"])
-        goal, options = self._resolved(prompt)
-        # The plugin has warned already.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            prepared = prepare_conversation(goal, options, self._conversation)
-        self._host = HostedRun(prepared)
-        self._snapshot = None
-        first = await self._host.next()
-        if isinstance(first, str):
-            self._chat.record_user_texts(
-                trail_of(self._agent.messages).said, prepared.run.recorder
-            )
-            self._record(self._host)
-        else:
-            self._finish(first)
-            # The run has ended before its first round.
-            event.cancel = first.message
-
-    def _record(self, host: HostedRun) -> None:
-        self._turn.enter_context(
-            self._conversation.recording(host.prepared.run.recorder, keeps_budget=False)
+def _refuse_invalid_goal(goal: object) -> None:
+    if goal is None:
+        raise ValueError("goal is required: a text, a callable, or a Goal")
+    if isinstance(goal, str) and not goal.strip():
+        raise ValueError("goal is empty: write what a good answer is")
+    if not isinstance(goal, str | Goal) and not callable(goal):
+        raise TypeError(
+            "goal must be a text, a callable (response, agent), or a Goal, not "
+            f"{goal!r:.60}"
         )
 
-    def _before_model(self, _: Any) -> None:
-        """Take the snapshot for retries: the messages with the original input."""
-        # Before the first call only: later ones have its answer in the chat.
-        self._snapshot = self._snapshot or self._conversation.checkpoint()
 
-    async def _after(self, event: Any) -> None:
-        """Check the turn; resume the agent with the next prompt, or keep the result."""
-        host = self._host
-        if host is None:
-            return
-        self._turn.close()
-        # The event has no field for the exception that ended the invocation.
-        step = await self._checked(host, event.result, sys.exc_info()[1])
-        if not isinstance(step, str):
-            self._finish(step)
-            return
-        if self._snapshot is not None:
-            self._conversation.restore(self._snapshot)
-        self._record(host)
-        # A later user message that is not this prompt is from a person.
-        self._chat.note_prompts(step)
-        event.resume = step if self._input is None else self._input
-        self._input = None
-        self._resumed = True
-
-    async def _checked(
-        self, host: HostedRun, result: Any, error: BaseException | None
-    ) -> str | GoalOutcome:
-        """Return the next prompt, or the outcome if the run has ended."""
-        is_cancelled = isinstance(error, asyncio.CancelledError)
-        if result is not None:
-            is_cancelled = is_cancelled or result.stop_reason == "cancelled"
-        if is_cancelled:
-            return await host.cancel("the agent was cancelled")
-        if result is None:
-            cause = error or RuntimeError("the agent gave no result")
-            return await host.next(goal_error_of(cause))
-        try:
-            return await host.next(reply_of(result))
-        except AgentError as stopped:
-            return await host.next(stopped)
-
-    def _finish(self, outcome: GoalOutcome) -> None:
-        self._host = None
-        attempts = []
-        for attempt in outcome.attempts:
-            feedback = self._own_words(attempt.feedback)
-            attempts.append(attempt.model_copy(update={"feedback": feedback}))
-        # Strands calls the limit by another name.
-        reason = str(outcome.stop_reason).replace("max_iterations", "max_attempts")
-        self._results[self._agent] = GoalResult(
-            outcome.passed, reason, attempts, outcome
-        )
-
-    def _own_words(self, feedback: str | None) -> str | None:
-        """Return the feedback of a callable goal as the callable gave it."""
-        goal = self._loop.goal
-        if feedback is None or isinstance(goal, str | Goal) or self._loop.checks:
-            return feedback
-        # The runner puts the name of the validator before its feedback.
-        words = feedback.removeprefix(f"validator {_name(goal)}")
-        words = words.removeprefix(": ").strip()
-        return None if words in ("", "not passed") else words
-
-    def _resolved(self, prompt: str) -> tuple[Goal, RunOptions]:
-        """Return the goal of an invocation, and the options of its run.
-
-        `prompt` is the input of the invocation.
-        """
-        loop, goal = self._loop, self._loop.goal
-        checks = tuple(map(self._as_validator, loop.checks))
-        judge = strands_judge(loop.judge.model)
-        if isinstance(goal, str):
-            judge = judge or strands_model(self._agent.aux_model).separate("judge")
-        elif not isinstance(goal, Goal):
-            checks = (self._bound(goal), *checks)
-        keywords: RunKeywords = {
-            "validators": checks,
-            "prompt": prompt,
-            **loop.limits,
-            **loop.options,
-        }
-        if loop.template is not None:
-            keywords["resume_prompt"] = self._retry
-        if not loop.preserve_context:
-            keywords["preserve_context"] = False
-        objective = goal if isinstance(goal, Goal) else self._goal(goal, checks)
-        resolved, options = goal_and_options(
-            objective, judge, keywords, self._conversation
-        )
-        # Callables run in this process, where the agent runs too.
-        labels: tuple[str, ...] = ()
-        if options.validators and resolved.deliverable == "response":
-            labels = (Label.NOT_ISOLATED.value,)
-        return resolved, replace(options, needs_round=True, labels=labels)
-
-    def _goal(self, goal: str | Callable[..., Any], checks: tuple[Any, ...]) -> Goal:
-        """Return a goal of a text or a callable as a Goal."""
-        has_commands = bool(split_checks(checks)[0])
-        in_workspace = has_commands or self._loop.options.get("workspace") is not None
-        text = f"{_name(goal)}(response, agent) passes."
-        config = {}
-        if isinstance(goal, str):
-            text = goal
-            config = {"system_prompt": self._loop.judge.system_prompt}
-        return Goal(
-            objective=text,
-            deliverable="workspace" if in_workspace else "response",
-            # Equal feedback in every round is no reason to stop before max_attempts.
-            stall_rounds=None,
-            judge=config,
-        )
-
-    def _as_validator(self, check: Any) -> Any:
-        """Return a check that is a function as a validator; any other one unchanged."""
-        is_function = callable(check) and not hasattr(check, "validate")
-        return self._bound(check) if is_function else check
-
-    def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a callable as a validator.
-
-        It gets the agent's last message and the agent itself.
-        """
-
-        def check(response: Any, _: object) -> Any:
-            for message in reversed(self._agent.messages):
-                if message["role"] == "assistant":
-                    return function(message, self._agent)
-            return function(response, self._agent)
-
-        # The name of the validator in reports.
-        check.__name__ = _name(function)
-        return check
-
-    def _retry(self, feedback: str | None) -> str:
-        """Return the retry message as text.
-
-        The agent is resumed with the value of the template, which may be blocks.
-        """
-        template = self._loop.template or default_resume_prompt
-        self._input = template(self._own_words(feedback))
-        return text_of(self._input)
+def _judge_of(judge: Any) -> tuple[Any, str | None]:
+    """Return the model and the system prompt of a judge, which may be a model alone."""
+    # Strands' own JudgeConfig has the same fields.
+    if judge is None or not hasattr(judge, "system_prompt"):
+        return judge, None
+    prompt = judge.system_prompt
+    return judge.model, None if prompt == JUDGE_SYSTEM_PROMPT else prompt
 
 
-def _name(function: object) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
-    return name if name != "<lambda>" else "validator"
+def _checks_of(validators: Checks) -> tuple[Any, ...]:
+    """Return the checks as a tuple. Raise UsageError for an invalid one."""
+    checks: Any = validators
+    if not isinstance(validators, list | tuple):
+        checks = (validators,)
+    split_checks(checks)
+    return tuple(checks)
+
+
+def _result_of(outcome: GoalOutcome, attempts: Sequence[Attempt]) -> GoalResult:
+    listed = []
+    for attempt in attempts:
+        passed = bool(attempt.passed)
+        listed.append(GoalAttempt(attempt.number, passed, attempt.feedback))
+    # Strands calls the limit by another name.
+    reason: Any = str(outcome.stop_reason).replace("max_iterations", "max_attempts")
+    return GoalResult(outcome.passed, reason, listed, outcome)

@@ -37,16 +37,18 @@ def strands_model(model: Any) -> OutsideModel:
         for message in messages:
             if message["role"] == "system":
                 rules.append(text_of(message["content"]))
-        system_prompt = "\n\n".join(rules) or None
-        pieces: list[str] = []
-        used: dict[str, int] = {}
-        chat = block_messages(messages)
-        async for event in model.stream(chat, None, system_prompt):
-            delta = event.get("contentBlockDelta", {}).get("delta", {})
-            pieces.append(delta.get("text") or "")
-            used = event.get("metadata", {}).get("usage") or used
-        usage = usage_of(used.get("inputTokens", 0), used.get("outputTokens", 0), 1)
-        return "".join(pieces), usage
+        *earlier, last = block_messages(messages)
+        # An agent without tools, because it repeats calls that a provider throttles.
+        agent = framework_module("strands", "strands").Agent(
+            model=model,
+            messages=earlier,
+            system_prompt="\n\n".join(rules) or None,
+            callback_handler=None,
+        )
+        result = await agent.invoke_async(last["content"])
+        used = result.metrics.accumulated_usage
+        usage = usage_of(used["inputTokens"], used["outputTokens"], 1)
+        return text_of(result.message["content"]), usage
 
     return OutsideModel(f"strands/{name or type(model).__name__}", ask)
 
@@ -201,7 +203,13 @@ def reply_of(result: Any) -> RoundReply:
             "the agent stopped for an interrupt, which only your program can answer"
         )
     reason = "max_steps" if result.stop_reason.startswith("limit_") else "answered"
-    return RoundReply(text_of(result.message["content"]), cast(Any, reason))
+    text = text_of(result.message["content"])
+    has_call = any("toolUse" in block for block in result.message["content"])
+    # The call with the structured output ends the turn, and is all of the answer.
+    if result.structured_output is not None and has_call:
+        structured = result.structured_output.model_dump_json()
+        text = f"{text}\n{structured}".strip()
+    return RoundReply(text, cast(Any, reason))
 
 
 def strands_judge(judge: Any) -> JudgeChoice:

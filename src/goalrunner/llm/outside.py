@@ -60,6 +60,17 @@ class OutsideModel(LLM):
         self.usage = self.usage + usage
         return Reply(text, (), usage, "stop")
 
+    def answering_errors(self, answer: Callable[[Exception], str]) -> OutsideModel:
+        """Return this model with an answer in place of each error."""
+
+        async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
+            try:
+                return await self._ask(messages)
+            except Exception as error:
+                return answer(error), Usage()
+
+        return OutsideModel(self.model, ask, self.account)
+
 
 class CustomModel(OutsideModel):
     """Asks `complete(messages)` of an object, or calls a function with the messages.
