@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ os.environ |= {
     "OPENHANDS_SUPPRESS_BANNER": "1",
     "OPENAI_API_KEY": "none",
 }
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "frameworks.md"
 
 
 def run_shell(command: str, folder: Path) -> str:
@@ -44,6 +47,8 @@ class Framework:
     conversation: Callable[[Any], Conversation]
     said: Callable[[Any], Sequence[tuple[str, str]]]
     """Role and text of the messages in the framework's own chat."""
+    has_models: bool = True
+    """Whether the judge is a model of the framework."""
 
     async def run(
         self, agent: Any, objective: Any, judge: Any = None, **options: Any
@@ -67,7 +72,9 @@ def plain() -> Framework:
     def said(agent: Any) -> Sequence[tuple[str, str]]:
         return [(one["role"], one["content"]) for one in agent.messages]
 
-    return Framework("", agent, judge, arun_goal, aresume, lambda agent: agent, said)
+    return Framework(
+        "", agent, judge, arun_goal, aresume, lambda agent: agent, said, False
+    )
 
 
 def strands() -> Framework:
@@ -150,8 +157,83 @@ def openhands() -> Framework:
     )
 
 
+def page_blocks(title: str) -> list[str]:
+    """Return the examples in Python of a section of the page about frameworks."""
+    sections = re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE)
+    (section,) = [text for text in sections if text.startswith(title)]
+    return re.findall(r"^```python\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+
+
+def page_class(title: str) -> dict[str, Any]:
+    """Return the names that the first example of a section defines."""
+    names: dict[str, Any] = {"__name__": "agent_of_a_user"}
+    exec(compile(page_blocks(title)[0], str(PAGE), "exec"), names)
+    return names
+
+
+def resumable(title: str, name: str, chat: str) -> Any:
+    """Return the class of a section with the methods of "More methods"."""
+    block = page_blocks("More methods")[0]
+    names = page_class(title)
+    block = block.replace("langchain_chat", chat).replace("LangGraphAgent", name)
+    exec(compile(block, str(PAGE), "exec"), names)
+    return names["ResumableAgent"]
+
+
+def langgraph() -> Framework:
+    """Return LangGraph, with the conversation of the documentation."""
+    agents = _imported("langchain.agents")
+    models = _imported("langchain_openai")
+    conversation = resumable("LangGraph", "LangGraphAgent", "langchain_chat")
+
+    def agent(server: FakeProvider, workspace: Path) -> Any:
+        def shell(command: str) -> str:
+            """Run a command."""
+            return run_shell(command, workspace)
+
+        model = models.ChatOpenAI(
+            model="fake",
+            base_url=server.base_url("openai"),
+            api_key="none",
+            max_retries=0,
+        )
+        return conversation(agents.create_agent(model, [shell]))
+
+    return replace(plain(), name="langgraph", agent=agent)
+
+
+def pydantic_ai() -> Framework:
+    """Return pydantic-ai, with the conversation of the documentation."""
+    package = _imported("pydantic_ai")
+    models = _imported("pydantic_ai.models.openai")
+    providers = _imported("pydantic_ai.providers.openai")
+    clients = _imported("openai")
+    conversation = resumable("pydantic-ai", "PydanticAgent", "pydantic_chat")
+
+    def agent(server: FakeProvider, workspace: Path) -> Any:
+        def shell(command: str) -> str:
+            """Run a command."""
+            return run_shell(command, workspace)
+
+        client = clients.AsyncOpenAI(
+            base_url=server.base_url("openai"), api_key="none", max_retries=0
+        )
+        model = models.OpenAIChatModel(
+            "fake", provider=providers.OpenAIProvider(openai_client=client)
+        )
+        return conversation(package.Agent(model, tools=[shell]))
+
+    return replace(plain(), name="pydantic-ai", agent=agent)
+
+
 def _imported(name: str) -> Any:
     return pytest.importorskip(name, reason=f"SKIPPED: {name} is not installed")
 
 
-FRAMEWORKS = {"plain": plain, "strands": strands, "openhands": openhands}
+FRAMEWORKS = {
+    "plain": plain,
+    "strands": strands,
+    "openhands": openhands,
+    "langgraph": langgraph,
+    "pydantic-ai": pydantic_ai,
+}

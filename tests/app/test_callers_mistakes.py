@@ -172,6 +172,17 @@ def test_an_error_in_send_is_one_of_the_agent() -> None:
     )
 
 
+def test_an_exception_is_named_without_the_notes_of_a_framework() -> None:
+    class Noting(Agent):
+        async def send(self, prompt: str, recorder: Any) -> Any:
+            error = ValueError("not\nenough")
+            error.add_note("During task with name 'model'")
+            raise error
+
+    outcome = run_goal(Noting(), "Be good.", validators=[says("good")])
+    assert outcome.message.startswith("Noting.send raised ValueError: not enough\n")
+
+
 class NoMessages:
     async def send(self, prompt: str, recorder: Recorder) -> str:
         return "x"

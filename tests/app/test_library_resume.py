@@ -66,6 +66,17 @@ def test_a_run_goes_on_with_a_higher_limit(form: str) -> None:
     assert [attempt.passed for attempt in second.attempts] == [False, True]
 
 
+def test_a_conversation_with_load_alone_gets_the_chat() -> None:
+    class Loading(Agent):
+        def load(self, messages: Any, unfinished: Any, recorder: Any) -> None:
+            self.messages = list(messages)
+
+    agent = Loading("good")
+    second = resume(capped(), agent, validators=[says("good")], max_iterations=5)
+    assert second.passed
+    assert [message["content"] for message in agent.messages[:2]] == ["Be good.", "bad"]
+
+
 async def test_in_an_event_loop() -> None:
     from goalrunner import arun_goal
 

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalrunner.core.outages import outage_of, reset_time, time_of_epoch
+from goalrunner.core.outages import (
+    outage_of,
+    outage_of_error,
+    reset_time,
+    time_of_epoch,
+)
 
 NOW = datetime(2026, 11, 27, 5, 0, tzinfo=UTC)
 
@@ -104,3 +109,40 @@ def test_no_header_does_harm(headers: dict[str, str]) -> None:
 )
 def test_what_is_no_epoch_is_no_time(value: object) -> None:
     assert time_of_epoch(value) is None
+
+
+class _ClientError(Exception):
+    """An exception of the client of a provider."""
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__("refused")
+        vars(self).update(fields)
+
+
+class _Response:
+    status_code = 429
+    headers = {"Retry-After": "60"}  # noqa: RUF012
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "seconds"),
+    [
+        (_ClientError(status_code=429), "limit", None),
+        (_ClientError(status_code=429, headers={"retry-after": "60"}), "limit", 60),
+        (_ClientError(response=_Response()), "limit", 60),
+        (_ClientError(code=503), "overload", None),
+        (_ClientError(status_code=400), "", None),
+        (_ClientError(code="rate_limit"), "", None),
+        (OSError(11, "again"), "", None),
+    ],
+)
+def test_an_exception_of_a_client_tells_an_outage(
+    error: Exception, kind: str, seconds: float | None
+) -> None:
+    wrapper = RuntimeError("the framework failed")
+    wrapper.__cause__ = error
+    for item in (error, wrapper):
+        outage = outage_of_error(item, NOW)
+        assert (outage.kind if outage else "") == kind
+        resets_at = outage.resets_at if outage else None
+        assert resets_at == (NOW + timedelta(seconds=seconds) if seconds else None)

@@ -13,7 +13,7 @@ from goalrunner.app.resolve import resolve
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.stored_goal import NEW_RUN, frozen_goal
 from goalrunner.core import VERSION
-from goalrunner.core.agent_ports import Rejoining, Resumable
+from goalrunner.core.agent_ports import Loading, Rejoining
 from goalrunner.core.budgets import options_to_lift, shortfall, shortfalls
 from goalrunner.core.errors import RecordError, UsageError, ways_on
 from goalrunner.core.events import Account, RunResumed, RunRules
@@ -112,7 +112,7 @@ class EarlierRun:
         """Give the conversation its chat, and record that the run was resumed."""
         run, folder = prepared.run, self.folder
         resumption = run.resumption
-        if isinstance(run.conversation, Resumable) and resumption.chat:
+        if isinstance(run.conversation, Loading) and resumption.chat:
             run.conversation.load(resumption.chat, resumption.unfinished, run.recorder)
         estimates = self._estimates(prepared)
         if self.loaded.state.external:

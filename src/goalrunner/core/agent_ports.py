@@ -226,8 +226,8 @@ class Conversation(Protocol):
 
 
 @runtime_checkable
-class Resumable(Protocol):
-    """A conversation that can continue in another process.
+class Loading(Protocol):
+    """A conversation that can continue a chat in another process.
 
     Other conversations start again in that process.
     """
@@ -236,6 +236,14 @@ class Resumable(Protocol):
         self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
         """Load the chat of an earlier process without recording it again."""
+
+
+@runtime_checkable
+class Resumable(Loading, Protocol):
+    """A conversation that can continue an interrupted turn, too.
+
+    Others get the prompt of the turn again.
+    """
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
         """Start with the chat of another run.

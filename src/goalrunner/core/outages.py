@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 
@@ -32,6 +33,45 @@ def outage_of(status: object, resets_at: datetime | None = None) -> Outage | Non
     if status in _PASSING:
         return Outage("overload", f"{status} try again", resets_at)
     return None
+
+
+def causes_of(error: BaseException) -> list[BaseException]:
+    """Return an exception and those that caused it, without repetitions."""
+    chain = [error]
+    while True:
+        cause = chain[-1].__cause__ or chain[-1].__context__
+        if cause is None or cause in chain:
+            return chain
+        chain.append(cause)
+
+
+def outage_of_error(error: BaseException, now: datetime) -> Outage | None:
+    """Return the outage that an exception of a provider's client reports.
+
+    None if there is none. Such an exception, or one of its causes, has the HTTP status
+    as `status_code` or `code`, and may have the headers of the response.
+    """
+    for item in causes_of(error):
+        response = getattr(item, "response", None)
+        status = _status_of(item) or _status_of(response)
+        outage = outage_of(status)
+        if outage is None:
+            continue
+        headers = _headers_of(item) or _headers_of(response)
+        resets_at = reset_time(headers, now, limited=status == RATE_LIMIT)
+        return replace(outage, resets_at=resets_at)
+    return None
+
+
+def _status_of(source: object) -> object:
+    return getattr(source, "status_code", None) or getattr(source, "code", None)
+
+
+def _headers_of(source: object) -> dict[str, str]:
+    headers = getattr(source, "headers", None)
+    if not isinstance(headers, Mapping):
+        return {}
+    return {str(name): str(value) for name, value in headers.items()}
 
 
 def usage_limit(window: str, resets_at: datetime | None) -> Outage:

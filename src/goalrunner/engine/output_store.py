@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 from goalrunner.core.agent_ports import Recorded
+from goalrunner.core.errors import one_line
 from goalrunner.core.observation import ArtifactRef, Observation
 from goalrunner.core.record_ports import Artifacts
 
@@ -75,8 +77,10 @@ def recorded(observation: Observation, artifacts: Artifacts) -> Recorded:
 def store_traceback(store: Callable[[str], str], redact: Callable[[str], str]) -> str:
     """Store the traceback of the current exception by `store`.
 
-    Return its last line, and where it is.
+    Return the exception in one line, and where the traceback is.
     """
+    error = sys.exc_info()[1]
+    # The last line of a traceback may be a note that a framework added.
+    problem = one_line(redact(f"{type(error).__name__}: {error}"), 500)
     text = redact(traceback.format_exc())
-    last_line = text.strip().splitlines()[-1]
-    return f"{last_line}\n{store(text)}"
+    return f"{problem}\n{store(text)}"

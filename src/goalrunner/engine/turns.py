@@ -10,6 +10,7 @@ import contextlib
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from goalrunner.core.agent_ports import (
@@ -31,6 +32,7 @@ from goalrunner.core.errors import (
 )
 from goalrunner.core.events import Account
 from goalrunner.core.messages import blocks_of, refuse_no_chat, text_of
+from goalrunner.core.outages import outage_of_error
 from goalrunner.core.outcome import Usage
 from goalrunner.core.run_state import RunState
 from goalrunner.engine.journal import RunJournal
@@ -246,7 +248,7 @@ class Turns:
     def _errors(self, method: str) -> Iterator[None]:
         """Raise an error of a caller's own conversation as AgentError.
 
-        It ends the run as failed.
+        It ends the run as failed, unless it is an outage of the agent's provider.
         """
         try:
             yield
@@ -257,7 +259,9 @@ class Turns:
             if type(self._conversation).__module__.startswith("goalrunner."):
                 raise
             place = store_traceback(self._parts.store_traceback, self._parts.redact)
-            raise AgentError(f"{self._name}.{method} raised {place}") from error
+            outage = outage_of_error(error, datetime.now(UTC))
+            message = f"{self._name}.{method} raised {place}"
+            raise AgentError(message, outage=outage) from error
 
     def _messages(self) -> Sequence[Message] | None:
         """Return the chat of the conversation; None if it cannot be read."""

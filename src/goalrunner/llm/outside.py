@@ -18,6 +18,7 @@ from goalrunner.core.errors import (
     one_line,
 )
 from goalrunner.core.events import Account
+from goalrunner.core.outages import causes_of
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.client import LLM
 from goalrunner.llm.requests import Reply
@@ -122,7 +123,7 @@ def goal_error_of(error: BaseException, model: str = "") -> GoalError:
 
     `model` is the model that failed; empty if an agent failed.
     """
-    chain = _causes(error)
+    chain = causes_of(error)
     for item in chain:
         if isinstance(item, GoalError):
             return item
@@ -140,16 +141,6 @@ def goal_error_of(error: BaseException, model: str = "") -> GoalError:
     if model:
         return ProviderUnavailable(f"{model} did not answer: {text}")
     return AgentError(f"the agent failed: {text}")
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    """Return an exception and those that caused it, without repetitions."""
-    chain = [error]
-    while True:
-        cause = chain[-1].__cause__ or chain[-1].__context__
-        if cause is None or cause in chain:
-            return chain
-        chain.append(cause)
 
 
 def _status_of(chain: list[BaseException]) -> int | None:
