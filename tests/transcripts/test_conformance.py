@@ -231,14 +231,66 @@ def test_blocks_that_are_nested_too_deeply_for_a_reader_are_an_error_with_their_
     assert refused(path).message == f"{path}:4  the JSON is nested too deeply"
 
 
-@every
-def test_a_file_with_too_long_values_is_an_error(
+@of_documents
+def test_a_document_that_is_too_large_is_an_error(
     session: Session, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for limit in ("LONGEST_ROW", "LARGEST_DOCUMENT"):
-        monkeypatch.setattr(f"goalrunner.transcripts.source.{limit}", 20_000)
+    monkeypatch.setattr("goalrunner.transcripts.source.LARGEST_DOCUMENT", 20_000)
     path.write_text(session.text.replace(TESTS, TESTS + "x" * 30_000))
     assert "than 0 MiB" in refused(path, session.format).message
+
+
+@of_lines
+def test_a_line_that_is_too_long_is_left_out_and_counted(
+    session: Session, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("goalrunner.transcripts.source.LONGEST_ROW", 20_000)
+    path.write_text(session.text.replace(TESTS, TESTS + "x" * 30_000))
+    trail = read_transcript(path)
+    assert "(the line is longer than 0 MiB)" in trail.partial
+    assert claims(trail)[-1] == FINAL
+
+
+@of_lines
+@pytest.mark.parametrize(
+    "damage",
+    [lambda line: b"\0" * 300, lambda line: line[20:], lambda line: line[:-9]],
+    ids=["zeros", "begins-late", "torn"],
+)
+def test_a_damaged_first_line_is_left_out_and_counted(
+    session: Session, path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    first, *others = session.text.encode().splitlines()
+    path.write_bytes(b"\n".join([damage(first), *others]) + b"\n")
+    trail = read_transcript(path, format=session.format)
+    assert trail.partial.startswith("line 1 (not valid JSON")
+    assert observations(trail)
+
+
+def test_a_transcript_in_utf16_is_named_as_such(path: Path) -> None:
+    path.write_text(SESSIONS["codex"].text, encoding="utf-16")
+    error = refused(path)
+    assert error.message == f"{path}  the transcript is UTF-16, not UTF-8"
+    assert error.hint == f"iconv -f UTF-16 -t UTF-8 {path} > NEW converts it"
+
+
+@of_lines
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: f"\ufeff{text}",
+        lambda text: text.replace("\n", "\n\n"),
+    ],
+    ids=["crlf", "bom", "empty-lines"],
+)
+def test_ends_of_lines_and_a_mark_at_the_beginning_are_no_damage(
+    session: Session, path: Path, written: Callable[[str], str]
+) -> None:
+    path.write_bytes(written(session.text).encode())
+    trail = read_transcript(path)
+    assert (trail.format, trail.partial) == (session.format, "")
+    assert TESTS in trail.read(observations(trail)[0])
 
 
 @pytest.mark.parametrize("name", [name for name, _ in formats() if name not in OTHERS])

@@ -104,14 +104,22 @@ def _add_user_message(
     # A message of the user may contain only results of tools; a text begins a round.
     if has_results and not content_text.strip():
         return
-    if _add_users_command(trail, message, content_text):
+    if _add_part_of_users_command(trail, message, content_text):
         return
     # Beside results, a text of a program is as likely as one of a person.
     is_persons = not has_results and message.get(ORIGIN, "user") == "user"
     trail.user(content_text if is_persons else "")
 
 
-def _add_users_command(
+def add_users_command(
+    trail: TrailBuilder, command: str, output: str, facts: Sequence[str]
+) -> None:
+    """Add a command that a person ran, with its output."""
+    trail.called(USERS_COMMAND, USERS_COMMAND, {"command": command})
+    trail.result(USERS_COMMAND, output, (*facts, _BY_USER), tool=USERS_COMMAND)
+
+
+def _add_part_of_users_command(
     trail: TrailBuilder, message: Mapping[str, Any], content_text: str
 ) -> bool:
     """Add a command that a person ran, or its output; return whether it is one."""

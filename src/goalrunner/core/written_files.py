@@ -19,7 +19,9 @@ LONGEST_COMMAND = 50_000
 
 _LOOKS = frozenset({"view", "undo_edit"})
 """Values of the argument `command` with which such a tool writes no file."""
-_PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Move to): (.+)$", re.MULTILINE)
+_PATCHED = re.compile(
+    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.+)$", re.MULTILINE
+)
 _WORDS = re.compile(r"[^\s'\"`=:,;|&<>()\[\]{}$]+")
 _DOCUMENT = re.compile(r"<<-?[ \t]*(['\"\\]?)(\w+)\1?([^\n]*\n)(?:.*\n)*?\t*\2(?=\n|$)")
 _QUOTED = re.compile(r"(['\"])([\w./~${}-]*)\1")

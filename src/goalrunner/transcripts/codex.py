@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from goalrunner.core.messages import at, block_text, integer_of, text
+from goalrunner.core.chat_trail import add_users_command
+from goalrunner.core.messages import at, block_text, exit_fact, integer_of, text
 from goalrunner.transcripts.responses import ResponsesReader, add_item
 from goalrunner.transcripts.row_reader import RowReader
 from goalrunner.transcripts.source import TranscriptSource
+
+# A message of the program in the user's name is a single element, or has one of the
+# beginnings in `_CONTEXT`.
+_ELEMENT = re.compile(r"\s*<([\w-]+)[^>]*>.*</\1>\s*", re.DOTALL)
+_SUBAGENT = "<subagent_notification>"
+_USERS_COMMAND = re.compile(
+    r"\s*<user_shell_command>\s*<command>\n?(.*?)\n?</command>\s*<result>\n"
+    r"Exit code: (-?\d{1,10})\n(?:Duration: [^\n]*\n)?Output:\n(.*)</result>\s*"
+    r"</user_shell_command>\s*",
+    re.DOTALL,
+)
 
 
 class CodexReader(RowReader):
     """Rollouts of Codex: `~/.codex/sessions/**/rollout-*.jsonl`.
 
     Events repeat the items of the Responses API, so they add nothing. Turns that the
-    user has rolled back are not part of the conversation.
+    user has rolled back are not part of the conversation. What the user ran with `!` is
+    an observation, the report of a sub-agent a claim.
     """
 
     DESCRIPTION = "rollout of Codex (JSON Lines)"
@@ -51,7 +65,9 @@ class CodexReader(RowReader):
         for number, row in enumerate(rows):
             payload = at(row, "payload")
             if at(row, "type") == "response_item" and at(payload, "role") == "user":
-                if not self._is_context(payload):
+                # Codex counts no message of the program as a turn.
+                words = block_text(at(payload, "content"))
+                if not words.startswith(self._CONTEXT) and not _ELEMENT.match(words):
                     turns.append(number)
             elif at(payload, "type") == "thread_rolled_back":
                 count = integer_of(at(payload, "num_turns")) or 0
@@ -65,14 +81,23 @@ class CodexReader(RowReader):
         payload = row["payload"]
         if row["type"] == "compacted":
             self.trail.claimed(text(at(payload, "message")), summary=True)
-        elif row["type"] == "response_item" and not self._is_context(payload):
-            add_item(self.trail, payload)
+        elif row["type"] == "response_item":
+            if payload.get("role") == "user":
+                self._add_user_message(payload)
+            else:
+                add_item(self.trail, payload)
 
-    def _is_context(self, item: dict[str, Any]) -> bool:
-        """Return whether an item is a message of the program in the user's name."""
-        if item.get("role") != "user":
-            return False
-        return block_text(item.get("content")).startswith(self._CONTEXT)
+    def _add_user_message(self, item: dict[str, Any]) -> None:
+        words = block_text(item.get("content"))
+        users_command = _USERS_COMMAND.fullmatch(words)
+        if users_command:
+            command, exit_code, output = users_command.groups()
+            facts = exit_fact(int(exit_code))
+            add_users_command(self.trail, command, output.rstrip("\n"), facts)
+        elif words.startswith(_SUBAGENT):
+            self.trail.claimed(words, summary=True)
+        elif not words.startswith(self._CONTEXT):
+            add_item(self.trail, item)
 
 
 class OldCodexReader(ResponsesReader):

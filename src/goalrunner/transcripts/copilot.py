@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from goalrunner.core.messages import at, block_text, exit_fact, text
 from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.source import TranscriptSource
 
 # The shell tool writes it after the output of the command.
 _EXIT = re.compile(r"<exited with exit code (-?\d{1,10})>")
@@ -15,7 +17,8 @@ _EXIT = re.compile(r"<exited with exit code (-?\d{1,10})>")
 class CopilotReader(RowReader):
     """Events: `~/.copilot/session-state/*/events.jsonl`, or printed with `--json`.
 
-    Messages and results of sub-agents are claims.
+    Messages and results of sub-agents are claims. Events that the user has rewound are
+    not part of the conversation.
     """
 
     DESCRIPTION = "events of Copilot CLI (JSON Lines)"
@@ -29,6 +32,12 @@ class CopilotReader(RowReader):
 
     def is_valid(self, row: Any) -> bool:
         return "." in text(at(row, "type")) and isinstance(at(row, "data"), dict)
+
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
+        withdrawn = _withdrawn(super().rows(source))
+        for number, row in enumerate(super().rows(source)):
+            self.trail.withdrawn = number in withdrawn
+            yield row
 
     def add(self, row: Any) -> None:
         data = row.get("data")
@@ -58,3 +67,16 @@ class CopilotReader(RowReader):
         elif at(data, "success") is not True:
             facts = ("error",)
         self.trail.result(identifier, output, facts, tool=text(at(data, "toolName")))
+
+
+def _withdrawn(rows: Iterable[Any]) -> set[int]:
+    """Return the numbers of the rows that were rewound."""
+    numbers: dict[str, int] = {}
+    withdrawn: set[int] = set()
+    for number, row in enumerate(rows):
+        if at(row, "type") == "session.snapshot_rewind":
+            # The target is removed as well. If it is not known, all are doubtful.
+            target = text(at(row, "data", "upToEventId"))
+            withdrawn.update(range(numbers.get(target, 0), number))
+        numbers.setdefault(text(at(row, "id")), number)
+    return withdrawn

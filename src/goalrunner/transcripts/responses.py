@@ -130,7 +130,9 @@ def _output_and_facts(output: Any, *, is_shell: bool) -> tuple[str, tuple[str, .
         exit_code = at(table, "metadata", "exit_code")
         return text(at(table, "output")), exit_fact(exit_code)
     # Newer ones write the exit code before the output, which may imitate it.
-    before_output = output_text.partition("\nOutput:")[0]
+    before_output, heading, _ = f"\n{output_text}".partition("\nOutput:")
+    if not heading:
+        return output_text, ()
     head = "\n".join(before_output.splitlines()[:_HEAD_LINES])
     exit_line = _EXIT.search(head)
     return output_text, exit_fact(int(exit_line[1])) if exit_line else ()

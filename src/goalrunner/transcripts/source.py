@@ -6,6 +6,7 @@ import codecs
 import json
 import os
 import re
+import shlex
 import shutil
 import sys
 import weakref
@@ -38,6 +39,10 @@ _SAMPLED = 64
 """Records by which a format is recognised."""
 _HEAD = 8_000
 """Bytes by which JSON, and JSON Lines, are recognised."""
+_FIRST_LINES = 3
+"""Lines by which JSON Lines with a damaged first line are recognised."""
+_LONGEST_FIRST = 2**18
+"""Bytes of each of them: a whole document may be a single line."""
 
 # Members that contain the records. Any other list is part of a record.
 _CONTAINERS = frozenset(
@@ -102,7 +107,8 @@ class _Piece:
     """The line or file, as messages name it."""
     line: int
     """The line in JSON Lines; 0 for a file."""
-    data: bytes
+    data: bytes | None
+    """None if it is too long."""
     may_be_torn: bool
     """Whether its writer may have been stopped in the middle of it."""
 
@@ -162,12 +168,19 @@ class TranscriptSource:
         if self.is_folder:
             return b""
         with self._open() as file:
-            return file.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+            head = file.read(_HEAD)
+        # What PowerShell writes with `>`, for example.
+        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise UsageError(
+                f"{self.name}  the transcript is UTF-16, not UTF-8",
+                f"iconv -f UTF-16 -t UTF-8 {shlex.quote(self.name)} > NEW converts it",
+            )
+        return head.removeprefix(codecs.BOM_UTF8).lstrip()
 
     @property
     def is_json(self) -> bool:
-        """Whether the source is a file that begins with `[` or `{`."""
-        return self.head.startswith((b"[", b"{"))
+        """Whether the source is JSON, or JSON Lines whose first line may be damaged."""
+        return self.head.startswith((b"[", b"{")) or self._begins_with_damage
 
     @cached_property
     def sample(self) -> tuple[SourceRecord, ...]:
@@ -272,7 +285,7 @@ class TranscriptSource:
         has_records = False
         for piece in pieces:
             try:
-                value = loads(piece.data)
+                value = _value_of(piece)
             except (ValueError, RecursionError) as error:
                 reason = reason_of(error)
                 first_error = first_error or self._piece_error(piece, error)
@@ -305,6 +318,8 @@ class TranscriptSource:
 
         Its first line is an object, and something follows it.
         """
+        if self._begins_with_damage:
+            return True
         if not self.head.startswith(b"{"):
             return False
         with self._open() as file:
@@ -327,6 +342,25 @@ class TranscriptSource:
             except (ValueError, RecursionError):
                 return False
         return False
+
+    @cached_property
+    def _begins_with_damage(self) -> bool:
+        """Whether a file is JSON Lines with a first line that is not JSON.
+
+        In one JSON document, no two lines can be objects: a comma is between them.
+        """
+        if self.is_folder:
+            return False
+        lines: list[bytes] = []
+        with self._open() as file:
+            while len(lines) < _FIRST_LINES:
+                line = file.readline(_LONGEST_FIRST)
+                if not line.endswith(b"\n"):
+                    return False
+                if line.strip():
+                    lines.append(line)
+        first, *others = lines
+        return all(map(_is_object, others)) and not _is_object(first)
 
     @cached_property
     def _is_large(self) -> bool:
@@ -382,8 +416,10 @@ class TranscriptSource:
             while line := file.readline(LONGEST_ROW + 1):
                 number += 1
                 if len(line) > LONGEST_ROW:
-                    limit = LONGEST_ROW // 2**20
-                    raise self.error(f"the line is longer than {limit} MiB", number)
+                    yield _Piece(f"line {number}", number, None, may_be_torn=False)
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(SMALL_DOCUMENT)
+                    continue
                 if not line.strip():
                     continue
                 is_unfinished = line.startswith(b"{") and not line.endswith(b"\n")
@@ -438,9 +474,30 @@ def _left_out(count: int, first: str) -> str:
     return f"{count} records are damaged, the first is {first}; they were left out"
 
 
+class _TooLong(ValueError):
+    """A line is not read because of its length."""
+
+
+def _value_of(piece: _Piece) -> Any:
+    """Return the value of a piece. Raise ValueError or RecursionError."""
+    if piece.data is None:
+        raise _TooLong(f"the line is longer than {LONGEST_ROW // 2**20} MiB")
+    return loads(piece.data)
+
+
 def loads(data: bytes) -> Any:
     """Return the value of one JSON text. Raise ValueError or RecursionError."""
     return json.loads(data.removeprefix(codecs.BOM_UTF8).decode())
+
+
+def _is_object(line: bytes) -> bool:
+    """Return whether a line is a JSON object."""
+    if not line.startswith(b"{"):
+        return False
+    try:
+        return isinstance(loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def reason_of(error: Exception) -> str:
@@ -454,6 +511,8 @@ def reason_of(error: Exception) -> str:
             return f"not valid JSON: {error.msg} (column {error.colno})"
         case OSError():
             return str(error.strerror or error)
+        case _TooLong():
+            return str(error)
         case _:
             return f"not valid JSON: {error}"
 
