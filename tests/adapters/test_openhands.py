@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +14,7 @@ from goalrunner.app.previous_run import read_events
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
 from tests.adapters.frameworks import Framework, openhands
-from tests.support.fake_provider import FakeProvider, calls, run, say
+from tests.support.fake_provider import FakeProvider, calls, fail, hang, run, say
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
@@ -199,27 +199,38 @@ def test_the_critic_of_the_agent_refines_inside_a_round(
     )
 
 
-async def test_a_conversation_that_asks_for_confirmation_ends_with_a_hint(
+def test_the_error_of_an_agent_names_the_recorded_run(
     framework: Framework, adapter: Any, tmp_path: Path
 ) -> None:
-    policies = import_module("openhands.sdk.security.confirmation_policy")
-    with FakeProvider([run("touch done")]) as server:
+    errors = import_module("openhands.sdk.conversation.exceptions")
+    with FakeProvider([fail(401, "Incorrect API key")], plain=True) as server:
+        (tmp_path / "work").mkdir()
+        conversation = framework.agent(server, tmp_path / "work")
+        with pytest.raises(errors.ConversationRunError) as raised:
+            adapter.run_goal(
+                conversation,
+                "make the file",
+                validators=["test -e done"],
+                home=tmp_path / "home",
+            )
+    (run,) = (tmp_path / "home" / "runs").iterdir()
+    assert raised.value.__notes__ == [
+        f"goal show {run.name} shows the run that it ended"
+    ]
+    assert json.loads((run / "outcome.json").read_text())["status"] == "failed"
+
+
+def test_an_outcome_without_a_checked_round_has_a_verdict(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    with FakeProvider([hang()], plain=True) as server:
         conversation = framework.agent(server, tmp_path)
-        conversation.set_confirmation_policy(policies.AlwaysConfirm())
-        outcome = await asyncio.wait_for(
-            adapter.arun_goal(
-                conversation, "make the file", validators=["test -e done"]
-            ),
-            30,
+        outcome = adapter.run_goal(
+            conversation, "make the file", validators=["test -e done"], timeout=1
         )
-    assert outcome.status == "failed"
-    assert "confirmation" in outcome.message
-    assert not (tmp_path / "done").exists()
-
-
-def test_the_names_of_openhands_own_package_are_here(adapter: Any) -> None:
-    theirs = set(import_module("openhands.sdk.conversation.goal").__all__)
-    assert theirs - {"GoalStatusName", "GoalStep"} <= set(adapter.__all__)
+    assert (outcome.status, outcome.iterations) == ("capped", 0)
+    assert (outcome.verdict.score, outcome.verdict.complete) == (0.0, False)
+    assert "time limit" in outcome.verdict.missing
 
 
 def test_a_conversation_that_was_saved_is_read_as_a_transcript(

@@ -60,7 +60,7 @@ class Library:
         """Run `goalrunner.run_goal` over an agent."""
         judge = self._judge(judge_llm)
         return goalrunner.run_goal(
-            self._wrapped(agent), objective, judge, **self.adapted(options)
+            self.wrapped(agent), objective, judge, **self.adapted(options)
         )
 
     async def arun_goal(
@@ -73,7 +73,7 @@ class Library:
         """Run `run_goal` in the running event loop."""
         judge = self._judge(judge_llm)
         return await goalrunner.arun_goal(
-            self._wrapped(agent), objective, judge, **self.adapted(options)
+            self.wrapped(agent), objective, judge, **self.adapted(options)
         )
 
     def resume(
@@ -89,7 +89,7 @@ class Library:
         """
         judge = self._judge(judge_llm)
         return goalrunner.resume(
-            run, self._wrapped(agent), judge, **self.adapted_judge(options)
+            run, self.wrapped(agent), judge, **self.adapted_judge(options)
         )
 
     async def aresume(
@@ -102,10 +102,10 @@ class Library:
         """Run `resume` in the running event loop."""
         judge = self._judge(judge_llm)
         return await goalrunner.aresume(
-            run, self._wrapped(agent), judge, **self.adapted_judge(options)
+            run, self.wrapped(agent), judge, **self.adapted_judge(options)
         )
 
-    def _wrapped(self, agent: object) -> Any:
+    def wrapped(self, agent: object) -> Any:
         """Return the conversation over an agent: the existing one, or a new one."""
         conversation = _wrappers.get(id(agent))
         if conversation is None:

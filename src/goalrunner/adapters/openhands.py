@@ -1,39 +1,37 @@
-"""OpenHands conversations, with the names and parameters of the OpenHands SDK."""
+"""Goals over OpenHands conversations, with the names of the SDK's own goal package."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self, Unpack
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from math import inf
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 import goalrunner
-from goalrunner import (
-    Goal,
+from goalrunner import Goal, GoalVerdict, Usage
+from goalrunner.adapters.library import Library
+from goalrunner.adapters.openhands_agent import (
+    OpenHandsConversation,
+    chat_of,
+    openhands_judge,
+)
+from goalrunner.adapters.openhands_steps import (
     GoalContinue,
     GoalDone,
     GoalOutcome,
     GoalStatus,
-    GoalVerdict,
-    Usage,
+    GoalStatusName,
+    GoalStep,
+    GoalStopReason,
+    openhands_outcome,
+    openhands_step,
 )
-from goalrunner.adapters.framework import (
-    FrameworkConversation,
-    framework_module,
-    usage_of,
-)
-from goalrunner.adapters.library import Library
-from goalrunner.adapters.message_formats import call_block
-from goalrunner.adapters.turn_recorder import TurnRecorder
-from goalrunner.agents.chat_history import with_history
+from goalrunner.app.library import interrupting
 from goalrunner.app.previous_run import Reference
-from goalrunner.app.run_options import JudgeChoice, RunKeywords
-from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentError, UsageError
-from goalrunner.core.messages import TIMESTAMP
-from goalrunner.core.user_messages import ORIGIN
-from goalrunner.llm.outside import OutsideModel, goal_error_of
+from goalrunner.app.run_options import RunKeywords
+from goalrunner.core.errors import ModelError
 
 __all__ = [
     "GoalContinue",
@@ -41,6 +39,9 @@ __all__ = [
     "GoalDone",
     "GoalOutcome",
     "GoalStatus",
+    "GoalStatusName",
+    "GoalStep",
+    "GoalStopReason",
     "GoalVerdict",
     "OpenHandsConversation",
     "ajudge_goal",
@@ -51,272 +52,210 @@ __all__ = [
     "run_goal",
 ]
 
-# Seconds between two reads of the events of a running conversation.
-_POLL = 0.2
-# Seconds that an interrupted conversation has to end by itself.
-_PATIENCE = 10.0
+_T = TypeVar("_T")
+_MAX_ITERATIONS = 10
+"""OpenHands' own limit of rounds."""
+_FAILURES = (
+    GoalStopReason.AGENT_FAILED,
+    GoalStopReason.AUTHENTICATION,
+    GoalStopReason.JUDGE_FAILED,
+    GoalStopReason.MODEL_NOT_FOUND,
+)
+"""Ends of a run that an error of the SDK may have caused."""
 
 
-def _sdk(part: str = "") -> Any:
-    """Return the SDK, or a part of it.
+def run_goal(
+    conversation: Any,
+    objective: str | Goal,
+    judge_llm: Any = None,
+    **options: Unpack[RunKeywords],
+) -> GoalOutcome:
+    """Drive an OpenHands conversation until the objective is provably complete.
 
-    Raise ImportError if it is not installed. It needs Python 3.12.
+    `judge_llm` is an LLM of OpenHands, or a judge for `goalrunner.run_goal`, as are the
+    keywords; without `max_iterations`, at most 10 rounds are checked. As in OpenHands'
+    `run_goal`, an error of the conversation or of the LLM is raised as it is, after the
+    end of the run was recorded; and the call blocks, also inside a running event loop.
+    Raise ValueError for an empty objective and a `max_iterations` below 1.
+
+    >>> outcome = run_goal(conversation, "make pytest pass", judge_llm)
+    >>> outcome.status, outcome.verdict.score
     """
-    return framework_module(f"openhands.sdk{part}", "openhands")
+    outcome = _blocking(
+        lambda: arun_goal(conversation, objective, judge_llm, **options)
+    )
+    interrupting(outcome)
+    return outcome
 
 
-def openhands_model(llm: Any) -> OutsideModel:
-    """Return an OpenHands LLM as a model for the judge."""
-
-    async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
-        sdk = _sdk()
-        before = _Spent.of(llm.metrics)
-        chat = []
-        for message in messages:
-            content = sdk.TextContent(text=message["content"])
-            chat.append(sdk.Message(role=message["role"], content=[content]))
-        response = await llm.acompletion(messages=chat)
-        usage = _Spent.of(llm.metrics).since(before)
-        return _text(response.message.content), usage
-
-    return OutsideModel(llm.model, ask)
-
-
-def _text(content: Any) -> str:
-    return "\n".join(_sdk(".llm").content_to_str(content))
+async def arun_goal(
+    conversation: Any,
+    objective: str | Goal,
+    judge_llm: Any = None,
+    **options: Unpack[RunKeywords],
+) -> GoalOutcome:
+    """Run `run_goal` in the running event loop."""
+    _refuse_invalid(objective, options)
+    errors: list[Exception] = []
+    library = _library(errors)
+    driven = library.wrapped(conversation)
+    driven.errors = errors
+    goal = _goal(objective, options)
+    outcome = await library.arun_goal(conversation, goal, judge_llm, **options)
+    return _raising(outcome, errors)
 
 
-@dataclass(frozen=True)
-class _Spent:
-    """What a model has used so far."""
+def resume(
+    run: Reference,
+    conversation: Any,
+    judge_llm: Any = None,
+    **options: Unpack[RunKeywords],
+) -> GoalOutcome:
+    """Continue a run of `run_goal`.
 
-    input_tokens: int
-    output_tokens: int
-    calls: int
-    cost: float
-    """US dollars."""
-
-    @classmethod
-    def of(cls, metrics: Any) -> _Spent:
-        calls, cost = len(metrics.token_usages), metrics.accumulated_cost
-        tokens = metrics.accumulated_token_usage
-        if tokens is None:
-            return cls(0, 0, calls, cost)
-        return cls(tokens.prompt_tokens, tokens.completion_tokens, calls, cost)
-
-    def since(self, before: _Spent) -> Usage:
-        return usage_of(
-            int(self.input_tokens - before.input_tokens),
-            int(self.output_tokens - before.output_tokens),
-            self.calls - before.calls,
-            self.cost - before.cost,
-        )
-
-
-def chat_of(events: Iterable[Any]) -> list[dict[str, Any]]:
-    """Convert OpenHands events to a chat in OpenAI's format, without the system prompt.
-
-    A message with tool calls has the time of its events, which are made before the
-    tools start.
+    The conversation is the same one, or a new one, which gets the run's chat. The
+    keywords are those of `goalrunner.resume`. Raise as `run_goal` does.
     """
-    sdk_events = _sdk(".event")
-    # Other events, such as those of the conversation's state, are no part of the chat.
-    convertible = sdk_events.LLMConvertibleEvent
-    chat_events = [event for event in events if isinstance(event, convertible)]
-    user_texts: set[str] = set()
-    made_at: dict[str, Any] = {}
-    for event in chat_events:
-        if isinstance(event, sdk_events.ActionEvent):
-            made_at[event.tool_call_id] = event.timestamp
-        elif isinstance(event, sdk_events.MessageEvent) and event.source == "user":
-            user_texts.add(_text(event.to_llm_message().content))
-    chat = []
-    for message in convertible.events_to_messages(chat_events):
-        # The chat may continue with another agent, which has its own prompt.
-        if message.role == "system":
-            continue
-        entry = _entry(message, made_at)
-        # The framework sends messages of its own in the name of the user.
-        if message.role == "user" and entry["content"] not in user_texts:
-            entry[ORIGIN] = "program"
-        chat.append(entry)
-    return chat
+    outcome = _blocking(lambda: aresume(run, conversation, judge_llm, **options))
+    interrupting(outcome)
+    return outcome
 
 
-def _entry(message: Any, made_at: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message in OpenAI's format; `made_at` has the times of calls by id."""
-    entry: dict[str, Any] = {"role": message.role, "content": _text(message.content)}
-    if message.tool_calls:
-        calls = []
-        times = []
-        for call in message.tool_calls:
-            calls.append(call_block(call.id, call.name, call.arguments))
-            if call.id in made_at:
-                times.append(made_at[call.id])
-        entry["tool_calls"] = calls
-        if times:
-            # The earliest: a file that changed after it makes the result outdated.
-            entry[TIMESTAMP] = min(times)
-    if message.tool_call_id:
-        entry["tool_call_id"] = message.tool_call_id
-    return entry
+async def aresume(
+    run: Reference,
+    conversation: Any,
+    judge_llm: Any = None,
+    **options: Unpack[RunKeywords],
+) -> GoalOutcome:
+    """Run `resume` in the running event loop."""
+    errors: list[Exception] = []
+    library = _library(errors)
+    driven = library.wrapped(conversation)
+    driven.errors = errors
+    outcome = await library.aresume(run, conversation, judge_llm, **options)
+    return _raising(outcome, errors)
 
 
-class OpenHandsConversation(FrameworkConversation):
-    """An OpenHands conversation as a conversation of a run.
+def _library(errors: list[Exception]) -> Library:
+    """Return the functions of the library, whose judges add what they raise."""
 
-    Its events, critic and hooks stay as they are.
-    """
+    def judge(choice: Any) -> Any:
+        return openhands_judge(choice, errors)
 
-    name = "openhands"
+    return Library(OpenHandsConversation, judge, max_iterations=_MAX_ITERATIONS)
 
-    def __init__(self, conversation: Any) -> None:
-        sdk = _sdk()
-        self.conversation = conversation
-        folder = conversation.state.workspace
-        # Validators run on this machine.
-        if not isinstance(folder, sdk.LocalWorkspace):
-            raise UsageError(
-                f"the conversation works in a {type(folder).__name__}, "
-                "where no check can run",
-                "use a conversation with a LocalWorkspace",
-            )
-        self.workspace = Path(folder.working_dir).resolve()
-        # How many events are recorded, or are of an earlier turn.
-        self._recorded = 0
-        # A chat that the next prompt contains.
-        self._history: Sequence[Message] = ()
 
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        """The chat of the active branch, in OpenAI's format."""
-        return chat_of(self.conversation.state.active_branch())
+def _raising(outcome: goalrunner.GoalOutcome, errors: list[Exception]) -> GoalOutcome:
+    """Return the outcome. Raise the error of the SDK that ended the run."""
+    if errors and outcome.stop_reason in _FAILURES:
+        error = errors[-1]
+        error.add_note(f"goal show {outcome.run_id} shows the run that it ended")
+        raise error
+    return openhands_outcome(outcome)
 
-    @property
-    def llm(self) -> OutsideModel:
-        return openhands_model(self.conversation.agent.llm)
 
-    async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
-        """Send a message, run the conversation, and record it while it works."""
-        conversation, state = self.conversation, self.conversation.state
-        text = with_history(self._history, prompt) if self._history else prompt
-        self._history = ()
-        first = len(state.events)
-        self._recorded = first
-        spent = _Spent.of(state.stats.get_combined_metrics())
-        turn = TurnRecorder(self.name, recorder, text)
-        recorder.check_budget()
-        conversation.send_message(text)
-        work = asyncio.ensure_future(conversation.arun())
+def _blocking(start: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """Run a coroutine to its end, also inside a running event loop, which waits."""
+    is_in_loop = False
+    with suppress(RuntimeError):
+        is_in_loop = asyncio.get_running_loop() is not None
+    if not is_in_loop:
+        return asyncio.run(start())
+    runner = _ThreadRunner(start)
+    # One thread: it needs an event loop of its own.
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(runner.run)
         try:
-            while not work.done():
-                await asyncio.wait((work,), timeout=_POLL)
-                spent = await self._record(turn, spent)
-                recorder.check_budget()
-            work.result()
-        except Exception as error:
-            raise goal_error_of(error) from error
-        finally:
-            if not work.done():
-                # It may end in an orderly way; cancelling is the last resort.
-                conversation.interrupt()
-                await asyncio.wait((work,), timeout=_PATIENCE)
-                work.cancel()
-            await self._record(turn, spent)
-        return _reply(state, list(state.events)[first:])
-
-    def checkpoint(self) -> object:
-        """Return the head of the conversation's events; empty if there is none yet."""
-        return self.conversation.state.leaf_event_id or ""
-
-    def restore(self, checkpoint: object) -> None:
-        """Move the head back; the events after it stay in the log.
-
-        It moves to the system prompt if there was no event.
-        """
-        self.conversation.navigate_to(checkpoint or self._system_prompt_id())
-
-    def _system_prompt_id(self) -> Any:
-        system_prompt = _sdk(".event").SystemPromptEvent
-        for event in self.conversation.state.events:
-            if isinstance(event, system_prompt):
-                return event.id
-        return None
-
-    def load(
-        self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
-    ) -> None:
-        """Continue with the conversation's own events if there are any.
-
-        Otherwise the next prompt contains the chat.
-        """
-        self._history = () if self.messages else messages
-
-    async def _record(self, turn: TurnRecorder, before: _Spent) -> _Spent:
-        """Record new events and their usage; return what was spent so far."""
-        events = list(self.conversation.state.events)
-        new_events = events[self._recorded :]
-        self._recorded = len(events)
-        for message in chat_of(new_events):
-            await turn.add(message)
-        now = _Spent.of(self.conversation.state.stats.get_combined_metrics())
-        # A report of tokens without a finished call is not complete yet.
-        if now.calls > before.calls:
-            turn.recorder.usage("agent", now.since(before))
-        return now
+            return work.result()
+        except KeyboardInterrupt:
+            runner.cancel()
+            raise
 
 
-def _reply(state: Any, events: Sequence[Any]) -> RoundReply:
-    """Return the end of a turn.
+class _ThreadRunner(Generic[_T]):
+    """Runs a coroutine in an event loop of the thread that calls `run`."""
 
-    Raise AgentError if the conversation waits for a person, or was paused.
-    """
-    status = str(getattr(state.execution_status, "value", state.execution_status))
-    if status == "paused":
-        raise AgentError("the conversation is paused")
-    if status == "waiting_for_confirmation":
-        raise AgentError(
-            "the conversation is waiting for confirmation",
-            "confirm or reject its actions in your program, or use NeverConfirm()",
-        )
-    text = _sdk(".conversation.response_utils").get_agent_final_response(events)
-    return RoundReply(text, "max_steps" if status == "error" else "answered")
+    def __init__(self, start: Callable[[], Coroutine[Any, Any, _T]]) -> None:
+        self._start = start
+        self._task: asyncio.Task[Any] | None = None
 
+    def run(self) -> _T:
+        """Return the result of the coroutine, or raise its error."""
+        return asyncio.run(self._main())
 
-def openhands_judge(judge: Any) -> JudgeChoice:
-    """Convert an OpenHands LLM to a judge; return any other judge unchanged."""
-    is_model = isinstance(judge, _sdk().LLM)
-    return openhands_model(judge).separate("judge") if is_model else judge
+    async def _main(self) -> _T:
+        self._task = asyncio.current_task()
+        return await self._start()
 
-
-_LIBRARY = Library(OpenHandsConversation, openhands_judge, max_iterations=10)
-run_goal = _LIBRARY.run_goal
-arun_goal = _LIBRARY.arun_goal
-resume = _LIBRARY.resume
-aresume = _LIBRARY.aresume
+    def cancel(self) -> None:
+        """Cancel the coroutine, from another thread."""
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
 def judge_goal(
     judge_llm: Any, objective: str | Goal, events: Iterable[Any]
 ) -> GoalVerdict:
-    """Ask a judge once whether the events of a conversation prove the objective."""
-    return goalrunner.judge_goal(openhands_judge(judge_llm), objective, chat_of(events))
+    """Ask a judge once whether the events of a conversation prove the objective.
+
+    An error of an LLM of OpenHands is raised as it is.
+
+    >>> judge_goal(judge_llm, "make pytest pass", conversation.state.events).complete
+    """
+    return _blocking(lambda: ajudge_goal(judge_llm, objective, events))
 
 
 async def ajudge_goal(
     judge_llm: Any, objective: str | Goal, events: Iterable[Any]
 ) -> GoalVerdict:
     """Run `judge_goal` in the running event loop."""
-    return await goalrunner.ajudge_goal(
-        openhands_judge(judge_llm), objective, chat_of(events)
-    )
+    errors: list[Exception] = []
+    judge = openhands_judge(judge_llm, errors)
+    try:
+        return await goalrunner.ajudge_goal(judge, objective, chat_of(events))
+    except ModelError:
+        if not errors:
+            raise
+    raise errors[-1]
+
+
+def _refuse_invalid(objective: str | Goal, options: Mapping[str, Any]) -> None:
+    """Raise ValueError for arguments that OpenHands refuses with it."""
+    if isinstance(objective, str) and not objective.strip():
+        raise ValueError("Goal objective must not be empty.")
+    limit = options.get("max_iterations")
+    if isinstance(limit, int | float) and limit < 1:
+        raise ValueError(f"max_iterations must be >= 1, not {limit}.")
+
+
+def _goal(objective: str | Goal, options: Mapping[str, Any]) -> str | Goal:
+    """Return a goal of OpenHands, which goes on until the limit of rounds.
+
+    A Goal of the caller, and one without such a limit, may end as stalled.
+    """
+    limit = options.get("max_iterations", _MAX_ITERATIONS)
+    if isinstance(objective, str) and limit is not None and limit < inf:
+        return Goal(objective=objective, stall_rounds=None)
+    return objective
 
 
 class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves.
 
-    It takes OpenHands events.
+    It takes OpenHands events. `start()` returns the first user message, again if it is
+    called again; `on_run_finished(conversation.state.events)` returns a step. Both
+    block, also inside a running event loop; there, await `astart()` and
+    `aon_run_finished(events)`. Raise ValueError for an empty objective and a
+    `max_iterations` below 1. If the judge raises an error, `on_run_finished` raises it,
+    and asks the judge again when it is called again.
+
+    >>> controller = GoalController("make pytest pass", judge_llm)
+    >>> conversation.send_message(controller.start())
     """
+
+    judge_llm: Any = None
+    _first = ""  # the first message, once the run has started
+    _failed = False  # whether an error of the judge ended the run
 
     def __init__(
         self,
@@ -324,9 +263,12 @@ class GoalController(goalrunner.GoalController):
         judge_llm: Any = None,
         **options: Unpack[RunKeywords],
     ) -> None:
-        super().__init__(
-            objective, openhands_judge(judge_llm), **_LIBRARY.adapted(options)
-        )
+        _refuse_invalid(objective, options)
+        self._errors: list[Exception] = []
+        self.judge_llm = judge_llm
+        adapted = _library(self._errors).adapted(options)
+        judge = openhands_judge(judge_llm, self._errors)
+        super().__init__(_goal(objective, options), judge, **adapted)
 
     @classmethod
     def resume(
@@ -336,15 +278,56 @@ class GoalController(goalrunner.GoalController):
 
         It works as `goalrunner.GoalController.resume` does.
         """
-        return super().resume(
-            run, openhands_judge(judge_llm), **_LIBRARY.adapted_judge(options)
-        )
+        errors: list[Exception] = []
+        adapted = _library(errors).adapted_judge(options)
+        self = super().resume(run, openhands_judge(judge_llm, errors), **adapted)
+        self.judge_llm, self._errors = judge_llm, errors
+        return self
+
+    @property
+    def iteration(self) -> int:
+        """How many rounds were checked; an audit that failed does not count."""
+        return super().iteration - self._failed
+
+    def start(self) -> str:
+        """Run `astart`, also inside a running event loop."""
+        return _blocking(self.astart)
+
+    async def astart(self) -> str:
+        """Return the first user message, which begins with the objective."""
+        if not self._first:
+            self._first = await super().astart()
+        return self._first
+
+    def on_run_finished(
+        self, events: Sequence[Any], *, usage: Usage | None = None
+    ) -> GoalContinue | GoalDone:
+        """Run `aon_run_finished`, also inside a running event loop."""
+        step = _blocking(lambda: self.aon_run_finished(events, usage=usage))
+        if isinstance(step, GoalDone):
+            interrupting(step.outcome)
+        return step
 
     async def aon_run_finished(
         self, events: Sequence[Any], *, usage: Usage | None = None
     ) -> GoalContinue | GoalDone:
         """Check the last run of the conversation, whose events these are.
 
-        `on_run_finished` does the same without await.
+        Raise the error of an LLM of OpenHands that judges.
         """
-        return await super().aon_run_finished(chat_of(events), usage=usage)
+        # OpenHands' controller need not be started.
+        await self.astart()
+        chat = chat_of(events)
+        if self._failed:
+            self._failed = False
+            step = await self._acheck_again(chat)
+        else:
+            step = await super().aon_run_finished(chat, usage=usage)
+        if isinstance(step, goalrunner.GoalDone):
+            self._raise_failure(step.outcome)
+        return openhands_step(step)
+
+    def _raise_failure(self, outcome: goalrunner.GoalOutcome) -> None:
+        self._failed = bool(self._errors) and outcome.stop_reason in _FAILURES
+        if self._failed:
+            raise self._errors[-1]

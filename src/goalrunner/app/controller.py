@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Self, Unpack
 
@@ -24,6 +24,7 @@ from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.approval_rules import guarding_key
 from goalrunner.core.errors import UsageError
+from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Budget
 from goalrunner.core.messages import refuse_no_chat
@@ -44,19 +45,15 @@ CALLER = "the calling program"
 _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
 
-@dataclass(frozen=True)
-class GoalContinue:
-    """Send `followup` to the agent as a user message.
-
-    `verdict` is the one on the round that was just checked.
-    """
+class GoalContinue(Frozen):
+    """Send `followup` to the agent as a user message."""
 
     followup: str
     verdict: GoalVerdict | None = None
+    """The verdict on the round that was just checked."""
 
 
-@dataclass(frozen=True)
-class GoalDone:
+class GoalDone(Frozen):
     """The run ended with `outcome`."""
 
     outcome: GoalOutcome
@@ -102,6 +99,7 @@ class GoalController:
         refuse_unseen_work(goal, "the agent", unseen=not has_validator)
         refuse_unconfined(goal)
         self._goal = goal
+        self._given = judge_llm, options
         # The caller asks for the first message, so there is a first round.
         self._options = replace(run_options, needs_round=True)
         self._agent = NoAgent(self.caller, live=self.live)
@@ -123,6 +121,7 @@ class GoalController:
         # Not with __init__, which is for a new goal.
         self = cls.__new__(cls)
         self._agent = NoAgent(cls.caller, live=cls.live)
+        self._given = judge_llm, options
         self._earlier = earlier = load_earlier(run, self._agent, judge_llm, options)
         assert earlier.goal is not None, "it was loaded"
         self._goal, self._options = earlier.goal, earlier.options
@@ -222,6 +221,24 @@ class GoalController:
             reported_usage(usage),
         )
 
+    async def _acheck_again(
+        self, messages: Sequence[Message]
+    ) -> GoalContinue | GoalDone:
+        """Go on with a run that a failure of its judge ended: the judge is asked again.
+
+        `messages` is the whole chat.
+        """
+        judge_llm, options = self._given
+        keywords = options.copy()
+        # They are fixed when a run begins.
+        keywords.pop("workspace", None)
+        keywords.pop("preserve_context", None)
+        self._agent.messages = messages
+        earlier = load_earlier(self.run_path, self._agent, judge_llm, keywords)
+        self._host = HostedRun(await earlier.resume(), records=True)
+        await self._chat.record(messages, self._host.prepared.run.recorder)
+        return await self._next()
+
     async def _reply(
         self, messages: Sequence[Message], recorder: Recorder
     ) -> RoundReply:
@@ -233,9 +250,10 @@ class GoalController:
         assert self._host is not None, "it has started"
         step = await self._host.next(turn, usage)
         if isinstance(step, GoalOutcome):
-            return GoalDone(step)
+            return GoalDone(outcome=step)
         self._chat.note_prompts(step)
-        return GoalContinue(step, last_verdict(self._host.prepared.run.state))
+        verdict = last_verdict(self._host.prepared.run.state)
+        return GoalContinue(followup=step, verdict=verdict)
 
     def close(self) -> None:
         """Close a run that has not ended; `GoalController.resume` continues it.
