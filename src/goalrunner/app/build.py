@@ -151,6 +151,7 @@ def open_stores(
         run_place(config),
         loaded.end if loaded else None,
         partial(kept_files, folder),
+        config.options.log_mirror,
     )
     return RunStores(records, _snapshot_store(config, folder), notes)
 

@@ -27,6 +27,7 @@ from goalrunner.engine.parts import RefuseCall, refuse_no_call
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
 from goalrunner.llm import LLM, as_model
+from goalrunner.records.event_log import LogMirror, no_mirror
 from goalrunner.records.run_folder import RunFolder, goal_home
 from goalrunner.validators.child import arity
 from goalrunner.validators.python_validators import CallableValidator
@@ -116,6 +117,8 @@ class RunOptions:
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
     refuse_call: RefuseCall = refuse_no_call
     """Called before each call of the agent or a model."""
+    log_mirror: LogMirror = no_mirror
+    """Called with the lines of the log before each effect."""
 
     @property
     def goal_folder(self) -> Path | None:

@@ -11,7 +11,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -228,6 +228,16 @@ class SystemClock:
         return time.monotonic()
 
 
+LogMirror = Callable[[Sequence[tuple[int, bytes]]], None]
+"""Is called before each effect with the lines since the last call: number, and line
+without its newline. What it raises keeps the effect from happening.
+"""
+
+
+def no_mirror(lines: Sequence[tuple[int, bytes]]) -> None:
+    """Do nothing: the log is in its file alone."""
+
+
 # These events are not flushed to the disk by themselves: nothing but recording follows
 # until the next other event or `sync`, which flushes them before anything happens.
 _NO_WAIT = (
@@ -311,6 +321,8 @@ class EventLog(RecordSequence):
     `end` is where the log ended when it was read; without it, the log is read here. A
     last line that a crash left unfinished is cut, with a warning. Raise RecordError if
     the log is damaged, in use, or cannot be written.
+
+    `mirror` gets the lines before they become durable here.
     """
 
     def __init__(
@@ -319,7 +331,10 @@ class EventLog(RecordSequence):
         clock: SystemClock,
         redactor: Redactor,
         end: LogEnd | None = None,
+        mirror: LogMirror = no_mirror,
     ) -> None:
+        self._mirror = mirror
+        self._unmirrored: list[tuple[int, bytes]] = []
         self._lock = WriterLock(lock_of(path))
         with contextlib.ExitStack() as undo:
             undo.callback(self._lock.close)
@@ -351,8 +366,10 @@ class EventLog(RecordSequence):
         written, line = self.make(event)
         wait = not isinstance(event, _NO_WAIT)
         if wait:
-            self._sync_earlier()
+            self._sync_earlier((written.seq, line))
         self._file.append(line, wait=wait)
+        if not wait:
+            self._unmirrored.append((written.seq, line))
         self.advance(written, line)
         return written
 
@@ -371,9 +388,13 @@ class EventLog(RecordSequence):
         self._sync_earlier()
         self._file.sync()
 
-    def _sync_earlier(self) -> None:
+    def _sync_earlier(self, *new_lines: tuple[int, bytes]) -> None:
         for sync in self._earlier_syncs:
             sync()
+        lines = [*self._unmirrored, *new_lines]
+        if lines:
+            self._mirror(lines)
+            self._unmirrored.clear()
 
     def close(self) -> None:
         """Close log and lock; closing twice does nothing."""

@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from goalrunner.records.artifacts import ArtifactStore
-from goalrunner.records.event_log import EventLog, LogEnd, SystemClock
+from goalrunner.records.event_log import (
+    EventLog,
+    LogEnd,
+    LogMirror,
+    SystemClock,
+    no_mirror,
+)
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.run_folder import TRACEBACK, RunFolder
 from goalrunner.records.run_summaries import RunPlace, summary_writer
@@ -69,14 +75,16 @@ class FolderRecords:
         place: RunPlace,
         end: LogEnd | None = None,
         start_files: Callable[[], dict[str, str]] = dict,
+        mirror: LogMirror = no_mirror,
     ) -> None:
         """Open the files, and lock the log. Raise RecordError.
 
-        `end` is where the log of an earlier process ends; None: it is read.
+        `end` is where the log of an earlier process ends; None: it is read. `mirror`
+        gets the lines of the log before each effect.
         """
         self.folder = folder
         self.run_id = folder.run_id
-        self.log = EventLog(folder.events, SystemClock(), redactor, end)
+        self.log = EventLog(folder.events, SystemClock(), redactor, end, mirror)
         self.transcript = TranscriptFile(folder.transcript, redactor, self.log)
         self.artifacts = ArtifactStore(folder.artifacts, redactor, self.log)
         self.start_files = start_files

@@ -1,0 +1,102 @@
+"""The log of a run in the database: each line is the intent of the effect after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from goalrunner.core.errors import GoalError
+from goalrunner.fleet.database import Connection, Database, DatabaseUnreachable
+
+_PATIENCE = 20.0
+"""Seconds to try again while the database does not answer: less than a lease."""
+_PAUSE = 0.5
+
+# In one statement. The lock on the row makes a takeover wait for lines that are being
+# written, so that its reader sees every intent whose effect may happen.
+_WRITE = """\
+WITH lease AS (
+    SELECT run_id, token FROM goal_fleet_runs
+    WHERE run_id = %(run)s AND token = %(token)s AND state = 'running' FOR SHARE
+), written AS (
+    INSERT INTO goal_fleet_intents (run_id, token, seq, line)
+    SELECT lease.run_id, lease.token, lines.seq, lines.line
+    FROM lease, unnest(%(seqs)s::bigint[], %(lines)s::text[]) AS lines (seq, line)
+    ON CONFLICT DO NOTHING
+    RETURNING seq
+)
+SELECT (SELECT count(*) FROM lease) AS leases, (SELECT count(*) FROM written) AS written
+"""
+_COUNT_SAME = """\
+SELECT count(*) AS same FROM goal_fleet_intents AS intent
+JOIN unnest(%(seqs)s::bigint[], %(lines)s::text[]) AS lines (seq, line)
+    ON intent.seq = lines.seq AND intent.line = lines.line
+WHERE intent.run_id = %(run)s AND intent.token = %(token)s
+"""
+_READ = """\
+SELECT seq, line FROM goal_fleet_intents
+WHERE run_id = %s AND token = %s ORDER BY seq
+"""
+
+
+class TokenLost(GoalError):
+    """Another worker has taken the run: this one must not cause any further effect."""
+
+
+@dataclass
+class IntentWriter:
+    """Writes the lines of a log before each effect; a `LogMirror`.
+
+    It raises TokenLost if another worker has the run, and DatabaseUnreachable if the
+    database does not answer in time. Then the effect does not happen.
+    """
+
+    database: Database
+    run_id: str
+    token: int
+    """What the worker got when it took the run."""
+
+    def __call__(self, lines: Sequence[tuple[int, bytes]]) -> None:
+        """Write lines, given with their numbers. Writing the same again is no error."""
+        parameters = {
+            "run": self.run_id,
+            "token": self.token,
+            "seqs": [seq for seq, _ in lines],
+            "lines": [line.decode("ascii") for _, line in lines],
+        }
+
+        def write(connection: Connection) -> bool:
+            row = connection.execute(_WRITE, parameters).fetchone()
+            assert row is not None
+            if not row["leases"]:
+                return False
+            if row["written"] == len(lines):
+                return True
+            # An earlier try may have been committed, although its answer was lost.
+            same = connection.execute(_COUNT_SAME, parameters).fetchone()
+            return same is not None and same["same"] == len(lines)
+
+        until = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                has_written = self.database.call(write)
+            except DatabaseUnreachable:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(_PAUSE)
+            else:
+                break
+        if not has_written:
+            raise TokenLost(
+                f"another worker has taken run {self.run_id}, so it ends here",
+                f"goal fleet status {self.run_id} shows where it goes on",
+            )
+
+
+def lines_of(
+    connection: Connection, run_id: str, token: int
+) -> list[tuple[int, bytes]]:
+    """Return the lines that one holder of the run has written, with their numbers."""
+    rows = connection.execute(_READ, [run_id, token]).fetchall()
+    return [(row["seq"], row["line"].encode("ascii")) for row in rows]

@@ -1,0 +1,243 @@
+"""The runs of a fleet in the database: which worker has which one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from goalrunner.core.errors import UsageError
+from goalrunner.fleet.database import Connection
+
+LEASE = 30.0
+"""Seconds without a sign of life after which the runs of a worker are taken over."""
+MOST_DEATHS = 3
+"""Workers that a run may cost before it is given up."""
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    """How a worker presents itself."""
+
+    name: str
+    host: str
+    pid: int
+    jobs: int
+    queues: Sequence[str] = ()
+    """The queues that it serves; empty: all."""
+    labels: Sequence[str] = ()
+    secrets: Sequence[str] = ()
+    """Names of the secrets that it has; their values stay with it."""
+
+
+@dataclass(frozen=True)
+class TakenRun:
+    """A run that a worker has taken."""
+
+    run_id: str
+    token: int
+    job: dict[str, Any]
+    previous_token: int
+    """That of the worker before, whose lines of the log count; 0: there was none."""
+    shipped: tuple[str, ...]
+    """The archives of the run's folder in the store, in their order."""
+    shipped_seq: int
+    """The number of the last event that they hold."""
+
+
+_REGISTER = """\
+INSERT INTO goal_fleet_workers (name, host, pid, jobs, queues, labels, secrets)
+VALUES (%(name)s, %(host)s, %(pid)s, %(jobs)s, %(queues)s, %(labels)s, %(secrets)s)
+ON CONFLICT DO NOTHING RETURNING worker_id
+"""
+
+
+def register(connection: Connection, worker: WorkerRow) -> int:
+    """Return the number of a new worker.
+
+    Raise UsageError if a worker of that name is alive. One that has not been seen for a
+    lease is taken for dead.
+    """
+    connection.execute(
+        "UPDATE goal_fleet_workers SET stopped_at = clock_timestamp() "
+        "WHERE name = %s AND stopped_at IS NULL "
+        "AND seen_at < clock_timestamp() - make_interval(secs => %s)",
+        [worker.name, LEASE],
+    )
+    parameters = {
+        "name": worker.name,
+        "host": worker.host,
+        "pid": worker.pid,
+        "jobs": worker.jobs,
+        "queues": list(worker.queues),
+        "labels": list(worker.labels),
+        "secrets": list(worker.secrets),
+    }
+    row = connection.execute(_REGISTER, parameters).fetchone()
+    if row is None:
+        raise UsageError(
+            f"there is a worker {worker.name} already",
+            f"choose another --name, or wait {LEASE:g} s if it was killed",
+        )
+    return int(row["worker_id"])
+
+
+def heartbeat(connection: Connection, worker_id: int) -> bool:
+    """Say that a worker is alive; return whether it may go on.
+
+    It may not if it was taken for dead meanwhile: its runs belong to others.
+    """
+    row = connection.execute(
+        "UPDATE goal_fleet_workers SET seen_at = clock_timestamp() "
+        "WHERE worker_id = %s AND stopped_at IS NULL RETURNING worker_id",
+        [worker_id],
+    ).fetchone()
+    return row is not None
+
+
+def sign_off(connection: Connection, worker_id: int) -> None:
+    """Say that a worker has ended; what it still had can be taken at once."""
+    connection.execute(
+        "UPDATE goal_fleet_workers SET stopped_at = clock_timestamp() "
+        "WHERE worker_id = %s AND stopped_at IS NULL",
+        [worker_id],
+    )
+
+
+# The row of the worker is locked first, as `heartbeat` does: one that has just been
+# seen is not taken for dead.
+_TAKE_DEAD = """\
+UPDATE goal_fleet_workers SET stopped_at = clock_timestamp()
+WHERE stopped_at IS NULL AND seen_at < clock_timestamp() - make_interval(secs => %s)
+"""
+_REQUEUE = """\
+UPDATE goal_fleet_runs AS run
+SET token = token + 1, worker_id = NULL,
+    deaths = deaths + 1,
+    state = CASE WHEN deaths + 1 >= %s THEN 'dead' ELSE 'queued' END,
+    reason = format('worker %%s ended without ending the run', worker.name),
+    ended_at = CASE WHEN deaths + 1 >= %s THEN clock_timestamp() END
+FROM goal_fleet_workers AS worker
+WHERE run.state = 'running' AND worker.worker_id = run.worker_id
+    AND worker.stopped_at IS NOT NULL
+RETURNING run.run_id, run.state
+"""
+
+
+def free_runs_of_dead(connection: Connection, lease: float = LEASE) -> list[str]:
+    """Free the runs of dead workers; return those that can be taken again.
+
+    A run that has cost `MOST_DEATHS` workers in a row is given up.
+    """
+    connection.execute(_TAKE_DEAD, [lease])
+    rows = connection.execute(_REQUEUE, [MOST_DEATHS, MOST_DEATHS]).fetchall()
+    return [row["run_id"] for row in rows if row["state"] == "queued"]
+
+
+_TAKE_RUN = """\
+UPDATE goal_fleet_runs
+SET state = 'running', token = token + 1, worker_id = %(worker)s,
+    started_at = coalesce(started_at, clock_timestamp())
+WHERE run_id = %(run)s AND state = 'queued'
+RETURNING run_id, token, job, shipped, shipped_seq,
+    (SELECT coalesce(max(intent.token), 0) FROM goal_fleet_intents AS intent
+     WHERE intent.run_id = goal_fleet_runs.run_id) AS previous_token
+"""
+
+
+def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | None:
+    """Take a run; return None if it is not to be had.
+
+    A job can be delivered twice, and the second one finds nothing to do.
+    """
+    parameters = {"run": run_id, "worker": worker_id}
+    row = connection.execute(_TAKE_RUN, parameters).fetchone()
+    if row is None:
+        return None
+    return TakenRun(**{**row, "shipped": tuple(row["shipped"])})
+
+
+_SHIP = """\
+UPDATE goal_fleet_runs
+SET shipped = shipped || %(archive)s::text, shipped_seq = %(seq)s,
+    shipped_token = %(token)s, summary = %(summary)s
+WHERE run_id = %(run)s AND token = %(token)s AND state = 'running' RETURNING run_id
+"""
+
+
+def record_shipped(
+    connection: Connection,
+    taken_run: TakenRun,
+    archive: str,
+    seq: int,
+    summary: dict[str, Any],
+) -> bool:
+    """Record an archive of the run's folder; return False if the run was lost."""
+    parameters = {
+        "run": taken_run.run_id,
+        "token": taken_run.token,
+        "archive": archive,
+        "seq": seq,
+        "summary": Jsonb(summary),
+    }
+    return connection.execute(_SHIP, parameters).fetchone() is not None
+
+
+_END = """\
+UPDATE goal_fleet_runs
+SET state = 'ended', status = %(status)s, exit_code = %(code)s, summary = %(summary)s,
+    reason = '', deaths = 0, worker_id = NULL, ended_at = clock_timestamp()
+WHERE run_id = %(run)s AND token = %(token)s AND state = 'running' RETURNING run_id
+"""
+
+
+def end_run(
+    connection: Connection,
+    taken_run: TakenRun,
+    status: str,
+    code: int,
+    summary: dict[str, Any],
+) -> bool:
+    """Record the end of a run; return False if another worker has it."""
+    parameters = {
+        "run": taken_run.run_id,
+        "token": taken_run.token,
+        "status": status,
+        "code": code,
+        "summary": Jsonb(summary),
+    }
+    return connection.execute(_END, parameters).fetchone() is not None
+
+
+_RELEASE = """\
+UPDATE goal_fleet_runs
+SET token = token + 1, state = CASE WHEN %(died)s AND deaths + 1 >= %(most)s
+        THEN 'dead' ELSE 'queued' END,
+    deaths = CASE WHEN %(died)s THEN deaths + 1 ELSE 0 END,
+    ended_at = CASE WHEN %(died)s AND deaths + 1 >= %(most)s
+        THEN clock_timestamp() END,
+    worker_id = NULL, reason = %(reason)s
+WHERE run_id = %(run)s AND token = %(token)s AND state = 'running'
+RETURNING state
+"""
+
+
+def give_back(
+    connection: Connection, taken_run: TakenRun, reason: str, *, died: bool
+) -> str | None:
+    """Give a run back; return its state, or None if another worker has it.
+
+    `died`: its process ended without an end of the run. After `MOST_DEATHS` in a row
+    the run is given up.
+    """
+    parameters = {
+        "run": taken_run.run_id,
+        "token": taken_run.token,
+        "reason": reason,
+        "died": died,
+        "most": MOST_DEATHS,
+    }
+    row = connection.execute(_RELEASE, parameters).fetchone()
+    return None if row is None else str(row["state"])
