@@ -96,9 +96,9 @@ def test_every_example_in_python_can_be_compiled(block: str) -> None:
 
 
 @pytest.mark.parametrize("block", blocks("yaml"))
-def test_every_example_in_yaml_is_a_workflow_or_a_hook(block: str) -> None:
+def test_every_example_in_yaml_is_a_workflow_a_pipeline_or_a_hook(block: str) -> None:
     yaml = pytest.importorskip("yaml")
-    assert yaml.safe_load(block).keys() & {"jobs", "repos"}
+    assert yaml.safe_load(block).keys() & {"jobs", "repos", "include"}
 
 
 @pytest.mark.parametrize("block", blocks("sh", "bash"))

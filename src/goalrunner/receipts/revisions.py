@@ -18,6 +18,10 @@ from goalrunner.snapshots.repositories import enclosing
 _PATIENCE = 60.0
 _SUBMODULE = "160000"
 """The mode of a submodule in a git tree."""
+_SHALLOW = (
+    "the clone is shallow: git fetch --unshallow; in CI, set fetch-depth: 0 of "
+    "actions/checkout, or GIT_DEPTH: 0"
+)
 _REMOTE_HEAD = "refs/remotes/origin/HEAD"
 _DEFAULT_BRANCHES = (_REMOTE_HEAD, "refs/heads/main", "refs/heads/master")
 
@@ -89,7 +93,7 @@ class Revisions:
             return output
         hint = "git log --oneline lists the commits"
         if self._is_shallow():
-            hint = "the clone is shallow: git fetch --unshallow"
+            hint = _SHALLOW
         raise UsageError(f"{name} is no commit of {self.root}", hint)
 
     def _default_branch(self) -> str:
@@ -108,7 +112,7 @@ class Revisions:
             return output
         hint = "name a commit before the change: --base REV"
         if self._is_shallow():
-            hint = "the clone is shallow: git fetch --unshallow"
+            hint = _SHALLOW
         raise UsageError(f"{name} and the head have no common commit", hint)
 
     def _is_shallow(self) -> bool:
