@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,7 @@ from goalrunner.app.readiness import (
     run_notes,
 )
 from goalrunner.app.resolve import RunConfig, resolve_new, with_workspace
+from goalrunner.app.retention import NewestRuns, Retention
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import (
     TEMPORARY,
@@ -101,6 +102,8 @@ def open_run(
         launcher.close()
         stores.close()
         clear_temporary(config.home, records.run_id)
+        if options.keeps_newest is not None:
+            NewestRuns(config.home, options.keeps_newest).remove_others()
 
     parts = make_parts(config, stores, launcher)
     facts: tuple[str, ...] = ()
@@ -266,15 +269,38 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
     if options.in_memory:
         stores = RunStores(MemoryRecords(config.redactor))
         return _started(config, findings, stores, earlier)
+    removals = _remove_old_runs(config)
     folder = _new_folder(config)
     try:
         _describe(config, folder)
-        return _started(config, findings, open_stores(config, folder), earlier)
+        stores = open_stores(config, folder)
+        if options.keeps_newest is not None:
+            NewestRuns(config.home, options.keeps_newest).add(folder.run_id)
+        stores = replace(stores, notes=(*stores.notes, *removals))
+        return _started(config, findings, stores, earlier)
     except BaseException:
         # The run never began. An error about the folder must not hide the first one.
         with contextlib.suppress(UsageError):
             folder.remove()
         raise
+
+
+def _remove_old_runs(config: RunConfig) -> tuple[str, ...]:
+    """Remove the runs of the workspace that the goal does not keep; return notes."""
+    goal, options = config.goal, config.options
+    if not options.keeps_run:
+        return ()
+    needed = {goal.parent}
+    if options.continues is not None:
+        needed.add(options.continues.run_id)
+    retention = Retention(
+        config.home,
+        config.outside(config.workspace),
+        goal.records,
+        options.environ,
+        needed,
+    )
+    return retention.apply(SystemClock().now())
 
 
 def _describe(config: RunConfig, folder: RunFolder) -> None:

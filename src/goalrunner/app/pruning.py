@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from goalrunner.core.errors import WorkspaceError
+from goalrunner.core.errors import RecordError, WorkspaceError
 from goalrunner.core.outcome import FINAL
 from goalrunner.records.removal import finish_removals, unfinished
 from goalrunner.records.run_folder import CHECKS, RUNS, RunFolder
 from goalrunner.records.run_summaries import run_summaries
-from goalrunner.records.writer_lock import has_writer
+from goalrunner.records.writer_lock import (
+    LogInUse,
+    WriterLock,
+    has_writer,
+    lock_of,
+)
 from goalrunner.snapshots.store_folder import (
     last_used,
     remove_store,
@@ -48,9 +53,9 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     runs: list[OldRun] = []
     for summary in reversed(run_summaries(home)):
         folder = RunFolder(home / RUNS / str(summary["run_id"]))
-        if summary.get("stop_reason") in _WAITING or has_writer(folder.events):
+        if not is_removable(folder, summary):
             continue
-        age = now - _last_change(summary)
+        age = now - last_change(summary)
         if age.total_seconds() > seconds:
             resumable = str(summary.get("stop_reason") or "") not in FINAL
             why = _ending(folder, summary, resumable=resumable)
@@ -58,7 +63,15 @@ def old_runs(home: Path, seconds: float, now: datetime) -> list[OldRun]:
     return runs
 
 
-def _last_change(summary: Mapping[str, Any]) -> datetime:
+def is_removable(folder: RunFolder, summary: Mapping[str, Any]) -> bool:
+    """Return whether a run is over.
+
+    No process drives it then, and it does not wait for a person.
+    """
+    return summary.get("stop_reason") not in _WAITING and not has_writer(folder.events)
+
+
+def last_change(summary: Mapping[str, Any]) -> datetime:
     """Return when a run ended, or as much as its summary has."""
     for name in ("finished_at", "updated_at"):
         if summary.get(name):
@@ -96,6 +109,29 @@ def remove_run(home: Path, folder: RunFolder) -> None:
     clear_temporary(home, folder.run_id)
 
 
+def remove_ended(home: Path, folder: RunFolder) -> bool:
+    """Remove a run unless a process drives it now; return whether it is removed.
+
+    The run is locked meanwhile, so that no process can resume it. Raise UsageError if
+    it cannot be removed.
+    """
+    lock: WriterLock | None = None
+    try:
+        lock = WriterLock(lock_of(folder.events))
+    except LogInUse:
+        return False
+    except RecordError:
+        # Without a lock, as in a folder that cannot be written, no process drives it.
+        if not folder.path.exists():
+            return False
+    try:
+        remove_run(home, folder)
+    finally:
+        if lock is not None:
+            lock.close()
+    return True
+
+
 @dataclass
 class Pruned:
     """What `prune_runs` removed besides runs."""
@@ -131,7 +167,9 @@ def prune_runs(
         return Pruned(sum(len(unfinished(folder)) for folder in folders) + len(checks))
     pruned = Pruned(sum(map(finish_removals, folders)) + len(checks))
     for folder in (*checks, *(run.folder for run in runs)):
-        remove_run(home, folder)
+        # A person may have resumed it since the runs were listed.
+        if not remove_ended(home, folder):
+            pruned.left.append(f"run {folder.run_id} is active again, or removed")
     for run, workspace in _workspaces(home).items():
         if not workspace:
             # Its snapshots may be in any store.
@@ -156,8 +194,7 @@ def _prune_store(
             workspaces.append(Path(workspace))
 
     # Both are asked once more when the store is locked.
-    def named() -> set[str]:
-        return _named(home, store.name)
+    named = needed_snapshots(home, store.name)
 
     def is_used() -> bool:
         return bool(_users(home, store.name))
@@ -205,13 +242,17 @@ def _users(home: Path, store: str) -> list[str]:
     return runs
 
 
-def _named(home: Path, store: str) -> set[str]:
-    """Return every snapshot that a run of the store names.
+def needed_snapshots(home: Path, store: str) -> Callable[[], set[str]]:
+    """Return a function that returns every snapshot that a run of the store names.
 
-    Raise OSError for a log that cannot be read.
+    It raises OSError for a log that cannot be read.
     """
-    snapshots: set[str] = set()
-    for run in _users(home, store):
-        log = RunFolder(home / RUNS / run).events
-        snapshots |= {match.decode() for match in _ID.findall(log.read_bytes())}
-    return snapshots
+
+    def named() -> set[str]:
+        snapshots: set[str] = set()
+        for run in _users(home, store):
+            log = RunFolder(home / RUNS / run).events
+            snapshots |= {match.decode() for match in _ID.findall(log.read_bytes())}
+        return snapshots
+
+    return named

@@ -447,6 +447,7 @@ def only_checks(goal: Goal) -> Goal:
         "judge",
         "critic",
         "budget",
+        "records",
         "memory",
         "approvals",
         "risk_class",

@@ -17,7 +17,12 @@ import psutil
 from goalrunner.app.run_options import moved_path
 from goalrunner.core.errors import WorkspaceBusy
 from goalrunner.records.removal import remove
-from goalrunner.records.run_folder import RunFolder, read_json, write_json
+from goalrunner.records.run_folder import (
+    COPY_RECORD,
+    RunFolder,
+    read_json,
+    write_json,
+)
 from goalrunner.records.run_summaries import read_summary
 
 PORTS = 10
@@ -84,7 +89,7 @@ class RunCopy:
     @classmethod
     def of(cls, run: RunFolder) -> RunCopy:
         """Return the copy of a run, which may have none."""
-        return cls(run.path / "copy")
+        return cls(run.copy)
 
     @property
     def exists(self) -> bool:
@@ -104,7 +109,7 @@ class RunCopy:
 
     @property
     def _record(self) -> Path:
-        return self.folder / "copy.json"
+        return self.folder / COPY_RECORD
 
     def read(self) -> CopyRecord:
         """Return the record. Raise RecordError if it is missing or damaged."""

@@ -477,6 +477,27 @@ _LIFTED = BeforeValidator(lambda value: None if value == math.inf else value)
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(ge=1, le=LARGEST, strict=True)]
 CountLimit = Annotated[Count | None, _LIFTED, Unlimited]
+_NEWEST = r"last\s+([1-9][0-9]{0,5})"
+
+
+def parse_newest(text: str) -> int | None:
+    """Return the number of "last 50"; None for anything else."""
+    match = re.fullmatch(_NEWEST, text.strip())
+    return int(match[1]) if match is not None else None
+
+
+def _retention(value: object) -> object:
+    if isinstance(value, str) and (parse_newest(value) or parse_duration(value)):
+        return value.strip()
+    shown = quoted(value) if isinstance(value, str) else toml_value(value)
+    raise ValueError(
+        f'{shown} is neither an age nor a number of runs; write "90d", or "last 50"'
+    )
+
+
+Retention = Annotated[str, BeforeValidator(_retention, json_schema_input_type=str)]
+"""How long runs are kept: an age, "90d", or a number, "last 50"."""
+
 Dollars = Annotated[float, Field(gt=0, le=_LONGEST, strict=True)]
 DollarLimit = Annotated[Dollars | None, _LIFTED, Unlimited]
 Share = Annotated[float, Field(ge=0, le=1, strict=True)]

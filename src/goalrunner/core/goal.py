@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         JudgeConfig,
         MemoryConfig,
         NotifyConfig,
+        RecordsConfig,
         RedactConfig,
         ValidatorSpec,
         WorkspaceConfig,
@@ -298,6 +299,7 @@ class Goal(Frozen):
     workspace: tables.WorkspaceConfig = Field(default_factory=tables.WorkspaceConfig)
     approvals: tables.Approvals = Field(default_factory=tables.Approvals)
     redact: tables.RedactConfig = Field(default_factory=tables.RedactConfig)
+    records: tables.RecordsConfig = Field(default_factory=tables.RecordsConfig)
     memory: tables.MemoryConfig = Field(default_factory=tables.MemoryConfig)
     notify: tables.NotifyConfig = Field(default_factory=tables.NotifyConfig)
     validators: Annotated[tuple[tables.ValidatorSpec, ...], AfterValidator(_named)] = ()
@@ -330,6 +332,7 @@ class Goal(Frozen):
         approvals: Approvals | Mapping[str, Any] = tables.EMPTY,
         risk_class: Literal["low", "medium", "high", "critical"] = "low",
         redact: RedactConfig | Mapping[str, Any] = tables.EMPTY,
+        records: RecordsConfig | Mapping[str, Any] = tables.EMPTY,
         memory: MemoryConfig | Mapping[str, Any] = tables.EMPTY,
         notify: NotifyConfig | Mapping[str, Any] = tables.EMPTY,
         parent: str = "",

@@ -587,6 +587,23 @@ class NotifyConfig(Frozen):
     """Command line, run with GOAL_RUN_ID, GOAL_STATUS and GOAL_COMMANDS."""
 
 
+class RecordsConfig(Frozen):
+    """How long the records of runs in this workspace are kept; by default for ever."""
+
+    keep: fields.Retention | None = None
+    """When a run begins, older ones are removed: an age such as "90d", or "last 50"."""
+
+    @property
+    def seconds(self) -> float | None:
+        """The age at which a run is removed; None if the number of runs decides."""
+        return fields.parse_duration(self.keep) if self.keep is not None else None
+
+    @property
+    def newest(self) -> int | None:
+        """How many of the newest runs are kept; None if their age decides."""
+        return fields.parse_newest(self.keep) if self.keep is not None else None
+
+
 class MemoryConfig(Frozen):
     """What may be kept for later runs; by default nothing."""
 

@@ -54,6 +54,8 @@ RUNS = "runs"
 """The folder in GOAL_HOME of the runs."""
 CHECKS = "check-runs"
 """The folder of checks outside of a run, whose records are removed at their end."""
+COPY_RECORD = "copy.json"
+"""The file in the folder of a copy that describes it."""
 TRACEBACK = ".traceback.txt"
 """The ending of the file of a defect."""
 
@@ -142,6 +144,16 @@ class RunFolder:
     def decisions(self) -> Path:
         """The folder of decisions that the log does not have yet."""
         return self.path / "decisions"
+
+    @property
+    def copy(self) -> Path:
+        """The folder of the copy of the workspace that the run works in."""
+        return self.path / "copy"
+
+    @property
+    def has_copy(self) -> bool:
+        """Whether the run has a copy: its record is written last."""
+        return (self.copy / COPY_RECORD).is_file()
 
     @property
     def scratch(self) -> Path:

@@ -202,25 +202,30 @@ def shrink(
     environ: Mapping[str, str],
     needed: Callable[[], Collection[str]],
     since: float,
+    longest: float | None = None,
 ) -> int:
     """Remove every snapshot that is not `needed`, and its objects; return how many.
 
     `needed` is called while the workspace is locked. Snapshots taken before a restore
-    later than `since` (seconds since 1970) stay. Raise WorkspaceError, above all if a
-    run is active in the workspace.
+    later than `since` (seconds since 1970) stay. After `longest` seconds, objects that
+    are left stay until other snapshots are removed. Raise WorkspaceError, above all if
+    a run is active in the workspace.
     """
     with _claimed(store, workspace):
         identifiers = {*needed(), *_put_aside_since(store, since)}
-        return asyncio.run(_shrink(Git(store, workspace, environ), identifiers))
+        git = Git(store, workspace, environ)
+        return asyncio.run(_shrink(git, identifiers, longest))
 
 
-async def _shrink(git: Git, needed: Collection[str]) -> int:
+async def _shrink(git: Git, needed: Collection[str], longest: float | None) -> int:
     removed = [name for name in await kept_ids(git) if name not in needed]
     if removed:
         orders = "".join(f"delete {REFS}{name}\n" for name in removed)
         await git.ask("update-ref", "--stdin", stdin=orders.encode())
-        # No other process writes into the store: the workspace is locked.
-        await git.ask("gc", "--prune=now", "--quiet")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest):
+                # No other process writes into the store: the workspace is locked.
+                await git.ask("gc", "--prune=now", "--quiet")
     return len(removed)
 
 
