@@ -245,18 +245,18 @@ def test_a_fresh_chat_for_each_round_needs_checkpoint_and_restore(
             "resume_prompt must be a text, or a function of one argument, the feedback",
         ),
         ({"prompt": " "}, "prompt must be a text that is not empty"),
-        ({"on_event": "print"}, "on_event must be a function, not a str"),
-        ({"on_text": 5}, "on_text must be a function, not an int"),
+        ({"on_event": "print"}, "on_event must be a function, not the string"),
+        ({"on_text": 5}, "on_text must be a function, not the number 5"),
         (
             {"approver": object()},
             "approver must be an object with the methods approve and answer",
         ),
-        ({"home": 5}, "home must be a path, not an int"),
+        ({"home": 5}, "home must be a path, not the number 5"),
         (
             {"judge": "a/b", "judge_llm": "a/b"},
             "judge and judge_llm are two names of one argument",
         ),
-        ({"judge": 5}, "an int is not a judge"),
+        ({"judge": 5}, "the number 5 is not a judge"),
         ({"judge": object()}, "an object is not a judge"),
         (
             {"validators": [lambda a, b, c: True]},

@@ -40,6 +40,7 @@ from goalrunner.app.session import drive_to_end
 from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.approval_rules import guarding_key
+from goalrunner.core.constructors import problems_of
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig, ValidatorSpec
@@ -493,10 +494,8 @@ def _workspace(
 def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
     # One error at a time: later ones are often its consequence.
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "goal"
-    # A ValueError of our own says more than pydantic's sentence around it.
-    reason = first.get("ctx", {}).get("error", first["msg"])
+    place, reason = next(problems_of(error))
+    where = ".".join(map(str, place)) or "goal"
     return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
 
 

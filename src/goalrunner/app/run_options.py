@@ -12,8 +12,9 @@ from typing import Any, Protocol, TypedDict, cast
 from pydantic import ValidationError
 
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
+from goalrunner.core.constructors import shown_argument
 from goalrunner.core.critic import Critic, CriticConfig, CriticRule
-from goalrunner.core.errors import UsageError, kind_of
+from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal, is_validator
 from goalrunner.core.goal_tables import (
@@ -264,7 +265,7 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
             continue
         fits, form = _FORMS[name]
         if not fits(value):
-            shown = f'"{value:.40}"' if isinstance(value, str) else kind_of(value)
+            shown = shown_argument(value)
             raise UsageError(
                 f"{name} must be {form}, not {shown}",
                 "see the docstring of arun_goal",
@@ -341,7 +342,7 @@ def judge_of(
     has_name = isinstance(model, str) and model.strip()
     if model is not None and not has_name and as_model(model) is None:
         raise UsageError(
-            f"{kind_of(judge)} is not a judge",
+            f"{shown_argument(judge)} is not a judge",
             "give an LLM, a model's name, a JudgeConfig, or a function or object with "
             "complete(messages) -> str",
         )

@@ -13,8 +13,9 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field, ValidationError, model_validator
 
 from goalrunner.core import field_types as fields
+from goalrunner.core.constructors import declares_fields
 from goalrunner.core.errors import one_line, shortened
-from goalrunner.core.field_types import Frozen, InnerError, declares_fields
+from goalrunner.core.field_types import Frozen, InnerError
 from goalrunner.core.goal_tables import EMPTY, KEY_VARIABLE, RunVariable, ValidatorSpec
 from goalrunner.core.outcome import Usage
 

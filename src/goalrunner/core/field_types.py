@@ -12,10 +12,10 @@ import posixpath
 import re
 import string
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import (
     AfterValidator,
@@ -84,40 +84,6 @@ class Frozen(BaseModel):
                     if name in properties:
                         properties[name].setdefault("description", text)
         return described
-
-
-_Init = TypeVar("_Init", bound=Callable[..., None])
-
-
-def declares_fields(signature: _Init) -> _Init:
-    """Return the initializer of a model that has the parameters of `signature`.
-
-    They are the fields of the model with their defaults, in the forms in which a
-    program may write them: type checkers, editors and `help` show them. The body of
-    `signature` never runs. A field that is left out is not in `model_fields_set`.
-    """
-    code = signature.__code__
-    positional = code.co_varnames[1 : code.co_argcount]
-
-    @wraps(signature)
-    def initialize(self: BaseModel, /, *values: object, **fields: object) -> None:
-        if len(values) > len(positional):
-            raise TypeError(
-                f"{type(self).__name__} takes {len(positional)} positional arguments "
-                f"but {len(values)} were given"
-            )
-        for name, value in zip(positional, values, strict=False):
-            if name in fields:
-                raise TypeError(
-                    f"{type(self).__name__} got multiple values for argument '{name}'"
-                )
-            fields[name] = value
-        BaseModel.__init__(self, **fields)
-
-    # As for the initializer of pydantic itself: else each table of a goal file is made
-    # by a call of it, without the validation context.
-    initialize.__pydantic_base_init__ = True  # type: ignore[attr-defined]
-    return cast("_Init", initialize)
 
 
 def field_descriptions(model: type) -> dict[str, str]:

@@ -23,10 +23,11 @@ from pydantic import (
 from goalrunner.core import field_types as fields
 from goalrunner.core import goal_tables as tables
 from goalrunner.core.agent_preset import Preset
+from goalrunner.core.constructors import declares_fields
 from goalrunner.core.critic import CriticConfig
 from goalrunner.core.errors import quoted
 from goalrunner.core.events import Account
-from goalrunner.core.field_types import Frozen, InnerError, declares_fields, from_file
+from goalrunner.core.field_types import Frozen, InnerError, from_file
 
 if TYPE_CHECKING:
     from goalrunner.core.goal_tables import (

@@ -21,8 +21,9 @@ from pydantic.json_schema import SkipJsonSchema
 
 from goalrunner.core import field_types as fields
 from goalrunner.core.agent_preset import BudgetName, Protocol
+from goalrunner.core.constructors import declares_fields
 from goalrunner.core.errors import kind, nearest, quoted, quoted_list
-from goalrunner.core.field_types import Frozen, InnerError, declares_fields, from_file
+from goalrunner.core.field_types import Frozen, InnerError, from_file
 from goalrunner.core.labels import REVIEWABLE, begins_with
 from goalrunner.core.runner_calls import why_nameless
 

@@ -7,7 +7,8 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from goalrunner.core.errors import kind, nearest, quoted, toml_value
+from goalrunner.core.constructors import expected_type, invalid_value
+from goalrunner.core.errors import nearest, quoted
 from goalrunner.core.field_types import InnerError
 from goalrunner.core.goal import SHORT_KEYS, SHORT_TABLES, Goal
 from goalrunner.goalfile.layers import written_keys
@@ -54,46 +55,18 @@ def _report_inner(spot: Spot, error: InnerError) -> None:
         spot.wrong_key(f"{spot.label} {error.reason}".lstrip())
 
 
-_KINDS = {
-    "string": "a string",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "tuple": "a list of strings",
-    "dict": "a table",
-    "model": "a table",
-}
-"""Types by the beginning of pydantic's name for an error of a wrong type.
-
-Such names are `int_type` and `int_from_float`.
-"""
-_LIMITS = {"stall_rounds", "max_iterations", "tokens", "cost_usd"}
-
-
 def _reason(detail: Any, path: Key) -> str:
-    """Return the message for the value at `path`.
-
-    For a wrong type it is our own, else pydantic's.
-    """
-    value, is_limit = detail["input"], path[-1] in _LIMITS
-    expected = _KINDS.get(detail["type"].partition("_")[0])
-    if expected is None or detail["type"].endswith("_too_short"):
-        message = detail["msg"].removeprefix("Input ").replace("should", "must", 1)
-        is_too_small = detail["type"].startswith("greater_") and is_limit
-        hint = "; write inf to lift the limit" if is_too_small else ""
-        return f"{message}, not {toml_value(value)}{hint}"
-    hint = ""
-    if value == "inf" and is_limit:
-        hint = "; write inf without the quotes"
-    if path in (("validator",), ("agent", "command")):
+    """Return the message for the value at `path`, with what to write in a file."""
+    expected, hint = expected_type(detail), ""
+    if path in (("validator",), ("agent", "command")) and expected is not None:
         expected = "a string or a list of strings"
-    if path[0] == "validator" and isinstance(value, dict):
+    if path[0] == "validator" and isinstance(detail["input"], dict):
         hint = "; write [[validators]]"
     elif expected == "a table" and len(path) == 1:
         if path[0] in SHORT_TABLES:
             expected = "a string or a table"
         hint = f"; write [{path[0]}]"
-    return f"must be {expected}, not {kind(value)}{hint}"
+    return invalid_value({**detail, "loc": path}, expected, hint)
 
 
 _PARSER_KEY = (
