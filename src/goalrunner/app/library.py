@@ -40,7 +40,7 @@ from goalrunner.app.session import drive_to_end
 from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.approval_rules import guarding_key
-from goalrunner.core.constructors import problems_of
+from goalrunner.core.constructors import value_problems
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig, ValidatorSpec
@@ -494,7 +494,7 @@ def _workspace(
 def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
     # One error at a time: later ones are often its consequence.
-    place, reason = next(problems_of(error))
+    place, reason = next(value_problems(error))
     where = ".".join(map(str, place)) or "goal"
     return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
 

@@ -57,13 +57,13 @@ def _with_values(error: ValidationError, model: type[BaseModel]) -> ValidationEr
     """Return the error with our messages instead of those of pydantic."""
     lines: list[InitErrorDetails] = []
     kinds = (detail["type"] for detail in error.errors(include_input=False))
-    for name, (place, reason) in zip(kinds, problems_of(error, model), strict=True):
+    for name, (place, reason) in zip(kinds, value_problems(error, model), strict=True):
         message = PydanticCustomError(name, "{reason}", {"reason": reason})
         lines.append(InitErrorDetails(type=message, loc=place, input=None))
     return ValidationError.from_exception_data(error.title, lines, hide_input=True)
 
 
-def problems_of(
+def value_problems(
     error: ValidationError, model: type[BaseModel] | None = None
 ) -> Iterator[tuple[Location, str]]:
     """Yield the place and the reason of each problem of a validation.
