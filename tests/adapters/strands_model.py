@@ -22,6 +22,13 @@ class Verdict:
     feedback: str | None = None
 
 
+@dataclass(frozen=True)
+class Cut:
+    """An answer that ends at the limit of tokens."""
+
+    text: str
+
+
 def call(
     name: str, call_id: str = "call-1", /, **arguments: Any
 ) -> list[dict[str, Any]]:
@@ -33,12 +40,12 @@ def call(
 class ScriptedModel(Model):  # type: ignore[misc]
     """Plays `answers` to the agent and `verdicts` to its judge.
 
-    An answer is a text, a list of blocks, or an exception to raise. Further answers
+    An answer is a text, a list of blocks, a `Cut`, or an exception to raise. Further answers
     repeat the last one.
     """
 
     answers: Sequence[Any]
-    verdicts: Sequence[Verdict | Exception] = ()
+    verdicts: Sequence[Verdict | Cut | Exception] = ()
     requests: list[str] = field(default_factory=list)
     """The messages of each request of the agent, as JSON."""
     judged: list[str] = field(default_factory=list)
@@ -72,13 +79,17 @@ class ScriptedModel(Model):  # type: ignore[misc]
             answer = self._verdict(messages, is_tool=_JUDGE_TOOL in tools)
         else:
             answer = self._next(messages)
+        is_cut = isinstance(answer, Cut)
+        if isinstance(answer, Cut):
+            answer = answer.text
         blocks = [{"text": answer}] if isinstance(answer, str) else answer
         yield {"messageStart": {"role": "assistant"}}
         for block in blocks:
             for event in _events(block):
                 yield event
         has_call = any("toolUse" in block for block in blocks)
-        yield {"messageStop": {"stopReason": "tool_use" if has_call else "end_turn"}}
+        reason = "tool_use" if has_call else "end_turn"
+        yield {"messageStop": {"stopReason": "max_tokens" if is_cut else reason}}
         usage = {"inputTokens": 10, "outputTokens": 5, "totalTokens": 15}
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 0}}}
 
@@ -90,7 +101,7 @@ class ScriptedModel(Model):  # type: ignore[misc]
     def _verdict(self, messages: Any, *, is_tool: bool) -> Any:
         number = min(len(self.judged), len(self.verdicts)) - 1
         verdict = _raised(self.verdicts[number])
-        if isinstance(verdict, str):
+        if isinstance(verdict, Cut):
             return verdict
         if is_tool:
             fields = {"passed": verdict.passed, "feedback": verdict.feedback}

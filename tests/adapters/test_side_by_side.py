@@ -9,13 +9,21 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+
+from tests.adapters.strands_stage import (
+    Scene,
+    Stage,
+    asking,
+    doubles,
+    passes_at,
+)
 
 pytestmark = [
     pytest.mark.adapters,
@@ -25,93 +33,6 @@ pytestmark = [
 
 ORIGINAL = "strands.vended_plugins.goal"
 OURS = "goalrunner.adapters.strands"
-
-
-@dataclass
-class Scene:
-    """An agent with a GoalLoop and a scripted model."""
-
-    agent: Any
-    loop: Any
-    model: Any
-
-    def ask(self, prompt: Any = "Go.", **options: Any) -> Any:
-        """Call the agent; return its text, or the name of the error."""
-        try:
-            return str(self.agent(prompt, **options)).strip()
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            return f"{type(error).__name__}: {error}"
-
-    @property
-    def result(self) -> Any:
-        """The fields of the last result."""
-        result = self.loop.last_result(self.agent)
-        if result is None:
-            return None
-        attempts = [
-            (one.attempt, bool(one.passed), one.feedback) for one in result.attempts
-        ]
-        return result.passed, result.stop_reason, attempts
-
-    @property
-    def chat(self) -> list[tuple[str, list[Any]]]:
-        """The chat of the agent, without the ids that Strands draws.
-
-        The texts of retries are replaced, because the templates differ.
-        """
-        return [
-            (message["role"], [_shown(block) for block in message["content"]])
-            for message in self.agent.messages
-        ]
-
-
-def _shown(block: Any) -> Any:
-    text = block.get("text", "")
-    if "Your previous attempt" in text or "does not meet the goal yet" in text:
-        return "(the built-in retry)"
-    return block
-
-
-@dataclass
-class Stage:
-    """What a story gets: one of the two modules, and a folder."""
-
-    goal: Any
-    folder: Path
-
-    def scene(
-        self,
-        answers: Any = ("a",),
-        goal: Any = None,
-        verdicts: Any = (),
-        agent: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> Scene:
-        """Make an agent. Without `goal`, the second attempt passes."""
-        strands, doubles = import_module("strands"), _doubles()
-        if goal is None:
-            goal = passes_at(2)
-        model = doubles.ScriptedModel(list(answers), list(verdicts))
-        loop = self.goal.GoalLoop(goal, **{"max_attempts": 3, **options})
-        made = strands.Agent(
-            model=model, plugins=[loop], callback_handler=None, **(agent or {})
-        )
-        return Scene(made, loop, model)
-
-
-def _doubles() -> Any:
-    return import_module("tests.adapters.strands_model")
-
-
-def passes_at(number: int) -> Callable[[Any, Any], bool]:
-    """Return a validator that passes at its call of that number."""
-    calls: list[Any] = []
-
-    def validator(response: Any, agent: Any) -> bool:
-        calls.append(response)
-        return len(calls) >= number
-
-    return validator
 
 
 def raised(function: Callable[[], Any]) -> str:
@@ -377,7 +298,7 @@ def errors_that_end_a_program_are_raised(stage: Stage) -> Any:
 
 
 def a_validator_may_ask_another_agent(stage: Stage) -> Any:
-    strands, doubles = import_module("strands"), _doubles()
+    strands, scripted = import_module("strands"), doubles()
     goal = stage.goal
 
     async def custom_judge(response: Any, agent: Any) -> Any:
@@ -391,8 +312,8 @@ def a_validator_may_ask_another_agent(stage: Stage) -> Any:
         outcome = (await judge.invoke_async(prompt)).structured_output
         return {"passed": outcome.passed, "feedback": outcome.feedback}
 
-    verdicts = [doubles.Verdict(False, "shorter"), doubles.Verdict(True)]
-    model = doubles.ScriptedModel([""], verdicts)
+    verdicts = [scripted.Verdict(False, "shorter"), scripted.Verdict(True)]
+    model = scripted.ScriptedModel([""], verdicts)
     scene = stage.scene(
         ["long", "short"], custom_judge, resume_prompt_template=lambda _: "Again."
     )
@@ -400,8 +321,8 @@ def a_validator_may_ask_another_agent(stage: Stage) -> Any:
 
 
 def a_sync_validator_may_ask_another_agent(stage: Stage) -> Any:
-    strands, doubles = import_module("strands"), _doubles()
-    model = doubles.ScriptedModel(["no", "yes"])
+    strands, scripted = import_module("strands"), doubles()
+    model = scripted.ScriptedModel(["no", "yes"])
 
     def ask(response: Any, agent: Any) -> bool:
         judge = strands.Agent(model=model, callback_handler=None)
@@ -569,7 +490,7 @@ def every_kind_of_input_is_taken(stage: Stage) -> Any:
 
 def every_kind_of_input_is_judged(stage: Stage) -> Any:
     image = {"image": {"format": "png", "source": {"bytes": b"\x89PNG"}}}
-    verdict = _doubles().Verdict
+    verdict = doubles().Verdict
     shown = []
     for prompt in (None, "", [image], "Why?"):
         scene = stage.scene(
@@ -597,7 +518,7 @@ class City(BaseModel):
 
 
 def structured_output_is_validated(stage: Stage) -> Any:
-    call = _doubles().call
+    call = doubles().call
     names: list[Any] = []
 
     def validator(response: Any, agent: Any) -> Any:
@@ -612,9 +533,9 @@ def structured_output_is_validated(stage: Stage) -> Any:
 
 
 def structured_output_is_judged(stage: Stage) -> Any:
-    doubles = _doubles()
-    answers = [doubles.call("City", "c1", name="Bern")]
-    verdicts = [doubles.Verdict(True)]
+    scripted = doubles()
+    answers = [scripted.call("City", "c1", name="Bern")]
+    verdicts = [scripted.Verdict(True)]
     scene = stage.scene(answers, "Name the capital of Switzerland.", verdicts)
     result = scene.agent("Which?", structured_output_model=City)
     return result.structured_output, scene.result, "Bern" in scene.model.judged[0]
@@ -664,7 +585,7 @@ def hooks_see_every_turn(stage: Stage) -> Any:
         "AfterToolCallEvent",
     ]
     shown: list[str] = []
-    scene = stage.scene([_doubles().call("add", a=1), "2", "3"], agent=_adding())
+    scene = stage.scene([doubles().call("add", a=1), "2", "3"], agent=_adding())
     for name in names:
         scene.agent.add_hook(
             lambda event, name=name: shown.append(name), getattr(hooks, name)
@@ -688,16 +609,16 @@ def _adding() -> dict[str, Any]:
 
 
 def tools_run_in_every_attempt(stage: Stage) -> Any:
-    call = _doubles().call
+    call = doubles().call
     answers = [call("add", "c1", a=1), "two", call("add", "c2", a=2), "three"]
     scene = stage.scene(answers, agent=_adding())
     return scene.ask(), scene.result, scene.chat
 
 
 def the_judge_sees_tools_and_earlier_turns(stage: Stage) -> Any:
-    doubles = _doubles()
-    answers = [doubles.call("add", a=41), "It is so.", "The second answer."]
-    verdicts = [doubles.Verdict(True), doubles.Verdict(True)]
+    scripted = doubles()
+    answers = [scripted.call("add", a=41), "It is so.", "The second answer."]
+    verdicts = [scripted.Verdict(True), scripted.Verdict(True)]
     scene = stage.scene(answers, "Be brief.", verdicts, agent=_adding())
     scene.ask("How many?")
     scene.ask("And the colour?")
@@ -706,8 +627,8 @@ def the_judge_sees_tools_and_earlier_turns(stage: Stage) -> Any:
 
 
 def the_judge_is_asked_with_its_own_model_and_prompt(stage: Stage) -> Any:
-    doubles = _doubles()
-    own = doubles.ScriptedModel([""], [doubles.Verdict(True)])
+    scripted = doubles()
+    own = scripted.ScriptedModel([""], [scripted.Verdict(True)])
     config = stage.goal.JudgeConfig(model=own, system_prompt="Judge as a physicist.")
     scene = stage.scene(["Light bends."], "Be brief.", judge=config)
     scene.ask()
@@ -716,8 +637,8 @@ def the_judge_is_asked_with_its_own_model_and_prompt(stage: Stage) -> Any:
 
 
 def the_auxiliary_model_judges(stage: Stage) -> Any:
-    doubles = _doubles()
-    aux = doubles.ScriptedModel([""], [doubles.Verdict(True)])
+    scripted = doubles()
+    aux = scripted.ScriptedModel([""], [scripted.Verdict(True)])
     scene = stage.scene(["Light bends."], "Be brief.", agent={"aux_model": aux})
     scene.ask()
     return scene.result, len(aux.judged), len(scene.model.judged)
@@ -731,7 +652,7 @@ def a_judge_is_ignored_beside_a_callable(stage: Stage) -> Any:
 
 
 def an_error_of_the_judge_is_a_failed_attempt(stage: Stage) -> Any:
-    verdicts = [ConnectionError("the judge is down"), _doubles().Verdict(True)]
+    verdicts = [ConnectionError("the judge is down"), doubles().Verdict(True)]
     scene = stage.scene(["The first.", "The second."], "Be brief.", verdicts)
     text = scene.ask()
     always = stage.scene(["The first."], "Be brief.", verdicts[:1])
@@ -741,7 +662,7 @@ def an_error_of_the_judge_is_a_failed_attempt(stage: Stage) -> Any:
 
 def a_throttled_judge_is_asked_again(stage: Stage) -> Any:
     throttled = import_module("strands.types.exceptions").ModelThrottledException
-    verdicts = [throttled("slow down"), throttled("slow"), _doubles().Verdict(True)]
+    verdicts = [throttled("slow down"), throttled("slow"), doubles().Verdict(True)]
     scene = stage.scene(["The first one."], "Be brief.", verdicts)
     return scene.ask(), scene.result, len(scene.model.judged)
 
@@ -771,9 +692,9 @@ def a_session_is_stored_and_restored(stage: Stage) -> Any:
 
 
 def an_interrupt_is_answered_by_the_next_call(stage: Stage) -> Any:
-    call = _doubles().call
+    call = doubles().call
     scene = stage.scene(
-        [call("delete", path="a"), "Deleted."], lambda *_: True, agent=_asking()
+        [call("delete", path="a"), "Deleted."], lambda *_: True, agent=asking()
     )
     interrupted = scene.agent("Delete a.")
     answers = [
@@ -784,19 +705,22 @@ def an_interrupt_is_answered_by_the_next_call(stage: Stage) -> Any:
     return reasons, scene.ask(answers), scene.result, scene.chat
 
 
-def _asking() -> dict[str, Any]:
-    """Return the options of an agent with a tool that needs a person."""
+def an_interrupt_is_answered_in_another_process(stage: Stage) -> Any:
+    manager = import_module("strands.session").FileSessionManager
+    folder = str(stage.folder / "sessions")
 
-    def delete(path: str, tool_context: Any) -> str:
-        """Delete a file.
+    def scene(answers: Any) -> Scene:
+        session = manager(session_id="s", storage_dir=folder)
+        options = {**asking(), "session_manager": session}
+        return stage.scene(answers, lambda *_: True, agent=options)
 
-        Args:
-            path: The file.
-        """
-        return str(tool_context.interrupt("permission", reason=path))
-
-    tool = import_module("strands").tool(context=True)
-    return {"tools": [tool(delete)]}
+    interrupted = scene([doubles().call("delete", path="a")]).agent("Delete a.")
+    answers = [
+        {"interruptResponse": {"interruptId": one.id, "response": "yes"}}
+        for one in interrupted.interrupts
+    ]
+    again = scene(["Deleted."])
+    return again.ask(answers), again.result, again.chat
 
 
 def an_error_of_the_model_is_raised(stage: Stage) -> Any:
@@ -817,7 +741,7 @@ def the_result_of_the_call_is_that_of_the_last_attempt(stage: Stage) -> Any:
 
 
 def limits_of_an_invocation_hold(stage: Stage) -> Any:
-    call = _doubles().call
+    call = doubles().call
     scene = stage.scene(
         [call("add", "c1", a=1), call("add", "c2", a=2), "b"],
         lambda *_: True,
@@ -828,13 +752,13 @@ def limits_of_an_invocation_hold(stage: Stage) -> Any:
 
 
 def one_plugin_serves_several_agents_at_once(stage: Stage) -> Any:
-    strands, doubles = import_module("strands"), _doubles()
+    strands, scripted = import_module("strands"), doubles()
     loop = stage.goal.GoalLoop(
         lambda response, agent: len(agent.messages) > 2, max_attempts=3
     )
     agents = [
         strands.Agent(
-            model=doubles.ScriptedModel([name, name.upper()]),
+            model=scripted.ScriptedModel([name, name.upper()]),
             plugins=[loop],
             callback_handler=None,
         )
@@ -849,9 +773,9 @@ def one_plugin_serves_several_agents_at_once(stage: Stage) -> Any:
 
 
 def an_agent_has_one_loop(stage: Stage) -> Any:
-    strands, doubles = import_module("strands"), _doubles()
+    strands, scripted = import_module("strands"), doubles()
     loops = [stage.goal.GoalLoop(len, timeout=1, name=name) for name in "ab"]
-    model = doubles.ScriptedModel(["a"])
+    model = scripted.ScriptedModel(["a"])
     return raised(lambda: strands.Agent(model=model, plugins=loops))
 
 
@@ -871,19 +795,19 @@ def a_loop_may_be_subclassed(stage: Stage) -> Any:
         def __init__(self) -> None:
             super().__init__(passes_at(2), max_attempts=3, name="brief")
 
-    strands, doubles = import_module("strands"), _doubles()
+    strands, scripted = import_module("strands"), doubles()
     loop = Brief()
-    model = doubles.ScriptedModel(["a", "b"])
+    model = scripted.ScriptedModel(["a", "b"])
     agent = strands.Agent(model=model, plugins=[loop], callback_handler=None)
     return str(agent("Go.")), loop.name, loop.last_result(agent).passed
 
 
 def an_agent_may_be_a_tool_and_a_node(stage: Stage) -> Any:
-    strands, doubles = import_module("strands"), _doubles()
+    strands, scripted = import_module("strands"), doubles()
     multiagent = import_module("strands.multiagent")
     inner = stage.scene(["a", "b", "c"])
     outer = strands.Agent(
-        model=doubles.ScriptedModel([doubles.call("inner", input="Go."), "Done."]),
+        model=scripted.ScriptedModel([scripted.call("inner", input="Go."), "Done."]),
         tools=[inner.agent.as_tool(name="inner", description="Works.")],
         callback_handler=None,
     )

@@ -95,7 +95,8 @@ async def test_an_exception_is_red_with_its_traceback(
     )
     lines = result.feedback.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
-    assert lines[1].startswith(f'  File "{__file__}"')
+    # The folders of this machine do not go to a model.
+    assert lines[1].startswith('  File "test_callable_validators.py", line ')
     assert lines[-1] == "ValueError: no such column"
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, cast
 
-from goalrunner import Goal, GoalOutcome
+from goalrunner import Goal, GoalOutcome, GoalVerdict
 from goalrunner.adapters.framework import framework_module, refuse_unknown_keywords
 from goalrunner.adapters.strands_agent import LIBRARY, StrandsConversation
 from goalrunner.adapters.strands_loop import AgentLoop, Attempt, LoopSettings
@@ -19,7 +19,6 @@ from goalrunner.app.run_options import (
     CriticChoice,
     RunKeywords,
     options_of,
-    split_checks,
 )
 from goalrunner.core.agent_ports import Approver
 from goalrunner.core.events import Event
@@ -111,7 +110,6 @@ class LoopKeywords(TypedDict, total=False):
     tokens: float | None
     cost_usd: float | None
     on_event: Callable[[Event], None] | None
-    on_text: Callable[[str], None] | None
     approver: Approver | None
 
 
@@ -124,6 +122,7 @@ class GoalResult:
     """ "satisfied", "max_attempts", "timeout", or another stop reason of an outcome."""
     attempts: list[GoalAttempt] = field(default_factory=list)
     outcome: GoalOutcome | None = field(default=None, repr=False, compare=False)
+    """The whole outcome of a run; its `verdict` is never None."""
 
 
 def default_resume_prompt(feedback: str | None) -> str:
@@ -205,9 +204,9 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         if template is None and not has_own_limits:
             template = default_resume_prompt
         model, judge_prompt = _judge_of(judge)
-        kept: Any = options
+        checks, kept = _checks_of(validators), dict[str, Any](options)
         # Raises for an invalid value, before the agent is invoked.
-        options_of(kept)
+        options_of(cast(RunKeywords, {**kept, "validators": checks}))
         self._settings = LoopSettings(
             name=name,
             goal=goal,
@@ -217,8 +216,8 @@ class GoalLoop(Plugin):  # type: ignore[misc]
             timeout=timeout,
             preserve_context=preserve_context,
             template=template,
-            checks=_checks_of(validators),
-            options=kept,
+            checks=checks,
+            options=cast(RunKeywords, kept),
         )
         # A result lives as long as its agent.
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
@@ -276,11 +275,9 @@ def _judge_of(judge: Any) -> tuple[Any, str | None]:
 
 
 def _checks_of(validators: Checks) -> tuple[Any, ...]:
-    """Return the checks as a tuple. Raise UsageError for an invalid one."""
     checks: Any = validators
     if not isinstance(validators, list | tuple):
         checks = (validators,)
-    split_checks(checks)
     return tuple(checks)
 
 
@@ -291,4 +288,13 @@ def _result_of(outcome: GoalOutcome, attempts: Sequence[Attempt]) -> GoalResult:
         listed.append(GoalAttempt(attempt.number, passed, attempt.feedback))
     # Strands calls the limit by another name.
     reason: Any = str(outcome.stop_reason).replace("max_iterations", "max_attempts")
+    if outcome.verdict is None:
+        # No round was checked, because the agent failed or was cancelled.
+        verdict = GoalVerdict(
+            score=0.0,
+            complete=False,
+            missing=outcome.message or reason,
+            source="fallback",
+        )
+        outcome = outcome.model_copy(update={"verdict": verdict})
     return GoalResult(outcome.passed, reason, listed, outcome)

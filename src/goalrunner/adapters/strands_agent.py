@@ -45,10 +45,16 @@ def strands_model(model: Any) -> OutsideModel:
             system_prompt="\n\n".join(rules) or None,
             callback_handler=None,
         )
-        result = await agent.invoke_async(last["content"])
-        used = result.metrics.accumulated_usage
+        cut = framework_module("strands.types.exceptions", "strands")
+        try:
+            await agent.invoke_async(last["content"])
+        except cut.MaxTokensReachedException:
+            # An answer that was cut may be readable; the judge is asked again if not.
+            if agent.messages[-1]["role"] != "assistant":
+                raise
+        used = agent.event_loop_metrics.accumulated_usage
         usage = usage_of(used["inputTokens"], used["outputTokens"], 1)
-        return text_of(result.message["content"]), usage
+        return text_of(agent.messages[-1]["content"]), usage
 
     return OutsideModel(f"strands/{name or type(model).__name__}", ask)
 

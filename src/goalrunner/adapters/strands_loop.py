@@ -155,8 +155,8 @@ class AgentLoop:
             self._record(self._host)
             return
         if self._host is not None:
-            # A hook raised an error before the agent began.
-            self._host.close()
+            # Another hook raised an error before the agent began.
+            self._finish(await self._cancelled(self._host, "the agent did not begin"))
         await self._begin(event)
 
     async def _begin(self, event: Any) -> None:
@@ -214,7 +214,12 @@ class AgentLoop:
             self._watch.stop()
             return
         # The event has no field for the exception that ended the invocation.
-        step = await self._next_step(host, result, sys.exc_info()[1])
+        try:
+            step = await self._next_step(host, result, sys.exc_info()[1])
+        except BaseException:
+            # The invocation was cancelled during a check; the run has ended.
+            self._finish(host.prepared.run.outcome())
+            raise
         if isinstance(step, GoalOutcome):
             self._finish(step)
             self._raise_escaped()
@@ -242,7 +247,12 @@ class AgentLoop:
         self._note_attempts(host)
         if self._escaped is not None and isinstance(step, str):
             name = type(self._escaped).__name__
-            return await host.cancel(f"a validator raised {name}")
+            return await self._cancelled(host, f"a validator raised {name}")
+        return step
+
+    async def _cancelled(self, host: HostedRun, reason: str) -> GoalOutcome:
+        step = await host.cancel(reason)
+        assert isinstance(step, GoalOutcome), "a cancelled run has ended"
         return step
 
     def _raise_escaped(self) -> None:
@@ -258,7 +268,7 @@ class AgentLoop:
         if result is not None:
             is_cancelled = is_cancelled or result.stop_reason == "cancelled"
         if is_cancelled:
-            return await host.cancel("the agent was cancelled")
+            return await self._cancelled(host, "the agent was cancelled")
         if result is None:
             cause = error or RuntimeError("the agent gave no result")
             return await host.next(goal_error_of(cause))

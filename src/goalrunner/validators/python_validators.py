@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -35,6 +36,9 @@ from goalrunner.validators.spec_validator import (
 )
 
 _Read = TypeVar("_Read")
+
+_FOLDER = re.compile(r'^(  File ")[^"\n]*[/\\]', re.MULTILINE)
+"""The folder of a file in a line of a traceback."""
 
 
 def response_message(text: str) -> dict[str, Any]:
@@ -228,7 +232,8 @@ async def called(
             raise
         if isinstance(error, TimeoutError) and deadline.expired():
             return None, "timeout", f"timed out after {timeout:g} s"
-        return None, "crashed", traceback_end(error)
+        # A model gets this text, and the folders concern only this machine.
+        return None, "crashed", _FOLDER.sub(r"\1", traceback_end(error))
 
 
 async def _value_of(function: Callable[..., Any], context: ValidationContext) -> object:
