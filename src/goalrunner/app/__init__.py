@@ -9,7 +9,8 @@ opens a run again, `session.py` drives one to its end; `checker.py` and
 Calling: the public functions are in `library.py` and `controller.py`; a new keyword of
 them goes into `run_options.py`.
 Finished runs: `previous_run.py` reads one, `run_snapshots.py` has its changes,
-`pruning.py` removes old ones, `verification.py` checks the records of one, and
+`pruning.py` removes old ones, `retention.py` decides which when a run begins or ends,
+`verification.py` checks the records of one, and
 `decisions.py` records what a person decides about one; `promotion.py` takes a fact from
 one into `memory.py`.
 New goals: a kind of project goes into `project.py`, a line of the goal file into
