@@ -68,10 +68,8 @@ def seconds_a_call(one: Callable[[], Any]) -> Callable[[], float]:
 
 def test_a_call_without_records_is_quick(own_home: Any) -> None:
     bare = seconds_a_call(bare_loop)
-    without, with_records = (
-        seconds_a_call(lambda records=records: call(records))
-        for records in ("none", "all")
-    )
+    without = seconds_a_call(lambda: call("none"))
+    with_records = seconds_a_call(lambda: call("all"))
     measured = pairs(without, with_records, REPETITIONS)
     loops = [bare() for _ in range(REPETITIONS)]
     remark("a bare loop", loops)
