@@ -199,3 +199,21 @@ def test_a_second_check_must_have_the_same_results(
 
     assert finding.state == ("bad" if problem else "good")
     assert problem in finding.text
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "state"),
+    [
+        ("new", "fail to pass", "good"),
+        ("not known", "pass to pass", "good"),
+        ("fail to pass", "pass to pass", "bad"),
+    ],
+)
+def test_a_second_check_may_show_what_the_first_did_not(
+    first: str, second: str, state: str
+) -> None:
+    (test, *_) = predicate().tests
+    before = predicate(tests=(test.model_copy(update={"change": first}),))
+    after = predicate(tests=(test.model_copy(update={"change": second}),))
+
+    assert compared_receipts(before, after).state == state

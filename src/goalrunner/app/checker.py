@@ -32,6 +32,7 @@ from goalrunner.checking.git_files import GitSettings
 from goalrunner.checking.ignored_classes import Classifier
 from goalrunner.checking.ignored_content import Changes, IgnoredContent
 from goalrunner.checking.in_place import InPlace
+from goalrunner.checking.kept_sides import KeptSides
 from goalrunner.checking.named_by_goal import named_by_goal
 from goalrunner.checking.overlay import Overlay
 from goalrunner.checking.plan import Plan, make_plan
@@ -140,6 +141,24 @@ class _Check:
             return Decision("complete", "M")
         results = {side: ran.results for side, ran in self.runs.items()}
         return next_side(self.changes, results)
+
+
+def _known_results(check: _Check, side: Side) -> tuple[ValidatorResult, ...] | None:
+    """Return the results of a side; None if it has not run.
+
+    On B, all checks are those of the start, even if the goal allows their change.
+    """
+    changes = check.changes
+    if side == "B":
+        changes = changes.without_allowances()
+    put_back = changes.put_back(side)
+    if not put_back:
+        # It has the same files.
+        side = "M"
+    elif put_back != check.changes.put_back(side):
+        return None
+    ran = check.runs.get(side)
+    return None if ran is None else tuple(ran.results)
 
 
 @dataclass(frozen=True)
@@ -337,6 +356,8 @@ class CheckRunner:
         # Nothing rests on red results, so what the agent suppressed does not matter.
         if outcome.decision.ending != "red":
             suppressions = await self._suppressions(base, now)
+        if outcome.decision.ending == "complete" and context.iteration:
+            self._keep_sides(check)
         fields = self._fields(check, outcome, suppressions, leaked=leaked)
         finished = finished.model_copy(update=fields)
         return await self._check_run(check, outcome, finished, diff)
@@ -479,6 +500,7 @@ class CheckRunner:
         if fixes or adds_no_test:
             return fixes
         on_start = await self._run_side(check, "N", hidden=False)
+        self._keep_sides(check)
         return added_test_fails(check.changes, delivered, on_start.results)
 
     async def side_results(self, side: Side) -> tuple[ValidatorResult, ...]:
@@ -489,20 +511,28 @@ class CheckRunner:
         """
         check = self._last
         assert check is not None, "a check has begun"
-        changes = check.changes
+        known = _known_results(check, side)
+        if known is not None:
+            return known
         if side == "B":
-            changes = changes.without_allowances()
-        put_back = changes.put_back(side)
-        if not put_back:
-            # It has the same files.
-            side = "M"
-        elif put_back != check.changes.put_back(side):
-            # The decision does not rest on it, so it is not among the runs.
+            # The decision may rest on another B, so this one is not among the runs.
+            changes = check.changes.without_allowances()
             compared = replace(check, changes=changes)
             return tuple((await self._run_layers(compared, side)).results)
-        if side not in check.runs:
-            await self._run_side(check, side, hidden=True)
-        return tuple(check.runs[side].results)
+        ran = await self._run_side(check, side, hidden=True)
+        return tuple(ran.results)
+
+    def _keep_sides(self, check: _Check) -> None:
+        """Keep what single tests showed in a green check, for a receipt of the run."""
+        if check.now is None:
+            return
+        sides: dict[Side, tuple[ValidatorResult, ...]] = {}
+        for side in ("M", "B", "N"):
+            known = _known_results(check, side)
+            if known is not None:
+                sides[side] = known
+        kept = KeptSides.of(check.now.tree, sides, self.config.redactor.text)
+        kept.write(self.folder.sides)
 
     @property
     def start_results(self) -> tuple[ValidatorResult, ...]:

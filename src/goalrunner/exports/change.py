@@ -52,6 +52,27 @@ class NewBranch:
 
 
 @dataclass(frozen=True)
+class ChangedTree:
+    """The files of a commit with the change of a run, as a tree of git."""
+
+    repository: Repository
+    tree: str
+    base: str
+    """The commit."""
+    differing: tuple[str, ...]
+    """Its files that the run saw with another content, and did not change."""
+    unseen: tuple[str, ...]
+    """Its files that did not exist in the run."""
+    hint: str
+    """What to type if the commit does not fit."""
+
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """Its files that the run did not check."""
+        return tuple(sorted((*self.differing, *self.unseen)))
+
+
+@dataclass(frozen=True)
 class _Base:
     """Where a branch begins."""
 
@@ -169,28 +190,50 @@ class RunChange:
         base, if the change does not apply to it, or if git's configuration names no
         author.
         """
-        repository = enclosing(self._workspace)
-        if repository is None:
+        await refuse_branch(self._git, self._repository(), name)
+        changed = await self.tree(base)
+        # They are of a commit that the agent made, for example.
+        if base is not None and changed.unseen:
             raise UsageError(
-                f"{self._workspace} is in no git repository, so no branch can be made",
-                self._patch_hint,
+                f"{base} has files that the run did not check: {some(changed.unseen)}",
+                changed.hint,
             )
-        await refuse_branch(self._git, repository, name)
+        repository = changed.repository
+        parents = [changed.tree, "-p", changed.base]
+        commit = new_commit(repository.root, parents, message, environ)
+        await make_branch(self._git, repository, name, commit)
+        return NewBranch(commit, changed.base, changed.unchecked)
+
+    async def tree(self, base: str | None = None) -> ChangedTree:
+        """Return the tree of a commit with the change.
+
+        The commit is `base`, by default the one that was checked out when the run
+        began. Raise UsageError without a repository, for an unknown base, or if the
+        change does not apply to it.
+        """
+        repository = self._repository()
         patch = await self.patch()
         begin = await self._base(repository, base)
         tree = await self._tree_with(patch, begin)
         differing, unseen = await self._unchecked(begin)
-        # They are of a commit that the agent made, for example.
-        if base is not None and unseen:
+        return ChangedTree(
+            repository,
+            tree,
+            begin.commit,
+            tuple(differing),
+            tuple(unseen),
+            begin.hint,
+        )
+
+    def _repository(self) -> Repository:
+        repository = enclosing(self._workspace)
+        if repository is None:
             raise UsageError(
-                f"{base} has files that the run did not check: {some(unseen)}",
-                begin.hint,
+                f"{self._workspace} is in no git repository, so the change has no "
+                "commit to begin from",
+                self._patch_hint,
             )
-        parents = [tree, "-p", begin.commit]
-        commit = new_commit(repository.root, parents, message, environ)
-        await make_branch(self._git, repository, name, commit)
-        unchecked = tuple(sorted((*differing, *unseen)))
-        return NewBranch(commit, begin.commit, unchecked)
+        return repository
 
     async def _base(self, repository: Repository, base: str | None) -> _Base:
         """Return where a branch begins; `base` is the name that the user gave."""

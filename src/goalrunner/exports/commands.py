@@ -17,6 +17,7 @@ from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, so
 from goalrunner.exports.result_files import changed_files
 
 if TYPE_CHECKING:
+    from goalrunner.app.previous_run import LoadedRun
     from goalrunner.batches.batch_folder import BatchFolder
     from goalrunner.batches.group_table import GroupRow
     from goalrunner.core.outcome import GoalOutcome
@@ -46,6 +47,10 @@ def export(
     comment: Annotated[
         bool, flag("--comment", "Write Markdown for a pull request.")
     ] = False,
+    receipt: Annotated[
+        bool, flag("--receipt", "Write a receipt, as goal receipt does.")
+    ] = False,
+    sign: options.SigningKey = None,
     file: Annotated[
         File,
         option("FILE", "Where the text goes; default: stdout.", "--output", "-o"),
@@ -114,6 +119,8 @@ def export(
             "--patch": patch,
             "--branch": branch,
             "--comment": comment,
+            "--receipt": receipt,
+            "--sign": sign,
             "--base": base,
             "--incomplete": incomplete,
         },
@@ -127,7 +134,10 @@ def export(
             "a change is that of one run",
             "name one run, or add --kubernetes, --slurm or --github-matrix for goals",
         )
-    _refuse_combinations(patch, branch, file, base, comment=comment)
+    forms = [patch, comment, receipt, branch is not None]
+    _refuse_combinations(forms, branch, file, base)
+    if sign is not None and not receipt:
+        raise UsageError("--sign signs a receipt", "add --receipt -o receipt.json")
     from goalrunner.app.previous_run import load_run
     from goalrunner.exports.change import RunChange
     from goalrunner.exports.markdown import summary_markdown
@@ -137,6 +147,8 @@ def export(
     state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
         raise _not_complete(outcome)
+    if receipt:
+        return _write_receipt(folder, loaded, file, sign, incomplete=incomplete)
     content: str | bytes
     if comment:
         content = summary_markdown(outcome, files=changed_files(folder, state))
@@ -173,17 +185,46 @@ def _chosen_system(
     return chosen[0]
 
 
-def _refuse_combinations(
-    patch: bool,
-    branch: str | None,
+def _write_receipt(
+    folder: RunFolder,
+    loaded: LoadedRun,
     file: Path | None,
-    base: str | None,
+    key: Path | None,
     *,
-    comment: bool,
+    incomplete: bool,
+) -> int:
+    """Write the receipt of a run.
+
+    Return the exit code of its result, or 0 if it may be `incomplete`.
+    """
+    from goalrunner.receipts.commands import EXIT_CODES
+    from goalrunner.receipts.result_files import ReceiptFiles
+    from goalrunner.receipts.run_receipt import EndedRun
+
+    workspaces = [Path(loaded.state.workspace)]
+    files = ReceiptFiles.of_options(file, key=key, workspaces=workspaces)
+    ended = EndedRun(folder, loaded, runs.home(), os.environ)
+    statement = main.wait_for(ended.receipt())
+    files.write(statement)
+    if file is None:
+        output.say(statement.json_text())
+    predicate = statement.predicate
+    if predicate.result == "complete" or incomplete:
+        return 0
+    output.complain(f"The receipt is {predicate.result}: {predicate.reason}")
+    return EXIT_CODES[predicate.result]
+
+
+def _refuse_combinations(
+    forms: Sequence[bool], branch: str | None, file: Path | None, base: str | None
 ) -> None:
-    if patch + comment + (branch is not None) != 1:
+    """Raise UsageError for options that exclude each other.
+
+    `forms` say of each form of the export whether it is asked for.
+    """
+    if sum(forms) != 1:
         raise UsageError(
-            "one of --patch, --branch NAME and --comment is needed",
+            "one of --patch, --branch NAME, --comment and --receipt is needed",
             "goal export --patch -o change.patch",
         )
     if branch is not None and file is not None:

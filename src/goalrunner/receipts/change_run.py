@@ -17,23 +17,26 @@ from typing import Any, Literal
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.checker import CheckRunner
 from goalrunner.app.project import detect_project
-from goalrunner.app.resolve import with_workspace
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import workspace_of
 from goalrunner.app.session import ended_by_signals, settled
 from goalrunner.copies.inside import set_up
-from goalrunner.copies.merged_check import check_out, without_hidden
+from goalrunner.copies.merged_check import check_out
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
 from goalrunner.core.errors import UsageError, some
 from goalrunner.core.goal import Goal
-from goalrunner.core.goal_tables import AGENT_MODEL, NotifyConfig
 from goalrunner.core.labels import Label
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.engine.conversations import NoAgent
-from goalrunner.goalfile.dumping import dump_goal
 from goalrunner.goalfile.loading import load_goal, resolve_goal
 from goalrunner.receipts.comparison import Sides
-from goalrunner.receipts.predicate import CheckedChange, VerifiedRun, predicate_of
+from goalrunner.receipts.predicate import (
+    CheckedChange,
+    VerifiedRun,
+    environment_here,
+    predicate_of,
+)
+from goalrunner.receipts.receipt_goal import GoalPlace, described_goal, for_receipt
 from goalrunner.receipts.requests import ReceiptRequest
 from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
@@ -41,7 +44,6 @@ from goalrunner.receipts.statement import (
     CheckedRevision,
     Predicate,
     Statement,
-    digest_of,
     make_statement,
 )
 from goalrunner.reports.short_forms import SHORT_ID
@@ -149,7 +151,7 @@ class ChangeCheck:
         request, settings = self._request, dict(self._request.settings)
         if not request.goal_file:
             check_out(request.base, self._root)
-            return _ChosenGoal(_for_receipt(self._goal_of_options(settings)))
+            return _ChosenGoal(for_receipt(self._goal_of_options(settings)))
         file = Path(request.goal_file)
         revision: Literal["base", "head", ""] = ""
         labels: tuple[str, ...] = ()
@@ -169,7 +171,7 @@ class ChangeCheck:
                 check_out(self._head, self._root)
         environ = self._options.environ
         goal = load_goal(file, settings, environ, runnable=False)
-        return _ChosenGoal(_for_receipt(goal), revision, labels)
+        return _ChosenGoal(for_receipt(goal), revision, labels)
 
     def _goal_of_options(self, settings: dict[str, Any]) -> Goal:
         """Return a goal without a file. Raise UsageError if nothing can verify it."""
@@ -188,19 +190,12 @@ class ChangeCheck:
         return resolve_goal({}, settings, environ, runnable=False)
 
     def _described(self, chosen: _ChosenGoal) -> CheckedGoal:
-        request, goal = self._request, chosen.goal
-        name = ""
-        if request.goal_file:
-            name = os.path.relpath(request.goal_file, request.root)
-        return CheckedGoal(
-            sha256=digest_of(dump_goal(self._anywhere(goal), str)),
-            objective=goal.objective,
-            success_criteria=goal.success_criteria,
-            file=name,
-            revision=chosen.revision,
-            workspace=os.path.relpath(request.workspace, request.root),
-            options=request.settings,
-        )
+        request = self._request
+        workspace = self._copy.outside(workspace_of(chosen.goal))
+        place = GoalPlace(Path(request.root), workspace, request.goal_file)
+        described = described_goal(chosen.goal, place)
+        changes = {"revision": chosen.revision, "options": request.settings}
+        return described.model_copy(update=changes)
 
     def _outside_labels(self, goal: Goal) -> tuple[str, ...]:
         """Return a label for changed files outside of the workspace.
@@ -230,16 +225,6 @@ class ChangeCheck:
             return ()
         return (Label.CHANGED_OUTSIDE.about(some(names)),)
 
-    def _anywhere(self, goal: Goal) -> Goal:
-        """Return the goal with its workspace relative to the repository.
-
-        Its digest is then the same in each clone of the repository.
-        """
-        workspace = str(self._copy.outside(workspace_of(goal)))
-        return with_workspace(
-            goal, Path(os.path.relpath(workspace, self._request.root))
-        )
-
     def _object(self, name: str) -> str:
         """Return the id of an object of the repository; empty if there is none."""
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
@@ -247,31 +232,6 @@ class ChangeCheck:
             self._root, *words, environ=os.environ, timeout=_PATIENCE
         )
         return output.decode().strip() if code == 0 else ""
-
-
-def _for_receipt(goal: Goal) -> Goal:
-    """Return a goal of one round, in which no person is notified.
-
-    No agent works, so no validator has to be hidden from it.
-    """
-    if goal.deliverable != "workspace" or not goal.validators:
-        raise UsageError(
-            "a receipt needs validators that check the workspace",
-            'name one: --validator "CMD", or [[validators]] in the goal file',
-        )
-    changes: dict[str, object] = {
-        "max_iterations": 1,
-        "baseline": "any",
-        "notify": NotifyConfig(bell=False),
-    }
-    unused = ["critic", "memory"]
-    # The judge may be the model of the agent.
-    if goal.judge.model != AGENT_MODEL:
-        unused.append("agent")
-    for name in unused:
-        field_info = Goal.model_fields[name]
-        changes[name] = field_info.get_default(call_default_factory=True)
-    return without_hidden(goal.model_copy(update=changes))
 
 
 class _ChangeRun:
@@ -306,11 +266,13 @@ class _ChangeRun:
 async def _verified(prepared: PreparedRun, outcome: GoalOutcome) -> VerifiedRun:
     """Return a run that has ended, with the results on the sides of the change."""
     if outcome.status is GoalStatus.CANCELLED:
-        return VerifiedRun(outcome, Sides((), (), (), ()))
+        sides = Sides((), (), (), ())
+        return VerifiedRun(outcome, sides, environment=environment_here(outcome))
     changed = None
     if outcome.status is GoalStatus.BLOCKED:
         changed = prepared.run.state.changed_checks
-    return VerifiedRun(outcome, await _sides(prepared), changed)
+    sides = await _sides(prepared)
+    return VerifiedRun(outcome, sides, changed, environment_here(outcome))
 
 
 async def _sides(prepared: PreparedRun) -> Sides:

@@ -57,6 +57,8 @@ class Proof(StrEnum):
     STILL_FAILS = "still fails"
     NEW_FAILS = "new, fails"
     NOT_RUN = "not run"
+    NOT_KNOWN = "not known"
+    """It is green; the version of the base did not run on the source of the head."""
 
 
 SUSPECT = (
@@ -132,6 +134,8 @@ def proof_of(endings: Endings) -> Proof:
     if endings.head != "passed":
         was_green = endings.base == "passed"
         return Proof.PASS_TO_FAIL if was_green else Proof.STILL_FAILS
+    if endings.source == UNKNOWN:
+        return Proof.NOT_KNOWN
     if endings.source == "failed":
         is_red_on_base = endings.checks in ("failed", ABSENT)
         return Proof.CHANGED if is_red_on_base else Proof.WEAKENED

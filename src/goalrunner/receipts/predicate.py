@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from goalrunner.core import VERSION
@@ -56,6 +56,8 @@ class VerifiedRun:
     sides: Sides
     changed_checks: ChangedChecks | None = None
     """What a person has to decide about; None if nothing is open."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Where the checks ran; what is not known is missing."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,8 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
         validators=tuple(_validators(sides)),
         tests=tuple(map(_checked_test, rows)),
         criteria=_criteria(outcome.evidence),
-        labels=_labels(outcome, rows, proof),
-        environment=_environment(outcome),
+        labels=_labels(run, rows, proof),
+        environment=run.environment,
         judge=outcome.models.get("judge", ""),
         run_id=outcome.run_id,
         started_at=outcome.started_at,
@@ -134,10 +136,12 @@ def _open_decision(changed: ChangedChecks) -> str:
 def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
     """Return what shows that a verified change does what it is for."""
     numbers = counts(rows)
-    base, head = run.sides.base, run.sides.head
-    # The validators of a verified change pass on the head.
-    was_red = bool(head) and any(result.reason in _FAILED for result in base)
-    if was_red or Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers:
+    green = {result.name for result in run.sides.source if result.passed}
+    # A validator that is green only with other checks shows nothing by itself.
+    is_fixed = any(
+        result.reason in _FAILED and result.name in green for result in run.sides.base
+    )
+    if is_fixed or Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers:
         return "fail to pass"
     has_criteria = any(row.kind == "criterion" for row in run.outcome.evidence)
     if has_criteria and "judge" in run.outcome.models:
@@ -146,19 +150,23 @@ def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
 
 
 def _labels(
-    outcome: GoalOutcome, rows: Sequence[ComparedTest], proof: ProofKind
+    run: VerifiedRun, rows: Sequence[ComparedTest], proof: ProofKind
 ) -> tuple[str, ...]:
     """Return what weakens a receipt: the labels of the run, and those of tests."""
-    # A run names them so that the files of the start can be restored.
-    labels = [one for one in outcome.labels if label_in(one) != Label.PROTECTED_CHANGED]
+    labels: list[str] = []
+    for label in run.outcome.labels:
+        # A run names them so that the files of the start can be restored.
+        if label_in(label) != Label.PROTECTED_CHANGED:
+            labels.append(label)
+    was_green = all(result.passed for result in run.sides.base)
     # A refactoring is no fault; but the tests do not show what the change is for.
-    if proof == "no regression":
+    if proof == "no regression" and was_green:
         labels.append(Label.PASSED_BEFORE.value)
     numbers = counts(rows)
     for test_proof in SUSPECT:
         if test_proof in numbers:
-            label = _SUSPECT_LABELS[test_proof]
-            labels.append(label.about(str(numbers[test_proof])))
+            suspect = _SUSPECT_LABELS[test_proof]
+            labels.append(suspect.about(str(numbers[test_proof])))
     return tuple(dict.fromkeys(labels))
 
 
@@ -226,7 +234,8 @@ def _citation(row: EvidenceRow) -> CitedEvidence:
     )
 
 
-def _environment(outcome: GoalOutcome) -> dict[str, str]:
+def environment_here(outcome: GoalOutcome) -> dict[str, str]:
+    """Return where the checks of a run ran that this process has made."""
     return {
         "checks": outcome.check_environment,
         "goalrunner": VERSION,

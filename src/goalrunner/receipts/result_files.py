@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,8 +31,12 @@ class ReceiptFiles:
         comment: Path | None = None,
         junit: Path | None = None,
         key: Path | None = None,
+        workspaces: Iterable[Path] = (),
     ) -> ReceiptFiles:
-        """Check and open the files. Raise UsageError, and EnvironmentFailed."""
+        """Check and open the files. Raise UsageError, and EnvironmentFailed.
+
+        The receipt may not lead out of the `workspaces` through a link.
+        """
         if key is not None:
             if receipt is None:
                 raise UsageError(
@@ -39,7 +44,7 @@ class ReceiptFiles:
                 )
             check_key(key)
         opened = cls(
-            ResultFile(receipt) if receipt is not None else None,
+            _receipt_file(receipt, workspaces),
             ResultFile(comment, option="--comment") if comment is not None else None,
             ResultFile(junit, option="--junit") if junit is not None else None,
             key,
@@ -61,3 +66,7 @@ class ReceiptFiles:
             self.comment.write(receipt_markdown(predicate))
         if self.junit is not None:
             self.junit.write(receipt_junit(predicate))
+
+
+def _receipt_file(path: Path | None, workspaces: Iterable[Path]) -> ResultFile | None:
+    return None if path is None else ResultFile(path, workspaces=workspaces)

@@ -157,6 +157,22 @@ class Revisions:
         code, tree, _ = self._git(*words, f"{commit}^{{tree}}")
         return tree if code == 0 else ""
 
+    def commit_with(self, tree: str) -> str:
+        """Return the commit that has a tree: HEAD, or else the end of a branch.
+
+        Empty if there is none, or if several have it.
+        """
+        if self.tree_of("HEAD") == tree:
+            return self.commit("HEAD")
+        form = "--format=%(objectname) %(tree)"
+        _, output, _ = self._git("for-each-ref", form, "refs/heads")
+        commits: set[str] = set()
+        for line in output.splitlines():
+            commit, _, tree_of_commit = line.partition(" ")
+            if tree_of_commit == tree:
+                commits.add(commit)
+        return commits.pop() if len(commits) == 1 else ""
+
     def _git(self, *arguments: str) -> tuple[int, str, str]:
         code, output, errors = ask_git(
             self.root, *arguments, environ=self._environ, timeout=_PATIENCE

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from goalrunner.core.errors import UsageError, some
+from goalrunner.receipts.comparison import Proof
 from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.signing import signature_of, verify_signature
 from goalrunner.receipts.statement import (
@@ -22,6 +23,8 @@ from goalrunner.receipts.statement import (
     read_statement,
 )
 from goalrunner.reports.short_forms import SHORT_ID
+
+_NOT_SHOWN = (Proof.UNPROVEN, Proof.NOT_KNOWN)
 
 
 @dataclass(frozen=True)
@@ -156,5 +159,10 @@ def _differing_tests(
     """Return the tests that prove something else in the second check."""
     before = {(row.validator, row.test): row.change for row in first}
     after = {(row.validator, row.test): row.change for row in second}
-    differing = [key for key in before | after if before.get(key) != after.get(key)]
-    return [test for _, test in differing]
+    differing: list[str] = []
+    for key in before | after:
+        change = before.get(key)
+        # A second check may show what the first one did not.
+        if change not in (after.get(key), *_NOT_SHOWN):
+            differing.append(key[1])
+    return differing

@@ -116,6 +116,11 @@ class RunFolder:
         return self.path / "start"
 
     @property
+    def sides(self) -> Path:
+        """The results of single tests in the last green check."""
+        return self.path / "sides.json"
+
+    @property
     def summary(self) -> Path:
         """What `list` and `status` read."""
         return self.path / "summary.json"
