@@ -30,7 +30,6 @@ from goalrunner.receipts.comparison import (
         ("failed", "failed", "passed", "passed", Proof.WEAKENED),
         ("passed", "absent", "passed", "passed", Proof.LOST),
         ("passed", "passed", "", "passed", Proof.PASS_TO_PASS),
-        ("passed", "", "", "passed", Proof.PASS_TO_PASS),
         ("passed", "passed", "passed", "absent", Proof.DELETED),
         ("passed", "", "", "", Proof.NOT_RUN),
         ("passed", "passed", "passed", "skipped", Proof.SKIPPED),
