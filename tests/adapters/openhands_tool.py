@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from openhands.sdk import Action, Observation, ToolDefinition
 from openhands.sdk.tool import ToolExecutor, register_tool
+from openhands.sdk.workspace import BaseWorkspace
+from openhands.sdk.workspace.models import CommandResult
 from pydantic import Field
 
 from tests.adapters.frameworks import run_shell
@@ -56,3 +59,45 @@ class ShellTool(ToolDefinition[ShellAction, ShellObservation]):  # type: ignore[
 
 
 register_tool(NAME, ShellTool)
+
+
+class OtherMachine(BaseWorkspace):  # type: ignore[misc]
+    """A workspace that is only reached by its command interface."""
+
+    def execute_command(
+        self, command: str, cwd: str | Path | None = None, timeout: float = 30.0
+    ) -> Any:
+        """Run a command with bash."""
+        if not Path(self.working_dir).exists():
+            raise ConnectionError("no route to host")
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=cwd or self.working_dir,
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return CommandResult(
+            command=command,
+            exit_code=done.returncode,
+            stdout=done.stdout,
+            stderr=done.stderr,
+            timeout_occurred=False,
+        )
+
+    def file_upload(self, source_path: Any, destination_path: Any) -> Any:
+        """Not used."""
+        raise NotImplementedError
+
+    def file_download(self, source_path: Any, destination_path: Any) -> Any:
+        """Not used."""
+        raise NotImplementedError
+
+    def git_changes(self, path: Any) -> Any:
+        """Not used."""
+        raise NotImplementedError
+
+    def git_diff(self, path: Any) -> Any:
+        """Not used."""
+        raise NotImplementedError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from goalrunner import Goal
 from goalrunner.app.previous_run import read_events
+from goalrunner.core.errors import UsageError
 from goalrunner.core.observation import Claim, Observation
 from goalrunner.transcripts import read_transcript
 from tests.adapters.frameworks import Framework, openhands
@@ -231,6 +234,167 @@ def test_an_outcome_without_a_checked_round_has_a_verdict(
     assert (outcome.status, outcome.iterations) == ("capped", 0)
     assert (outcome.verdict.score, outcome.verdict.complete) == (0.0, False)
     assert "time limit" in outcome.verdict.missing
+
+
+HUGE = "/usr/lib"
+"""A folder of the system with very many files."""
+
+
+def test_a_controller_watches_the_workspace_of_the_conversation(
+    framework: Framework, adapter: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(HUGE)
+    (tmp_path / "all.txt").write_text("12 passed\n")
+    commands = ["cat all.txt", "sleep 0.1; sh -c 'echo x >new.txt'"]
+    with (
+        FakeProvider([*map(run, commands), say("Done.")]) as server,
+        FakeProvider([passes("o1", "12 passed")], plain=True, fresh=True) as second,
+    ):
+        conversation, judge = framework.agent(server, tmp_path), framework.judge(second)
+        controller = adapter.GoalController(
+            "the tests pass", judge, conversation=conversation, max_iterations=1
+        )
+        began = time.monotonic()
+        conversation.send_message(controller.start())
+        assert time.monotonic() - began < 20
+        conversation.run()
+        outcome = controller.on_run_finished(conversation.state.events).outcome
+    assert outcome.workspace == str(tmp_path)
+    assert "new.txt changed after o1 began" in outcome.verdict.missing
+
+
+@pytest.mark.parametrize(
+    ("commands", "complete"),
+    [
+        (["touch done.txt", "cat all.txt"], True),
+        (["cat all.txt", "echo 3 passed >all.txt"], False),
+    ],
+)
+def test_without_the_conversation_the_order_of_the_calls_decides(
+    framework: Framework,
+    adapter: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    commands: list[str],
+    complete: bool,
+) -> None:
+    monkeypatch.chdir(HUGE)
+    (tmp_path / "all.txt").write_text("12 passed\n")
+    place = f"o{1 + commands.index('cat all.txt')}"
+    with (
+        FakeProvider([*map(run, commands), say("Done.")]) as server,
+        FakeProvider([passes(place, "12 passed")], plain=True, fresh=True) as second,
+    ):
+        conversation, judge = framework.agent(server, tmp_path), framework.judge(second)
+        controller = adapter.GoalController("the tests pass", judge, max_iterations=1)
+        began = time.monotonic()
+        conversation.send_message(controller.start())
+        assert time.monotonic() - began < 20
+        conversation.run()
+        outcome = controller.on_run_finished(conversation.state.events).outcome
+    assert outcome.passed is complete, outcome.verdict.missing
+    assert complete or "all.txt changed after o1" in outcome.verdict.missing
+    assert "no snapshots" in outcome.labels
+
+
+def test_a_command_needs_a_known_folder(adapter: Any) -> None:
+    with pytest.raises(UsageError, match="pass conversation="):
+        adapter.GoalController("make the file", validators=["test -e done"])
+
+
+def elsewhere(framework: Framework, server: FakeProvider, folder: Path) -> Any:
+    """Return a conversation whose workspace is on another machine."""
+    tool = import_module("tests.adapters.openhands_tool")
+    conversation = framework.agent(server, folder)
+    conversation.workspace = tool.OtherMachine(working_dir=str(folder))
+    return conversation
+
+
+def test_validators_run_in_a_remote_workspace_by_its_commands(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    with FakeProvider(
+        [say("I made it."), run("touch done"), say("Now I did.")]
+    ) as server:
+        outcome = adapter.run_goal(
+            elsewhere(framework, server, tmp_path),
+            "make the file",
+            validators=["pwd && test -e done"],
+        )
+    assert (outcome.status, outcome.iterations) == ("complete", 2), outcome.message
+    assert "checked remotely: pwd && test -e done" in outcome.labels
+    assert "no snapshots" in outcome.labels
+    assert str(tmp_path) in outcome.attempts[0].feedback
+    assert outcome.check_environment == ""
+
+
+def test_a_controller_checks_a_remote_workspace(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    goal = Goal(
+        objective="make the file",
+        validators=[
+            {"run": 'test -e "$FILE"', "env": {"FILE": "the done"}, "cwd": "in"}
+        ],
+    )
+    (tmp_path / "in").mkdir()
+    with FakeProvider([run("touch 'in/the done'"), say("I did.")]) as server:
+        conversation = elsewhere(framework, server, tmp_path)
+        controller = adapter.GoalController(goal, conversation=conversation)
+        conversation.send_message(controller.start())
+        conversation.run()
+        done = controller.on_run_finished(conversation.state.events)
+    assert done.outcome.status == "complete", done.outcome.message
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        {"validators": [{"run": "true", "hidden": True}]},
+        {"validators": [{"python": "os:getcwd"}]},
+        {"validator": "true", "workspace": {"protect": ["tests/**"]}},
+        {"validator": "true", "approvals": {"checks": "refuse"}},
+        {"validator": "true", "baseline": "red"},
+    ],
+    ids=lambda goal: next(reversed(goal)),
+)
+def test_what_needs_the_files_here_is_refused_in_a_remote_workspace(
+    framework: Framework, adapter: Any, tmp_path: Path, goal: dict[str, Any]
+) -> None:
+    with FakeProvider([]) as server:
+        conversation = elsewhere(framework, server, tmp_path)
+        with pytest.raises(UsageError, match="use a conversation with a"):
+            adapter.run_goal(conversation, Goal(objective="make the file", **goal))
+
+
+def test_a_remote_workspace_that_does_not_answer_is_not_the_fault_of_the_agent(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    with FakeProvider([run("rmdir ../work"), say("Done.")]) as server:
+        outcome = adapter.run_goal(
+            elsewhere(framework, server, folder),
+            "make the file",
+            validators=["test -e done"],
+            home=tmp_path / "home",
+        )
+    assert (outcome.status, outcome.iterations) == ("failed", 0), outcome.message
+    assert "no route to host" in outcome.message
+
+
+def test_no_test_is_red_in_a_remote_workspace(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    with FakeProvider([say("Done.")]) as server:
+        outcome = adapter.run_goal(
+            elsewhere(framework, server, tmp_path),
+            "the tests pass",
+            validators=["python -m unittest || true"],
+            max_iterations=1,
+        )
+    assert outcome.status == "capped"
+    assert "test" in outcome.verdict.missing
 
 
 def test_a_conversation_that_was_saved_is_read_as_a_transcript(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 import goalrunner
@@ -28,10 +29,16 @@ from goalrunner.adapters.openhands_steps import (
     openhands_outcome,
     openhands_step,
 )
+from goalrunner.adapters.openhands_workspace import (
+    local_folder,
+    with_remote_checks,
+    workspace_of,
+)
 from goalrunner.app.library import interrupting
 from goalrunner.app.previous_run import Reference
 from goalrunner.app.run_options import RunKeywords
-from goalrunner.core.errors import ModelError
+from goalrunner.core.errors import ModelError, UsageError
+from goalrunner.core.labels import Label
 
 __all__ = [
     "GoalContinue",
@@ -101,6 +108,9 @@ async def arun_goal(
     driven = library.wrapped(conversation)
     driven.errors = errors
     goal = _goal(objective, options)
+    if not driven.sees_files:
+        workspace = workspace_of(conversation)
+        goal, options = with_remote_checks(goal, options, workspace)
     outcome = await library.arun_goal(conversation, goal, judge_llm, **options)
     return _raising(outcome, errors)
 
@@ -132,6 +142,8 @@ async def aresume(
     library = _library(errors)
     driven = library.wrapped(conversation)
     driven.errors = errors
+    if not driven.sees_files:
+        options = with_remote_checks("", options, workspace_of(conversation))[1]
     outcome = await library.aresume(run, conversation, judge_llm, **options)
     return _raising(outcome, errors)
 
@@ -242,7 +254,11 @@ def _goal(objective: str | Goal, options: Mapping[str, Any]) -> str | Goal:
 class GoalController(goalrunner.GoalController):
     """The loop for programs that run the conversation themselves.
 
-    It takes OpenHands events. `start()` returns the first user message, again if it is
+    It takes OpenHands events. `conversation` is the one that the program runs: its
+    workspace is watched. Without it, and without `workspace`, no file is watched; the
+    order of the agent's calls then decides which of its results are outdated.
+
+    `start()` returns the first user message, again if it is
     called again; `on_run_finished(conversation.state.events)` returns a step. Both
     block, also inside a running event loop; there, await `astart()` and
     `aon_run_finished(events)`. Raise ValueError for an empty objective and a
@@ -261,28 +277,64 @@ class GoalController(goalrunner.GoalController):
         self,
         objective: str | Goal,
         judge_llm: Any = None,
+        *,
+        conversation: Any = None,
         **options: Unpack[RunKeywords],
     ) -> None:
         _refuse_invalid(objective, options)
+        goal = _goal(objective, options)
+        folder: Path | None = None
+        if conversation is not None:
+            workspace = workspace_of(conversation)
+            folder = local_folder(workspace)
+            if folder is None:
+                goal, options = with_remote_checks(goal, options, workspace)
+            elif "workspace" not in options:
+                options = {**options, "workspace": folder}
         self._errors: list[Exception] = []
         self.judge_llm = judge_llm
         adapted = _library(self._errors).adapted(options)
         judge = openhands_judge(judge_llm, self._errors)
-        super().__init__(_goal(objective, options), judge, **adapted)
+        super().__init__(goal, judge, **adapted)
+        is_known = bool(options.get("workspace") or self._goal.workspace.path)
+        self._watch(known=is_known and (conversation is None or folder is not None))
 
     @classmethod
     def resume(
-        cls, run: Reference, judge_llm: Any = None, **options: Unpack[RunKeywords]
+        cls,
+        run: Reference,
+        judge_llm: Any = None,
+        *,
+        conversation: Any = None,
+        **options: Unpack[RunKeywords],
     ) -> Self:
         """Return a controller that continues a run.
 
-        It works as `goalrunner.GoalController.resume` does.
+        It works as `goalrunner.GoalController.resume` does. A run in a workspace on
+        another machine needs its `conversation` again for its validators.
         """
+        workspace = None if conversation is None else workspace_of(conversation)
+        if workspace is not None and local_folder(workspace) is None:
+            options = with_remote_checks("", options, workspace)[1]
         errors: list[Exception] = []
         adapted = _library(errors).adapted_judge(options)
         self = super().resume(run, openhands_judge(judge_llm, errors), **adapted)
         self.judge_llm, self._errors = judge_llm, errors
+        assert self._earlier is not None, "it was loaded"
+        self._watch(known=Label.NO_SNAPSHOTS not in self._earlier.loaded.state.labels)
         return self
+
+    def _watch(self, *, known: bool) -> None:
+        """Watch the folder of the goal, or no file if that of the agent is not known.
+
+        Raise UsageError for commands, which need a folder.
+        """
+        self._agent.sees_files = known
+        if self._goal.validators and not known:
+            raise UsageError(
+                "the folder in which the validators run is not known",
+                "pass conversation=..., or workspace=...",
+            )
 
     @property
     def iteration(self) -> int:

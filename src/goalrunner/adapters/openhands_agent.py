@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from goalrunner import Usage
@@ -15,14 +14,15 @@ from goalrunner.adapters.framework import (
     usage_of,
 )
 from goalrunner.adapters.message_formats import call_block
+from goalrunner.adapters.openhands_workspace import local_folder, workspace_of
 from goalrunner.adapters.turn_recorder import TurnRecorder
 from goalrunner.agents.chat_history import with_history
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import TIMESTAMP
 from goalrunner.core.user_messages import ORIGIN
 from goalrunner.llm.outside import OutsideModel, goal_error_of
+from goalrunner.system.event_loop import in_thread
 
 # Seconds between two reads of the events of a running conversation.
 _POLL = 0.2
@@ -164,17 +164,9 @@ class OpenHandsConversation(FrameworkConversation):
     name = "openhands"
 
     def __init__(self, conversation: Any) -> None:
-        sdk = _sdk()
         self.conversation = conversation
-        folder = conversation.state.workspace
-        # Validators run on this machine.
-        if not isinstance(folder, sdk.LocalWorkspace):
-            raise UsageError(
-                f"the conversation works in a {type(folder).__name__}, "
-                "where no check can run",
-                "use a conversation with a LocalWorkspace",
-            )
-        self.workspace = Path(folder.working_dir).resolve()
+        self.workspace = local_folder(workspace_of(conversation))
+        """None if it is on another machine."""
         self.errors: list[Exception] = []
         """What the conversation raised, oldest first."""
         # How many events are recorded.
@@ -185,9 +177,17 @@ class OpenHandsConversation(FrameworkConversation):
         self._history: Sequence[Message] = ()
 
     @property
+    def sees_files(self) -> bool:
+        """Whether the workspace is on this machine."""
+        return self.workspace is not None
+
+    @property
     def messages(self) -> list[dict[str, Any]]:
         """The chat of the active branch, in OpenAI's format."""
-        return chat_of(self.conversation.state.active_branch())
+        state = self.conversation.state
+        # A remote conversation has only one branch.
+        has_branches = hasattr(state, "active_branch")
+        return chat_of(state.active_branch() if has_branches else state.events)
 
     @property
     def llm(self) -> OutsideModel:
@@ -204,7 +204,7 @@ class OpenHandsConversation(FrameworkConversation):
         turn = TurnRecorder(self.name, recorder, text)
         recorder.check_budget()
         conversation.send_message(text)
-        work = asyncio.ensure_future(conversation.arun())
+        work = asyncio.ensure_future(_run(conversation))
         try:
             while not work.done():
                 await asyncio.wait((work,), timeout=_POLL)
@@ -276,6 +276,16 @@ class OpenHandsConversation(FrameworkConversation):
         if now.calls > before.calls:
             turn.recorder.usage("agent", now.since(before))
         return now
+
+
+async def _run(conversation: Any) -> None:
+    """Run a conversation without blocking the event loop."""
+    base = _sdk(".conversation.base").BaseConversation
+    # That of the base class, as of a remote conversation, blocks it.
+    if type(conversation).arun is base.arun:
+        await in_thread(conversation.run)
+    else:
+        await conversation.arun()
 
 
 def _reply(state: Any, events: Sequence[Any]) -> RoundReply:

@@ -160,10 +160,13 @@ def open_stores(
 
 
 def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | None:
-    """Return the snapshots of the workspace; None if the run delivers a response."""
-    if config.goal.deliverable != "workspace":
-        return None
+    """Return the snapshots of the workspace.
+
+    None if the run delivers a response, or the files are not on this machine.
+    """
     options = config.options
+    if config.goal.deliverable != "workspace" or not options.sees_files:
+        return None
     # Files that the runner itself writes are no work of the agent.
     runner_patterns = runner_outputs(config.workspace, config.options.record)
     return SnapshotStore(

@@ -410,7 +410,8 @@ def goal_and_options(
         is_checked = bool(specs or options.validators or goal.validators)
         config = judge_of(goal, judge, default=has_model and not is_checked)
         folder = _workspace(goal, keywords.get("workspace"), conversation)
-        has_files = isinstance(objective, Goal) or folder or specs
+        is_elsewhere = not getattr(conversation, "sees_files", True)
+        has_files = isinstance(objective, Goal) or folder or specs or is_elsewhere
         if conversation is not None and not has_files:
             # The response is all that there is to judge, as in GoalLoop.
             goal = goal.model_copy(update={"deliverable": "response"})

@@ -39,6 +39,7 @@ from goalrunner.core.errors import (
     ValidatorMissing,
 )
 from goalrunner.core.events import Account
+from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.labels import label_in
 from goalrunner.core.outcome import Usage
@@ -208,6 +209,8 @@ def _refuse_unfit(config: RunConfig) -> None:
             '[approvals] checks = "judge" needs a judge',
             'add judge = "provider/model", or remove checks',
         )
+    if not config.options.sees_files:
+        _refuse_unseen_files(goal)
     # An overlay of the workspace would contain its own upper layer.
     if needs_environment(goal):
         refuse_nested_home(config.workspace, config.home)
@@ -227,6 +230,28 @@ def _refuse_unfit(config: RunConfig) -> None:
     # The prompt of the judge must have room for evidence beside the criteria.
     if goal.has_judge:
         check_room(goal)
+
+
+def _refuse_unseen_files(goal: Goal) -> None:
+    """Raise UsageError for settings that need the agent's files on this machine."""
+    workspace, approvals = goal.workspace, goal.approvals
+    settings = {
+        "validators": goal.validators,
+        "[workspace] protect": workspace.protect,
+        "[workspace] editable": workspace.editable,
+        "[workspace] setup": workspace.setup,
+        "[workspace] outputs": workspace.outputs,
+        "[workspace] check": workspace.check,
+        'baseline = "red"': goal.baseline == "red",
+        "[approvals] checks": approvals.checks,
+        "[approvals] labels": approvals.labels,
+    }
+    for name, value in settings.items():
+        if value:
+            raise UsageError(
+                f"{name} needs the agent's files, which are not in a known folder here",
+                "use a conversation with a local workspace, or remove it",
+            )
 
 
 def _refuse_no_check(config: RunConfig) -> None:
@@ -366,7 +391,8 @@ def _machine(config: RunConfig) -> Iterator[Finding]:
         yield Finding("git", "good", git)
     except GoalError as error:
         # Snapshots need git; a response has none.
-        is_needed = config.goal.deliverable == "workspace"
+        is_workspace = config.goal.deliverable == "workspace"
+        is_needed = is_workspace and config.options.takes_snapshots
         yield Finding(
             "git", "bad", error.message, error.hint, error if is_needed else None
         )

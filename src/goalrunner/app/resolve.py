@@ -29,6 +29,7 @@ from goalrunner.core.events import Account
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import Approvals, CheckPolicy
 from goalrunner.core.labels import Label
+from goalrunner.core.ports import Validator
 from goalrunner.core.run_state import RunState
 from goalrunner.llm import LLM, new_tape
 from goalrunner.records.redaction import Redactor
@@ -181,8 +182,11 @@ class RunConfig:
         if changes_files and not goal.validators:
             # The runner sees what an external agent does only through its reports.
             labels.append(Label.RESTS_ON_REPORTS.value)
+        remote = [item.name for item in self.options.validators if is_remote(item)]
+        if remote:
+            labels.append(Label.REMOTE_CHECKS.about(", ".join(remote)))
         labels += self.options.labels
-        if self.options.in_memory and goal.deliverable == "workspace":
+        if goal.deliverable == "workspace" and not self.options.takes_snapshots:
             labels.append(Label.NO_SNAPSHOTS.value)
         is_sandboxed = self.sandbox_name != NONE
         secret = self.sandbox.secret
@@ -213,13 +217,18 @@ class RunConfig:
     def refuse_shared_workspace(self) -> None:
         """Raise WorkspaceError if another run is active in the workspace.
 
-        A run that keeps nothing takes no snapshots, which are what two runs would mix.
+        Only snapshots are what two runs would mix.
         """
-        if self.goal.deliverable == "workspace" and not self.options.in_memory:
+        if self.goal.deliverable == "workspace" and self.options.takes_snapshots:
             # Several copies of a workspace may be in use at the same time.
             own = self.options.copy_store
             store = own or store_of(self.workspace, self.home)
             refuse_claimed(self.workspace, store / "lock")
+
+
+def is_remote(validator: Validator) -> bool:
+    """Return whether a validator runs on another machine, with the agent's files."""
+    return bool(getattr(validator, "is_remote", False))
 
 
 def hidden_readable(
@@ -264,7 +273,7 @@ def resolve(goal: Goal, options: RunOptions) -> RunConfig:
         problems["models"] = error
     check = None
     try:
-        if needs_environment(goal):
+        if needs_environment(goal) and options.sees_files:
             check = choose_environment(
                 goal, workspace_of(goal), options.home, options.copy_store
             )

@@ -137,6 +137,19 @@ class RunOptions:
         return getattr(self.conversation, "live", False)
 
     @property
+    def sees_files(self) -> bool:
+        """Whether the files of the agent are on this machine, in a known folder.
+
+        If not, there are no snapshots and no check environment.
+        """
+        return getattr(self.conversation, "sees_files", True)
+
+    @property
+    def takes_snapshots(self) -> bool:
+        """Whether the files of a workspace are compared."""
+        return self.sees_files and not self.in_memory
+
+    @property
     def copy_store(self) -> Path | None:
         """The snapshot store of the copy; None in the workspace itself."""
         return self.copy.store if self.copy is not None else None

@@ -36,6 +36,7 @@ class Label(StrEnum):
     START_UNKNOWN = "start not recorded"
     GOAL_CHANGED = "goal changed"
     RESTS_ON_REPORTS = "rests on reports"
+    REMOTE_CHECKS = "checked remotely"
     UNGUARDED = "unguarded approval"
     UNGUARDED_ANSWER = "unguarded answer"
     UNASKED = "unasked actions"
@@ -186,6 +187,13 @@ EXPLANATIONS = {
         "work.",
         "Add a validator, whose output the runner itself sees.",
     ),
+    Label.REMOTE_CHECKS: Explanation(
+        "The validators ran through the command interface of the agent's workspace, "
+        "where the agent could have changed them: no check environment, no protected "
+        "files, no comparison with the start.",
+        "Add a judge, or run the validators on a copy of the work on this machine.",
+        "NAMES",
+    ),
     Label.UNGUARDED: Explanation(
         "No sandbox confined the agent, so one of its commands could have given the "
         "approval.",
@@ -211,9 +219,11 @@ EXPLANATIONS = {
         "`--timeout`.",
     ),
     Label.NO_SNAPSHOTS: Explanation(
-        'With `records="none"`, the files of the workspace are not compared: the order '
-        "of the calls alone says which evidence is outdated.",
-        'Keep records: leave `records="none"` out, or write `records="last:20"`.',
+        "The files of the workspace are not compared: the run has "
+        '`records="none"`, or the files are not in a known folder on this machine. The '
+        "order of the calls alone says which evidence is outdated.",
+        'Keep records: leave `records="none"` out, or write `records="last:20"`; use a '
+        "local workspace, and pass `conversation=` to OpenHands' `GoalController`.",
     ),
     Label.WEAKENED_TESTS: Explanation(
         "In a receipt: so many tests pass only in the version of the change, which "

@@ -42,8 +42,11 @@ class NoAgent:
     Only its checks run, or the calling program drives it.
     """
 
-    def __init__(self, name: str = "none", *, live: bool = False) -> None:
-        self.name, self.live = name, live
+    def __init__(
+        self, name: str = "none", *, live: bool = False, sees_files: bool = True
+    ) -> None:
+        """`sees_files`: whether the files of the agent are in a known folder here."""
+        self.name, self.live, self.sees_files = name, live, sees_files
         self.messages: Sequence[Message] = ()
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
