@@ -25,6 +25,7 @@ from goalrunner import (
     chat_conversation,
     resume,
     run_goal,
+    run_goal_file,
 )
 from goalrunner.core.errors import UsageError
 from goalrunner.core.labels import Label
@@ -188,9 +189,9 @@ def test_evidence_is_outdated_by_a_later_change(tmp_path: Path) -> None:
             "the goal has approvals",
             "pass approver=...",
         ),
-        ({"records": "last:0"}, 'not "last:0"', "docstring"),
+        ({"records": "last:0"}, 'not the string "last:0"', "docstring"),
         ({"records": "none "}, 'records must be "all", "none", or "last:20"', ""),
-        ({"records": 20}, "not an int", ""),
+        ({"records": 20}, "not the number 20", ""),
     ],
 )
 def test_what_needs_records_is_refused_with_what_to_write(
@@ -201,6 +202,17 @@ def test_what_needs_records_is_refused_with_what_to_write(
         run_goal(Agent("x"), **keywords)
     assert refused in error.value.message
     assert hint in error.value.hint
+    assert not list(own_home.iterdir())
+
+
+def test_an_agent_of_a_goal_file_needs_records(tmp_path: Path, own_home: Path) -> None:
+    path = tmp_path / "goal.toml"
+    path.write_text(
+        'objective = "x"\njudge = "scripted/none.jsonl"\n'
+        'agent = {use = "command", command = "true"}\n'
+    )
+    with pytest.raises(UsageError, match="needs a conversation of your program"):
+        run_goal_file(path, records="none")
     assert not list(own_home.iterdir())
 
 

@@ -255,6 +255,12 @@ def prepare_run(goal: Goal, options: RunOptions) -> PreparedRun:
 
     Raise GoalError.
     """
+    if options.in_memory and options.conversation is None:
+        raise UsageError(
+            'records="none" needs a conversation of your program: the output and the '
+            "session of an agent that the goal names are files",
+            'keep records: records="last:20"; or call run_goal with a conversation',
+        )
     config = resolve_new(goal, options)
     goal = config.goal
     findings = readiness(config)

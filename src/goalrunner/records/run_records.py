@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from goalrunner.core.errors import RecordError
 from goalrunner.records.artifacts import ArtifactStore
 from goalrunner.records.event_log import (
     EventLog,
@@ -94,13 +95,15 @@ class FolderRecords:
 
     def store_traceback(self, text: str) -> str:
         """Write a traceback into the folder, and say where it is."""
-        path = self.folder.scratch_file(TRACEBACK)
         try:
+            path = self.folder.scratch_file(TRACEBACK)
             path.touch(mode=0o600)
             path.write_text(text, encoding="utf-8", errors="replace")
         except OSError as error:
             # A full disk must not hide the error itself.
             return f"its traceback could not be written: {error.strerror}"
+        except RecordError as error:
+            return f"its traceback could not be written: {error.message}"
         return f"the traceback is in {path}"
 
     def cancel_request(self) -> str | None:
