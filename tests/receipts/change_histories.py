@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.support.workspaces import git, make_repository, write
 
 Change = Mapping[str, str | None]
-"""Files of a head; None: deleted."""
+"""Files of a head; None: deleted; `-> TARGET`: a link."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,14 @@ def changed(text: str, old: str, new: str) -> str:
 
 def commit(root: Path, change: Change, message: str = "change") -> None:
     """Commit files on the current branch."""
-    write(root, {name: text for name, text in change.items() if text is not None})
     for name, text in change.items():
         if text is None:
             (root / name).unlink()
+        elif text.startswith("-> "):
+            (root / name).unlink(missing_ok=True)
+            (root / name).symlink_to(text.removeprefix("-> "))
+        else:
+            write(root, {name: text})
     git(root, "add", "--all")
     git(root, "commit", "-q", "--allow-empty", "-m", message)
 
@@ -557,6 +561,48 @@ WEAKENED = {
     ),
 }
 
+GOAL = f'objective = "Words are parsed."\nvalidator = "{PYTEST}"\n'
+EASY = 'objective = "Words are parsed."\nvalidator = "true"\n'
+
+GOALS = {
+    "a goal file that the change weakens": refused(
+        {"words.py": BROKEN, "goal.toml": EASY},
+        {"test_first": "pass to fail"},
+        "goal changed",
+        base={**BASE, "goal.toml": GOAL},
+        validator="",
+    ),
+    "a goal file that the change removes": refused(
+        {"words.py": BROKEN, "goal.toml": None},
+        {"test_first": "pass to fail"},
+        "goal changed",
+        base={**BASE, "goal.toml": GOAL},
+        validator="",
+    ),
+    "a goal file that the change brings": refused(
+        {"words.py": BROKEN, "goal.toml": EASY},
+        {"test_first": "pass to fail"},
+        "goal changed",
+        validator="",
+    ),
+    "a goal in pyproject.toml that the change brings": refused(
+        {
+            "words.py": BROKEN,
+            "pyproject.toml": CONFIG + "[tool.goal]\n" + EASY,
+        },
+        {"test_first": "pass to fail"},
+        "goal changed",
+        validator="",
+    ),
+    "a link to another goal file": refused(
+        {"words.py": BROKEN, "goal.toml": "-> easy.toml"},
+        {"test_first": "pass to fail"},
+        "goal changed",
+        base={**BASE, "goal.toml": GOAL, "easy.toml": EASY},
+        validator="",
+    ),
+}
+
 RUNNERS = {
     "a fix with a test of unittest": complete(
         {
@@ -639,4 +685,4 @@ SHAPES = {
     ),
 }
 
-HISTORIES = {**HONEST, **WEAKENED, **RUNNERS, **SHAPES}
+HISTORIES = {**HONEST, **WEAKENED, **GOALS, **RUNNERS, **SHAPES}

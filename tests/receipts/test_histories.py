@@ -13,7 +13,9 @@ from tests.receipts.change_histories import (
     BASE,
     BROKEN,
     EMPTY,
+    FIX_WITH_TEST,
     FIXED,
+    GOAL,
     HISTORIES,
     PYTEST,
     TESTS,
@@ -138,21 +140,28 @@ def test_an_allowed_change_of_a_test_is_still_named(tmp_path: Path) -> None:
     assert "checks changed: tests/test_words.py" in labels
 
 
-def test_the_goal_of_the_base_counts(tmp_path: Path) -> None:
-    goal = f'objective = "It parses."\nvalidator = "{PYTEST}"\n'
-    easier = goal.replace(PYTEST, "true")
-    root = branch(
-        tmp_path / "ws",
-        {**BASE, "goal.toml": goal},
-        {"words.py": BROKEN, "goal.toml": easier},
-    ).root
+def test_a_goal_file_that_neither_base_nor_head_has_is_that_of_the_person(
+    tmp_path: Path,
+) -> None:
+    root = branch(tmp_path / "ws", BASE, {"words.py": BROKEN}).root
+    write(root, {"goal.toml": GOAL.replace(PYTEST, "grep -q return words.py")})
 
-    code, document, errors = verify(root, "--head", "change")
+    code, document, errors = verify(root, "--base", "main", "--head", "change")
+
+    assert document is not None, errors
+    goal = document["predicate"]["goal"]
+    assert (code, goal["file"], goal["revision"]) == (0, "goal.toml", ""), document
+
+
+def test_a_goal_file_of_the_head_counts_if_it_is_named(tmp_path: Path) -> None:
+    change = {**FIX_WITH_TEST, "goal.toml": GOAL}
+    root = branch(tmp_path / "ws", BASE, change).root
+
+    code, document, errors = verify(root, "goal.toml", "--base", "main")
 
     assert document is not None, errors
     predicate = document["predicate"]
-    assert (code, predicate["result"]) == (1, "not complete")
-    assert predicate["goal"]["revision"] == "base"
+    assert (code, predicate["goal"]["revision"]) == (0, "head"), predicate
     assert "goal changed" in predicate["labels"]
 
 

@@ -20,6 +20,7 @@ from goalrunner.app.project import detect_project
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import workspace_of
 from goalrunner.app.session import ended_by_signals, settled
+from goalrunner.cli import output
 from goalrunner.copies.inside import set_up
 from goalrunner.copies.merged_check import check_out
 from goalrunner.core.agent_ports import Recorder, RoundReply, ToolResult
@@ -29,6 +30,7 @@ from goalrunner.core.labels import Label
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.engine.conversations import NoAgent
 from goalrunner.goalfile.loading import load_goal, resolve_goal
+from goalrunner.goalfile.place import goal_file_above
 from goalrunner.receipts.comparison import Sides
 from goalrunner.receipts.predicate import (
     CheckedChange,
@@ -97,6 +99,8 @@ class _ChosenGoal:
     """The goal of a receipt, and where its file was read."""
 
     goal: Goal
+    file: Path | None = None
+    """Outside of the copy; None for options alone."""
     revision: Literal["base", "head", ""] = ""
     """Empty for a file that neither has, and for options alone."""
     labels: tuple[str, ...] = ()
@@ -125,7 +129,7 @@ class ChangeCheck:
         check_out(request.base, self._root)
         options = replace(
             self._options,
-            goal_file=Path(request.goal_file) if request.goal_file else None,
+            goal_file=chosen.file,
             conversation=AppliedChange(self._root, request.base, self._head),
             needs_round=True,
             labels=(*chosen.labels, *self._outside_labels(chosen.goal)),
@@ -148,16 +152,44 @@ class ChangeCheck:
 
         An author could otherwise change by what the change is checked.
         """
+        request = self._request
+        named = Path(request.goal_file) if request.goal_file else None
+        if not request.looks_for_goal or self._is_of_person(named):
+            return self._goal_in(named)
+        check_out(request.base, self._root)
+        found = goal_file_above(self._copy.inside(Path(request.workspace)))
+        file = self._copy.outside(found) if found is not None else None
+        chosen = self._goal_in(file)
+        if named is None or named == file:
+            return chosen
+        name = os.path.relpath(named, request.root)
+        output.complain(
+            f"Note: the change brings {name}, so it does not count; to use it: "
+            f"goal receipt {name}"
+        )
+        labels = dict.fromkeys((Label.GOAL_CHANGED.value, *chosen.labels))
+        return replace(chosen, labels=tuple(labels))
+
+    def _is_of_person(self, file: Path | None) -> bool:
+        """Return whether a file is in the work tree, and neither in base nor head."""
+        if file is None:
+            return False
+        name = os.path.relpath(file, self._request.root)
+        revisions = (self._request.base, self._head)
+        return not any(self._object(f"{revision}:{name}") for revision in revisions)
+
+    def _goal_in(self, file: Path | None) -> _ChosenGoal:
+        """Return the goal in a file, or that of the options alone."""
         request, settings = self._request, dict(self._request.settings)
-        if not request.goal_file:
+        if file is None:
             check_out(request.base, self._root)
             return _ChosenGoal(for_receipt(self._goal_of_options(settings)))
-        file = Path(request.goal_file)
         revision: Literal["base", "head", ""] = ""
         labels: tuple[str, ...] = ()
+        place = file
         if file.is_relative_to(request.root):
             name = file.relative_to(request.root)
-            file = self._root / name
+            place = self._root / name
             of_base = self._object(f"{request.base}:{name}")
             of_head = self._object(f"{self._head}:{name}")
             if of_base != of_head:
@@ -170,8 +202,8 @@ class ChangeCheck:
                 revision = "head"
                 check_out(self._head, self._root)
         environ = self._options.environ
-        goal = load_goal(file, settings, environ, runnable=False)
-        return _ChosenGoal(for_receipt(goal), revision, labels)
+        goal = load_goal(place, settings, environ, runnable=False)
+        return _ChosenGoal(for_receipt(goal), file, revision, labels)
 
     def _goal_of_options(self, settings: dict[str, Any]) -> Goal:
         """Return a goal without a file. Raise UsageError if nothing can verify it."""
@@ -192,7 +224,8 @@ class ChangeCheck:
     def _described(self, chosen: _ChosenGoal) -> CheckedGoal:
         request = self._request
         workspace = self._copy.outside(workspace_of(chosen.goal))
-        place = GoalPlace(Path(request.root), workspace, request.goal_file)
+        file = str(chosen.file) if chosen.file is not None else ""
+        place = GoalPlace(Path(request.root), workspace, file)
         described = described_goal(chosen.goal, place)
         changes = {"revision": chosen.revision, "options": request.settings}
         return described.model_copy(update=changes)

@@ -34,6 +34,8 @@ class ReceiptRequest:
     """The commit; empty: the files of the work tree."""
     goal_file: str = ""
     """Absolute; empty: there is none."""
+    looks_for_goal: bool = False
+    """Whether no file was named, so that the base has another one perhaps."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What options say of the goal, by dotted key."""
     required_proof: RequiredProof = ""
@@ -57,16 +59,22 @@ class ReceiptRequest:
             raise UsageError(
                 "a goal file has its own objective", "remove --objective-from"
             )
-        file = Path(goal_file) if goal_file is not None else goals.of_folder()
-        # The text of a pull request replaces the goal file that was found.
-        if goal_file is None and "objective" in settings:
-            file = None
+        # The text of a pull request replaces the goal file of the project.
+        looks_for_goal = goal_file is None and "objective" not in settings
+        file = ""
+        if goal_file is not None:
+            file = os.path.realpath(goal_file)
+        elif looks_for_goal:
+            found = goals.of_folder()
+            # A link in the change could lead to another goal.
+            file = str(folder / found) if found is not None else ""
         return cls(
             root=os.path.realpath(revisions.root),
             workspace=str(folder),
             base=change.base.commit,
             head=change.head.commit,
-            goal_file=os.path.realpath(file) if file is not None else "",
+            goal_file=os.path.normpath(file) if file else "",
+            looks_for_goal=looks_for_goal,
             settings={key: value for key, value in settings.items() if value},
             required_proof=required_proof,
         )
