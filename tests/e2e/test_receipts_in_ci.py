@@ -166,7 +166,9 @@ def test_without_user_namespaces_the_change_is_verified_in_a_clone(place: Path) 
     job.run()
 
     assert (job.code, job.outputs["status"]) == (0, "complete"), job.log
-    assert receipt_of(place)["predicate"]["environment"]["checks"] == "in-place"
+    predicate = receipt_of(place)["predicate"]
+    assert predicate["environment"]["checks"] == "in-place"
+    assert predicate["labels"] == ["checked in a clone"]
 
 
 def test_nothing_of_a_pull_request_has_a_secret_or_a_token_that_writes() -> None:

@@ -51,6 +51,7 @@ class Label(StrEnum):
     CHANGED_OUTSIDE = "changed outside of the workspace"
     OUTSIDE_UNKNOWN = "files outside of the workspace not recorded"
     SIDES_UNKNOWN = "tests of some sides not recorded"
+    IN_CLONE = "checked in a clone"
 
     def about(self, names: str) -> str:
         """Return the label with the names of what it is about: `flaky: tests, lint`."""
@@ -268,6 +269,12 @@ EXPLANATIONS = {
         "In the receipt of a run: the run had no reason to run its tests on each side, "
         "so what some of them show is not known.",
         "Verify the commit: `goal receipt --base COMMIT`.",
+    ),
+    Label.IN_CLONE: Explanation(
+        "In a receipt: no overlay was possible, and the checks ran in a clone. "
+        "Absolute paths, as in an editable install, lead to the work tree instead.",
+        "Let `[workspace] setup` install what the validators need, or allow user "
+        "namespaces.",
     ),
 }
 """The meaning of each label, and its cure."""

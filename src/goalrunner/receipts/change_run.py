@@ -132,7 +132,7 @@ class ChangeCheck:
             goal_file=chosen.file,
             conversation=AppliedChange(self._root, request.base, self._head),
             needs_round=True,
-            labels=(*chosen.labels, *self._outside_labels(chosen.goal)),
+            labels=(*chosen.labels, *self._place_labels(chosen.goal)),
         )
         set_up(chosen.goal, options)
         run = _ChangeRun(chosen.goal, options)
@@ -229,6 +229,14 @@ class ChangeCheck:
         described = described_goal(chosen.goal, place)
         changes = {"revision": chosen.revision, "options": request.settings}
         return described.model_copy(update=changes)
+
+    def _place_labels(self, goal: Goal) -> tuple[str, ...]:
+        """Return the labels about where the checks run."""
+        labels = self._outside_labels(goal)
+        # What setup installs leads to the clone.
+        if self._copy.places and goal.workspace.setup is None:
+            labels = (*labels, Label.IN_CLONE.value)
+        return labels
 
     def _outside_labels(self, goal: Goal) -> tuple[str, ...]:
         """Return a label for changed files outside of the workspace.
