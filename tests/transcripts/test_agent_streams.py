@@ -112,6 +112,41 @@ def test_an_array_of_messages_is_read_like_lines(tmp_path: Path) -> None:
     assert from_array.items == from_lines.items
 
 
+def test_the_document_of_a_turn_has_its_answer_and_the_number_of_its_calls(
+    tmp_path: Path,
+) -> None:
+    document = {
+        "session_id": "s",
+        "response": "All tests pass.",
+        "stats": {
+            "models": {},
+            "tools": {
+                "totalCalls": 2,
+                "byName": {"run_shell_command": {"count": 2, "success": 2}},
+            },
+        },
+    }
+    path = tmp_path / "output.json"
+    path.write_text(json.dumps(document, indent=2))
+    trail = read_transcript(path)
+    assert trail.format == "gemini-stream"
+    assert [trail.read(item) for item in trail.items] == ["All tests pass."]
+    assert all(isinstance(item, Claim) for item in trail.items)
+    assert trail.warnings == (
+        "2 calls, 0 results read: the transcript may not contain them",
+    )
+
+
+def test_the_last_result_alone_is_a_claim(tmp_path: Path) -> None:
+    result = [line for line in CLAUDE.read_text().splitlines() if '"num_turns"' in line]
+    path = tmp_path / "output.json"
+    path.write_text(json.dumps(json.loads(result[-1]), indent=2))
+    trail = read_transcript(path)
+    assert trail.format == "claude-stream"
+    (item,) = trail.items
+    assert isinstance(item, Claim)
+
+
 PARSER = """
 from goalrunner.agents.parser import AgentParser, CallFinished, Text
 

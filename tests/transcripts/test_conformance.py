@@ -404,3 +404,29 @@ def test_long_chats_need_little_memory(
         assert len(observations(trail)) == 403
         assert trail.read(trail.items[-1]) == "x" * 100_000
         assert peak < 20_000_000 < path.stat().st_size
+
+
+def test_spans_in_one_group_need_little_memory(path: Path) -> None:
+    document = json.loads(SESSIONS["opentelemetry"].text)
+    spans = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    texts = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "bash",
+        "gen_ai.tool.call.result": "x" * 100_000,
+    }
+    attributes = [
+        {"key": key, "value": {"stringValue": value}} for key, value in texts.items()
+    ]
+    for number in range(200):
+        spans.append({"spanId": f"big-{number}", "attributes": attributes})
+    path.write_text(json.dumps(document))
+    del document, spans
+    tracemalloc.start()
+    try:
+        trail = read_transcript(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert trail.format == "opentelemetry"
+    assert len(trail.items) > 200
+    assert peak < 10_000_000 < path.stat().st_size

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
 from goalrunner.transcripts import json_elements, read_transcript, source
-from goalrunner.transcripts.json_elements import json_parts
+from goalrunner.transcripts.json_elements import JsonPart, json_parts, parts_of
 from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS, Session
 
 VALUES = st.recursive(
@@ -88,6 +88,22 @@ def test_a_session_is_the_same_either_way(
     assert [in_parts.read(item) for item in in_parts.items] == [
         whole.read(item) for item in whole.items
     ]
+
+
+def spans_document(groups: int, spans: int) -> dict[str, Any]:
+    """Return spans in so many groups, with so many spans in each."""
+    group = {"scope": {"name": "x"}, "spans": [{"spanId": "a", "kind": 1}] * spans}
+    resource = {"resource": {"attributes": [1]}, "scopeSpans": [group, group]}
+    return {"resourceSpans": [resource] * groups}
+
+
+@pytest.mark.parametrize(("groups", "spans"), [(0, 0), (1, 0), (1, 3), (2, 2)])
+def test_the_spans_of_groups_are_the_parts(groups: int, spans: int) -> None:
+    document = spans_document(groups, spans)
+    expected = [JsonPart({"spanId": "a", "kind": 1}, "spans")] * (2 * groups * spans)
+    assert list(parts_of(document)) == expected
+    parts = json_parts(io.BytesIO(json.dumps(document).encode()))
+    assert [part for part in parts if part.is_element] == expected
 
 
 def test_the_place_of_an_error_is_named(tmp_path: Path) -> None:

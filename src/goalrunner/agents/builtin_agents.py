@@ -39,7 +39,14 @@ from goalrunner.agents.parser import (
 )
 from goalrunner.core.agent_preset import Preset
 from goalrunner.core.errors import Outage
-from goalrunner.core.messages import at, block_text, items, text, text_of
+from goalrunner.core.messages import (
+    at,
+    block_text,
+    integer_of,
+    items,
+    text,
+    text_of,
+)
 from goalrunner.core.outages import RATE_LIMIT, reset_time, time_of_epoch, usage_limit
 
 
@@ -48,6 +55,9 @@ def preset_of(name: str) -> Preset:
     file = Path(__file__).with_name("presets") / f"{name}.toml"
     return Preset.model_validate(tomllib.loads(file.read_text(encoding="utf-8")))
 
+
+_MOST_CALLS = 1_000
+"""Calls of one tool that are read from a mere number, which could be damaged."""
 
 # The limits of a subscription, and how they are shown.
 _WINDOWS = {"five_hour": "five hours", "seven_day": "seven days"}
@@ -288,6 +298,26 @@ class Gemini(AgentParser):
             case "error" if line.get("severity") == "error":
                 # Warnings have the same type.
                 yield failure(line, "message")
+            case None if self._is_document(line):
+                yield from self._document(line)
+
+    @staticmethod
+    def _is_document(line: dict[str, Any]) -> bool:
+        """Return whether it is what `gemini -o json` prints for a whole turn."""
+        has_response = isinstance(line.get("response"), str)
+        return has_response and isinstance(line.get("stats"), dict)
+
+    def _document(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
+        """Yield the answer of a turn. Of its calls only the numbers are printed."""
+        yield from session(line, "session_id")
+        tools = at(line, "stats", "tools", "byName")
+        names = tools if isinstance(tools, dict) else ()
+        for name in names:
+            calls = integer_of(at(tools, name, "count")) or 0
+            for call_number in range(min(calls, _MOST_CALLS)):
+                yield CallStarted(f"{name}-{call_number}", name)
+        yield Text(line["response"])
+        yield TurnEnded()
 
     def _message(self, line: dict[str, Any]) -> Iterator[StreamEvent]:
         words = block_text(line.get("content"))
@@ -302,6 +332,8 @@ class Gemini(AgentParser):
     def prints(cls, line: dict[str, Any]) -> bool:
         if line.get("type") == "init":
             return "session_id" in line
+        if "type" not in line:
+            return cls._is_document(line)
         # Other agents have events of the same types.
         is_of_gemini = line.keys() & {"role", "tool_id", "stats", "severity"}
         kinds = ("message", "tool_use", "tool_result", "error", "result")

@@ -110,7 +110,7 @@ class CodexStream(StreamReader):
 
 
 class GeminiStream(StreamReader):
-    """`gemini -o stream-json`."""
+    """`gemini -o stream-json` or `json`, which has only the answer of the turn."""
 
     def __init__(self) -> None:
         super().__init__("gemini")

@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-__all__ = ["JsonPart", "TextFollows", "json_parts"]
+__all__ = ["JsonPart", "TextFollows", "json_parts", "parts_of"]
 
 PIECE = 2**18
 """Bytes that are read at a time."""
+
+# Lists whose elements are objects that only group the elements of an inner list. The
+# spans of a program are usually in one such object, which is the whole document.
+_GROUPS = frozenset({"resourceSpans", "scopeSpans"})
 
 _SPACES = " \t\r\n"
 _LONGEST_EXPONENT = 4
@@ -64,8 +68,7 @@ def _members(text: _Text) -> Iterator[JsonPart]:
         text.skip(":")
         if text.next_character() == "[":
             yield JsonPart(None, key, is_element=False)
-            for value in _elements(text):
-                yield JsonPart(value, key)
+            yield from _parts_of_list(text, key)
         else:
             yield JsonPart(text.value(), key, is_element=False)
         if text.next_character() == "}":
@@ -74,18 +77,50 @@ def _members(text: _Text) -> Iterator[JsonPart]:
         text.skip(",")
 
 
+def _parts_of_list(text: _Text, key: str) -> Iterator[JsonPart]:
+    """Yield the elements of a list, or those of the lists that they group."""
+    for _ in _starts(text):
+        if key in _GROUPS and text.next_character() == "{":
+            yield from filter(_is_grouped, _members(text))
+        else:
+            yield JsonPart(text.value(), key)
+
+
 def _elements(text: _Text) -> Iterator[Any]:
+    for _ in _starts(text):
+        yield text.value()
+
+
+def _starts(text: _Text) -> Iterator[None]:
+    """Stop at the start of each element of a list; its caller reads the element."""
     text.skip("[")
     if text.next_character() == "]":
         text.skip("]")
         return
     while True:
         text.next_character()
-        yield text.value()
+        yield
         if text.next_character() == "]":
             text.skip("]")
             return
         text.skip(",")
+
+
+def _is_grouped(part: JsonPart) -> bool:
+    """Return whether a part of a group is an element; its other members say nothing."""
+    return part.is_element
+
+
+def parts_of(document: dict[str, Any]) -> Iterator[JsonPart]:
+    """Yield the elements of the lists of a decoded document, as `json_parts` does."""
+    for key, value in document.items():
+        if not isinstance(value, list):
+            continue
+        for element in value:
+            if key in _GROUPS and isinstance(element, dict):
+                yield from parts_of(element)
+            else:
+                yield JsonPart(element, key)
 
 
 class _Text:

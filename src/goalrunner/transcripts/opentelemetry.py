@@ -5,12 +5,15 @@ https://opentelemetry.io/docs/specs/semconv/gen-ai/
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.core.messages import at, block_text, items, parsed, text
+from goalrunner.transcripts.json_elements import parts_of
 from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.text_store import TextStore
 
 _OPERATION = "gen_ai.operation.name"
 _TOOL = "execute_tool"
@@ -20,17 +23,17 @@ _MOST_AGENTS = 100
 """How deep agents may be nested; a damaged file may have a circle of parents."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Span:
+    """A span; its attributes are kept elsewhere."""
+
     id: str
     parent: str
     began: int
-    attributes: dict[str, Any]
+    operation: str
     failed: bool
-
-    @property
-    def operation(self) -> str:
-        return text(self.attributes.get(_OPERATION))
+    attributes: tuple[int, int]
+    """The place of their JSON in the store."""
 
 
 class OpenTelemetryReader(RowReader):
@@ -41,40 +44,73 @@ class OpenTelemetryReader(RowReader):
 
     DESCRIPTION = "OpenTelemetry spans with gen_ai attributes: OTLP JSON"
     reporter = "opentelemetry"
+    keys = frozenset({"", "spans"})
 
     def __init__(self) -> None:
         super().__init__()
+        self._store = TextStore()
         self._spans: list[_Span] = []
-        self._known_texts: set[tuple[str, str]] = set()
-        """Role and text: each span repeats the messages of the earlier ones."""
+        self._known_texts: set[bytes] = set()
+        """Hashes of role and text: each span repeats the earlier messages."""
         self._results: set[str] = set()
         """Ids of calls whose results were added."""
 
     def is_typical(self, row: dict[str, Any]) -> bool:
-        return isinstance(row.get("resourceSpans"), list)
+        if isinstance(row.get("resourceSpans"), list):
+            return True
+        return "spanId" in row and isinstance(row.get("attributes"), list)
 
     def is_valid(self, row: Any) -> bool:
-        return isinstance(at(row, "resourceSpans"), list)
+        # A span without attributes may lack the member.
+        is_span = isinstance(at(row, "spanId"), str)
+        return is_span or isinstance(at(row, "resourceSpans"), list)
 
     def add(self, row: Any) -> None:
-        for resource in items(row["resourceSpans"]):
-            for scope in items(at(resource, "scopeSpans")):
-                self._spans += map(_span_of, items(at(scope, "spans")))
+        if "resourceSpans" not in row:
+            self._add_span(row)
+            return
+        for part in parts_of(row):
+            if part.key == "spans":
+                self._add_span(part.value)
+
+    def _add_span(self, span: Any) -> None:
+        attributes = _attributes(span)
+        # Newer programs write the messages into an event of the span.
+        for event in items(at(span, "events")):
+            attributes |= _attributes(event)
+        operation = text(attributes.get(_OPERATION))
+        # A 64-bit number is a text in JSON of protocol buffers; some write a number.
+        began = str(at(span, "startTimeUnixNano"))
+        self._spans.append(
+            _Span(
+                id=text(at(span, "spanId")),
+                parent=text(at(span, "parentSpanId")),
+                began=int(began) if began.isdecimal() and began.isascii() else 0,
+                operation=operation,
+                failed=at(span, "status", "code") in _ERROR,
+                attributes=self._store.add(json.dumps(attributes)),
+            )
+        )
 
     def end(self) -> None:
         # A span is exported when it ends, its parent after it.
         self._spans.sort(key=lambda span: span.began)
         by_id = {span.id: span for span in self._spans}
         for number, span in enumerate(self._spans):
+            if not span.operation:
+                continue
             is_inner = _agents_above(span, by_id) > 1
+            attributes = json.loads(self._store.read(span.attributes))
             if span.operation == _TOOL:
-                self._add_tool(span, str(number), is_inner=is_inner)
-            elif _OPERATION in span.attributes:
-                self._add_messages(span, is_inner=is_inner)
+                identifier = text(attributes.get("gen_ai.tool.call.id"))
+                identifier = identifier or f"span-{number}"
+                self._add_tool(identifier, span, attributes, is_inner=is_inner)
+            else:
+                self._add_messages(attributes, is_inner=is_inner)
 
-    def _add_tool(self, span: _Span, number: str, *, is_inner: bool) -> None:
-        attributes = span.attributes
-        identifier = text(attributes.get("gen_ai.tool.call.id")) or f"span-{number}"
+    def _add_tool(
+        self, identifier: str, span: _Span, attributes: Any, *, is_inner: bool
+    ) -> None:
         tool = text(attributes.get("gen_ai.tool.name"))
         arguments = parsed(attributes.get("gen_ai.tool.call.arguments")) or {}
         self.trail.called(identifier, tool, arguments, summary=is_inner)
@@ -86,9 +122,9 @@ class OpenTelemetryReader(RowReader):
         facts = ("error",) if span.failed else ()
         self.trail.result(identifier, block_text(result), facts)
 
-    def _add_messages(self, span: _Span, *, is_inner: bool) -> None:
+    def _add_messages(self, attributes: Any, *, is_inner: bool) -> None:
         for name in ("gen_ai.input.messages", "gen_ai.output.messages"):
-            for message in _list_in(span.attributes.get(name)):
+            for message in _list_in(attributes.get(name)):
                 role = text(at(message, "role"))
                 for part in items(at(message, "parts")):
                     self._add_part(role, part, is_inner=is_inner)
@@ -99,9 +135,11 @@ class OpenTelemetryReader(RowReader):
             self._add_response(part, is_inner=is_inner)
         elif kind == "text":
             words = block_text(at(part, "content"))
-            if (role, words) in self._known_texts:
+            message = f"{role}\n{words}".encode(errors="replace")
+            digest = hashlib.sha256(message).digest()
+            if digest in self._known_texts:
                 return
-            self._known_texts.add((role, words))
+            self._known_texts.add(digest)
             if role == "user" and not is_inner:
                 self.trail.user(words)
             elif role == "assistant":
@@ -118,21 +156,6 @@ class OpenTelemetryReader(RowReader):
             self.trail.claimed(output, summary=True)
         else:
             self.trail.result(identifier, output)
-
-
-def _span_of(span: Any) -> _Span:
-    attributes = _attributes(span)
-    # Newer programs write the messages into an event of the span.
-    for event in items(at(span, "events")):
-        attributes |= _attributes(event)
-    began = text(at(span, "startTimeUnixNano"))
-    return _Span(
-        id=text(at(span, "spanId")),
-        parent=text(at(span, "parentSpanId")),
-        began=int(began) if began.isdecimal() and began.isascii() else 0,
-        attributes=attributes,
-        failed=at(span, "status", "code") in _ERROR,
-    )
 
 
 def _attributes(element: Any) -> dict[str, Any]:

@@ -21,7 +21,12 @@ from tempfile import NamedTemporaryFile
 from typing import Any, BinaryIO
 
 from goalrunner.core.errors import UsageError
-from goalrunner.transcripts.json_elements import JsonPart, TextFollows, json_parts
+from goalrunner.transcripts.json_elements import (
+    JsonPart,
+    TextFollows,
+    json_parts,
+    parts_of,
+)
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
 STDIN_NAME = "-"
@@ -58,6 +63,7 @@ _CONTAINERS = frozenset(
         "data",
         "samples",
         "conversation",
+        "resourceSpans",
     }
 )
 # OpenHands names the files of events `12.json` or `event-00012-ID.json`.
@@ -271,10 +277,8 @@ class TranscriptSource:
         if not _contains_records(document):
             yield SourceRecord(document)
             return
-        for key, value in document.items():
-            if isinstance(value, list):
-                for element in value:
-                    yield SourceRecord(element, key=key)
+        for part in parts_of(document):
+            yield SourceRecord(part.value, key=part.key)
 
     def _records_of_pieces(self) -> Iterator[SourceRecord]:
         """Yield the values of JSON Lines, or of the files of a folder."""
