@@ -47,7 +47,7 @@ def removed_by(command: str) -> list[str]:
     return paths
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Result:
     """The result of a call, and the only file that it depends on; empty: all files."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from sys import intern
 from typing import Any, Literal
 
 from goalrunner.core.call_order import CallOrder, removed_by
@@ -40,6 +41,11 @@ _BACKGROUND_COMMAND = "<task_type>local_bash</task_type>"
 """The mark of a background command in a result of Claude Code's TaskOutput."""
 _MARK_WITHIN = 300
 """The first characters of a result, which contain the mark."""
+# Each call of frozenset() makes a new object of 216 bytes.
+_NO_TEXTS: frozenset[str] = frozenset()
+# A set of the fields of its own would be half of the memory of an item.
+_FIELDS_OF_OBSERVATION = set(Observation.model_fields)
+_FIELDS_OF_CLAIM = set(Claim.model_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,7 @@ class _Call:
 
     tool: str = "tool"
     command: str = ""
-    texts: frozenset[str] = frozenset()
+    texts: frozenset[str] = _NO_TEXTS
     """Its arguments that are texts."""
     forgeable: str = ""
     """A file of the agent whose content its output may show; empty: none."""
@@ -139,7 +145,8 @@ class TrailBuilder:
             return
         if not summary:
             self._response_index = len(self._items)
-        self._add_item(Claim(round=self._round), text)
+        claim = Claim.model_construct(_FIELDS_OF_CLAIM, round=self._round)
+        self._add_item(claim, text)
 
     def _add_item(self, item: Observation | Claim, text: str) -> None:
         self._items.append(item)
@@ -173,9 +180,10 @@ class TrailBuilder:
         if command:
             self._order.changed(self._call_count, removed_by(command[:LONGEST_COMMAND]))
         call = _Call(
-            tool=source_of(clean(tool)),
+            # One name for all calls of a tool.
+            tool=intern(source_of(clean(tool))),
             command=clean(shown_arguments(tool, arguments, command)),
-            texts=frozenset(argument_texts(arguments)),
+            texts=frozenset(argument_texts(arguments)) or _NO_TEXTS,
             forgeable=forgeable,
             summary=summary or (self._subagents and is_subagent(tool)),
             started=started,
@@ -226,7 +234,8 @@ class TrailBuilder:
         if call.forgeable:
             facts = (*facts, _forgeable_fact(call.forgeable))
         self._observation_count += 1
-        observation = Observation(
+        observation = Observation.model_construct(
+            _FIELDS_OF_OBSERVATION,
             id=f"o{self._observation_count}",
             source=call.tool,
             facts=tuple(facts),
@@ -252,7 +261,7 @@ class TrailBuilder:
                 call,
                 tool="tool",
                 command="",
-                texts=call.texts if is_shared else frozenset(),
+                texts=call.texts if is_shared else _NO_TEXTS,
                 waiting=max(call.waiting - 1, 0),
             )
         return call
