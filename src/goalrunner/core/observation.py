@@ -244,15 +244,17 @@ class Trail:
 
 def trail_with(items_and_texts: Iterable[tuple[Observation | Claim, str]]) -> Trail:
     """Return the trail of these items with their texts."""
-    pairs = tuple(items_and_texts)
+    items: list[Observation | Claim] = []
+    texts: dict[str | int, str] = {}
 
     def key(item: Observation | Claim) -> str | int:
         # Claims have no id; two with the same text are equal, but not the same.
         return item.id if isinstance(item, Observation) else id(item)
 
-    texts = {key(item): text for item, text in pairs}
-    items = tuple(item for item, _ in pairs)
-    return Trail(items=items, read=lambda item: texts[key(item)])
+    for item, text in items_and_texts:
+        items.append(item)
+        texts[key(item)] = text
+    return Trail(items=tuple(items), read=lambda item: texts[key(item)])
 
 
 class EvidenceRow(Frozen):

@@ -35,6 +35,17 @@ _COPIED = re.compile(
     r"[^;&|<>\n]*[ \t]([^\s;&|<>()'\"]+)",
     re.MULTILINE,
 )
+# Agents edit files with short programs in a command: open("app.py", "w"),
+# Path("app.py").write_text(...), or the same of a variable.
+_WRITTEN = re.compile(
+    r"\bopen\(\s*([^,()\n]{1,200}?)\s*,\s*(?:mode\s*=\s*)?"
+    r"['\"](?:[wax]b?\+?|r\+)['\"]"
+    # Without the first condition, a long word would be tried from each character.
+    r"|(?<![\w.])([\w.]{1,80}(?:\([^()\n]{0,200}\))?)\.write_(?:text|bytes)\("
+    r"|\bwriteFile(?:Sync)?\(\s*([^,()\n]{1,200}?)\s*,"
+)
+_ASSIGNED = re.compile(r"\b([A-Za-z_]\w{0,80})\s*=\s*([^=\n;][^\n;]{0,200})")
+_LITERAL = re.compile(r"['\"]([^'\"\n]+)['\"]")
 _NO_FILE = re.compile(r"/dev/\w+|&?\d+|-.*")
 
 
@@ -87,6 +98,7 @@ class WrittenFiles:
     def _of_command(self, command: str) -> str:
         line = _without_texts(command)
         silent = _REDIRECTED.findall(line) + _COPIED.findall(line)
+        silent += _written_by_program(command)
         # `tee` and `apply_patch` print what they write, or its name.
         printed = _PATCHED.findall(command) + " ".join(_TEE.findall(line)).split()
         for path in (*silent, *printed):
@@ -112,6 +124,21 @@ def _named_paths(arguments: Mapping[str, Any]) -> list[str]:
     for key in ("locations", "changes"):
         values += [at(entry, "path") for entry in items(arguments.get(key))]
     return list(filter(None, map(text, values)))
+
+
+def _written_by_program(command: str) -> list[str]:
+    """Return the files that a program in a command writes, as far as it names them."""
+    paths: list[str] = []
+    writes = list(_WRITTEN.finditer(command))
+    if not writes:
+        return paths
+    values = dict(_ASSIGNED.findall(command))
+    for match in writes:
+        expression = next(filter(None, match.groups()))
+        literal = _LITERAL.search(values.get(expression, expression))
+        if literal:
+            paths.append(literal[1])
+    return paths
 
 
 def _without_texts(command: str) -> str:
