@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.errors import UsageError
 from goalrunner.transcripts import json_elements, read_transcript, source
-from goalrunner.transcripts.json_elements import JsonPart, json_parts, parts_of
+from goalrunner.transcripts.json_elements import JsonPart, grouped_parts, json_parts
 from tests.transcripts.sessions import ALL_SESSIONS, SESSIONS, Session
 
 VALUES = st.recursive(
@@ -101,7 +101,7 @@ def spans_document(groups: int, spans: int) -> dict[str, Any]:
 def test_the_spans_of_groups_are_the_parts(groups: int, spans: int) -> None:
     document = spans_document(groups, spans)
     expected = [JsonPart({"spanId": "a", "kind": 1}, "spans")] * (2 * groups * spans)
-    assert list(parts_of(document)) == expected
+    assert list(grouped_parts(document)) == expected
     parts = json_parts(io.BytesIO(json.dumps(document).encode()))
     assert [part for part in parts if part.is_element] == expected
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-__all__ = ["JsonPart", "TextFollows", "json_parts", "parts_of"]
+__all__ = ["JsonPart", "TextFollows", "grouped_parts", "json_parts"]
 
 PIECE = 2**18
 """Bytes that are read at a time."""
@@ -111,14 +111,14 @@ def _is_grouped(part: JsonPart) -> bool:
     return part.is_element
 
 
-def parts_of(document: dict[str, Any]) -> Iterator[JsonPart]:
+def grouped_parts(document: dict[str, Any]) -> Iterator[JsonPart]:
     """Yield the elements of the lists of a decoded document, as `json_parts` does."""
     for key, value in document.items():
         if not isinstance(value, list):
             continue
         for element in value:
             if key in _GROUPS and isinstance(element, dict):
-                yield from parts_of(element)
+                yield from grouped_parts(element)
             else:
                 yield JsonPart(element, key)
 

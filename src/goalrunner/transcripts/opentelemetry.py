@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from goalrunner.core.messages import at, block_text, items, parsed, text
-from goalrunner.transcripts.json_elements import parts_of
+from goalrunner.transcripts.json_elements import grouped_parts
 from goalrunner.transcripts.row_reader import RowReader
 from goalrunner.transcripts.text_store import TextStore
 
@@ -69,7 +69,7 @@ class OpenTelemetryReader(RowReader):
         if "resourceSpans" not in row:
             self._add_span(row)
             return
-        for part in parts_of(row):
+        for part in grouped_parts(row):
             if part.key == "spans":
                 self._add_span(part.value)
 

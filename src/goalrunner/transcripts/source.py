@@ -24,8 +24,8 @@ from goalrunner.core.errors import UsageError
 from goalrunner.transcripts.json_elements import (
     JsonPart,
     TextFollows,
+    grouped_parts,
     json_parts,
-    parts_of,
 )
 
 HINT = "goal status --list-formats lists the formats; --format NAME forces one."
@@ -277,7 +277,7 @@ class TranscriptSource:
         if not _contains_records(document):
             yield SourceRecord(document)
             return
-        for part in parts_of(document):
+        for part in grouped_parts(document):
             yield SourceRecord(part.value, key=part.key)
 
     def _records_of_pieces(self) -> Iterator[SourceRecord]:
