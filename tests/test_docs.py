@@ -234,7 +234,7 @@ def test_the_architecture_lists_the_packages_from_top_to_bottom() -> None:
     packages = [
         path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
     ]
-    assert sorted(rows) == sorted([*packages, "testing"])  # a module
+    assert sorted(rows) == sorted(packages)
     assert sorted(order) == sorted(rows)
 
 

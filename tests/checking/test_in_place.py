@@ -27,7 +27,7 @@ from goalrunner.checking.environment import (
 )
 from goalrunner.checking.in_place import InPlace, InPlaceCheck
 from goalrunner.checking.journal import checks_folder
-from goalrunner.checking.undo import replay
+from goalrunner.checking.undo import undo_checks
 from goalrunner.core.errors import EnvironmentFailed, WorkspaceError
 from goalrunner.core.ports import Completion
 from goalrunner.snapshots.store import SnapshotStore
@@ -352,7 +352,7 @@ async def test_interrupted_at_any_change_the_next_command_undoes_it(
     scene.checks = scene.environment("*.out")
     scene.before = scene.look()
     while await interrupted(scene, number, in_undo=in_undo):
-        lines = await asyncio.to_thread(replay, scene.workspace, scene.home)
+        lines = await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
         assert output.read_text() == ("new\n" if in_undo else "old\n"), number
         output.write_text("old\n")
         assert scene.look() == scene.before, number
@@ -361,7 +361,7 @@ async def test_interrupted_at_any_change_the_next_command_undoes_it(
         number += 7
 
     assert number > 14
-    await asyncio.to_thread(replay, scene.workspace, scene.home)
+    await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
     output.write_text("old\n")
     assert scene.look() == scene.before
 
@@ -416,7 +416,7 @@ async def test_git_of_the_dead_runner_is_ended_before_the_undo(scene: Scene) -> 
         cwd=scene.workspace,
     )
     assert pending(scene.home) == (scene.workspace,)
-    await asyncio.to_thread(replay, scene.workspace, scene.home)
+    await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
 
     assert late.wait(5) == -9
     assert scene.look() == scene.before
@@ -436,14 +436,16 @@ async def test_what_a_person_does_after_an_undo_that_left_something_stays(
     with monkeypatch.context() as patch:
         patch.setattr(SnapshotStore, "restore", failing)
         write(scene.workspace, {"src/a.py": "by the check\n"})
-        (line,) = await asyncio.to_thread(replay, scene.workspace, scene.home)
+        (line,) = await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
         assert "is not undone: no space left" in line
         write(scene.workspace, {"tests/test_a.py": "new\n"})
         git(scene.workspace, "commit", "-q", "--allow-empty", "-m", "by a person")
         work = status(scene.workspace)
-        assert len(await asyncio.to_thread(replay, scene.workspace, scene.home)) == 1
+        assert (
+            len(await asyncio.to_thread(undo_checks, scene.workspace, scene.home)) == 1
+        )
         assert status(scene.workspace) == work
-    lines = await asyncio.to_thread(replay, scene.workspace, scene.home)
+    lines = await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
     assert lines[0] == f"An interrupted check in {scene.workspace} was undone."
     assert (scene.workspace / "src/a.py").read_text() == "a\n"
     assert git(scene.workspace, "log", "-1", "--format=%s") == "by a person\n"
@@ -456,9 +458,9 @@ async def test_replay_of_another_workspace_does_nothing(
     await left_open(scene)
     changed = scene.look()
 
-    assert replay(tmp_path, scene.home) == ()
+    assert undo_checks(tmp_path, scene.home) == ()
     assert scene.look() == changed != scene.before
-    await asyncio.to_thread(replay, scene.workspace, scene.home)
+    await asyncio.to_thread(undo_checks, scene.workspace, scene.home)
 
 
 async def test_a_check_in_a_copy_is_undone_and_refused_in_that_copy_alone(
@@ -470,14 +472,14 @@ async def test_a_check_in_a_copy_is_undone_and_refused_in_that_copy_alone(
     )
     await left_open(scene)
     changed = scene.look()
-    assert replay(scene.workspace, scene.home) == ()
+    assert undo_checks(scene.workspace, scene.home) == ()
     assert scene.look() == changed != scene.before
     checks = InPlace(of_workspace, scene.home, start=scene.start)
     async with checks.open(()):
         pass
     of_workspace.close()
     lines = await asyncio.to_thread(
-        replay, scene.workspace, scene.home, store=tmp_path / "store"
+        undo_checks, scene.workspace, scene.home, store=tmp_path / "store"
     )
     assert lines == (f"An interrupted check in {scene.workspace} was undone.",)
     assert scene.look() == scene.before

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from goalrunner.checking.journal import checks_folder
-from goalrunner.checking.undo import replay
+from goalrunner.checking.undo import undo_checks
 from goalrunner.system import processes
 from tests.support.in_place import (
     check,
@@ -133,7 +133,7 @@ def test_the_watchdog_undoes_it_at_any_moment(scene: Scene, seed: int) -> None:
             time.sleep(0.005)
         # Killed before the watchdog started, so before the first change: the journal alone is left.
         assert scene.look() == scene.before
-        reported += replay(scene.workspace, scene.home)
+        reported += undo_checks(scene.workspace, scene.home)
         assert not scene.journals()
         time.sleep(0.03)
         assert scene.look() == scene.before, "a process of the check still writes"
@@ -155,10 +155,10 @@ def test_the_next_command_undoes_it_if_the_watchdog_was_killed_too(
         for pid in scene.watchdogs():
             os.kill(pid, signal.SIGKILL)
         time.sleep(0.05)
-        replay(scene.workspace, scene.home)
+        undo_checks(scene.workspace, scene.home)
         assert not scene.journals()
         assert scene.look() == scene.before
-        assert replay(scene.workspace, scene.home) == ()
+        assert undo_checks(scene.workspace, scene.home) == ()
 
 
 @pytest.mark.timeout(300)
@@ -178,7 +178,7 @@ def test_an_undo_that_is_killed_again_and_again_ends_in_the_same_state(
         program.wait()
         for pid in scene.watchdogs():
             os.kill(pid, signal.SIGKILL)
-    replay(scene.workspace, scene.home)
+    undo_checks(scene.workspace, scene.home)
     assert scene.look() == scene.before
 
 
@@ -186,8 +186,8 @@ SCRIPT = """
 import sys
 sys.path.insert(0, "src")
 from pathlib import Path
-from goalrunner.checking.undo import replay
-replay(Path(sys.argv[1]), Path(sys.argv[2]))
+from goalrunner.checking.undo import undo_checks
+undo_checks(Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
@@ -204,7 +204,7 @@ def test_a_check_of_a_living_runner_is_left_alone(scene: Scene) -> None:
     os.kill(runner.pid, signal.SIGSTOP)
     try:
         if scene.journals():
-            (line,) = replay(scene.workspace, scene.home, patience=0)
+            (line,) = undo_checks(scene.workspace, scene.home, patience=0)
             assert f"process {runner.pid}" in line
             assert pending(scene.home) == ()
             assert scene.journals()

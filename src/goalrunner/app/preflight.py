@@ -21,7 +21,7 @@ from goalrunner.checking.overlay import probe, scratch_candidates
 from goalrunner.checking.protection import GOAL_FILE, Protection
 from goalrunner.checking.setup import was_set_up
 from goalrunner.checking.start_files import StartFiles
-from goalrunner.checking.undo import replay
+from goalrunner.checking.undo import undo_checks
 from goalrunner.core.errors import UsageError, ValidatorMissing, some
 from goalrunner.core.goal import Goal, activity_warning
 from goalrunner.core.shell_programs import programs
@@ -200,9 +200,9 @@ def undo_interrupted(
     """
     if not (home / "checks").is_dir():
         return ()
-    # An event loop may run in this thread, and `replay` runs one of its own.
+    # An event loop may run in this thread, and `undo_checks` runs one of its own.
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(replay, workspace, home, store=store).result()
+        return pool.submit(undo_checks, workspace, home, store=store).result()
 
 
 def goal_file_rule(goal_file: Path | None, workspace: Path) -> dict[str, str]:

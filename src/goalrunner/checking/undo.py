@@ -249,7 +249,7 @@ class UndoWatchdog:
             end_helper(self._process, self._sink)
 
 
-def replay(
+def undo_checks(
     workspace: Path,
     home: Path,
     *,

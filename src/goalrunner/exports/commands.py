@@ -51,6 +51,10 @@ def export(
         bool, flag("--receipt", "Write a receipt, as goal receipt does.")
     ] = False,
     sign: options.SigningKey = None,
+    recording: Annotated[
+        bool,
+        flag("--recording", "Write what goalrunner.testing.replay needs of the run."),
+    ] = False,
     file: Annotated[
         File,
         option("FILE", "Where the text goes; default: stdout.", "--output", "-o"),
@@ -104,6 +108,8 @@ def export(
     command fails with the run's exit code: 1, 3 or 4. The branch has one commit; work
     tree, index and the current branch stay as they are.
 
+    --recording writes any run that is over, with its files, for a regression test.
+
     --kubernetes, --slurm and --github-matrix write jobs for goal files of the present
     commit. Each job clones the commit and runs one goal. A job that is started again
     resumes its run.
@@ -121,6 +127,7 @@ def export(
             "--comment": comment,
             "--receipt": receipt,
             "--sign": sign,
+            "--recording": recording,
             "--base": base,
             "--incomplete": incomplete,
         },
@@ -134,7 +141,7 @@ def export(
             "a change is that of one run",
             "name one run, or add --kubernetes, --slurm or --github-matrix for goals",
         )
-    forms = [patch, comment, receipt, branch is not None]
+    forms = [patch, comment, receipt, recording, branch is not None]
     _refuse_combinations(forms, branch, file, base)
     if sign is not None and not receipt:
         raise UsageError("--sign signs a receipt", "add --receipt -o receipt.json")
@@ -143,6 +150,12 @@ def export(
     from goalrunner.exports.markdown import summary_markdown
 
     folder = runs.find(run[0] if run else None)
+    if recording:
+        from goalrunner.testing.run_reading import read_run
+
+        recorded = read_run(folder, runs.home())
+        _write(recorded.text, file, recorded.workspace)
+        return 0
     loaded = load_run(folder)
     state, outcome = loaded.state, loaded.outcome(folder)
     if not (outcome.passed or incomplete):
@@ -160,11 +173,16 @@ def export(
             _say_branch(branch, new)
             return 0
         content = main.wait_for(change.patch())
+    _write(content, file, state.workspace)
+    return 0
+
+
+def _write(content: str | bytes, file: Path | None, workspace: str) -> None:
+    """Write a text of a run in a workspace into the file, or to stdout."""
     if file is not None:
-        ResultFile(file, workspaces=[Path(state.workspace)]).write(content)
+        ResultFile(file, workspaces=[Path(workspace)]).write(content)
     else:
         output.say(content)
-    return 0
 
 
 def _chosen_system(
@@ -224,7 +242,8 @@ def _refuse_combinations(
     """
     if sum(forms) != 1:
         raise UsageError(
-            "one of --patch, --branch NAME, --comment and --receipt is needed",
+            "one of --patch, --branch NAME, --comment, --receipt and --recording is "
+            "needed",
             "goal export --patch -o change.patch",
         )
     if branch is not None and file is not None:

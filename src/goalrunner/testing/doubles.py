@@ -1,7 +1,6 @@
 """Scripted doubles of the ports, for tests without a model.
 
-Each plays its script in order and raises ScriptExhausted at its end. goalrunner itself
-never imports this package.
+Each plays its script in order and raises ScriptExhausted at its end.
 """
 
 from __future__ import annotations
