@@ -1,7 +1,37 @@
-"""Goal Runner: run an AI agent in rounds until the runner has verified that the goal is
-met.
+"""Run an AI agent in rounds until its goal is verified.
 
-Each name is imported at its first use.
+Start with run_goal: an agent, an objective, and what decides that it is met.
+
+    from goalrunner import chat_conversation, run_goal
+
+    def short(response):
+        return len(response["content"][0]["text"]) < 400
+
+    agent = chat_conversation("openai/gpt-5-mini")
+    outcome = run_goal(agent, "Explain rainbows.", validators=short)
+    print(outcome.status, outcome.message)
+
+Read help(goalrunner.run_goal), and so on. Each name is imported at first use.
+
+Run a goal      run_goal, run_goal_file, resume; best_of, run_batch, apply;
+                in event loops: arun_goal, arun_goal_file, aresume, abest_of,
+                arun_batch, aapply. RunKeywords are their keywords.
+Say what        Goal, Budget, ValidatorSpec, ValidationOutcome, JudgeConfig,
+                Critic, CriticConfig; load_goal
+The agent       chat_conversation, ChatConversation, LLM; of your own:
+                Conversation, Recorder, RoundReply, ToolResult, Usage;
+                driven by you: GoalController, GoalContinue, GoalDone
+How it ended    GoalOutcome, GoalStatus, GoalAttempt, GoalVerdict, BatchOutcome,
+                GoalError
+What it did     read_events, read_attempts, read_chat, read_state, RunState,
+                Event, BatchEvent, json_schema
+People          Approver, ApprovalRequest, ApprovalAnswer, QuestionReply
+Judge only      judge_goal, ajudge_goal, read_transcript; for a judge of your
+                own: build_judge_prompt, JudgeOutcome, JUDGE_SYSTEM_PROMPT,
+                JUDGE_OUTCOME_SCHEMA
+
+goalrunner.testing has doubles for tests, goalrunner.adapters agents of Strands
+and OpenHands. Programs log to the logger "goalrunner" (level DEBUG).
 """
 
 from __future__ import annotations
@@ -139,4 +169,14 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    # `help` would print all classes after the text above: nine thousand lines.
+    return [] if _is_asked_by_help() else sorted(__all__)
+
+
+def _is_asked_by_help() -> bool:
+    import inspect
+
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals["__name__"] in (__name__, "inspect"):
+        frame = frame.f_back
+    return frame is not None and frame.f_globals["__name__"] == "pydoc"

@@ -56,14 +56,17 @@ class FrameworkConversation:
     """
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
+        """Give the agent a user message and let it work until it answers."""
         raise NotImplementedError
 
     def load(
         self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
+        """Continue the chat that an earlier process recorded."""
         raise NotImplementedError
 
     def adopt_history(self, messages: Sequence[Message], recorder: Recorder) -> None:
+        """Start with the chat of another run, recorded as the start of this one."""
         self.load(messages, Unfinished(), recorder)
         for message in messages:
             recorder.message(message)

@@ -191,6 +191,7 @@ class OpenHandsConversation(FrameworkConversation):
 
     @property
     def llm(self) -> OutsideModel:
+        """The model of the conversation's agent."""
         return openhands_model(self.conversation.agent.llm, self.errors)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:

@@ -95,6 +95,7 @@ class StrandsConversation(FrameworkConversation):
 
     @property
     def llm(self) -> OutsideModel:
+        """The agent's model."""
         return strands_model(self.agent.model)
 
     async def send(self, prompt: str, recorder: Recorder) -> RoundReply:
@@ -144,6 +145,7 @@ class StrandsConversation(FrameworkConversation):
         )
 
     def restore(self, checkpoint: object) -> None:
+        """Return to a checkpoint: messages, system prompt and state."""
         self.agent.load_snapshot(checkpoint)
 
     def load(

@@ -91,6 +91,10 @@ class ChatConversation:
     between rounds; a system message at its beginning replaces `system_prompt`.
     `system_prompt=None` selects the built-in prompt, `""` none. `max_steps` limits the
     model calls of one round.
+
+    >>> from goalrunner import LLM, ChatConversation
+    >>> ChatConversation(LLM("openai/gpt-5-mini"), max_steps=5).messages
+    []
     """
 
     def __init__(

@@ -46,7 +46,12 @@ _TOKENS = frozenset({"input_tokens", "output_tokens"})
 
 
 class GoalContinue(Frozen):
-    """Send `followup` to the agent as a user message."""
+    """Send `followup` to the agent as a user message.
+
+    >>> from goalrunner import GoalContinue
+    >>> GoalContinue(followup="Not yet: add a test.").followup
+    'Not yet: add a test.'
+    """
 
     followup: str
     verdict: GoalVerdict | None = None
@@ -54,7 +59,16 @@ class GoalContinue(Frozen):
 
 
 class GoalDone(Frozen):
-    """The run ended with `outcome`."""
+    """The run ended with `outcome`.
+
+    >>> from goalrunner import GoalController, GoalDone
+    >>> controller = GoalController("Say hi.", validators=lambda: True)
+    >>> chat = [{"role": "user", "content": controller.start()}]
+    >>> chat.append({"role": "assistant", "content": "hi"})  # what your agent answers
+    >>> step = controller.on_run_finished(chat)
+    >>> isinstance(step, GoalDone) and step.outcome.passed
+    True
+    """
 
     outcome: GoalOutcome
 
@@ -70,6 +84,14 @@ class GoalController:
     `aon_run_finished(messages)`. Keywords are those of `arun_goal`. The time limit
     counts from `start()`. Raise UsageError for what cannot be enforced on an agent that
     the caller drives: approvals of single actions, and a sandbox.
+
+    >>> from goalrunner import GoalController, GoalDone
+    >>> controller = GoalController("Say hi.", validators=lambda: True)
+    >>> chat = [{"role": "user", "content": controller.start()}]
+    >>> chat.append({"role": "assistant", "content": "hi"})  # what your agent answers
+    >>> step = controller.on_run_finished(chat)
+    >>> step.outcome.status.value if isinstance(step, GoalDone) else step.followup
+    'complete'
     """
 
     caller = CALLER  # who reports what the agent did

@@ -27,8 +27,9 @@ def run_goal_file(
     Raise UsageError inside a running event loop, and KeyboardInterrupt after the run if
     Ctrl-C ended it.
 
-        outcome = goalrunner.run_goal_file("goal.toml", max_iterations=5)
-        print(outcome.status, outcome.verdict)
+    >>> from goalrunner import run_goal_file
+    >>> outcome = run_goal_file("goal.toml", max_iterations=5)  # doctest: +SKIP
+    >>> print(outcome.status, outcome.message)  # doctest: +SKIP
     """
     work = arun_goal_file(path, **options)
     return interrupting(run_blocking(work, "run_goal_file", "arun_goal_file"))
@@ -50,7 +51,9 @@ async def arun_goal_file(
     wrong keyword, or a file with `isolate`, whose run needs a process of its own; and
     RecordError. How the agent and its models fail is in the outcome.
 
-        outcome = await goalrunner.arun_goal_file("goal.toml", on_event=print)
+    >>> import asyncio
+    >>> from goalrunner import arun_goal_file
+    >>> outcome = asyncio.run(arun_goal_file("goal.toml"))  # doctest: +SKIP
     """
     file = Path(path)
     goal, run_options = goal_and_options(_loaded(file, options), None, options)

@@ -108,6 +108,15 @@ def run_goal(
 
     Raise UsageError inside a running event loop. Raise KeyboardInterrupt after the run
     if Ctrl-C, or a KeyboardInterrupt of a validator, ended it.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> def is_four(response):
+    ...     return response["content"][0]["text"] == "4"
+    >>> agent = ScriptedConversation("5", "4")  # or: chat_conversation("a/model")
+    >>> outcome = run_goal(agent, "What is 2 + 2?", validators=is_four)
+    >>> outcome.status.value, outcome.iterations
+    ('complete', 2)
     """
     work = arun_goal(conversation, objective, judge_llm, **options)
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
@@ -137,6 +146,13 @@ async def arun_goal(
     with "last:20", only the 20 newest of such runs are kept. Raise UsageError,
     ConversationBusy and RecordError; failures of models end in the outcome. (Sources:
     OpenHands' run_goal, Strands' GoalLoop.)
+
+    >>> import asyncio
+    >>> from goalrunner import arun_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = arun_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> asyncio.run(run).passed
+    True
     """
     refuse_no_conversation(conversation)
     goal, run_options = goal_and_options(objective, judge_llm, options, conversation)
@@ -182,6 +198,16 @@ def resume(
     """Run `aresume`, with the same arguments, in an event loop of its own.
 
     Raise UsageError inside a running event loop.
+
+    >>> from goalrunner import resume, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> def is_four(response):
+    ...     return response["content"][0]["text"] == "4"
+    >>> agent = ScriptedConversation("5")
+    >>> run = run_goal(agent, "Add.", validators=is_four, max_iterations=1)
+    >>> agent = ScriptedConversation("4")
+    >>> resume(run, agent, validators=is_four, max_iterations=3).iterations
+    2
     """
     return interrupting(
         run_blocking(
@@ -207,6 +233,11 @@ async def aresume(
     `resume_prompt` and other parts that are callables, and a judge that is a function.
     For a run that is complete, return its outcome again. Raise UsageError if a part is
     missing, or if the run cannot be resumed.
+
+    >>> import asyncio
+    >>> from goalrunner import aresume
+    >>> agent = MyAgent()  # doctest: +SKIP
+    >>> asyncio.run(aresume("k3f9", agent, max_iterations=20))  # doctest: +SKIP
     """
     refuse_no_conversation(conversation)
     refuse_driven(cast(Conversation, conversation))
@@ -306,6 +337,11 @@ def chat_conversation(
 
     `agent` holds fields of AgentConfig: max_steps, system_prompt, params, env, ...
     Raise UsageError for a model without a name, a missing folder, and invalid fields.
+
+    >>> from goalrunner import chat_conversation
+    >>> agent = chat_conversation("openai/gpt-5-mini", workspace=".", max_steps=30)
+    >>> agent.max_steps
+    30
     """
     llm = model if isinstance(model, LLM) else None
     name = llm.model if llm else model
@@ -351,6 +387,15 @@ def judge_goal(
     """Run `ajudge_goal` in an event loop of its own.
 
     Raise UsageError inside a running event loop.
+
+    >>> import json
+    >>> from goalrunner import judge_goal
+    >>> def judge(messages):  # or the name of a model: "openai/gpt-5-mini"
+    ...     answer = {"criteria": [], "score": 0.2, "complete": False}
+    ...     return json.dumps({**answer, "missing": "The answer says nothing."})
+    >>> chat = [{"role": "assistant", "content": "..."}]
+    >>> judge_goal(judge, "Explain rainbows.", chat).missing
+    'The answer says nothing.'
     """
     return run_blocking(
         ajudge_goal(judge_llm, objective, events), "judge_goal", "ajudge_goal"
@@ -368,6 +413,11 @@ async def ajudge_goal(
     complete. Raise ModelError when the judge cannot be asked, UsageError for an empty
     objective. Secrets are replaced in the events before the judge sees them. (Source:
     OpenHands' judge_goal.)
+
+    >>> import asyncio
+    >>> from goalrunner import ajudge_goal, read_transcript
+    >>> events = read_transcript("session.jsonl")  # doctest: +SKIP
+    >>> asyncio.run(ajudge_goal("openai/gpt-5", "Fix it.", events))  # doctest: +SKIP
     """
     # Only the settings of the judge and of [redact] count.
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")

@@ -59,6 +59,12 @@ def read_state(run: Reference, *, home: Path | str | None = None) -> RunState:
     """Return the state of a run, folded from its log.
 
     Raise UsageError, and RecordError for damage.
+
+    >>> from goalrunner import read_state, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> read_state(run).round
+    1
     """
     return load_run(run_folder(run, home)).state
 
@@ -67,6 +73,12 @@ def read_events(run: Reference, *, home: Path | str | None = None) -> Iterator[E
     """Yield the events of a run, oldest first.
 
     Raise UsageError, and RecordError for damage.
+
+    >>> from goalrunner import read_events, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> [event.round for event in read_events(run) if event.type == "round_started"]
+    [1]
     """
     for record in read_records(run_folder(run, home).events):
         yield record.event
@@ -78,6 +90,12 @@ def read_attempts(
     """Yield all attempts of a run, oldest first.
 
     `outcome.attempts` has the last 100. Raise as `read_events` does.
+
+    >>> from goalrunner import read_attempts, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> [attempt.passed for attempt in read_attempts(run)]
+    [True]
     """
     state = None
     attempts: dict[int, GoalAttempt] = {}
@@ -95,6 +113,12 @@ def read_chat(
     """Return the chat of a run in OpenAI's shape, its system prompt first.
 
     Raise as `read_events` does.
+
+    >>> from goalrunner import read_chat, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> read_chat(run)[-1]
+    {'role': 'assistant', 'content': '4'}
     """
     return [dict(message) for message in _chat(run_folder(run, home))]
 

@@ -212,6 +212,12 @@ class RunKeywords(TypedDict, total=False):
     """The keywords of `run_goal`, `resume` and `GoalController`.
 
     What is left out is as in the Goal, or its default.
+
+    >>> from typing import Unpack
+    >>> from goalrunner import GoalOutcome, RunKeywords, run_goal
+    >>> def careful(agent, **options: Unpack[RunKeywords]) -> GoalOutcome:
+    ...     limits: RunKeywords = {"max_iterations": 3, "timeout": "10m"}
+    ...     return run_goal(agent, "Answer.", **{**limits, **options})
     """
 
     judge: JudgeChoice

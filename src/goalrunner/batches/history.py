@@ -94,6 +94,7 @@ BatchEvent = Annotated[
     | EntryIntegrated,
     Field(discriminator="type"),
 ]
+"""All events of a batch, in `type` and `at` (ISO 8601, UTC) alike."""
 
 EVENT: TypeAdapter[BatchEvent] = TypeAdapter(BatchEvent)
 

@@ -39,7 +39,12 @@ _GROUP_SIZE = 3
 
 @dataclass(frozen=True)
 class BatchOutcome:
-    """How a batch of goals, or a group of runs of one goal, ended."""
+    """How a batch of goals, or a group of runs of one goal, ended.
+
+    >>> from goalrunner import BatchOutcome
+    >>> BatchOutcome("night", "/batches/night", passed=True, runs={}).winner is None
+    True
+    """
 
     batch_id: str
     """Its name: `goal batch --resume NAME` goes on with it."""
@@ -128,6 +133,10 @@ def run_batch(
     """Run `arun_batch`, with the same arguments, in an event loop of its own.
 
     Raise UsageError inside a running event loop.
+
+    >>> from goalrunner import run_batch
+    >>> outcome = run_batch(["a.toml", "b.toml"], jobs=2)  # doctest: +SKIP
+    >>> {name: run.status for name, run in outcome.runs.items()}  # doctest: +SKIP
     """
     return run_blocking(arun_batch(goals, **options), "run_batch", "arun_batch")
 
@@ -151,8 +160,11 @@ async def arun_batch(
     returned coroutine is cancelled, the runs end so that `goal batch --resume` can go
     on. Raise GoalFileError with the problems of all goals, UsageError and RecordError.
 
-        outcome = goalrunner.run_batch(["a.toml", "b.toml"], jobs=2, cost_usd=5)
-        print(outcome.passed, [run.status for run in outcome.runs.values()])
+    >>> import asyncio
+    >>> from goalrunner import arun_batch
+    >>> work = arun_batch(["a.toml", "b.toml"], jobs=2, cost_usd=5)  # doctest: +SKIP
+    >>> asyncio.run(work).passed  # doctest: +SKIP
+    True
     """
     settings = _settings(options, "arun_batch")
     overrides = {
@@ -189,6 +201,10 @@ def best_of(
     """Run `abest_of`, with the same arguments, in an event loop of its own.
 
     Raise UsageError inside a running event loop.
+
+    >>> from goalrunner import apply, best_of
+    >>> result = best_of("goal.toml", agents=["claude", "codex"])  # doctest: +SKIP
+    >>> apply(result.winner)  # doctest: +SKIP
     """
     return run_blocking(abest_of(goal, n, **options), "best_of", "abest_of")
 
@@ -209,9 +225,11 @@ async def abest_of(
     written into the workspace; `apply(outcome.winner)` does that. Raise as `arun_batch`
     does.
 
-        result = goalrunner.best_of("goal.toml", agents=["claude", "codex"])
-        if result.winner:
-            goalrunner.apply(result.winner)
+    >>> import asyncio
+    >>> from goalrunner import aapply, abest_of
+    >>> result = asyncio.run(abest_of("goal.toml", 3))  # doctest: +SKIP
+    >>> asyncio.run(aapply(result.winner))  # doctest: +SKIP
+    ('src/parser.py',)
     """
     settings = _settings(options, "abest_of")
     agents, models = _names(options, "agents"), _names(options, "models")

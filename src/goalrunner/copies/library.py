@@ -25,6 +25,11 @@ def apply(
     """Run `aapply`, with the same arguments, in an event loop of its own.
 
     Raise UsageError inside a running event loop.
+
+    >>> from goalrunner import apply, best_of
+    >>> result = best_of("goal.toml", n=3)  # doctest: +SKIP
+    >>> apply(result.winner)  # the changed paths  # doctest: +SKIP
+    ('src/parser.py',)
     """
     work = aapply(run, check=check, incomplete=incomplete, home=home)
     return run_blocking(work, "apply", "aapply")
@@ -50,9 +55,11 @@ async def aapply(
     validators fail on the merged tree: then nothing was written. Raise WorkspaceError
     if a file cannot be written.
 
-        result = goalrunner.best_of("goal.toml", n=3)
-        if result.winner:
-            print(goalrunner.apply(result.winner))
+    >>> import asyncio
+    >>> from goalrunner import aapply, abest_of
+    >>> result = asyncio.run(abest_of("goal.toml", 3))  # doctest: +SKIP
+    >>> asyncio.run(aapply(result.winner))  # doctest: +SKIP
+    ('src/parser.py',)
     """
     folder = Path(home or goal_home(os.environ))
     return await _applied(

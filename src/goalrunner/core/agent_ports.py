@@ -31,7 +31,12 @@ recorder knows the time."""
 
 @dataclass(frozen=True)
 class ToolResult:
-    """The result of a tool call, before it is recorded."""
+    """The result of a tool call, before it is recorded.
+
+    >>> from goalrunner import ToolResult
+    >>> ToolResult("c1", "shell", "pytest -q", ("exit 0",), b"3 passed").writes
+    True
+    """
 
     tool_call_id: str
     tool: str
@@ -80,9 +85,18 @@ class Recorder(Protocol):
     """Records what an agent or a judge does.
 
     Everything is redacted and durable when a call returns.
+
+    >>> from goalrunner import ToolResult
+    >>> async def send(self, prompt, recorder):
+    ...     if reason := await recorder.permit("c1", "shell", "make"):
+    ...         return reason
+    ...     recorder.tool_called("c1", "shell", "make")
+    ...     result = ToolResult("c1", "shell", "make", ("exit 0",), b"built")
+    ...     return (await recorder.tool_result(result)).head.decode()
     """
 
-    def message(self, message: Message) -> None: ...
+    def message(self, message: Message) -> None:
+        """Record a message of the chat, in OpenAI's shape."""
 
     def user_said(self, text: str) -> None:
         """Record what a person wrote to the agent.
@@ -112,7 +126,11 @@ class Recorder(Protocol):
         A snapshot is taken if the workspace may have changed.
         """
 
-    def usage(self, account: Account, usage: Usage) -> None: ...
+    def usage(self, account: Account, usage: Usage) -> None:
+        """Add what a model call used: tokens, US dollars, calls.
+
+        A budget needs it. `account` is "agent" for the agent of a conversation.
+        """
 
     def session(self, session: AgentSession) -> None:
         """Record the session of an external agent, or its new totals."""
@@ -161,7 +179,12 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True)
 class RoundReply:
-    """The end of the agent's turn."""
+    """The end of the agent's turn.
+
+    >>> from goalrunner import RoundReply
+    >>> RoundReply("All tests pass.", steps=4).reason
+    'answered'
+    """
 
     text: str
     """The last message; empty when there was none."""
@@ -201,6 +224,15 @@ class Conversation(Protocol):
     A conversation that awaits `recorder.permit` before each action has
     `supports_approvals = True`; without it, `run_goal` refuses goals in which a person
     decides on actions.
+
+    >>> from goalrunner import RoundReply
+    >>> class MyAgent:
+    ...     def __init__(self):
+    ...         self.messages = []
+    ...     async def send(self, prompt, recorder):
+    ...         self.messages.append({"role": "user", "content": prompt})
+    ...         self.messages.append({"role": "assistant", "content": "done"})
+    ...         return RoundReply("done")
     """
 
     @property
@@ -219,7 +251,8 @@ class Conversation(Protocol):
         The workspace is not part of it.
         """
 
-    def restore(self, checkpoint: object) -> None: ...
+    def restore(self, checkpoint: object) -> None:
+        """Return to what `checkpoint` returned earlier, in place."""
 
 
 # What follows are abilities that a conversation may have; a run asks with isinstance.
@@ -291,7 +324,12 @@ class Closing(Protocol):
 
 @dataclass(frozen=True)
 class ApprovalAnswer:
-    """The decision of a person (`by`: user@host) on an action or a result."""
+    """The decision of a person (`by`: user@host) on an action or a result.
+
+    >>> from goalrunner import ApprovalAnswer
+    >>> ApprovalAnswer("denied", by="policy", reason="outside of office hours").by
+    'policy'
+    """
 
     decision: Literal["approved", "denied"]
     by: str = ""
@@ -306,6 +344,12 @@ class ApprovalRequest:
     """What a person sees before the decision.
 
     `changed` are paths, for a completion or for changed checks.
+
+    >>> from goalrunner import ApprovalAnswer, ApprovalRequest
+    >>> async def approve(request: ApprovalRequest) -> ApprovalAnswer | None:
+    ...     if request.approval.kind == "shell" and "rm" in request.approval.action:
+    ...         return ApprovalAnswer("denied", by="policy", reason="removes files")
+    ...     return None  # no decision: the run waits for a person
     """
 
     approval: Approval
@@ -323,6 +367,10 @@ class QuestionReply:
     """The answer of a person (`by`: user@host) to a question.
 
     It is `typed` if it was given by a command, and not at the terminal of the run.
+
+    >>> from goalrunner import QuestionReply
+    >>> QuestionReply("Keep the old name.", by="ada@desk").text
+    'Keep the old name.'
     """
 
     text: str
@@ -334,19 +382,28 @@ class Approver(Protocol):
     """Asks a person.
 
     None as an answer means that no person is available, and the run waits.
+
+    >>> from goalrunner import ApprovalAnswer, QuestionReply
+    >>> class Policy:
+    ...     async def approve(self, request):
+    ...         return ApprovalAnswer("approved", by="policy")
+    ...     async def answer(self, question):
+    ...         return QuestionReply("Use your judgement.", by="policy")
     """
 
     async def approve(self, request: ApprovalRequest) -> ApprovalAnswer | None:
         """Ask for the decision on an action; cancellation withdraws the question."""
 
-    async def answer(self, question: str) -> QuestionReply | None: ...
+    async def answer(self, question: str) -> QuestionReply | None:
+        """Ask the agent's question; cancellation withdraws it."""
 
 
 # An observer is a view: its faults must not end a run that costs money.
 class Observer(Protocol):
     """Observes a run. An observer that raises is removed, and the run goes on."""
 
-    def on_record(self, record: Record) -> None: ...
+    def on_record(self, record: Record) -> None:
+        """Handle an event, once it is on disk."""
 
 
 @runtime_checkable

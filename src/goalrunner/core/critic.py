@@ -38,6 +38,11 @@ class CriticConfig(Frozen):
     """The critic, which scores each round before it is checked.
 
     It is a model, a command or a Python callable.
+
+    >>> from goalrunner import CriticConfig, Goal
+    >>> critic = CriticConfig(run="./score.sh", threshold=0.8)
+    >>> Goal(objective="Make it fast.", critic=critic).critic.threshold
+    0.8
     """
 
     model: fields.ModelName = ""

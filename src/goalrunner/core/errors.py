@@ -48,6 +48,13 @@ class GoalError(Exception):
 
     `message` says what failed and why, `hint` what to type next (may be empty).
     `outage` is set if the failure passes by itself.
+
+    >>> from goalrunner import GoalError, load_goal
+    >>> try:
+    ...     goal = load_goal("no-such-file.toml")
+    ... except GoalError as error:
+    ...     print(error.exit_code.name)
+    USAGE
     """
 
     exit_code: ExitCode = ExitCode.FAILED

@@ -76,7 +76,12 @@ class Frozen(BaseModel):
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         described = handler(schema)
-        properties = handler.resolve_ref_schema(described).get("properties", {})
+        resolved = handler.resolve_ref_schema(described)
+        if "description" in resolved:
+            # Without the example in Python.
+            words = resolved["description"].partition("\n\n>>>")[0]
+            resolved["description"] = words
+        properties = resolved.get("properties", {})
         for model in cls.__mro__:
             if model is not Frozen and issubclass(model, Frozen):
                 for name, text in field_descriptions(model).items():

@@ -260,7 +260,26 @@ ModelTable = tables.AgentConfig | tables.JudgeConfig | CriticConfig
 
 
 class Goal(Frozen):
-    """The content of a goal file, with all defaults filled in."""
+    """The content of a goal file, with all defaults filled in.
+
+    `timeout` and `wait` are seconds, or texts such as "30m"; None or inf is no limit.
+    `validator` and `validators` are shell commands, ValidatorSpecs and callables, one
+    or any number. `judge`, `critic` and `agent` may be the name of a model or agent, or
+    the table of a goal file. Raise pydantic's ValidationError for an unknown or invalid
+    field; it shows the value unless that may be a secret.
+
+    >>> from goalrunner import Goal
+    >>> def short(response):
+    ...     return len(response["content"][0]["text"]) < 400
+    >>> goal = Goal(
+    ...     objective="Explain rainbows in README.md.",
+    ...     validators=[short, "test -s README.md"],
+    ...     judge="openai/gpt-5-mini",
+    ...     timeout="30m",
+    ... )
+    >>> goal.timeout, goal.max_iterations
+    (1800.0, 10)
+    """
 
     model_config = ConfigDict(json_schema_extra=_add_short_keys)
 
@@ -415,6 +434,7 @@ class Goal(Frozen):
 
     @property
     def has_judge(self) -> bool:
+        """Whether a judge audits the rounds."""
         return bool(self.judge.use or self.judge.model)
 
     @property

@@ -155,7 +155,13 @@ names it."""
 
 
 class ValidatorSpec(Frozen):
-    """A check that the runner runs: a shell command or a Python callable."""
+    """A check that the runner runs: a shell command or a Python callable.
+
+    >>> from goalrunner import Goal, ValidatorSpec
+    >>> tests = ValidatorSpec(run="pytest -q", timeout="10m", known_failures="baseline")
+    >>> Goal(objective="Fix test_y.", validator=tests).validators[0].timeout
+    600.0
+    """
 
     name: fields.OptionalLine = ""
     """Name in reports; default: made from the command."""
@@ -405,6 +411,10 @@ class JudgeConfig(Frozen):
 
     In Python, `model` may also be a model itself: an LLM, a function, or an object with
     `complete(messages) -> str`.
+
+    >>> from goalrunner import JudgeConfig
+    >>> JudgeConfig("openai/gpt-5-mini", minimum_score=0.8).model
+    'openai/gpt-5-mini'
     """
 
     model: fields.ModelName = ""
@@ -489,7 +499,13 @@ def _name_of(model: Any) -> str:
 
 
 class Budget(Frozen):
-    """What the run may spend on models, agent and judge together."""
+    """What the run may spend on models, agent and judge together.
+
+    >>> from goalrunner import Budget, Goal
+    >>> goal = Goal(objective="x", budget=Budget(tokens=200_000, cost_usd=2.5))
+    >>> goal.budget.limited
+    ('tokens', 'cost_usd')
+    """
 
     tokens: fields.CountLimit = None
     """inf: no limit."""
@@ -510,6 +526,7 @@ class Budget(Frozen):
 
     @property
     def limited(self) -> tuple[BudgetName, ...]:
+        """The budgets that are set, by name."""
         names: tuple[BudgetName, ...] = get_args(BudgetName)
         return tuple(name for name in names if getattr(self, name) is not None)
 

@@ -20,6 +20,10 @@ class Usage(Frozen):
     `cost_usd` is None if the price of any call is unknown; `known_cost_usd` is then a
     lower bound. The tokens are None if all of them are unknown. If `uncounted_calls` is
     above 0, they are a lower bound.
+
+    >>> from goalrunner import Usage
+    >>> (Usage(input_tokens=900, calls=1) + Usage(output_tokens=40)).tokens
+    940
     """
 
     input_tokens: int | None = Field(default=0, ge=0)
@@ -126,7 +130,12 @@ fields."""
 
 
 class GoalStatus(StrEnum):
-    """How a run ended, or that it is still running."""
+    """How a run ended, or that it is still running.
+
+    >>> from goalrunner import GoalStatus
+    >>> GoalStatus("capped") is GoalStatus.CAPPED
+    True
+    """
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -163,6 +172,7 @@ class StopReason(StrEnum):
 
     @property
     def status(self) -> GoalStatus:
+        """The status of a run that ends for this reason."""
         return _STATUSES.get(self, GoalStatus.FAILED)
 
 
@@ -225,6 +235,12 @@ class GoalAttempt(Frozen):
     """One decided round, with the feedback that went back.
 
     Its number is from 1. (Source: GoalLoop.)
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> run.attempts[0].attempt, run.attempts[0].passed
+    (1, True)
     """
 
     attempt: int = Field(ge=1)
@@ -267,7 +283,14 @@ class ApprovalRow(ApprovalFacts):
 
 
 class GoalOutcome(Frozen):
-    """The result of a run, as `outcome.json` holds it."""
+    """The result of a run, as `outcome.json` holds it.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> run.passed, run.stop_reason.value, run.total.tokens
+    (True, 'satisfied', 15)
+    """
 
     schema_version: str = SCHEMA_VERSION
     run_id: str

@@ -178,7 +178,15 @@ class Interruption(Frozen):
 
 
 class RunState(Frozen):
-    """The data for all decisions and for all reports."""
+    """The data for all decisions and for all reports.
+
+    >>> from goalrunner import read_state, run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> run = run_goal(ScriptedConversation("4"), "Add.", validators=lambda: True)
+    >>> state = read_state(run)
+    >>> state.round, state.iterations
+    (1, 1)
+    """
 
     # The run and its parts, which stay the same from its start.
     goal: GoalRecord

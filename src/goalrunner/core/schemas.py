@@ -24,6 +24,10 @@ def json_schema(name: str) -> dict[str, Any]:
     """Return the JSON Schema of goal files, outcomes, states or log records.
 
     Raise UsageError for another name.
+
+    >>> from goalrunner import json_schema
+    >>> json_schema("goal")["title"]
+    'goal: goal'
     """
     if name not in _MODELS:
         known_names = ", ".join(_MODELS)

@@ -33,6 +33,11 @@ class ValidationOutcome(Frozen):
     """What a Python validator may return: passed or not, and what to tell the agent.
 
     (Source: Strands' GoalLoop.)
+
+    >>> from goalrunner import ValidationOutcome
+    >>> def short(response):
+    ...     words = len(response["content"][0]["text"].split())
+    ...     return ValidationOutcome(words <= 50, f"{words} words; at most 50")
     """
 
     passed: bool = Field(strict=True)
@@ -231,6 +236,10 @@ class GoalVerdict(Frozen):
     """Whether the goal is provably complete.
 
     `missing` is sent to the agent. (Source: OpenHands' goal loop.)
+
+    >>> from goalrunner import GoalVerdict
+    >>> GoalVerdict(score=0.4, complete=False, missing="a test").missing
+    'a test'
     """
 
     score: float = Field(ge=0, le=1)

@@ -300,6 +300,13 @@ def load_goal(
     repository, that holds `.git` or a project file such as pyproject.toml or
     package.json; without one, the current folder.
     Raise GoalFileError, also if the file is missing, unreadable or not TOML.
+
+    >>> from pathlib import Path
+    >>> from goalrunner import load_goal
+    >>> text = 'objective = "Fix it."\\nmodel = "a/b"\\nvalidator = "pytest -q"'
+    >>> written = Path("goal.toml").write_text(text)
+    >>> load_goal("goal.toml", {"budget.tokens": 9000}).budget.tokens
+    9000
     """
     path = Path(path)
     return load_goal_text(

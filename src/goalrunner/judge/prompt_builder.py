@@ -57,6 +57,12 @@ def build_judge_prompt(
     agent (`agent.messages`). For an objective as a string and chat messages the
     response is judged, as GoalLoop does, unless `deliverable` is given. (Source of the
     name: GoalLoop.)
+
+    >>> from goalrunner import JUDGE_SYSTEM_PROMPT, build_judge_prompt
+    >>> chat = [{"role": "assistant", "content": "Light is refracted in drops."}]
+    >>> prompt = build_judge_prompt("Explain rainbows.", chat)
+    >>> "Explain rainbows." in prompt
+    True
     """
     if not isinstance(goal, Goal):
         judged = "workspace" if isinstance(events, Trail) else "response"

@@ -52,7 +52,13 @@ def _citations(item: object) -> list[object]:
 
 
 class JudgeOutcome(BaseModel):
-    """The judge's answer, not yet checked."""
+    """The judge's answer, not yet checked.
+
+    >>> from goalrunner import JudgeOutcome
+    >>> answer = {"criteria": [], "score": 0.2, "complete": False, "missing": "a test"}
+    >>> JudgeOutcome.model_validate(answer).missing
+    'a test'
+    """
 
     model_config = ConfigDict(
         frozen=True, strict=True, extra="ignore", allow_inf_nan=False, defer_build=True

@@ -36,6 +36,7 @@ __all__ = [
 
 
 def _class_of(model: str) -> type[LLM]:
+    """Return the subclass for a model's name."""
     return ScriptedModel if is_scripted(model) else ProviderModel
 
 

@@ -36,6 +36,11 @@ class LLM:
     caller's. For keys and addresses see `goalrunner.llm.endpoints`. Raise GoalError for
     an invalid recording, and UsageError for an invalid timeout. Subclasses send the
     requests.
+
+    >>> from goalrunner import LLM
+    >>> llm = LLM("openai/gpt-5-mini", params={"temperature": 0.2})
+    >>> llm.usage.calls
+    0
     """
 
     endpoint = Endpoint()

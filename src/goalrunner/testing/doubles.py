@@ -39,7 +39,14 @@ Item = TypeVar("Item")
 
 
 class ScriptExhausted(AssertionError):
-    """A double was called after the end of its script."""
+    """A double was called after the end of its script.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> agent = ScriptedConversation("5")
+    >>> run_goal(agent, "Add.", validators=lambda: False).message.split(":")[0]
+    'ScriptExhausted'
+    """
 
 
 def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
@@ -52,7 +59,12 @@ def _next(script: Sequence[Item], used: int, owner: str, noun: str) -> Item:
 
 @dataclass(frozen=True)
 class ScriptedRound:
-    """One round: tool results in order, then a last message; or an error."""
+    """One round: tool results in order, then a last message; or an error.
+
+    >>> from goalrunner.testing import ScriptedConversation, ScriptedRound, shell_result
+    >>> work = ScriptedRound("done", tools=(shell_result("c1", "make", "ok"),))
+    >>> agent = ScriptedConversation(work, "done again")
+    """
 
     text: str = "done"
     tools: tuple[ToolResult, ...] = ()
@@ -65,7 +77,14 @@ class ScriptedRound:
 
 
 class ScriptedConversation:
-    """An agent that plays rounds."""
+    """An agent that plays rounds.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation
+    >>> agent = ScriptedConversation("first answer", "second answer")
+    >>> run_goal(agent, "Answer.", validators=lambda: True).iterations
+    1
+    """
 
     def __init__(self, *rounds: ScriptedRound | str) -> None:
         self._rounds = [
@@ -119,7 +138,14 @@ class ScriptedConversation:
 
 
 class ScriptedValidator:
-    """A validator that plays results: True, False, or a feedback text (red)."""
+    """A validator that plays results: True, False, or a feedback text (red).
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.testing import ScriptedConversation, ScriptedValidator
+    >>> check = ScriptedValidator("too long", True)
+    >>> run_goal(ScriptedConversation("a", "b"), "Answer.", validators=check).iterations
+    2
+    """
 
     def __init__(
         self,
@@ -164,6 +190,9 @@ class ScriptedJudge:
 
     A verdict or an opinion may be given as a whole event, such as a verdict that fails
     on freshness alone.
+
+    >>> from goalrunner.testing import ScriptedJudge, satisfied, unsatisfied
+    >>> judge = ScriptedJudge(unsatisfied("a test"), satisfied())
     """
 
     def __init__(
@@ -249,6 +278,9 @@ class ScriptedApprover:
     """A person who plays decisions and answers.
 
     A decision is True, False, or a reason (a denial); None: no person is there.
+
+    >>> from goalrunner.testing import ScriptedApprover
+    >>> person = ScriptedApprover(True, "not today", answers=["Use the old name."])
     """
 
     def __init__(
@@ -282,7 +314,12 @@ class ScriptedApprover:
 def satisfied(
     criterion: str = "it works", observation: str = "o1", quote: str = "1 passed"
 ) -> GoalVerdict:
-    """Return a complete verdict with one criterion and one citation."""
+    """Return a complete verdict with one criterion and one citation.
+
+    >>> from goalrunner.testing import satisfied
+    >>> satisfied("it parses").complete
+    True
+    """
     evidence = (Citation(observation=observation, quote=quote),)
     item = CriterionVerdict(criterion=criterion, satisfied=True, evidence=evidence)
     return GoalVerdict(score=1.0, complete=True, criteria=(item,))
@@ -291,7 +328,12 @@ def satisfied(
 def unsatisfied(
     missing: str, criterion: str = "it works", score: float = 0.3
 ) -> GoalVerdict:
-    """Return a verdict that is not complete."""
+    """Return a verdict that is not complete.
+
+    >>> from goalrunner.testing import unsatisfied
+    >>> unsatisfied("a test").missing
+    'a test'
+    """
     item = CriterionVerdict(criterion=criterion, satisfied=False, missing=missing)
     return GoalVerdict(score=score, complete=False, missing=missing, criteria=(item,))
 
@@ -299,7 +341,12 @@ def unsatisfied(
 def shell_result(
     call: str, command: str, output: str, exit_code: int = 0
 ) -> ToolResult:
-    """Return a shell tool's result for scripted rounds."""
+    """Return a shell tool's result for scripted rounds.
+
+    >>> from goalrunner.testing import shell_result
+    >>> shell_result("c1", "pytest -q", "1 failed", exit_code=1).facts
+    ('exit 1',)
+    """
     return ToolResult(
         tool_call_id=call,
         tool="shell",

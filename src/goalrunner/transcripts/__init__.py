@@ -99,6 +99,14 @@ def read_transcript(
     Without `format`, it is recognised by the content. `FILE#NAME` selects one
     conversation of a file with several. Raise UsageError with file, line and format;
     RecordError if a run's own log or artifacts are damaged.
+
+    >>> import json
+    >>> from pathlib import Path
+    >>> from goalrunner import read_transcript
+    >>> chat = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]
+    >>> written = Path("chat.json").write_text(json.dumps(chat))
+    >>> read_transcript("chat.json").format
+    'openai-chat'
     """
     source = _source(path)
     name, reader = _choose_reader(source, format)
