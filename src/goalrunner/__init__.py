@@ -1,6 +1,6 @@
 """Run an AI agent in rounds until its goal is verified.
 
-Start with run_goal: an agent, an objective, and what decides that it is met.
+Start with run_goal: an agent, an objective, and what decides if it is met.
 
     from goalrunner import chat_conversation, run_goal
 
@@ -11,27 +11,27 @@ Start with run_goal: an agent, an objective, and what decides that it is met.
     outcome = run_goal(agent, "Explain rainbows.", validators=short)
     print(outcome.status, outcome.message)
 
-Read help(goalrunner.run_goal), and so on. Each name is imported at first use.
+Read help(goalrunner.run_goal), and so on. Names are imported at first use.
 
-Run a goal      run_goal, run_goal_file, resume; best_of, run_batch, apply;
-                in event loops: arun_goal, arun_goal_file, aresume, abest_of,
-                arun_batch, aapply. RunKeywords are their keywords.
-Say what        Goal, Budget, ValidatorSpec, ValidationOutcome, JudgeConfig,
-                Critic, CriticConfig; load_goal
-The agent       chat_conversation, ChatConversation, LLM; of your own:
-                Conversation, Recorder, RoundReply, ToolResult, Usage;
-                driven by you: GoalController, GoalContinue, GoalDone
-How it ended    GoalOutcome, GoalStatus, GoalAttempt, GoalVerdict, BatchOutcome,
-                GoalError
-What it did     read_events, read_attempts, read_chat, read_state, RunState,
-                Event, BatchEvent, json_schema
-People          Approver, ApprovalRequest, ApprovalAnswer, QuestionReply
-Judge only      judge_goal, ajudge_goal, read_transcript; for a judge of your
-                own: build_judge_prompt, JudgeOutcome, JUDGE_SYSTEM_PROMPT,
-                JUDGE_OUTCOME_SCHEMA
+Run a goal    run_goal, run_goal_file, resume; best_of, run_batch, apply;
+              in event loops: arun_goal, arun_goal_file, aresume, abest_of,
+              arun_batch, aapply. RunKeywords are their keywords.
+Say what      Goal, Budget, ValidatorSpec, ValidationOutcome, JudgeConfig,
+              Critic, CriticConfig; load_goal
+The agent     chat_conversation, ChatConversation, LLM; of your own:
+              Conversation, Recorder, RoundReply, ToolResult, Usage;
+              driven by you: GoalController, GoalContinue, GoalDone
+Its end       GoalOutcome, GoalStatus, GoalAttempt, GoalVerdict,
+              BatchOutcome, GoalError
+Its records   read_events, read_attempts, read_chat, read_state, RunState,
+              Event, BatchEvent, json_schema
+People        Approver, ApprovalRequest, ApprovalAnswer, QuestionReply
+Judge only    judge_goal, ajudge_goal, read_transcript; for a judge of your
+              own: build_judge_prompt, JudgeOutcome, JUDGE_SYSTEM_PROMPT,
+              JUDGE_OUTCOME_SCHEMA
 
-goalrunner.testing has doubles for tests, goalrunner.adapters agents of Strands
-and OpenHands. Programs log to the logger "goalrunner" (level DEBUG).
+goalrunner.testing has doubles for tests, goalrunner.adapters the agents of
+Strands and OpenHands. Runs log to the logger "goalrunner" (level DEBUG).
 """
 
 from __future__ import annotations
