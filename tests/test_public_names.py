@@ -6,7 +6,9 @@ import ast
 import doctest
 import importlib
 import inspect
+import os
 import pydoc
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -100,6 +102,44 @@ def test_a_public_name_has_an_example_that_runs(
     assert "".join(printed) == ""
 
 
+@pytest.mark.parametrize("value", OURS)
+def test_a_signature_shows_defaults_and_no_environment(value: Any) -> None:
+    if inspect.isclass(value) and issubclass(value, dict | Exception):
+        pytest.skip("no signature of its own")
+    for parameter in inspect.signature(value).parameters.values():
+        assert parameter.default is not ...
+        assert parameter.default is not os.environ
+
+
+def test_the_shown_defaults_are_those_of_a_call(own_home: Path) -> None:
+    first = goalrunner.run_goal(
+        testing.ScriptedConversation("4"), "Add.", validators=lambda: True
+    )
+    shown = {
+        name: parameter.default
+        for name, parameter in inspect.signature(goalrunner.run_goal).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    }
+    assert shown.keys() == goalrunner.RunKeywords.__annotations__.keys()
+    second = goalrunner.run_goal(
+        testing.ScriptedConversation("4"),
+        "Add.",
+        **{**shown, "validators": lambda: True},
+    )
+    assert goalrunner.read_state(first).plan == goalrunner.read_state(second).plan
+
+
+def test_the_shown_defaults_of_batches_are_accepted(tmp_path: Path) -> None:
+    for function in (goalrunner.run_batch, goalrunner.best_of):
+        keywords = {
+            name: parameter.default
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+        with pytest.raises(goalrunner.GoalError, match=r"no-such\.toml"):
+            function(tmp_path / "no-such.toml", **{**keywords, "home": tmp_path})
+
+
 @cache
 def _documented_data(module: ModuleType) -> set[str]:
     """Return the names with a docstring below their assignment."""
@@ -136,7 +176,7 @@ def test_help_fits_four_screens_and_names_everything() -> None:
     # The last section is the path of the file.
     assert max(map(len, lines[: lines.index("FILE")])) <= columns
     assert "Start with run_goal" in text
-    words = set(text.replace(",", " ").replace("(", " ").split())
+    words = set(re.findall(r"\w+", text))
     assert set(public_names(goalrunner)) - words == set()
 
 

@@ -19,10 +19,11 @@ from goalrunner.app.library import (
 from goalrunner.app.previous_run import Reference, sent_prompts
 from goalrunner.app.resolve import refuse_unseen_work
 from goalrunner.app.resuming import EarlierRun
-from goalrunner.app.run_options import JudgeChoice, RunKeywords
+from goalrunner.app.run_options import KEYWORD_DEFAULTS, JudgeChoice, RunKeywords
 from goalrunner.app.session import HostedRun
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply
 from goalrunner.core.approval_rules import guarding_key
+from goalrunner.core.constructors import shows_keywords
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
@@ -102,6 +103,7 @@ class GoalController:
     _host: HostedRun | None = None  # the run, once it has started
     _earlier: EarlierRun | None = None  # the run that `start` continues
 
+    @shows_keywords(RunKeywords, KEYWORD_DEFAULTS)
     def __init__(
         self,
         objective: str | Goal,

@@ -27,6 +27,7 @@ from goalrunner.app.goal_models import (
 from goalrunner.app.previous_run import LoadedRun, Reference, load_run, run_folder
 from goalrunner.app.resuming import EarlierRun, Limits
 from goalrunner.app.run_options import (
+    KEYWORD_DEFAULTS,
     JudgeChoice,
     RunKeywords,
     RunOptions,
@@ -40,7 +41,7 @@ from goalrunner.app.session import drive_to_end
 from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.core.agent_ports import Conversation, Message
 from goalrunner.core.approval_rules import guarding_key
-from goalrunner.core.constructors import value_problems
+from goalrunner.core.constructors import shows_keywords, value_problems
 from goalrunner.core.errors import UsageError, kind_of
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import JudgeConfig, ValidatorSpec
@@ -98,6 +99,7 @@ def run_blocking(work: Coroutine[Any, Any, T], name: str, instead: str) -> T:
     )
 
 
+@shows_keywords(RunKeywords, KEYWORD_DEFAULTS)
 def run_goal(
     conversation: MinimalConversation,
     objective: str | Goal,
@@ -122,6 +124,7 @@ def run_goal(
     return interrupting(run_blocking(work, "run_goal", "arun_goal"))
 
 
+@shows_keywords(RunKeywords, KEYWORD_DEFAULTS)
 async def arun_goal(
     conversation: MinimalConversation,
     objective: str | Goal,
@@ -446,7 +449,7 @@ def goal_and_options(
     workspace that is not the conversation's.
     """
     options, specs = options_of(keywords)
-    if "note" in keywords:
+    if keywords.get("note"):
         raise UsageError(
             "note is for a run that is resumed",
             "pass it to resume, or write it into the objective",

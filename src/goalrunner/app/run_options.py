@@ -19,6 +19,7 @@ from goalrunner.core.events import Event, Record
 from goalrunner.core.goal import Goal, is_validator
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
+    DEFAULT_MAX_ITERATIONS,
     JudgeConfig,
     NotifyConfig,
     ValidatorSpec,
@@ -209,9 +210,10 @@ Checks = Check | Iterable[Check]  # one check, or any number of them
 
 
 class RunKeywords(TypedDict, total=False):
-    """The keywords of `run_goal`, `resume` and `GoalController`.
+    """The keywords of `run_goal`, `run_goal_file`, `resume` and `GoalController`.
 
-    What is left out is as in the Goal, or its default.
+    What is left out is as in the Goal, or its default. `help(run_goal)` shows the
+    defaults for an objective that is a text.
 
     >>> from typing import Unpack
     >>> from goalrunner import GoalOutcome, RunKeywords, run_goal
@@ -221,27 +223,69 @@ class RunKeywords(TypedDict, total=False):
     """
 
     judge: JudgeChoice
+    """Who audits each round; None: the validators decide, or the agent's own model."""
     validators: Checks
+    """Checks of each round, one or any number; with a Goal, added to its own."""
     critic: CriticChoice
-    max_iterations: float | None  # None, or inf: no limit
-    timeout: float | str | None  # seconds, or "30m"
-    wait: float | str | None  # longest sum of waits for usage limits to reset
-    tokens: float | None  # of the budget
+    """Who scores each round before it is checked; None: that of the Goal, or none."""
+    max_iterations: float | None
+    """Rounds; None or inf: no limit."""
+    timeout: float | str | None
+    """Active time in seconds, or "30m"; None or inf: no limit."""
+    wait: float | str | None
+    """Longest sum of waits for usage limits to reset: seconds, or "6h"; None or inf: no
+    limit."""
+    tokens: float | None
+    """Tokens of agent, judge and critic together; None or inf: no limit."""
     cost_usd: float | None
-    # False: each retry begins with the chat of the start. Fixed when a run is resumed.
+    """US dollars of all of them; None or inf: no limit."""
     preserve_context: bool
-    workspace: Path | str | None  # fixed when a run is resumed
-    resume_prompt: ResumePrompt | None  # the message before a retry
-    prompt: str | None  # the first user message, if it differs from the objective
-    note: str  # a message to the agent of a run that is resumed
+    """False: each retry begins with the chat of the start. Fixed when a run is
+    resumed."""
+    workspace: Path | str | None
+    """Folder in which the agent works; None: that of the conversation or the Goal.
+    Fixed when a run is resumed."""
+    resume_prompt: ResumePrompt | None
+    """The message before a retry: a template, or a function of the feedback; None: the
+    built-in one."""
+    prompt: str | None
+    """The first user message; None: the objective."""
+    note: str
+    """A message to the agent of a run that is resumed."""
     on_event: Callable[[Event], None] | None
+    """Called with each event once it is on disk."""
     on_text: Callable[[str], None] | None
-    home: Path | str | None  # where the run's folder is made; default: GOAL_HOME
-    # Which records stay after a run: "all"; "none", which writes no file; "last:20",
-    # only those of the 20 newest runs that were made with this value.
+    """Called with each piece of the agent's text while it streams."""
+    home: Path | str | None
+    """Where the run's folder is made; None: GOAL_HOME."""
     records: str
+    """Which records stay after a run: "all"; "none", which writes no file; "last:20",
+    only those of the 20 newest runs that were made with this value."""
     approver: Approver | None
+    """Decides instead of a person; None: what waits for a person ends the run."""
 
+
+KEYWORD_DEFAULTS: Mapping[str, Any] = {
+    "judge": None,
+    "validators": (),
+    "critic": None,
+    "max_iterations": DEFAULT_MAX_ITERATIONS,
+    "timeout": None,
+    "wait": 0.0,
+    "tokens": None,
+    "cost_usd": None,
+    "preserve_context": True,
+    "workspace": None,
+    "resume_prompt": None,
+    "prompt": None,
+    "note": "",
+    "on_event": None,
+    "on_text": None,
+    "home": None,
+    "records": "all",
+    "approver": None,
+}
+"""The keywords of a new run with an objective as a text; a Goal has its own."""
 
 _RECORDS = re.compile(r"all|none|last:([1-9][0-9]{0,5})")
 

@@ -23,6 +23,7 @@ from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
 from goalrunner.batches.rows import BatchMoment
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import Submission, submit
+from goalrunner.core.constructors import shows_keywords
 from goalrunner.core.errors import UsageError, kind_of, one_line
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
@@ -75,33 +76,72 @@ class BatchOutcome:
 class SharedKeywords(TypedDict, total=False):
     """The keywords that `run_batch` and `best_of` have in common."""
 
-    judge: str  # the judge's model, in place of that of each goal
-    cost_usd: float | None  # US dollars of all runs together; None: no limit
-    tokens: int | None  # of all runs together; None: no limit
-    until: datetime | None  # when all runs stop, with a time zone; None: never
-    name: str  # of the batch; default: a new one
-    on_event: Callable[[BatchEvent], None]  # called with each event of the batch
-    home: Path | str | None  # where the records are made; default: GOAL_HOME
+    judge: str | None
+    """The judge's model; None: that of each goal."""
+    cost_usd: float | None
+    """US dollars of all runs together; None: no limit."""
+    tokens: int | None
+    """Tokens of all runs together; None: no limit."""
+    until: datetime | None
+    """When all runs stop, with a time zone; None: never."""
+    name: str
+    """Of the batch; empty: a new one."""
+    on_event: Callable[[BatchEvent], None] | None
+    """Called with each event of the batch."""
+    home: Path | str | None
+    """Where the records are made; None: GOAL_HOME."""
 
 
 class BatchKeywords(SharedKeywords, total=False):
     """The keywords of `run_batch`."""
 
-    jobs: int  # the most runs at the same time; default: 4
-    template: Path | str  # the goal file for the rows of tables
-    agent: str  # in place of that of each goal
-    model: str  # in place of that of each goal
-    max_failures: int | None  # no goal begins after so many without success
-    retries: int  # how often a failed run is resumed; default: 0
-    at_least: int | None  # complete goals that are a success; None: all
+    jobs: int
+    """The most runs at the same time."""
+    template: Path | str | None
+    """The goal file for the rows of tables."""
+    agent: str | None
+    """None: that of each goal."""
+    model: str | None
+    """None: that of each goal."""
+    max_failures: int | None
+    """No goal begins after so many without success; None: no limit."""
+    retries: int
+    """How often a failed run is resumed."""
+    at_least: int | None
+    """Complete goals that are a success; None: all."""
 
 
 class GroupKeywords(SharedKeywords, total=False):
     """The keywords of `best_of`."""
 
-    agents: Sequence[str] | str  # used in turn; default: that of the goal
-    models: Sequence[str] | str  # used in turn; default: that of the goal
-    first: bool  # whether the first verified run ends the others; default: True
+    agents: Sequence[str] | str
+    """Used in turn; empty: that of the goal."""
+    models: Sequence[str] | str
+    """Used in turn; empty: that of the goal."""
+    first: bool
+    """Whether the first verified run ends the others."""
+
+
+_SHARED_DEFAULTS = {
+    "judge": None,
+    "cost_usd": None,
+    "tokens": None,
+    "until": None,
+    "name": "",
+    "on_event": None,
+    "home": None,
+}
+_BATCH_DEFAULTS = {
+    **_SHARED_DEFAULTS,
+    "jobs": 4,
+    "template": None,
+    "agent": None,
+    "model": None,
+    "max_failures": None,
+    "retries": 0,
+    "at_least": None,
+}
+_GROUP_DEFAULTS = {**_SHARED_DEFAULTS, "agents": (), "models": (), "first": True}
 
 
 class _Settings(Frozen):
@@ -127,6 +167,7 @@ class _Settings(Frozen):
         )
 
 
+@shows_keywords(BatchKeywords, _BATCH_DEFAULTS)
 def run_batch(
     goals: GoalSource | Iterable[GoalSource], **options: Unpack[BatchKeywords]
 ) -> BatchOutcome:
@@ -141,6 +182,7 @@ def run_batch(
     return run_blocking(arun_batch(goals, **options), "run_batch", "arun_batch")
 
 
+@shows_keywords(BatchKeywords, _BATCH_DEFAULTS)
 async def arun_batch(
     goals: GoalSource | Iterable[GoalSource], **options: Unpack[BatchKeywords]
 ) -> BatchOutcome:
@@ -195,6 +237,7 @@ async def arun_batch(
     return await _driven(folder, options)
 
 
+@shows_keywords(GroupKeywords, _GROUP_DEFAULTS)
 def best_of(
     goal: GoalSource, n: int | None = None, **options: Unpack[GroupKeywords]
 ) -> BatchOutcome:
@@ -209,6 +252,7 @@ def best_of(
     return run_blocking(abest_of(goal, n, **options), "best_of", "abest_of")
 
 
+@shows_keywords(GroupKeywords, _GROUP_DEFAULTS)
 async def abest_of(
     goal: GoalSource, n: int | None = None, **options: Unpack[GroupKeywords]
 ) -> BatchOutcome:

@@ -1,7 +1,8 @@
-"""The constructors of the models that programs make: signatures and errors."""
+"""Signatures of what programs call, and the errors of models that they make."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
@@ -14,6 +15,7 @@ from goalrunner.core.errors import kind, kind_of, nearest, toml_value
 from goalrunner.core.field_types import InnerError
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 Location = tuple[str | int, ...]
 
 
@@ -51,6 +53,40 @@ def declares_fields(signature: _Init) -> _Init:
     # by a call of it, without the validation context.
     construct.__pydantic_base_init__ = True  # type: ignore[attr-defined]
     return cast("_Init", construct)
+
+
+def shows_keywords(
+    keywords: type, defaults: Mapping[str, Any]
+) -> Callable[[_Function], _Function]:
+    """Return a decorator for functions with `**options: Unpack[keywords]`.
+
+    `inspect.signature` and `help` then show the keywords of the TypedDict, with these
+    defaults, instead of `**options`.
+    """
+    parameters: list[inspect.Parameter] = []
+    for name, annotation in keywords.__annotations__.items():
+        words = getattr(annotation, "__forward_arg__", annotation)
+        parameters.append(
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults[name],
+                annotation=words,
+            )
+        )
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+        ]
+        shown = signature.replace(parameters=[*own, *parameters])
+        function.__signature__ = shown  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 def _with_values(error: ValidationError, model: type[BaseModel]) -> ValidationError:

@@ -289,12 +289,16 @@ def resolved_current_folder() -> Path:
 def load_goal(
     path: Path | str,
     overrides: Mapping[str, Any] = NOTHING,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] | None = None,
     *,
     runnable: bool = True,
     workspace: Path | None = None,
 ) -> Goal:
     """Return the goal of a file, options and environment; see `resolve_goal`.
+
+    `overrides` are values by dotted key ("budget.tokens"), over those of `environ`
+    (None: `os.environ`), over those of the file. With `runnable=False`, model,
+    validator and judge may be missing.
 
     The default of `workspace` is the nearest folder at or above the file, within its
     repository, that holds `.git` or a project file such as pyproject.toml or
@@ -313,7 +317,7 @@ def load_goal(
         read_goal_text(path),
         str(path),
         overrides,
-        environ,
+        os.environ if environ is None else environ,
         base=path.absolute().parent,
         runnable=runnable,
         workspace=workspace or project_of(path),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 from asyncio import sleep
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
@@ -80,6 +81,10 @@ class LLM:
                 "Write the seconds that one call may take: timeout = 600",
             )
         self._timeout = timeout
+
+    # Else `help` shows the parameters of `__new__`.
+    _parameters = inspect.signature(__init__).parameters.values()
+    __signature__ = inspect.Signature(list(_parameters)[1:])
 
     @property
     def address(self) -> tuple[str | None, ...]:
