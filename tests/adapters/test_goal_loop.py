@@ -351,6 +351,10 @@ def test_wrong_parameters_are_refused_and_no_limit_is_warned_about(
         adapter.GoalLoop("x", max_attempt=3)
     with pytest.raises(TypeError, match="'workspce'; did you mean 'workspace'"):
         adapter.GoalLoop("x", max_attempts=1, workspce=".")
+    with pytest.raises(TypeError, match="resume_prompt_template must be a function"):
+        adapter.GoalLoop("x", max_attempts=1, resume_prompt_template="again")
+    with pytest.raises(UsageError, match="the number 5 is not a judge"):
+        adapter.GoalLoop("x", max_attempts=1, judge=adapter.JudgeConfig(model=5))
     with pytest.raises(UsageError, match="on_event must be a function"):
         adapter.GoalLoop("x", max_attempts=1, on_event=3)
     with pytest.warns(UserWarning, match="no max_attempts"):

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from goalrunner import Goal
+from goalrunner import Goal, read_events
+from goalrunner.core.events import WorkFailed
 from tests.adapters.strands_stage import Scene, Stage, asking, doubles, passes_at
 
 pytestmark = [
@@ -200,3 +201,43 @@ def test_the_limits_of_a_goal_hold_if_the_loop_names_none(stage: Stage) -> None:
     )
     scene.ask()
     assert (scene.result[1], len(scene.result[2])) == ("max_attempts", 2)
+
+
+def test_a_folder_that_cannot_be_made_is_no_reason_to_fail(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (stage.folder / "file").write_text("")
+    monkeypatch.setenv("GOAL_HOME", str(stage.folder / "file"))
+    scene = stage.scene(["a", "b"])
+    with pytest.warns(RuntimeWarning, match="does not record its runs: cannot make"):
+        assert scene.ask() == "b"
+    assert scene.result == (True, "satisfied", [(1, False, None), (2, True, None)])
+    # A folder that the program names must be there.
+    named = stage.scene(["a"], home=stage.folder / "file")
+    assert named.ask().startswith("UsageError: cannot make the run's folder")
+
+
+def test_a_new_prompt_begins_a_run_if_an_interrupt_was_dropped(stage: Stage) -> None:
+    answers = [doubles().call("delete", path="a"), "Something else."]
+    scene = stage.scene(answers, passes_at(1), agent=asking())
+    before = scene.agent.take_snapshot(preset="session")
+    assert scene.agent("Delete a.").stop_reason == "interrupt"
+    scene.agent.load_snapshot(before)
+    assert scene.ask("Something else?") == "Something else."
+    assert scene.result == (True, "satisfied", [(1, True, None)])
+    assert statuses(stage) == ["cancelled", "satisfied"]
+
+
+async def test_a_throttled_model_says_that_a_wait_can_help(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retries = import_module("strands.event_loop._retry").ModelRetryStrategy
+    monkeypatch.setattr(retries, "_calculate_delay", lambda *_: 0)
+    throttled = import_module("strands.types.exceptions").ModelThrottledException
+    strands = import_module("strands")
+    model = doubles().ScriptedModel([throttled("slow down")])
+    agent = strands.Agent(model=model, callback_handler=None)
+    outcome = await stage.goal.arun_goal(agent, "Be good.", validators=[passes_at(1)])
+    assert (outcome.stop_reason, len(model.requests)) == ("agent_failed", 6)
+    failures = [one for one in read_events(outcome) if isinstance(one, WorkFailed)]
+    assert [(one.kind, one.was_retried) for one in failures] == [("limit", True)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import re
 import subprocess
@@ -130,7 +129,7 @@ class TestGoalLoop:
             assert [
                 (attempt.passed, attempt.feedback) for attempt in result.attempts
             ] == [
-                (False, "pytest exited 1."),
+                (False, "pytest exited 1.\n"),
                 (True, None),
             ]
             assert len(agent.messages) == (3 if plugin is not names["plugin"] else 4)
@@ -174,17 +173,12 @@ class TestGoalLoop:
         )
 
     def test_custom_judge(self, strands: Strands) -> None:
-        def judged(missing: str) -> Answer:
-            outcome = json.loads(
-                judge(
-                    ("short", [] if missing else [quote("o1", "short")]),
-                    missing=missing,
-                )["text"]
-            )
+        def judged(feedback: str | None) -> Answer:
+            outcome = {"passed": feedback is None, "feedback": feedback}
             return calls(("JudgeOutcome", outcome))
 
         plugin = runs("custom_judge")["plugin"]
-        strands.script("long and winding", judged("Be shorter."), "short", judged(""))
+        strands.script("long and winding", judged("Be shorter."), "short", judged(None))
         agent = strands.agent(plugin)
         agent("Write.")
         result = plugin.last_result(agent)

@@ -12,12 +12,18 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from goalrunner import Goal, GoalOutcome, GoalVerdict
 from goalrunner.adapters.framework import framework_module, refuse_unknown_keywords
-from goalrunner.adapters.strands_agent import LIBRARY, StrandsConversation
-from goalrunner.adapters.strands_loop import AgentLoop, Attempt, LoopSettings
+from goalrunner.adapters.strands_agent import (
+    LIBRARY,
+    StrandsConversation,
+    strands_judge,
+)
+from goalrunner.adapters.strands_goal import LoopSettings
+from goalrunner.adapters.strands_loop import AgentLoop, Attempt
 from goalrunner.app.run_options import (
     Checks,
     CriticChoice,
     RunKeywords,
+    judge_of,
     options_of,
 )
 from goalrunner.core.agent_ports import Approver
@@ -201,6 +207,11 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         elif timeout != inf:
             limits["timeout"], timeout = timeout, inf
         template = resume_prompt_template
+        if not (template is None or callable(template)):
+            raise TypeError(
+                "resume_prompt_template must be a function of one argument, the "
+                f"feedback, not {template!r:.60}"
+            )
         if template is None and not has_own_limits:
             template = default_resume_prompt
         model, judge_prompt = _judge_of(judge)
@@ -268,10 +279,12 @@ def _refuse_invalid_goal(goal: object) -> None:
 def _judge_of(judge: Any) -> tuple[Any, str | None]:
     """Return the model and the system prompt of a judge, which may be a model alone."""
     # Strands' own JudgeConfig has the same fields.
-    if judge is None or not hasattr(judge, "system_prompt"):
-        return judge, None
-    prompt = judge.system_prompt
-    return judge.model, None if prompt == JUDGE_SYSTEM_PROMPT else prompt
+    model, prompt = judge, None
+    if hasattr(judge, "system_prompt"):
+        model, prompt = judge.model, judge.system_prompt
+    # Raises UsageError for a value that is no judge.
+    judge_of(Goal(objective="judge"), strands_judge(model))
+    return model, None if prompt == JUDGE_SYSTEM_PROMPT else prompt
 
 
 def _checks_of(validators: Checks) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from goalrunner.adapters.message_formats import block_messages, openai_messages
 from goalrunner.adapters.turn_recorder import TurnRecorder
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import AgentError
+from goalrunner.core.errors import AgentError, GoalError, Outage
 from goalrunner.core.messages import text_of
 from goalrunner.core.outcome import Usage
 from goalrunner.llm.outside import OutsideModel, goal_error_of
@@ -30,6 +30,8 @@ def strands_model(model: Any) -> OutsideModel:
         name = config.get("model_id")
     else:
         name = getattr(config, "model_id", None)
+
+    model_name = f"strands/{name or type(model).__name__}"
 
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
         # Strands takes system messages apart from the chat.
@@ -45,18 +47,33 @@ def strands_model(model: Any) -> OutsideModel:
             system_prompt="\n\n".join(rules) or None,
             callback_handler=None,
         )
-        cut = framework_module("strands.types.exceptions", "strands")
+        errors = framework_module("strands.types.exceptions", "strands")
         try:
             await agent.invoke_async(last["content"])
-        except cut.MaxTokensReachedException:
+        except errors.MaxTokensReachedException:
             # An answer that was cut may be readable; the judge is asked again if not.
             if agent.messages[-1]["role"] != "assistant":
                 raise
+        except Exception as error:
+            raise _as_goal_error(error, model_name) from error
         used = agent.event_loop_metrics.accumulated_usage
         usage = usage_of(used["inputTokens"], used["outputTokens"], 1)
         return text_of(agent.messages[-1]["content"]), usage
 
-    return OutsideModel(f"strands/{name or type(model).__name__}", ask)
+    return OutsideModel(model_name, ask)
+
+
+def _as_goal_error(error: Exception, model: str = "") -> GoalError:
+    """Return an error of Strands; one that passes by itself says so.
+
+    `model` is the model that failed; empty if an agent failed.
+    """
+    goal_error = goal_error_of(error, model)
+    errors = framework_module("strands.types.exceptions", "strands")
+    if goal_error.outage is None and isinstance(error, errors.ModelThrottledException):
+        # Strands has repeated the call already, so only a longer wait can help.
+        goal_error.outage = Outage("limit", "throttled", was_retried=True)
+    return goal_error
 
 
 @dataclass(frozen=True)
@@ -112,7 +129,7 @@ class StrandsConversation(FrameworkConversation):
                         if recorder.streams_text and isinstance(piece, str):
                             recorder.text(piece)
             except Exception as error:
-                raise goal_error_of(error) from error
+                raise _as_goal_error(error) from error
         return reply_of(result)
 
     @contextlib.contextmanager

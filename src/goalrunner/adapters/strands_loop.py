@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import logging
 import sys
 import time
 import warnings
@@ -13,51 +11,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from goalrunner import Goal, GoalOutcome
+from goalrunner import GoalOutcome
 from goalrunner.adapters.framework import framework_module
 from goalrunner.adapters.message_formats import shown_content
-from goalrunner.adapters.strands_agent import (
-    StrandsConversation,
-    reply_of,
-    strands_judge,
-    strands_model,
-)
-from goalrunner.app.library import goal_and_options, prepare_conversation
-from goalrunner.app.run_options import RunKeywords, RunOptions, split_checks
+from goalrunner.adapters.strands_agent import StrandsConversation, reply_of
+from goalrunner.adapters.strands_goal import LoopGoal, LoopSettings
+from goalrunner.app.build import PreparedRun
+from goalrunner.app.library import prepare_conversation
 from goalrunner.app.session import HostedRun
-from goalrunner.core.errors import AgentError, GoalError
-from goalrunner.core.labels import Label
-from goalrunner.core.messages import text_of
+from goalrunner.core.errors import AgentError, GoalError, UsageError
 from goalrunner.core.outcome import StopReason
 from goalrunner.engine.reported_chat import ReportedChat
-from goalrunner.judge.verdict_parser import failed_reply
-from goalrunner.llm.outside import OutsideModel, goal_error_of
-from goalrunner.validators.python_validators import CallableValidator
-
-_log = logging.getLogger(__name__)
-
-FAILED = "Validator error: "
-"""What the feedback of a check begins with that raised an error, as in Strands."""
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """The parameters of a GoalLoop."""
-
-    name: str
-    goal: str | Callable[..., Any] | Goal
-    judge: Any
-    """A model for the judge; None is the agent's `aux_model`."""
-    judge_prompt: str | None
-    """The system prompt of the judge; None is the built-in one."""
-    limits: RunKeywords
-    timeout: float
-    """Seconds, checked between attempts; inf if a Goal has its own limits."""
-    preserve_context: bool
-    template: Callable[[str | None], Any] | None
-    checks: tuple[Any, ...]
-    """Checks beside the goal."""
-    options: RunKeywords
+from goalrunner.llm.outside import goal_error_of
 
 
 @dataclass(frozen=True)
@@ -121,18 +86,13 @@ class AgentLoop:
         self._waits = False
         self._watch = _Watch()
         self._attempts: list[Attempt] = []
-        # The feedback of a callable goal in its own words, for the current attempt.
-        self._feedback: str | None = None
-        # An error of the program that its call of the agent raises.
-        self._escaped: BaseException | None = None
+        self._goal = LoopGoal(settings, agent)
         # The recording of the current turn.
         self._turn = ExitStack()
         # What a retry starts from, without `preserve_context`.
         self._snapshot: object = None
         # The state of the invocation that the plugin itself has resumed.
         self._resumed: object = None
-        # The value of the template for the next turn; None: the prompt as text.
-        self._input: Any = None
         self._chat = ReportedChat(self._conversation.name)
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
@@ -148,25 +108,22 @@ class AgentLoop:
         # Agent.structured_output has no turn that could be checked.
         if event.messages is None:
             return
-        if self._host is not None and self._waits:
-            # The invocation brings the answer to the interrupt of this turn.
-            self._waits = False
+        waited, self._waits = self._waits, False
+        # An answer to the interrupt of this turn brings no message.
+        if self._host is not None and waited and not event.messages:
             self._watch.go_on()
             self._record(self._host)
             return
         if self._host is not None:
-            # Another hook raised an error before the agent began.
-            self._finish(await self._cancelled(self._host, "the agent did not begin"))
+            # The interrupt was dropped, or another hook raised an error before the
+            # agent began.
+            self._finish(await self._cancelled(self._host, "the turn has no end"))
         await self._begin(event)
 
     async def _begin(self, event: Any) -> None:
         self._begun()
         self._attempts, self._snapshot = [], None
-        goal, options = self._resolved(self._prompt_of(event.messages))
-        # The plugin has warned already.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
-            prepared = prepare_conversation(goal, options, self._conversation)
+        prepared = self._prepared(self._prompt_of(event.messages))
         self._host = HostedRun(prepared)
         first = await self._host.next()
         if isinstance(first, str):
@@ -178,6 +135,31 @@ class AgentLoop:
             self._finish(first)
             # The run has ended before its first round.
             event.cancel = first.message
+
+    def _prepared(self, prompt: str) -> PreparedRun:
+        """Return a run; one without records if no folder for them can be made."""
+        goal, options = self._goal.resolved(prompt, self._conversation)
+        # The plugin has warned already.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            try:
+                return prepare_conversation(goal, options, self._conversation)
+            except UsageError as error:
+                names_records = self._settings.options.keys() & {"home", "records"}
+                needs_records = bool(goal.validators) or goal.deliverable != "response"
+                is_of_folder = isinstance(error.__cause__, OSError)
+                if not is_of_folder or names_records or needs_records:
+                    raise
+                reason = error.message
+            options = replace(options, in_memory=True)
+            prepared = prepare_conversation(goal, options, self._conversation)
+        warnings.warn(
+            f"{self._settings.name} does not record its runs: {reason}; set GOAL_HOME "
+            'to a folder that can be written, or pass records="none"',
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return prepared
 
     def _prompt_of(self, messages: Sequence[Any]) -> str:
         """Return the input of an invocation as text; empty if there is none.
@@ -229,8 +211,8 @@ class AgentLoop:
         self._record(host)
         # A later user message that is not this prompt is from a person.
         self._chat.note_prompts(step)
-        event.resume = step if self._input is None else self._input
-        self._input = None
+        retry_input, self._goal.retry_input = self._goal.retry_input, None
+        event.resume = step if retry_input is None else retry_input
         self._resumed = event.invocation_state
 
     async def _next_step(
@@ -240,13 +222,13 @@ class AgentLoop:
         try:
             step = await self._checked(host, result, error)
         except GoalError:
-            if self._escaped is None:
+            if self._goal.escaped is None:
                 raise
             # The template of the retry raised it; the run has ended.
             step = host.prepared.run.outcome()
         self._note_attempts(host)
-        if self._escaped is not None and isinstance(step, str):
-            name = type(self._escaped).__name__
+        if self._goal.escaped is not None and isinstance(step, str):
+            name = type(self._goal.escaped).__name__
             return await self._cancelled(host, f"a validator raised {name}")
         return step
 
@@ -256,7 +238,7 @@ class AgentLoop:
         return step
 
     def _raise_escaped(self) -> None:
-        error, self._escaped = self._escaped, None
+        error, self._goal.escaped = self._goal.escaped, None
         if error is not None:
             raise error
 
@@ -276,7 +258,7 @@ class AgentLoop:
         if self._watch.seconds >= timeout:
             message = f"the time limit of {timeout:g} s was reached"
             return await host.next(_TimeIsUpError(message))
-        self._feedback = None
+        self._goal.feedback = None
         try:
             return await host.next(reply_of(result))
         except AgentError as stopped:
@@ -287,167 +269,10 @@ class AgentLoop:
         for attempt in host.prepared.run.state.attempts:
             if self._attempts and attempt.attempt <= self._attempts[-1].number:
                 continue
-            feedback = self._feedback if self._decides_alone else attempt.feedback
+            own = self._goal.decides_alone
+            feedback = self._goal.feedback if own else attempt.feedback
             self._attempts.append(Attempt(attempt.attempt, attempt.passed, feedback))
 
     def _finish(self, outcome: GoalOutcome) -> None:
         self._host = None
         self._finished(outcome, self._attempts)
-
-    @property
-    def _decides_alone(self) -> bool:
-        """Whether a callable goal is the only check."""
-        settings = self._settings
-        return callable(settings.goal) and not settings.checks
-
-    def _resolved(self, prompt: str) -> tuple[Goal, RunOptions]:
-        """Return the goal of an invocation, and the options of its run.
-
-        `prompt` is the input of the invocation.
-        """
-        settings, goal = self._settings, self._settings.goal
-        checks = tuple(map(self._as_validator, settings.checks))
-        judge = strands_judge(settings.judge)
-        if isinstance(goal, str):
-            judge = judge or strands_model(self._agent.aux_model).separate("judge")
-            if isinstance(judge, OutsideModel):
-                judge = judge.answering_errors(_failed_verdict)
-        elif not isinstance(goal, Goal):
-            checks = (self._goal_validator(goal), *checks)
-        keywords: RunKeywords = {
-            "validators": checks,
-            **settings.limits,
-            **settings.options,
-        }
-        if prompt.strip():
-            keywords["prompt"] = prompt
-        if settings.template is not None:
-            keywords["resume_prompt"] = self._retry
-        if not settings.preserve_context:
-            keywords["preserve_context"] = False
-        objective = goal if isinstance(goal, Goal) else self._goal(goal, checks)
-        resolved, options = goal_and_options(
-            objective, judge, keywords, self._conversation
-        )
-        # Callables run in this process, where the agent runs too.
-        labels: tuple[str, ...] = ()
-        if options.validators and resolved.deliverable == "response":
-            labels = (Label.NOT_ISOLATED.value,)
-        return resolved, replace(options, needs_round=True, labels=labels)
-
-    def _goal(self, goal: str | Callable[..., Any], checks: tuple[Any, ...]) -> Goal:
-        """Return a goal of a text or a callable as a Goal."""
-        has_commands = bool(split_checks(checks)[0])
-        names_folder = self._settings.options.get("workspace") is not None
-        text = f"{_name(goal)}(response, agent) passes."
-        config = {}
-        if isinstance(goal, str):
-            text = goal
-            config = {"system_prompt": self._settings.judge_prompt}
-        return Goal(
-            objective=text,
-            deliverable="workspace" if has_commands or names_folder else "response",
-            # Equal feedback in every round is no reason to stop before max_attempts.
-            stall_rounds=None,
-            judge=config,
-        )
-
-    def _as_validator(self, check: Any) -> Any:
-        """Return a check that is a function as a validator; any other one unchanged."""
-        is_function = callable(check) and not hasattr(check, "validate")
-        return self._bound(check) if is_function else check
-
-    def _goal_validator(self, goal: Callable[..., Any]) -> CallableValidator:
-        # The time limit of the loop is the only one, and ends no check, as in Strands.
-        return CallableValidator(self._bound(goal), timeout=None)
-
-    def _bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a callable as a validator.
-
-        It gets the agent's last message and the agent itself, and is called in the
-        thread of the agent's event loop, as by Strands.
-        """
-
-        async def check(response: Any, _: object) -> Any:
-            for message in reversed(self._agent.messages):
-                if message["role"] == "assistant":
-                    response = message
-                    break
-            try:
-                value = function(response, self._agent)
-                returned = await value if inspect.isawaitable(value) else value
-                answer = _answer_of(returned)
-            except asyncio.CancelledError:
-                raise
-            except Exception as error:
-                _warn(f"{self._settings.name}: {_name(function)}", error)
-                # Without the traceback: it has paths of this machine.
-                answer = {"passed": False, "feedback": f"{FAILED}{error}"}
-            except BaseException as error:
-                self._escaped = error
-                answer = {"passed": False}
-            self._feedback = answer.get("feedback")
-            return answer
-
-        # The name of the validator in reports.
-        check.__name__ = _name(function)
-        return check
-
-    def _retry(self, feedback: str | None) -> str:
-        """Return the retry message as text.
-
-        The agent is resumed with the value of the template, which may be blocks.
-        """
-        template = self._settings.template
-        assert template is not None, "only a template makes this message"
-        if self._decides_alone:
-            feedback = self._feedback.strip() if self._feedback else None
-        try:
-            self._input = template(feedback)
-        except BaseException as error:
-            self._escaped = error
-            raise
-        return text_of(self._input)
-
-
-def _answer_of(returned: Any) -> dict[str, Any]:
-    """Return what a validator returned as a dict. Raise TypeError if it is no result.
-
-    Strands takes any value of `passed` by its truth.
-    """
-    if isinstance(returned, bool):
-        return {"passed": returned}
-    fields = ("passed", "feedback", "evidence")
-    if isinstance(returned, dict):
-        answer = {name: returned.get(name) for name in fields}
-    elif hasattr(returned, "passed") and not isinstance(returned, type):
-        answer = {name: getattr(returned, name, None) for name in fields}
-    else:
-        raise TypeError(
-            f"the validator returned {type(returned).__name__}; it must return a bool, "
-            "{'passed': bool, 'feedback': str} or a ValidationOutcome"
-        )
-    passed, feedback = answer["passed"], answer["feedback"]
-    # "false" is true as well.
-    if isinstance(passed, str):
-        raise TypeError(f"'passed' must be a bool, not the text {passed!r:.40}")
-    if not isinstance(feedback, str | None):
-        raise TypeError(f"'feedback' must be a text or None, not {feedback!r:.40}")
-    return {**answer, "passed": bool(passed)}
-
-
-def _failed_verdict(error: Exception) -> str:
-    """Return the answer in place of a judge that could not be asked."""
-    _warn("the judge", error)
-    return failed_reply(f"{FAILED}{error}")
-
-
-def _warn(who: str, error: Exception) -> None:
-    """Log an error that is a failed attempt; the traceback only at DEBUG."""
-    traceback = error if _log.isEnabledFor(logging.DEBUG) else None
-    _log.warning("%s raised an error: %s", who, error, exc_info=traceback)
-
-
-def _name(function: object) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
-    return name if name != "<lambda>" else "validator"
