@@ -38,14 +38,14 @@ def call(
 
 @dataclass
 class ScriptedModel(Model):  # type: ignore[misc]
-    """Plays `answers` to the agent and `verdicts` to its judge.
+    """Plays `answers` to the agent and `verdicts` to its judge, texts as they are.
 
     An answer is a text, a list of blocks, a `Cut`, or an exception to raise. Further answers
     repeat the last one.
     """
 
     answers: Sequence[Any]
-    verdicts: Sequence[Verdict | Cut | Exception] = ()
+    verdicts: Sequence[Verdict | Cut | str | Exception] = ()
     requests: list[str] = field(default_factory=list)
     """The messages of each request of the agent, as JSON."""
     judged: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class ScriptedModel(Model):  # type: ignore[misc]
     def _verdict(self, messages: Any, *, is_tool: bool) -> Any:
         number = min(len(self.judged), len(self.verdicts)) - 1
         verdict = _raised(self.verdicts[number])
-        if isinstance(verdict, Cut):
+        if isinstance(verdict, Cut | str):
             return verdict
         if is_tool:
             fields = {"passed": verdict.passed, "feedback": verdict.feedback}

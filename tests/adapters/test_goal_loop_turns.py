@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from importlib import import_module
 from pathlib import Path
@@ -29,10 +30,15 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
     return Stage(import_module("goalrunner.adapters.strands"), tmp_path)
 
 
+def verdict(**fields: Any) -> str:
+    """Return a verdict that is not complete, as a judge answers it."""
+    return json.dumps({"criteria": [], "score": 0.1, "complete": False, **fields})
+
+
 def statuses(stage: Stage) -> list[str]:
     """Return the stop reasons of all runs, in order of their names."""
     paths = (stage.folder / "home" / "runs").glob("*/outcome.json")
-    outcomes = [import_module("json").loads(path.read_text()) for path in paths]
+    outcomes = [json.loads(path.read_text()) for path in paths]
     return sorted(outcome["stop_reason"] for outcome in outcomes)
 
 
@@ -163,6 +169,22 @@ def test_a_judge_whose_answer_is_cut_is_asked_again(stage: Stage) -> None:
     scene = stage.scene(["The first.", "The second."], "Be brief.", verdicts)
     assert scene.ask() == "The first."
     assert scene.result == (True, "satisfied", [(1, True, None)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "I think that it is fine.",
+        verdict(missing="more", questions=["Which colour?"]),
+        verdict(missing="more", blocked="a person has to do it"),
+    ],
+    ids=["unreadable", "a question", "blocked"],
+)
+def test_no_answer_of_the_judge_ends_the_loop_early(stage: Stage, answer: str) -> None:
+    scene = stage.scene(["The answer."], "Be brief.", [answer] * 9)
+    scene.ask()
+    passed, reason, attempts = scene.result
+    assert (passed, reason, len(attempts)) == (False, "max_attempts", 3)
 
 
 def test_no_path_of_this_machine_goes_to_a_model(

@@ -31,8 +31,6 @@ def strands_model(model: Any) -> OutsideModel:
     else:
         name = getattr(config, "model_id", None)
 
-    model_name = f"strands/{name or type(model).__name__}"
-
     async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
         # Strands takes system messages apart from the chat.
         rules = []
@@ -54,13 +52,12 @@ def strands_model(model: Any) -> OutsideModel:
             # An answer that was cut may be readable; the judge is asked again if not.
             if agent.messages[-1]["role"] != "assistant":
                 raise
-        except Exception as error:
-            raise _as_goal_error(error, model_name) from error
         used = agent.event_loop_metrics.accumulated_usage
         usage = usage_of(used["inputTokens"], used["outputTokens"], 1)
         return text_of(agent.messages[-1]["content"]), usage
 
-    return OutsideModel(model_name, ask)
+    model_name = f"strands/{name or type(model).__name__}"
+    return OutsideModel(model_name, ask, error_of=_as_goal_error)
 
 
 def _as_goal_error(error: Exception, model: str = "") -> GoalError:

@@ -17,11 +17,13 @@ from goalrunner.adapters.strands_agent import (
 )
 from goalrunner.app.library import goal_and_options
 from goalrunner.app.run_options import RunKeywords, RunOptions, split_checks
-from goalrunner.core.errors import GoalError
+from goalrunner.core.agent_ports import Recorder
+from goalrunner.core.errors import ModelError
+from goalrunner.core.events import ChecksReviewed, ConfirmationRecorded, VerdictRecorded
 from goalrunner.core.labels import Label
 from goalrunner.core.messages import text_of
-from goalrunner.judge.verdict_parser import failed_reply
-from goalrunner.llm.outside import OutsideModel
+from goalrunner.core.ports import AuditRequest, ChecksReviewRequest, Judge
+from goalrunner.core.verdict import GoalVerdict
 from goalrunner.validators.python_validators import CallableValidator
 
 _log = logging.getLogger(__name__)
@@ -99,18 +101,16 @@ class LoopGoal:
         labels: tuple[str, ...] = ()
         if options.validators and resolved.deliverable == "response":
             labels = (Label.NOT_ISOLATED.value,)
+        if isinstance(goal, str):
+            options = replace(options, adapt_judge=LoopJudge)
         return resolved, replace(options, needs_round=True, labels=labels)
 
     def _judge(self) -> Any:
-        """Return the judge; that of a text answers errors with a verdict."""
+        """Return the judge; by default, a text is judged by the auxiliary model."""
         judge = strands_judge(self._settings.judge)
         if not isinstance(self._settings.goal, str):
             return judge
-        if judge is None:
-            judge = strands_model(self._agent.aux_model).separate("judge")
-        if isinstance(judge, OutsideModel):
-            return judge.answering_errors(_failed_verdict)
-        return judge
+        return judge or strands_model(self._agent.aux_model).separate("judge")
 
     def _goal(self, goal: str | Callable[..., Any], checks: tuple[Any, ...]) -> Goal:
         """Return a goal of a text or a callable as a Goal."""
@@ -187,6 +187,46 @@ class LoopGoal:
         return text_of(self.retry_input)
 
 
+class LoopJudge:
+    """A judge of a text whose failures are failed attempts, as in Strands.
+
+    No verdict ends the loop but one that is complete: no person answers questions.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    async def audit(self, request: AuditRequest, recorder: Recorder) -> VerdictRecorded:
+        try:
+            recorded = await self._judge.audit(request, recorder)
+        except ModelError as error:
+            # The error of the framework, without the words of this package.
+            cause = error.__cause__ or error
+            _warn("the judge", cause)
+            verdict = _failed(f"{FAILED}{cause}")
+            return VerdictRecorded(round=request.round, verdict=verdict)
+        if recorded.verdict.source == "fallback":
+            verdict = _failed("The judge gave no verdict that can be read.")
+        else:
+            goes_on = {"blocked": "", "questions": ()}
+            verdict = recorded.verdict.model_copy(update=goes_on)
+        return recorded.model_copy(update={"verdict": verdict})
+
+    async def confirm(
+        self, request: AuditRequest, claim: str, recorder: Recorder
+    ) -> ConfirmationRecorded:
+        return await self._judge.confirm(request, claim, recorder)
+
+    async def review(
+        self, request: ChecksReviewRequest, recorder: Recorder
+    ) -> ChecksReviewed:
+        return await self._judge.review(request, recorder)
+
+
+def _failed(missing: str) -> GoalVerdict:
+    return GoalVerdict(score=0.0, complete=False, missing=missing)
+
+
 def _answer_of(returned: Any) -> dict[str, Any]:
     """Return what a validator returned as a dict. Raise TypeError if it is no result.
 
@@ -213,15 +253,7 @@ def _answer_of(returned: Any) -> dict[str, Any]:
     return {**answer, "passed": bool(passed)}
 
 
-def _failed_verdict(error: Exception) -> str:
-    """Return the answer in place of a judge that could not be asked."""
-    _warn("the judge", error)
-    # The error of the framework itself, without the words of this package.
-    is_own = isinstance(error, GoalError) and error.__cause__ is not None
-    return failed_reply(f"{FAILED}{error.__cause__ if is_own else error}")
-
-
-def _warn(who: str, error: Exception) -> None:
+def _warn(who: str, error: BaseException) -> None:
     """Log an error that is a failed attempt; the traceback only at DEBUG."""
     traceback = error if _log.isEnabledFor(logging.DEBUG) else None
     _log.warning("%s raised an error: %s", who, error, exc_info=traceback)

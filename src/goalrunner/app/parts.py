@@ -53,10 +53,11 @@ def make_parts(
     checks_launcher = config.sandbox.launcher(launcher, run_id, checks=True)
     from_goal = goal_validators(config, checks_launcher)
     conversation = config.options.conversation
+    judge = make_judge(config)
     return Parts(
         conversation=conversation or _conversation(config, run_id, launcher),
         validators=(*from_goal, *config.options.validators),
-        judge=make_judge(config),
+        judge=config.options.adapt_judge(judge) if judge is not None else None,
         reviewer=make_critic(config, records, snapshots, launcher),
         log=records.log,
         transcript=records.transcript,

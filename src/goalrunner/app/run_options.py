@@ -24,7 +24,7 @@ from goalrunner.core.goal_tables import (
     NotifyConfig,
     ValidatorSpec,
 )
-from goalrunner.core.ports import Validator
+from goalrunner.core.ports import Judge, Validator
 from goalrunner.engine.parts import RefuseCall, refuse_no_call
 from goalrunner.engine.prompts import ResumePrompt
 from goalrunner.engine.turns import accepts
@@ -117,6 +117,8 @@ class RunOptions:
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
+    adapt_judge: Callable[[Judge], Judge] = lambda judge: judge
+    """Returns the judge to use in place of the run's own one."""
     refuse_call: RefuseCall = refuse_no_call
     """Called before each call of the agent or a model."""
     log_mirror: LogMirror = no_mirror

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import string
 from typing import Annotated, Any
@@ -159,11 +158,6 @@ def parse_reply(text: str) -> JudgeOutcome:
     blocked = "" if _plain(outcome.blocked) in _NOT_BLOCKED else outcome.blocked
     outcome = outcome.model_copy(update={"missing": missing, "blocked": blocked})
     return outcome if outcome.need else settled_outcome(outcome)
-
-
-def failed_reply(missing: str) -> str:
-    """Return an answer that says what is missing, for a judge that gave none."""
-    return json.dumps({**_REQUEST_ALONE, "missing": missing})
 
 
 def _is_answer(value: dict[str, Any]) -> bool:

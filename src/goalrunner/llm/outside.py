@@ -45,9 +45,17 @@ class OutsideModel(LLM):
     Context window and price are unknown.
     """
 
-    def __init__(self, name: str, ask: Ask, account: Account = "agent") -> None:
+    def __init__(
+        self,
+        name: str,
+        ask: Ask,
+        account: Account = "agent",
+        error_of: Callable[[Exception, str], GoalError] | None = None,
+    ) -> None:
+        """`error_of` converts an error of `ask`; the default is `goal_error_of`."""
         super().__init__(name, account=account)
         self._ask = ask
+        self._error_of = error_of or goal_error_of
 
     async def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
         """Ask once. Raise ModelError.
@@ -57,20 +65,9 @@ class OutsideModel(LLM):
         try:
             text, usage = await self._ask(messages)
         except Exception as error:
-            raise goal_error_of(error, self.model) from error
+            raise self._error_of(error, self.model) from error
         self.usage = self.usage + usage
         return Reply(text, (), usage, "stop")
-
-    def answering_errors(self, answer: Callable[[Exception], str]) -> OutsideModel:
-        """Return this model with an answer in place of each error."""
-
-        async def ask(messages: Sequence[Message]) -> tuple[str, Usage]:
-            try:
-                return await self._ask(messages)
-            except Exception as error:
-                return answer(error), Usage()
-
-        return OutsideModel(self.model, ask, self.account)
 
 
 class CustomModel(OutsideModel):
