@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from goalrunner.cli.main import main
+from goalrunner.receipts.signing import sign_file
 from goalrunner.receipts.statement import CheckedGoal, CheckedRevision, make_statement
 from goalrunner.receipts.verification import compared_receipts
 from tests.receipts.test_signing import allow, make_key
@@ -23,6 +25,9 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = make_repository(tmp_path / "ws", {"a": "1\n"})
     monkeypatch.chdir(root)
     return root
+
+
+VERIFY = ["receipt", "verify", "--any-signer"]
 
 
 def receipt_of(root: Path, folder: Path, result: str = "complete") -> Path:
@@ -39,7 +44,7 @@ def test_a_receipt_of_this_commit_is_valid(
 ) -> None:
     receipt = receipt_of(repository, tmp_path)
 
-    assert main(["receipt", "verify", str(receipt)]) == 0
+    assert main([*VERIFY, str(receipt)]) == 0
 
     printed = capsys.readouterr().out
     assert "it is about the commit" in printed
@@ -52,7 +57,7 @@ def test_a_rebased_commit_with_the_same_files_is_valid(
     receipt = receipt_of(repository, tmp_path)
     git(repository, "commit", "-q", "--amend", "-m", "another message")
 
-    assert main(["receipt", "verify", str(receipt)]) == 0
+    assert main([*VERIFY, str(receipt)]) == 0
 
 
 def test_a_receipt_of_other_files_is_not_valid(
@@ -62,7 +67,7 @@ def test_a_receipt_of_other_files_is_not_valid(
     write(repository, {"a": "2\n"})
     git(repository, "commit", "-q", "-a", "-m", "two")
 
-    assert main(["receipt", "verify", str(receipt)]) == 1
+    assert main([*VERIFY, str(receipt)]) == 1
     assert "other files" in capsys.readouterr().out
 
 
@@ -71,7 +76,7 @@ def test_a_receipt_that_is_not_complete_is_not_valid(
 ) -> None:
     receipt = receipt_of(repository, tmp_path, "not complete")
 
-    assert main(["receipt", "verify", str(receipt)]) == 1
+    assert main([*VERIFY, str(receipt)]) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_the_proof_that_is_required_is_looked_for(
     values = json.loads(receipt.read_text())
     values["predicate"]["proof"] = proof
     receipt.write_text(json.dumps(values))
-    command = ["receipt", "verify", str(receipt)]
+    command = [*VERIFY, str(receipt)]
 
     assert main(command) == 0
     assert f"{proof}: " in capsys.readouterr().out
@@ -103,7 +108,7 @@ def test_subjects_that_the_predicate_does_not_name_are_not_valid(
     values["predicate"]["head"]["commit"] = "0" * 40
     receipt.write_text(json.dumps(values))
 
-    assert main(["receipt", "verify", str(receipt)]) == 1
+    assert main([*VERIFY, str(receipt)]) == 1
 
 
 def test_commands_of_an_unknown_signer_are_not_run(
@@ -114,7 +119,7 @@ def test_commands_of_an_unknown_signer_are_not_run(
     values["predicate"]["goal"]["options"] = {"validators": ["touch ran"]}
     receipt.write_text(json.dumps(values))
 
-    assert main(["receipt", "verify", str(receipt), "--rerun"]) == 2
+    assert main([*VERIFY, str(receipt), "--rerun"]) == 2
     assert "signer is not known" in capsys.readouterr().err
     assert not (repository / "ran").exists()
 
@@ -127,6 +132,76 @@ def test_signers_that_are_named_must_have_signed(
 
     assert main(["receipt", "verify", str(receipt), "--signers", signers]) == 1
     assert "not signed" in capsys.readouterr().out
+
+
+def test_a_receipt_without_a_known_signer_is_not_valid(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    command = ["receipt", "verify", str(receipt)]
+
+    assert main(command) == 1
+    assert "anyone may have written it" in capsys.readouterr().out
+
+    # Whoever edits a receipt can sign it again.
+    sign_file(receipt, make_key(tmp_path))
+    assert main(command) == 1
+    assert "does not say by whom" in capsys.readouterr().out
+    assert main([*VERIFY, str(receipt)]) == 0
+
+
+def test_the_signers_of_git_count(repository: Path, tmp_path: Path) -> None:
+    receipt, key = receipt_of(repository, tmp_path), make_key(tmp_path)
+    sign_file(receipt, key)
+    git(repository, "config", "gpg.ssh.allowedSignersFile", str(allow(key)))
+
+    assert main(["receipt", "verify", str(receipt)]) == 0
+
+
+def test_an_edited_receipt_is_an_error(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt, key = receipt_of(repository, tmp_path, "not complete"), make_key(tmp_path)
+    sign_file(receipt, key)
+    receipt.write_text(receipt.read_text().replace('"not complete"', '"complete"'))
+
+    assert main([*VERIFY, str(receipt)]) == 2
+    assert "was changed after it was signed" in capsys.readouterr().err
+
+
+def test_another_signer_is_an_error(
+    repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    receipt = receipt_of(repository, tmp_path)
+    sign_file(receipt, make_key(tmp_path))
+    signers = allow(make_key(tmp_path, "other"))
+
+    command = ["receipt", "verify", str(receipt), "--signers", str(signers)]
+    assert main(command) == 2
+    assert "is not in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", ["make", "verify"])
+def test_a_missing_ssh_keygen_is_an_error_before_anything_runs(
+    verb: str,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    receipt, key = receipt_of(repository, tmp_path), make_key(tmp_path)
+    sign_file(receipt, key)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "git").symlink_to(shutil.which("git") or "")
+    monkeypatch.setenv("PATH", str(programs))
+    arguments = {
+        "make": ["make", "-o", str(receipt), "--sign", str(key)],
+        "verify": ["verify", str(receipt), "--signers", str(allow(key))],
+    }
+
+    assert main(["receipt", *arguments[verb]]) == 2
+    assert "install OpenSSH" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -175,7 +175,9 @@ def _protection(config: RunConfig, rules: Mapping[str, str]) -> Protection:
     """Return the protection of a goal's files; `rules` are those of its validators."""
     goal, settings = config.goal, config.goal.workspace
     goal_file = goal_file_rule(config.options.goal_file, config.workspace)
-    words = (goal.objective, *goal.success_criteria)
+    words = goal.success_criteria
+    if config.options.trusts_objective:
+        words = (goal.objective, *words)
     return Protection(
         settings.protect,
         settings.editable,

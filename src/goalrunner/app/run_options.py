@@ -116,6 +116,8 @@ class RunOptions:
     """After the run, only so many of the newest runs with this number are kept."""
     reuses_baseline: bool = False  # whether that of a `goal check` before it counts
     needs_round: bool = False  # whether the agent works even if the baseline is green
+    trusts_objective: bool = True
+    """Whether words of the objective may ask for changes of checks."""
     labels: tuple[str, ...] = ()  # further labels of the run, which the caller knows
     adapt_judge: Callable[[Judge], Judge] = lambda judge: judge
     """Returns the judge to use in place of the run's own one."""

@@ -48,6 +48,7 @@ class Label(StrEnum):
     SKIPPED_TESTS = "skipped tests"
     LOST_TESTS = "lost tests"
     VACUOUS_TESTS = "vacuous tests"
+    NOT_JUDGED = "criteria not judged"
     CHANGED_OUTSIDE = "changed outside of the workspace"
     OUTSIDE_UNKNOWN = "files outside of the workspace not recorded"
     SIDES_UNKNOWN = "tests of some sides not recorded"
@@ -253,6 +254,11 @@ EXPLANATIONS = {
         "not show what it does.",
         "Write tests that fail without the change.",
         "COUNT",
+    ),
+    Label.NOT_JUDGED: Explanation(
+        "In a receipt: the goal has success criteria, and no judge looked for evidence "
+        "of them.",
+        "Name a judge: `--judge MODEL`.",
     ),
     Label.CHANGED_OUTSIDE: Explanation(
         "In a receipt: the change has these files outside of the workspace, which no "

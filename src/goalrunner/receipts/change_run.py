@@ -126,12 +126,19 @@ class ChangeCheck:
         """Verify the change. Raise UsageError for a goal that does not fit it."""
         request = self._request
         chosen = self._chosen_goal()
+        if "success_criteria" in request.settings and not chosen.goal.has_judge:
+            raise UsageError(
+                "--criterion is what a judge looks for, and there is no judge",
+                "name one: --judge MODEL",
+            )
         check_out(request.base, self._root)
         options = replace(
             self._options,
             goal_file=chosen.file,
             conversation=AppliedChange(self._root, request.base, self._head),
             needs_round=True,
+            # The author of a text could otherwise allow the change of its checks.
+            trusts_objective="objective" not in request.settings,
             labels=(*chosen.labels, *self._place_labels(chosen.goal)),
         )
         set_up(chosen.goal, options)
@@ -208,6 +215,9 @@ class ChangeCheck:
     def _goal_of_options(self, settings: dict[str, Any]) -> Goal:
         """Return a goal without a file. Raise UsageError if nothing can verify it."""
         workspace = self._request.workspace
+        if "objective" in settings:
+            # A judge would accept changes of checks that its words ask for.
+            settings["approvals.checks"] = "person"
         settings.setdefault("objective", _OBJECTIVE)
         settings["workspace.path"] = workspace
         environ = self._options.environ

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from goalrunner.receipts.statement import RequiredProof
     from goalrunner.receipts.verification import CheckedReceipt
 
-EXIT_CODES = {"complete": 0, "not complete": 1, "blocked": 3, "failed": 4}
+# A check that could not be made verifies no more than one that was red.
+EXIT_CODES = {"complete": 0, "not complete": 1, "blocked": 3, "failed": 1}
 """The exit code of a command that makes a receipt, by its result."""
 
 _RequireFailToPass = Annotated[
@@ -122,8 +123,16 @@ def verify(
     receipt: Annotated[Path, argument("FILE", "A receipt.")],
     signers: Annotated[
         File,
-        option("FILE", "The signers that count, as ssh-keygen(1) describes the file."),
+        option(
+            "FILE",
+            "The signers that count, as in ssh-keygen(1); default: those of git, by"
+            " gpg.ssh.allowedSignersFile.",
+        ),
     ] = None,
+    any_signer: Annotated[
+        bool,
+        options.flag("--any-signer", "Accept an unknown signer, and no signature."),
+    ] = False,
     head: Annotated[
         str, option("REV", "The commit that it must be about; default: HEAD.")
     ] = "HEAD",
@@ -136,15 +145,21 @@ def verify(
     """Check offline that a receipt is intact and about the commit here.
 
     The signature is `FILE.sig`. The exit code is 0 if the receipt is complete, about
-    these files, and signed by one of the signers, if these are named; else 1. With
-    --rerun, the results must be the same again.
+    these files, and signed by one of the signers; else 1. With --rerun, the results
+    must be the same again.
     """
     from goalrunner.receipts.pages import finding_facts
+    from goalrunner.receipts.signing import signers_of_git
     from goalrunner.receipts.verification import check_receipt
 
+    signers = signers or signers_of_git(os.environ)
     required: RequiredProof = "fail to pass" if require_fail_to_pass else ""
     checked = check_receipt(
-        receipt, signers=signers, head=head, required_proof=required
+        receipt,
+        signers=signers,
+        any_signer=any_signer,
+        head=head,
+        required_proof=required,
     )
     if rerun and checked.is_valid:
         second = _checked_again(checked, head, knows_signers=signers is not None)

@@ -96,7 +96,7 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
         validators=tuple(_validators(sides)),
         tests=tuple(map(_checked_test, rows)),
         criteria=_criteria(outcome.evidence),
-        labels=_labels(run, rows, proof),
+        labels=(*_labels(run, rows, proof), *_not_judged(run.outcome, change.goal)),
         environment=run.environment,
         judge=outcome.models.get("judge", ""),
         run_id=outcome.run_id,
@@ -110,8 +110,8 @@ def _result(outcome: GoalOutcome) -> tuple[Any, str]:
     reason = outcome.message
     if outcome.verdict is not None and outcome.verdict.missing:
         reason = outcome.verdict.missing
-    # The output of a validator follows in the same text.
-    reason = one_line(reason, _LONGEST_REASON)
+    # What to type follows on a line of its own, or the output of a validator.
+    reason = one_line("; ".join(reason.strip().splitlines()), _LONGEST_REASON)
     match outcome.status:
         case GoalStatus.COMPLETE:
             for label in _NO_PROOF:
@@ -168,6 +168,12 @@ def _labels(
             suspect = _SUSPECT_LABELS[test_proof]
             labels.append(suspect.about(str(numbers[test_proof])))
     return tuple(dict.fromkeys(labels))
+
+
+def _not_judged(outcome: GoalOutcome, goal: CheckedGoal) -> tuple[str, ...]:
+    """Return the label of criteria for which no judge looked for evidence."""
+    is_judged = "judge" in outcome.models
+    return () if is_judged or not goal.success_criteria else (Label.NOT_JUDGED.value,)
 
 
 def _validators(sides: Sides) -> list[CheckedValidator]:

@@ -33,7 +33,7 @@ class ReceiptFiles:
         key: Path | None = None,
         workspaces: Iterable[Path] = (),
     ) -> ReceiptFiles:
-        """Check and open the files. Raise UsageError, and EnvironmentFailed.
+        """Check and open the files. Raise UsageError.
 
         The receipt may not lead out of the `workspaces` through a link.
         """

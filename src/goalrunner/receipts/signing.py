@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.core.errors import EnvironmentFailed, UsageError
+from goalrunner.core.errors import UsageError
+from goalrunner.exports.change import person_environment
+from goalrunner.snapshots.git import git_program
 
 NAMESPACE = "goal-receipt"
 """Keeps a signature of another kind of file from counting for a receipt."""
@@ -21,7 +24,8 @@ def signature_of(file: Path) -> Path:
 
 
 def check_key(key: Path) -> None:
-    """Raise UsageError for a key that cannot be read."""
+    """Raise UsageError for a key that cannot be read, or without ssh-keygen."""
+    _program()
     if not key.is_file():
         raise UsageError(
             f"--sign {key}: no such file", "ssh-keygen -t ed25519 -f KEY makes one"
@@ -44,6 +48,25 @@ def sign_file(file: Path, key: Path) -> Path:
             "ssh-add KEY, and --sign KEY.pub, for a key with a passphrase",
         )
     return signature
+
+
+def signers_of_git(environ: Mapping[str, str]) -> Path | None:
+    """Return the file of allowed signers in git's configuration; None without one.
+
+    Git verifies signed commits with it, so a person names the signers once.
+    """
+    folder = Path.cwd()
+    done = subprocess.run(
+        [
+            git_program(folder, environ),
+            *("config", "--type=path", "--get", "gpg.ssh.allowedSignersFile"),
+        ],
+        env=person_environment(environ),
+        capture_output=True,
+        check=False,
+    )
+    path = os.fsdecode(done.stdout).strip()
+    return Path(path) if done.returncode == 0 and path else None
 
 
 @dataclass(frozen=True)
@@ -97,18 +120,30 @@ def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
     return lines[-1] if lines else ""
 
 
+def _program() -> str:
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise UsageError(
+            "ssh-keygen is not on PATH, which makes and checks signatures",
+            "install OpenSSH 8.1 or later: apt install openssh-client",
+        )
+    return program
+
+
 def _ssh_keygen(
     *arguments: str, stdin: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
-    program = shutil.which("ssh-keygen")
-    if program is None:
-        raise EnvironmentFailed(
-            "ssh-keygen is not on PATH", "install OpenSSH 8.1 or later"
+    try:
+        return subprocess.run(
+            [_program(), *arguments],
+            input=stdin,
+            capture_output=True,
+            timeout=_PATIENCE,
+            check=False,
         )
-    return subprocess.run(
-        [program, *arguments],
-        input=stdin,
-        capture_output=True,
-        timeout=_PATIENCE,
-        check=False,
-    )
+    except subprocess.TimeoutExpired as error:
+        # It may wait for a passphrase, or for a touch of a hardware key.
+        raise UsageError(
+            f"ssh-keygen has not ended in {_PATIENCE:g} seconds",
+            "ssh-add KEY, and --sign KEY.pub, for a key with a passphrase",
+        ) from error

@@ -59,20 +59,25 @@ def check_receipt(
     file: Path,
     *,
     signers: Path | None = None,
+    any_signer: bool = False,
     head: str = "HEAD",
     required_proof: RequiredProof = "",
 ) -> CheckedReceipt:
     """Check a receipt in the repository around the current folder.
 
-    With `signers`, it must be signed by one of them. Raise UsageError if it is not a
-    receipt, if its signature does not fit, or without a repository.
+    It must be signed by one of the `signers`; with `any_signer`, it may have another
+    signer or none. Raise UsageError if it is not a receipt, if its signature does not
+    fit, or without a repository.
     """
     try:
         text = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}", "name a receipt") from error
     statement = read_statement(text, str(file))
-    findings = [_signature(file, signers), *_subject(statement, head)]
+    signed = _signature(file, signers)
+    if signed.state == "bad" and any_signer:
+        signed = replace(signed, state="note")
+    findings = [signed, *_subject(statement, head)]
     result = statement.predicate.result
     state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
@@ -81,18 +86,19 @@ def check_receipt(
 
 
 def _signature(file: Path, signers: Path | None) -> ReceiptFinding:
+    """Return who signed a receipt, which is bad if the person does not know it.
+
+    Raise UsageError if the signature does not fit.
+    """
     signature = signature_of(file)
     if not signature.is_file():
-        # With a list of signers, an unsigned receipt proves nothing.
-        state: Literal["bad", "note"] = "note" if signers is None else "bad"
-        return ReceiptFinding(
-            "signature", state, f"the receipt is not signed: no {signature}"
-        )
+        text = f"not signed (no {signature}): anyone may have written it"
+        return ReceiptFinding("signature", "bad", text)
     signer = verify_signature(file, signature, signers)
     if signer.identity:
         return ReceiptFinding("signature", "good", f"signed by {signer.identity}")
-    text = "unchanged since it was signed; --signers FILE says by whom"
-    return ReceiptFinding("signature", "note", text)
+    text = "unchanged since it was signed, but --signers FILE does not say by whom"
+    return ReceiptFinding("signature", "bad", text)
 
 
 def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
