@@ -31,7 +31,7 @@ Judge only    judge_goal, ajudge_goal, read_transcript; for a judge of your
               JUDGE_OUTCOME_SCHEMA
 
 goalrunner.testing has doubles for tests, goalrunner.adapters the agents of
-Strands and OpenHands. Runs log to the logger "goalrunner" (level DEBUG).
+Strands and OpenHands. Runs log to the logger "goalrunner.run".
 """
 
 from __future__ import annotations

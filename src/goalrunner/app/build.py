@@ -25,6 +25,7 @@ from goalrunner.app.readiness import (
 )
 from goalrunner.app.resolve import RunConfig, resolve_new, with_workspace
 from goalrunner.app.retention import NewestRuns, Retention
+from goalrunner.app.run_log import RunLog
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.sandbox import (
     TEMPORARY,
@@ -193,7 +194,7 @@ def _journal(config: RunConfig, records: RunRecords) -> RunJournal:
         records.log,
         records.transcript,
         records.artifacts,
-        (*options.observers, notifier),
+        (*options.observers, notifier, RunLog(records.run_id, records.folder)),
         records.save,
         records.folder.path if records.folder is not None else None,
     )
