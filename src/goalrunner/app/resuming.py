@@ -137,6 +137,10 @@ class EarlierRun:
             # The agent of the program was not cut: it works on its own.
             return {}
         run = prepared.run
+        lost_usage = self.options.lost_usage
+        if lost_usage:
+            # What was in flight when the log ended is part of it.
+            return dict(lost_usage)
         has_session = run.resumption.unfinished.session is not None
         return cut_usage(prepared.config, run.state, run.resumption.chat, has_session)
 

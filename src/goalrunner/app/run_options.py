@@ -15,7 +15,7 @@ from goalrunner.core.agent_ports import Approver, Conversation, Message, Observe
 from goalrunner.core.constructors import shown_argument
 from goalrunner.core.critic import Critic, CriticConfig, CriticRule
 from goalrunner.core.errors import UsageError
-from goalrunner.core.events import Event, Record
+from goalrunner.core.events import Account, Event, Record
 from goalrunner.core.goal import Goal, is_validator
 from goalrunner.core.goal_tables import (
     AGENT_MODEL,
@@ -24,6 +24,7 @@ from goalrunner.core.goal_tables import (
     NotifyConfig,
     ValidatorSpec,
 )
+from goalrunner.core.outcome import Usage
 from goalrunner.core.ports import Judge, Validator
 from goalrunner.engine.parts import RefuseCall, refuse_no_call
 from goalrunner.engine.prompts import ResumePrompt
@@ -125,6 +126,8 @@ class RunOptions:
     """Called before each call of the agent or a model."""
     log_mirror: LogMirror = no_mirror
     """Called with the lines of the log before each effect."""
+    lost_usage: Mapping[Account, Usage] = field(default_factory=dict)
+    """What a resumed run has used that its log does not hold, by account."""
 
     @property
     def goal_folder(self) -> Path | None:

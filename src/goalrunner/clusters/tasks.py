@@ -202,14 +202,14 @@ class _Git:
 
     def origin(self) -> str:
         """Return the URL of the remote `origin`; empty if there is none."""
-        return _without_password(self._ask("remote", "get-url", "origin"))
+        return without_password(self._ask("remote", "get-url", "origin"))
 
     def is_published(self) -> bool:
         """Return whether a branch of a remote has the present commit."""
         return bool(self._ask("branch", "--remotes", "--contains", "HEAD"))
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
     """Return a URL without user and password, which must not lie in a manifest."""
     parts = urlsplit(url)
     if not parts.scheme.startswith("http") or "@" not in parts.netloc:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from goalrunner.core.errors import GoalError
+from goalrunner.core.errors import RecordError
 from goalrunner.fleet.database import Connection, Database, DatabaseUnreachable
 
 _PATIENCE = 20.0
@@ -40,7 +40,7 @@ WHERE run_id = %s AND token = %s ORDER BY seq
 """
 
 
-class TokenLost(GoalError):
+class TokenLost(RecordError):
     """Another worker has taken the run: this one must not cause any further effect."""
 
 
@@ -48,8 +48,8 @@ class TokenLost(GoalError):
 class IntentWriter:
     """Writes the lines of a log before each effect; a `LogMirror`.
 
-    It raises TokenLost if another worker has the run, and DatabaseUnreachable if the
-    database does not answer in time. Then the effect does not happen.
+    It raises TokenLost if another worker has the run, and RecordError if the database
+    does not answer in time. Then the effect does not happen.
     """
 
     database: Database
@@ -81,9 +81,9 @@ class IntentWriter:
         while True:
             try:
                 has_written = self.database.call(write)
-            except DatabaseUnreachable:
+            except DatabaseUnreachable as error:
                 if time.monotonic() > until:
-                    raise
+                    raise RecordError(error.message, error.hint) from error
                 time.sleep(_PAUSE)
             else:
                 break

@@ -39,11 +39,11 @@ class TakenRun:
     run_id: str
     token: int
     job: dict[str, Any]
-    previous_token: int
+    previous_token: int = 0
     """That of the worker before, whose lines of the log count; 0: there was none."""
-    shipped: tuple[str, ...]
+    shipped: tuple[str, ...] = ()
     """The archives of the run's folder in the store, in their order."""
-    shipped_seq: int
+    shipped_seq: int = 0
     """The number of the last event that they hold."""
 
 
@@ -241,3 +241,108 @@ def give_back(
     }
     row = connection.execute(_RELEASE, parameters).fetchone()
     return None if row is None else str(row["state"])
+
+
+@dataclass(frozen=True)
+class QueuedRun:
+    """What the queue has to know of a run."""
+
+    run_id: str
+    queue: str
+    priority: int
+    labels: Sequence[str]
+    secrets: Sequence[str]
+
+
+# A run is skipped if one of those that it comes after did not become complete. It is
+# ready if all of them have, and the queue does not have it yet.
+_SKIP = """\
+UPDATE goal_fleet_runs AS run
+SET state = 'ended', status = 'skipped', ended_at = clock_timestamp(),
+    reason = format('%s is not complete', before.name)
+FROM goal_fleet_runs AS before
+WHERE run.state = 'queued' AND before.run_id = ANY (run.after)
+    AND (before.state = 'dead'
+        OR before.state = 'ended' AND before.status <> 'complete')
+"""
+_READY = """\
+SELECT run_id, queue, priority, labels, secrets FROM goal_fleet_runs AS run
+WHERE state = 'queued'
+    AND (not_before IS NULL OR not_before <= clock_timestamp())
+    AND NOT EXISTS (
+        SELECT FROM unnest(run.after) AS before (run_id)
+        LEFT JOIN goal_fleet_runs AS other USING (run_id)
+        WHERE other.status IS DISTINCT FROM 'complete')
+    AND NOT EXISTS (
+        SELECT FROM procrastinate_jobs AS job
+        WHERE job.queueing_lock = run.run_id AND job.status = 'todo')
+ORDER BY priority DESC, submitted_at LIMIT 1000
+"""
+
+
+def ready_runs(connection: Connection) -> list[QueuedRun]:
+    """Return the runs that can begin and that the queue does not have."""
+    connection.execute(_SKIP)
+    rows = connection.execute(_READY).fetchall()
+    return [QueuedRun(**row) for row in rows]
+
+
+def cancelled_runs(connection: Connection, worker_id: int) -> dict[str, str]:
+    """Return the runs of a worker that are to be cancelled, each with the reason."""
+    rows = connection.execute(
+        "SELECT run_id, cancel_reason FROM goal_fleet_runs "
+        "WHERE worker_id = %s AND state = 'running' AND cancel_reason IS NOT NULL",
+        [worker_id],
+    ).fetchall()
+    return {row["run_id"]: row["cancel_reason"] for row in rows}
+
+
+def runs_of_worker(connection: Connection, worker_id: int) -> list[TakenRun]:
+    """Return the runs that a worker has, with the token of each."""
+    rows = connection.execute(
+        "SELECT run_id, token, job FROM goal_fleet_runs "
+        "WHERE worker_id = %s AND state = 'running'",
+        [worker_id],
+    ).fetchall()
+    return [TakenRun(**row) for row in rows]
+
+
+@dataclass(frozen=True)
+class PersonRequest:
+    """A command that a person gave on another machine."""
+
+    request_id: int
+    run_id: str
+    arguments: Sequence[str]
+    """Of `goal`, such as ("approve", RUN, "a1")."""
+
+
+_OPEN_REQUESTS = """\
+SELECT request_id, run_id, arguments FROM goal_fleet_requests AS request
+JOIN goal_fleet_runs AS run USING (run_id)
+WHERE run.worker_id = %s AND run.state = 'running' AND request.done_at IS NULL
+ORDER BY request_id
+"""
+
+
+def open_requests(connection: Connection, worker_id: int) -> list[PersonRequest]:
+    """Return what people ask of the runs of a worker, in their order."""
+    rows = connection.execute(_OPEN_REQUESTS, [worker_id]).fetchall()
+    return [PersonRequest(**row) for row in rows]
+
+
+def answer_request(connection: Connection, request_id: int, answer: str) -> None:
+    """Record that a request was performed, and what the command printed."""
+    connection.execute(
+        "UPDATE goal_fleet_requests SET done_at = clock_timestamp(), answer = %s "
+        "WHERE request_id = %s",
+        [answer, request_id],
+    )
+
+
+def is_draining(connection: Connection, worker_id: int) -> bool:
+    """Return whether a worker shall take no further run."""
+    row = connection.execute(
+        "SELECT draining FROM goal_fleet_workers WHERE worker_id = %s", [worker_id]
+    ).fetchone()
+    return row is not None and bool(row["draining"])

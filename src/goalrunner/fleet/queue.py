@@ -1,0 +1,113 @@
+"""The queue: procrastinate on PostgreSQL, which delivers the ids of runs to workers.
+
+A job may be delivered more than once, or to a worker that dies: which worker has a run
+is decided by `runs`, and the queue only says that there is something to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import combinations
+from typing import Any
+
+import procrastinate
+from procrastinate.exceptions import AlreadyEnqueued
+
+from goalrunner.core.errors import UsageError, some
+from goalrunner.fleet.database import Connection, Database, has_table, migrate
+
+TASK = "goal.run"
+_MOST_ABILITIES = 10
+"""Labels and secrets of a worker: it listens to a queue for each set of them."""
+
+
+def queue_name(queue: str, labels: Iterable[str], secrets: Iterable[str]) -> str:
+    """Return the queue of the runs that need these labels and secrets of a worker."""
+    needs = sorted([*labels, *(f"${name}" for name in secrets)])
+    return "+".join([queue, *needs])
+
+
+def queues_of(
+    queues: Sequence[str], labels: Sequence[str], secrets: Sequence[str]
+) -> list[str]:
+    """Return the queues whose runs a worker can do.
+
+    Raise UsageError if it has too many labels and secrets.
+    """
+    abilities = sorted({*labels, *(f"${name}" for name in secrets)})
+    if len(abilities) > _MOST_ABILITIES:
+        raise UsageError(
+            f"a worker has up to {_MOST_ABILITIES} labels and secrets together, "
+            f"not {len(abilities)}: {some(abilities)}",
+            "start several workers",
+        )
+    names: list[str] = []
+    for queue in queues:
+        for size in range(len(abilities) + 1):
+            for needs in combinations(abilities, size):
+                names.append("+".join([queue, *needs]))
+    return names
+
+
+def queue_app(
+    url: str, run: Callable[[str], Awaitable[None]] | None = None
+) -> procrastinate.App:
+    """Return the application of a database; `run` performs the jobs of a worker."""
+    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
+
+    @app.task(name=TASK)
+    async def perform(run_id: str) -> None:
+        assert run is not None
+        await run(run_id)
+
+    return app
+
+
+async def enqueue(
+    app: procrastinate.App,
+    run_id: str,
+    queue: str,
+    priority: int,
+    at: datetime | None = None,
+) -> None:
+    """Queue a run, which is queued once at most. It is delivered at a time, or now."""
+    options: dict[str, Any] = {"schedule_at": at} if at is not None else {}
+    deferrer = app.configure_task(
+        TASK, queue=queue, priority=priority, queueing_lock=run_id, **options
+    )
+    try:
+        await deferrer.defer_async(run_id=run_id)
+    except AlreadyEnqueued:
+        return
+
+
+async def prepare_database(url: str) -> int:
+    """Make the tables of the fleet and of its queue; return how many steps it took."""
+    with Database(url) as database:
+        steps = database.call(migrate)
+        has_queue = database.call(
+            lambda connection: has_table(connection, "procrastinate_jobs")
+        )
+    if not has_queue:
+        app = queue_app(url)
+        async with app.open_async():
+            await app.schema_manager.apply_schema_async()
+    return steps
+
+
+def setting(connection: Connection, name: str) -> str:
+    """Return a setting of the fleet; empty if it has none of that name."""
+    row = connection.execute(
+        "SELECT value FROM goal_fleet_settings WHERE name = %s", [name]
+    ).fetchone()
+    return "" if row is None else str(row["value"])
+
+
+def set_setting(connection: Connection, name: str, value: str) -> None:
+    """Change a setting of the fleet."""
+    connection.execute(
+        "INSERT INTO goal_fleet_settings (name, value) VALUES (%s, %s) "
+        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        [name, value],
+    )

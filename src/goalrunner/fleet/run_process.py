@@ -1,0 +1,205 @@
+"""The process of one run of a fleet: it runs a goal on this machine, or resumes it.
+
+`python -P -m goalrunner.fleet.run_process REQUEST` is started by a worker. It may be
+killed at any time, and started again here or elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.app.previous_run import load_run
+from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
+from goalrunner.app.session import arun, resume_run
+from goalrunner.cli import main
+from goalrunner.cli.background import DetachedApprover
+from goalrunner.cli.drive import open_progress, workspace_state
+from goalrunner.core.field_types import Frozen
+from goalrunner.core.outcome import GoalOutcome
+from goalrunner.fleet import runs
+from goalrunner.fleet.database import VARIABLE, Database
+from goalrunner.fleet.intents import IntentWriter, lines_of
+from goalrunner.fleet.job import FleetJob
+from goalrunner.fleet.run_place import AbandonedRound, WorkerPlace, abandoned_round
+from goalrunner.fleet.runs import TakenRun
+from goalrunner.fleet.shipping import Shipping
+from goalrunner.fleet.sources import unpack
+from goalrunner.fleet.store import FleetStore
+from goalrunner.goalfile.loading import with_default_wait
+from goalrunner.records.event_log import has_begun
+from goalrunner.records.run_summaries import read_summary
+from goalrunner.system.watchdog import end_with_parent
+
+_PATIENCE_AT_END = 600.0
+"""Seconds to try again to store a run that has ended."""
+
+
+class RunRequest(Frozen):
+    """What a worker asks this process to do."""
+
+    run_id: str
+    token: int
+    previous_token: int
+    shipped: tuple[str, ...]
+    shipped_seq: int
+    job: FleetJob
+    store: str
+    """The URL of the store."""
+    root: str
+    """The folder of the fleet on this machine."""
+    sandbox: str
+    """For goals that name none."""
+
+    @property
+    def taken_run(self) -> TakenRun:
+        return TakenRun(
+            self.run_id,
+            self.token,
+            self.job.model_dump(),
+            self.previous_token,
+            self.shipped,
+            self.shipped_seq,
+        )
+
+
+@dataclass(frozen=True)
+class _Drive:
+    """One run on this machine."""
+
+    request: RunRequest
+    database_url: str
+
+    @property
+    def place(self) -> WorkerPlace:
+        return WorkerPlace(Path(self.request.root), self.request.run_id)
+
+    @property
+    def store(self) -> FleetStore:
+        return FleetStore(self.request.store)
+
+    def to_end(self) -> int:
+        """Drive the run to its end, and record the end; return the exit code."""
+        with (
+            Database(self.database_url) as database,
+            Database(self.database_url) as shipping_database,
+            self.place.held(),
+        ):
+            abandoned = self._prepare(database)
+            shipping = Shipping(
+                shipping_database, self.store, self.request.taken_run, self.place
+            )
+            outcome = self._outcome(database, shipping, abandoned)
+            if outcome.signal is not None:
+                # It was interrupted, and goes on when a worker takes it again.
+                return outcome.exit_code
+            shipping.finish(_PATIENCE_AT_END)
+            summary = read_summary(self.place.run)
+            database.call(
+                lambda connection: runs.end_run(
+                    connection,
+                    self.request.taken_run,
+                    str(outcome.status),
+                    outcome.exit_code,
+                    summary,
+                )
+            )
+        return outcome.exit_code
+
+    def _prepare(self, database: Database) -> AbandonedRound | None:
+        """Make the place as it was; return what was lost with another machine."""
+        request, place = self.request, self.place
+        previous_lines = database.call(
+            lambda connection: lines_of(
+                connection, request.run_id, request.previous_token
+            )
+        )
+        abandoned = None
+        if place.has_newest_records(request.taken_run):
+            place.add_lines(previous_lines)
+        else:
+            abandoned = abandoned_round(request.taken_run, previous_lines)
+            place.fetch(request.taken_run, self.store)
+        workspace = unpack(request.job.source.source(), self.store, place.project)
+        if abandoned is not None and has_begun(place.run.events):
+            self._restore(workspace)
+        place.note_holder(request.taken_run)
+        return abandoned
+
+    def _restore(self, workspace: Path) -> None:
+        """Give the workspace the files with which the last stored round ended."""
+        loaded = load_run(self.place.run)
+        _, snapshot = RunSnapshots.of(loaded).end(None)
+        kept = KeptStore(
+            workspace, self.place.home, os.environ, start=self.place.run.start
+        )
+        try:
+            main.wait_for(kept.perform(snapshot))
+        finally:
+            kept.store.close()
+
+    def _outcome(
+        self,
+        database: Database,
+        shipping: Shipping,
+        abandoned: AbandonedRound | None,
+    ) -> GoalOutcome:
+        """Run the goal, or resume its run."""
+        request, place = self.request, self.place
+        with open_progress(sys.stdout, place=workspace_state) as progress:
+            options = RunOptions(
+                home=place.home,
+                goal_file=place.project / request.job.goal_file,
+                run_id=request.run_id,
+                observers=(progress, shipping),
+                # People decide from other machines.
+                approver=DetachedApprover(),
+                log_mirror=IntentWriter(database, request.run_id, request.token),
+                lost_usage=(abandoned.usage or {}) if abandoned else {},
+            )
+            if has_begun(place.run.events):
+                note = _note(abandoned)
+                start = resume_run(place.run, options, {}, note=note)
+            else:
+                if place.run.path.exists():
+                    place.run.remove()
+                goal = request.job.goal(place.project, request.sandbox)
+                start = arun(with_default_wait(goal), options)
+            outcome = main.wait_for(start)
+            progress.finish(outcome)
+        return outcome
+
+
+def _note(abandoned: AbandonedRound | None) -> str:
+    """Return what the agent has to know about work that was lost."""
+    if abandoned is None or not abandoned.calls:
+        return ""
+    calls = "\n".join(f"- {call}" for call in abandoned.calls)
+    return (
+        "The machine of this run was lost in the middle of a round. The workspace is "
+        "as it was before that round. These calls may have had effects outside of the "
+        f"workspace, so look before you repeat them:\n{calls}"
+    )
+
+
+def drive_requested_run() -> int:
+    """Do what the request says; return the exit code of the run."""
+    if stat.S_ISFIFO(os.fstat(0).st_mode):
+        handle = os.dup(0)
+        # Programs of the agent do not inherit the pipe of the worker.
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        end_with_parent(handle)
+    # Neither may they reach the database.
+    database_url = os.environ.pop(VARIABLE)
+    request = RunRequest.model_validate_json(Path(sys.argv[1]).read_bytes())
+    return _Drive(request, database_url).to_end()
+
+
+if __name__ == "__main__":
+    main.program(drive_requested_run)

@@ -1,0 +1,142 @@
+"""Storing the folder of a run after each round, while the run goes on."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from goalrunner.core.errors import GoalError
+from goalrunner.core.events import (
+    ApprovalRequested,
+    BaselineTaken,
+    QuestionOpened,
+    Record,
+    RoundFinished,
+    ValidatorsFinished,
+    VerdictRecorded,
+    WaitStarted,
+)
+from goalrunner.fleet import runs
+from goalrunner.fleet.archives import ArchiveWriter, Stamps
+from goalrunner.fleet.database import Database
+from goalrunner.fleet.run_place import WorkerPlace
+from goalrunner.fleet.runs import TakenRun
+from goalrunner.fleet.store import FleetStore
+from goalrunner.records.run_summaries import read_summary
+
+# After these events, everything that the log names is in the folder, and no call is
+# open: a run can begin there again.
+_POINTS = (
+    ApprovalRequested,
+    BaselineTaken,
+    QuestionOpened,
+    RoundFinished,
+    ValidatorsFinished,
+    VerdictRecorded,
+    WaitStarted,
+)
+_LOGGER = logging.getLogger("goalrunner")
+_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+
+
+@dataclass(frozen=True)
+class _Archive:
+    """The new files of a run, at one moment of it."""
+
+    path: Path
+    stamps: Stamps
+    seq: int
+    """The number of the last event in it."""
+
+
+class Shipping:
+    """Stores the home of one run. Implements the port `Observer`.
+
+    It has the database for itself, because it works in a thread.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        store: FleetStore,
+        taken_run: TakenRun,
+        place: WorkerPlace,
+    ) -> None:
+        self._database = database
+        self._store = store
+        self._taken = taken_run
+        self._run = place.run
+        self._writer = ArchiveWriter(place.home)
+        if taken_run.shipped:
+            # What was fetched, or was stored from here, need not be stored again.
+            self._writer.archived = dict(self._writer.files())
+        self._count = 0
+        self._seq = taken_run.shipped_seq
+        self._thread: threading.Thread | None = None
+
+    def on_record(self, record: Record) -> None:
+        """Store the folder when nothing is open in the run."""
+        self._seq = record.seq
+        if not isinstance(record.event, _POINTS):
+            return
+        if self._thread is not None and self._thread.is_alive():
+            # The store is slow. The next archive will have this as well.
+            return
+        # It is written while the run waits, so that its files belong together.
+        archive = self._archive()
+        self._thread = threading.Thread(
+            target=self._try_to_ship, args=(archive,), name="goal-ship", daemon=True
+        )
+        self._thread.start()
+
+    def finish(self, patience: float) -> None:
+        """Store the folder as it is at the end of the run.
+
+        Try again for so many seconds; then raise GoalError.
+        """
+        if self._thread is not None:
+            self._thread.join()
+        until = time.monotonic() + patience
+        pause = _PAUSE
+        while True:
+            try:
+                self._ship(self._archive())
+            except GoalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            else:
+                return
+
+    def _archive(self) -> _Archive:
+        with tempfile.NamedTemporaryFile(prefix="goal-fleet-", delete=False) as file:
+            path = Path(file.name)
+        return _Archive(path, self._writer.write(path), self._seq)
+
+    def _try_to_ship(self, archive: _Archive) -> None:
+        try:
+            self._ship(archive)
+        except GoalError as error:
+            # The run goes on; the next archive has what this one has.
+            _LOGGER.warning("run %s is not stored: %s", self._taken.run_id, error)
+
+    def _ship(self, archive: _Archive) -> None:
+        self._count += 1
+        key = f"runs/{self._taken.run_id}/{self._taken.token}-{self._count}.tar"
+        try:
+            self._store.put(archive.path, key)
+        finally:
+            archive.path.unlink(missing_ok=True)
+        summary = read_summary(self._run)
+        self._database.call(
+            lambda connection: runs.record_shipped(
+                connection, self._taken, key, archive.seq, summary
+            )
+        )
+        self._writer.archived |= archive.stamps

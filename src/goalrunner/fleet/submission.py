@@ -1,0 +1,137 @@
+"""Submitting goals to a fleet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from goalrunner.batches.plan import BatchEntry
+from goalrunner.batches.submission import Submission
+from goalrunner.core.errors import UsageError
+from goalrunner.fleet.database import Connection
+from goalrunner.fleet.job import FleetJob, StoredSource
+from goalrunner.fleet.sources import Source, pack
+from goalrunner.fleet.store import FleetStore
+from goalrunner.records.run_search import new_run_id
+from goalrunner.snapshots.repositories import enclosing
+
+_NOWHERE = Path("/nonexistent")
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """How goals are queued."""
+
+    queue: str = "default"
+    priority: int = 0
+    """A higher one comes first."""
+    labels: Sequence[str] = ()
+    """What a worker needs to have: "gpu"."""
+    secrets: Sequence[str] = ()
+    """Names of variables that a worker needs to have."""
+    after: Sequence[str] = ()
+    """Ids of runs that must be complete before."""
+    batch: str = ""
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A run that is about to be queued."""
+
+    run_id: str
+    entry: BatchEntry
+    job: FleetJob
+    after: tuple[str, ...]
+    """Ids of runs."""
+
+
+def new_runs(
+    submission: Submission,
+    store: FleetStore,
+    options: SubmitOptions,
+    environ: Mapping[str, str] = os.environ,
+) -> list[NewRun]:
+    """Return a run for each goal, whose files are in the store now.
+
+    Goals of one workspace share its source. Raise GoalError.
+    """
+    sources: dict[str, Source] = {}
+    run_ids: dict[str, str] = {}
+    for entry in submission.entries:
+        run_ids[entry.key] = new_run_id(_NOWHERE, entry.objective)
+    made: list[NewRun] = []
+    for entry in submission.entries:
+        run_id = run_ids[entry.key]
+        if entry.workspace not in sources:
+            key = f"sources/{run_id}.bundle"
+            sources[entry.workspace] = pack(Path(entry.workspace), store, key, environ)
+        job = FleetJob(
+            goal_text=submission.texts[entry.key],
+            goal_file=_path_in_repository(entry),
+            options=entry.options,
+            source=StoredSource(**sources[entry.workspace].as_json()),
+        )
+        before = [run_ids[key] for key in entry.after]
+        made.append(NewRun(run_id, entry, job, (*before, *options.after)))
+    return made
+
+
+def _path_in_repository(entry: BatchEntry) -> str:
+    """Return the path of the goal file in the repository of its workspace."""
+    workspace = Path(os.path.realpath(entry.workspace))
+    repository = enclosing(workspace)
+    source = Path(os.path.realpath(entry.source))
+    if repository is None or not source.is_relative_to(repository.root):
+        raise UsageError(
+            f"{entry.source} is not in the repository of its workspace "
+            f"{entry.workspace}",
+            "put the goal file into that repository",
+        )
+    return source.relative_to(repository.root).as_posix()
+
+
+_INSERT = """\
+INSERT INTO goal_fleet_runs
+    (run_id, batch, name, objective, job, queue, priority, labels, secrets, after)
+VALUES (%(run)s, %(batch)s, %(name)s, %(objective)s, %(job)s, %(queue)s, %(priority)s,
+    %(labels)s, %(secrets)s, %(after)s)
+"""
+_UNKNOWN = """\
+SELECT run_id FROM unnest(%s::text[]) AS named (run_id)
+WHERE NOT EXISTS (SELECT FROM goal_fleet_runs AS run WHERE run.run_id = named.run_id)
+"""
+
+
+def insert_runs(
+    connection: Connection, new: Sequence[NewRun], options: SubmitOptions
+) -> None:
+    """Queue runs: all of them, or none. Raise UsageError for an unknown `after`."""
+    unknown = connection.execute(_UNKNOWN, [list(options.after)]).fetchall()
+    if unknown:
+        raise UsageError(
+            f"there is no run {unknown[0]['run_id']} in the fleet",
+            "goal fleet status lists the runs",
+        )
+    parameters: list[dict[str, Any]] = []
+    for run in new:
+        parameters.append(
+            {
+                "run": run.run_id,
+                "batch": options.batch,
+                "name": run.entry.name,
+                "objective": run.entry.objective,
+                "job": Jsonb(run.job.model_dump(mode="json")),
+                "queue": options.queue,
+                "priority": options.priority,
+                "labels": list(options.labels),
+                "secrets": list(options.secrets),
+                "after": list(run.after),
+            }
+        )
+    with connection.cursor() as cursor:
+        cursor.executemany(_INSERT, parameters)

@@ -1,0 +1,177 @@
+"""A fleet of real workers on a real PostgreSQL, with goals that need no key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from goalrunner.batches.submission import submit
+from goalrunner.fleet.database import Database
+from goalrunner.fleet.queue import prepare_database
+from goalrunner.fleet.store import FleetStore
+from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
+from tests.support.command_line import environment
+from tests.support.recordings import agent, recording, shell
+from tests.support.workspaces import git, make_repository
+
+_WORKER = """\
+import asyncio, sys
+from pathlib import Path
+from goalrunner.fleet.worker import FleetWorker, WorkerOptions
+url, name, jobs, root, store = sys.argv[1:]
+options = WorkerOptions(
+    name, int(jobs), Path(root), store, sandbox="none", lease=6
+)
+asyncio.run(FleetWorker(url, options, print).work())
+"""
+ENDED = ("ended", "dead")
+
+
+@dataclass
+class Fleet:
+    """A fleet whose workers are processes of this machine."""
+
+    url: str
+    folder: Path
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def root(self) -> Path:
+        return self.folder / "root"
+
+    @property
+    def store(self) -> FleetStore:
+        return FleetStore((self.folder / "store").as_uri())
+
+    def prepare(self) -> None:
+        asyncio.run(prepare_database(self.url))
+
+    def start_worker(
+        self, name: str, jobs: int = 2, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker; its output is in a file beside the store."""
+        with (self.folder / f"{name}.log").open("ab") as log:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-c", _WORKER, self.url, name, str(jobs)),
+                    *(str(self.root), self.store.url),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment(PYTHONUNBUFFERED="1", **(env or {})),
+            )
+        self.workers.append(process)
+        return process
+
+    def submit(self, project: Path, options: SubmitOptions | None = None) -> list[str]:
+        """Submit the goal files of a folder; return the ids of their runs."""
+        options = options or SubmitOptions()
+        submission = submit(sorted(project.glob("*.toml")), None, {})
+        new = new_runs(submission, self.store, options)
+        with Database(self.url) as database:
+            database.call(lambda connection: insert_runs(connection, new, options))
+        return [run.run_id for run in new]
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """Every run, by its id."""
+        with Database(self.url) as database:
+            rows = database.call(
+                lambda connection: connection.execute(
+                    "SELECT * FROM goal_fleet_runs"
+                ).fetchall()
+            )
+        return {row["run_id"]: row for row in rows}
+
+    def wait(
+        self,
+        is_reached: Callable[[dict[str, dict[str, Any]]], bool],
+        seconds: float = 90,
+    ) -> dict[str, dict[str, Any]]:
+        """Wait until the rows are as wanted; return them."""
+        until = time.monotonic() + seconds
+        while not is_reached(rows := self.rows()):
+            assert time.monotonic() < until, (rows, self.output())
+            time.sleep(0.2)
+        return rows
+
+    def wait_for_ends(self, seconds: float = 90) -> dict[str, dict[str, Any]]:
+        """Wait until no run is queued or running."""
+        return self.wait(
+            lambda rows: all(row["state"] in ENDED for row in rows.values()), seconds
+        )
+
+    def output(self) -> str:
+        """What workers and runs have printed."""
+        files = [*self.folder.glob("*.log"), *self.root.glob("runs/*/output.log")]
+        return "\n".join(f"== {file}\n{file.read_text()[-3000:]}" for file in files)
+
+    def end(self) -> None:
+        """End the workers, also stopped ones."""
+        for process in self.workers:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.send_signal(signal.SIGTERM)
+        for process in self.workers:
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@contextlib.contextmanager
+def fleet(url: str, folder: Path) -> Iterator[Fleet]:
+    running = Fleet(url, folder)
+    running.prepare()
+    try:
+        yield running
+    finally:
+        running.end()
+
+
+def project(folder: Path, names: list[str], command: str, calls: int = 1) -> Path:
+    """A repository with a goal for each name, whose agent runs a command with $NAME.
+
+    It runs it in so many calls of its first turn.
+    """
+    goals = {
+        f"{name}.toml": (
+            f'objective = "Make the file {name}."\nvalidator = "test -e {name}"\n'
+            f'model = "scripted/{name}.jsonl"\nmax_iterations = 3\n'
+        )
+        for name in names
+    }
+    make_repository(folder, goals)
+    for name in names:
+        work = shell(f"NAME={name}; {command}")
+        turn = [agent("", work) for _ in range(calls)]
+        recording(folder / f"{name}.jsonl", *turn, agent("Done."))
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "replies")
+    return folder
+
+
+def effects(file: Path) -> list[str]:
+    """The lines that commands of agents have written, in order."""
+    return file.read_text().split() if file.exists() else []
+
+
+def processes_of(folder: Path) -> list[str]:
+    """The command lines of processes that work in a folder of a fleet."""
+    found: list[str] = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if str(folder) in command and int(entry.name) != os.getpid():
+                found.append(command)
+    return found
