@@ -319,7 +319,9 @@ def _describe(config: RunConfig, folder: RunFolder) -> None:
     # It names the workspace itself: each copy of it has another path.
     stored_goal = with_workspace(config.goal, config.outside(config.workspace))
     # A secret must never reach the disk, so it is replaced before.
-    folder.write_text(folder.goal_file, dump_goal(stored_goal, redact))
+    text = dump_goal(stored_goal, redact)
+    # The first event, which names its hash, syncs its name.
+    folder.write_text(folder.goal_file, text, sync_name=False)
     # `goal list` shows the run even if its process is killed before the first event.
     now = SystemClock().now()
     objective = redact(config.goal.objective)

@@ -296,8 +296,8 @@ def finalize(
     with contextlib.suppress(OSError, ValueError):
         if isinstance(json.loads(folder.outcome.read_bytes()), dict):
             return
-    folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
     summary_writer(folder)(loaded.state)
+    folder.write_outcome(loaded.outcome(folder).model_dump(mode="json"))
     # The killed process did not report the end either.
     for record in read_records(folder.events):
         for observer in observers:

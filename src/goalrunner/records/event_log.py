@@ -26,6 +26,7 @@ from goalrunner.core.events import (
     RECORD,
     SCHEMA_VERSION,
     Event,
+    GoalCreated,
     MessageRecorded,
     Record,
     RoundFinished,
@@ -34,7 +35,7 @@ from goalrunner.core.events import (
     ToolResultRecorded,
     UsageRecorded,
 )
-from goalrunner.records.files import AppendFile, open_regular
+from goalrunner.records.files import AppendFile, FolderNames, open_regular
 from goalrunner.records.redaction import Redactor
 from goalrunner.records.writer_lock import WriterLock, lock_of
 
@@ -241,6 +242,8 @@ def no_mirror(lines: Sequence[tuple[int, bytes]]) -> None:
 # These events are not flushed to the disk by themselves: nothing but recording follows
 # until the next other event or `sync`, which flushes them before anything happens.
 _NO_WAIT = (
+    # The start of the run follows it at once.
+    GoalCreated,
     MessageRecorded,
     RoundFinished,
     SecretsReplaced,
@@ -340,7 +343,9 @@ class EventLog(RecordSequence):
             undo.callback(self._lock.close)
             if end is None:
                 end = read_end(path)
-            self._file = AppendFile(path)
+            self.names = FolderNames(path.parent)
+            """The names in the folder of the log."""
+            self._file = AppendFile(path, self.names)
             undo.callback(self._file.close)
             if self._file.size != end.size:
                 raise RecordError(

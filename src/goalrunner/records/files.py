@@ -47,6 +47,28 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+class FolderNames:
+    """The names of the files in a folder, which become durable together.
+
+    A new file needs its name on the disk only when something in it has to be there, so
+    that the files of a run wait once for all their names.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_changed = False
+
+    def changed(self) -> None:
+        """Note that there may be a name that is not durable yet."""
+        self._has_changed = True
+
+    def sync(self) -> None:
+        """Make all names durable. Raise OSError."""
+        if self._has_changed:
+            sync_folder(self._folder)
+            self._has_changed = False
+
+
 def open_regular(path: Path, flags: int) -> int:
     """Open a regular file and return its handle. Raise OSError for anything else."""
     # Opening a pipe could wait for ever.
@@ -67,11 +89,13 @@ _flush = getattr(os, "fdatasync", os.fsync)
 class AppendFile:
     """An open file, mode 0600, of `size` bytes, all of them in whole lines.
 
-    `torn` is the number of bytes that were cut from its end when it was opened.
+    `torn` is the number of bytes that were cut from its end when it was opened. `names`
+    are those of its folder, if other files of the folder are written as well.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, names: FolderNames | None = None) -> None:
         self.path = path
+        self._names = names or FolderNames(path.parent)
         # An earlier process may have been killed before its last wait for the disk.
         self._is_dirty = True
         # Why nothing can be written any more; empty if it can.
@@ -89,11 +113,11 @@ class AppendFile:
             self.torn = old_size - self.size
             if self.torn:
                 os.ftruncate(self._handle, self.size)
-            if is_new or self.torn:
+            if self.torn:
                 os.fsync(self._handle)
-            if is_new:
-                sync_folder(path.parent)
-                self._is_dirty = False
+            # Also of an old file: its process may have been killed before it did so.
+            self._names.changed()
+            self._is_dirty = not is_new
             undo.pop_all()
 
     def append(self, line: bytes, *, wait: bool = True) -> int:
@@ -114,7 +138,7 @@ class AppendFile:
                 while unwritten:
                     unwritten = unwritten[os.write(self._handle, unwritten) :]
                 if wait:
-                    _flush(self._handle)
+                    self._make_durable()
             except OSError:
                 self._take_back(offset)
                 raise
@@ -127,13 +151,18 @@ class AppendFile:
         with record_errors(f"cannot write {self.path}"):
             try:
                 if self._is_dirty:
-                    _flush(self._handle)
+                    self._make_durable()
             except OSError:
                 # After a failed flush, the kernel drops the data and the next one
                 # succeeds.
                 self._defect = "its last lines cannot be made durable"
                 raise
         self._is_dirty = False
+
+    def _make_durable(self) -> None:
+        """Flush the lines, and the name of the file if that is new. Raise OSError."""
+        _flush(self._handle)
+        self._names.sync()
 
     def close(self) -> None:
         """Close the file; closing twice does nothing."""

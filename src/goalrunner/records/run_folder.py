@@ -224,20 +224,25 @@ class RunFolder:
         with contextlib.suppress(OSError):
             self.earlier_outcome.unlink(missing_ok=True)
 
-    def write_json(self, path: Path, value: Any, *, lasting: bool = True) -> None:
-        """Write a JSON file of this run, whole or not at all. Raise RecordError."""
+    def write_json(
+        self, path: Path, value: Any, *, lasting: bool = True, sync_name: bool = True
+    ) -> None:
+        """Write a JSON file of this run, as `write_text` does. Raise RecordError."""
         text = json.dumps(value, indent=2, ensure_ascii=False)
-        self.write_text(path, f"{text}\n", lasting=lasting)
+        self.write_text(path, f"{text}\n", lasting=lasting, sync_name=sync_name)
 
-    def write_text(self, path: Path, text: str, *, lasting: bool = True) -> None:
+    def write_text(
+        self, path: Path, text: str, *, lasting: bool = True, sync_name: bool = True
+    ) -> None:
         """Write a text file of this run in UTF-8, whole or not at all, mode 0600.
 
         Without `lasting`, a power cut may damage it; this saves a wait for the disk.
-        Raise RecordError.
+        Without `sync_name`, its new content lasts when another file of the folder
+        does. Raise RecordError.
         """
         with record_errors(f"cannot write {path}"):
             write_whole(path, text.encode(errors="replace"), lasting=lasting)
-            if lasting:
+            if lasting and sync_name:
                 sync_folder(path.parent)
 
 

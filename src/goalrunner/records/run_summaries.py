@@ -191,6 +191,9 @@ def summary_writer(
             summary.workspace, summary.goal_file = place.workspace, place.goal_file
         # The log contains everything, and during the run the next summary follows soon.
         is_last = summary.status != RUNNING
-        folder.write_json(folder.summary, summary.values(), lasting=is_last)
+        # The outcome, which is written after the last summary, syncs its name as well.
+        folder.write_json(
+            folder.summary, summary.values(), lasting=is_last, sync_name=False
+        )
 
     return save

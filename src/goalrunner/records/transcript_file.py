@@ -29,7 +29,7 @@ class TranscriptFile:
         disk; else at once.
         """
         self._redactor = redactor
-        self._file = AppendFile(path)
+        self._file = AppendFile(path, log.names if log is not None else None)
         self._waits = log is None
         if log is not None:
             log.sync_first(self._file.sync)
