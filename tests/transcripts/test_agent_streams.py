@@ -103,6 +103,19 @@ async def test_results_of_sub_agents_are_no_evidence_in_a_run(tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "qwen"])
+def test_output_that_ends_before_the_end_of_a_turn_is_partial(
+    agent: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "output.jsonl"
+    lines = (STORIES / f"{agent}-stream.jsonl").read_text().splitlines()
+    path.write_text("\n".join(lines) + "\n")
+    assert read_transcript(path).partial == ""
+    path.write_text("\n".join(lines[:-1]) + "\n")
+    trail = read_transcript(path)
+    assert trail.partial == "the output ends before the end of a turn"
+
+
 def test_an_array_of_messages_is_read_like_lines(tmp_path: Path) -> None:
     lines = CLAUDE.read_text()
     array = tmp_path / "execution.json"

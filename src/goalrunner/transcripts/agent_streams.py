@@ -14,12 +14,17 @@ from goalrunner.agents.parser import (
     AgentParser,
     CallFinished,
     CallStarted,
+    Failed,
     Prompted,
     StreamEvent,
     Text,
     TextDelta,
+    TurnEnded,
 )
 from goalrunner.transcripts.row_reader import RowReader
+from goalrunner.transcripts.source import TranscriptSource
+
+_PARTS_OF_TURN = (Prompted, Text, TextDelta, CallStarted, CallFinished)
 
 SUFFIX = "-stream"
 """The end of the name of such a format, after the name of the agent."""
@@ -43,6 +48,9 @@ class StreamReader(RowReader):
         self.DESCRIPTION = f"output of {agent} for programs (JSON Lines or an array)"
         parser = parser_class(agent)
         self._prints = parser.prints
+        self._reports_end = parser.reports_end
+        self._is_open = False
+        """Whether a turn has begun whose end was not reported."""
         self._parser: AgentParser = parser()
         self._pieces = ""
         """The pieces of a message whose end has not come yet."""
@@ -53,8 +61,17 @@ class StreamReader(RowReader):
     def is_valid(self, row: Any) -> bool:
         return isinstance(row, dict) and self._prints(row)
 
+    def rows(self, source: TranscriptSource) -> Iterator[Any]:
+        yield from super().rows(source)
+        if self._is_open and self._reports_end:
+            source.add_gap("the output ends before the end of a turn")
+
     def add(self, row: Any) -> None:
         for event in self._parser.events(row):
+            if isinstance(event, TurnEnded | Failed):
+                self._is_open = False
+            elif isinstance(event, _PARTS_OF_TURN):
+                self._is_open = True
             self._add_event(event)
 
     def end(self) -> None:

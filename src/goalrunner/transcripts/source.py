@@ -239,6 +239,10 @@ class TranscriptSource:
             self._place = f":{record.line}  " if record.line else f": record {number}: "
             yield record
 
+    def add_gap(self, sentence: str) -> None:
+        """Note what else is missing in the transcript."""
+        self._gaps.append(sentence)
+
     def add_gaps(self, other: TranscriptSource) -> None:
         """Note what is missing in another file of the same transcript."""
         if other.partial:
