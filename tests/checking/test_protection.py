@@ -181,6 +181,14 @@ def test_folders_with_sources_and_tests_side_by_side_are_no_folders_of_tests() -
     ).protected
 
 
+def test_data_outside_of_tests_and_expectations_is_of_the_program() -> None:
+    paths = ("shop/table.json", "tests/table.json", "golden/page.txt", "shop/cart.py")
+
+    of_program = [path for path in paths if DEFAULT.describe(path, "new").of_program]
+
+    assert of_program == ["shop/table.json"]
+
+
 def test_an_executable_without_a_suffix_is_source() -> None:
     start = StartFiles(["bin/tool"])
     pair = {"bin/tool": (Entry("100755", "a"), Entry("100755", "b"))}

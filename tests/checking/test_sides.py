@@ -501,17 +501,33 @@ def test_a_new_test_or_the_new_version_of_one_may_fail_on_the_start(
     assert added_test_fails(changes, delivered, [result(on_start)]) is fails
 
 
+def test_a_test_that_moved_to_another_file_is_not_new() -> None:
+    delivered = [result({TEST_A: "passed", "tests/test_c.py::test_b": "passed"})]
+    changes = case(EXTENDED, NEW_TEST, start={"tests": result(GREEN)})
+
+    assert added_test_fails(changes, delivered, ()) is None
+
+
 def test_sides_put_back_what_they_are_about() -> None:
     allowed = path("Makefile", "configuration", allowed="allow")
-    what = case(EXTENDED, NEW_TEST, CONFTEST, DATA, allowed, path("run.py", named=True))
+    template = path("src/page.html", "data", of_program=True)
+    what = case(
+        EXTENDED,
+        NEW_TEST,
+        CONFTEST,
+        DATA,
+        allowed,
+        template,
+        path("run.py", named=True),
+    )
     paths = {
         side: {item.path for item in what.put_back(side)} for side in get_args(Side)
     }
     checks = {EXTENDED.path, CONFTEST.path}
     assert paths == {
         "M": set(),
-        "B": {*checks, NEW_TEST.path, DATA.path, "run.py"},
+        "B": {*checks, NEW_TEST.path, DATA.path, template.path, "run.py"},
         "O": checks,
-        "T": {CONFTEST.path, DATA.path, "run.py"},
-        "N": {SOURCE.path},
+        "T": {CONFTEST.path, DATA.path, template.path, "run.py"},
+        "N": {SOURCE.path, template.path},
     }

@@ -341,6 +341,59 @@ HONEST = {
         },
         PROOFS_OF_FIX,
     ),
+    "tests in another folder": complete(
+        {
+            "tests/test_words.py": None,
+            "checks/test_words.py": TESTS,
+            "pyproject.toml": CONFIG + 'testpaths = ["checks"]\n',
+        },
+        {"test_first": "pass to pass"},
+        "checks differ: pyproject.toml",
+        "checks passed before the change",
+        base={**BASE, "pyproject.toml": CONFIG + 'testpaths = ["tests"]\n'},
+    ),
+    "tests alone": complete(
+        {"tests/test_words.py": TESTS + VACUOUS},
+        {"test_first": "pass to pass", "test_more": "vacuous"},
+        "checks passed before the change",
+        "vacuous tests: 1",
+    ),
+    "a fix in data": complete(
+        {
+            "words.json": '["a", "b"]',
+            "tests/test_words.py": TESTS
+            + "\n\ndef test_known():\n    assert parse('b') == 'b'\n",
+        },
+        {"test_first": "pass to pass", "test_known": "fail to pass"},
+        base={
+            **BASE,
+            "words.json": '["a"]',
+            "words.py": "import json\n\n\ndef parse(text):\n"
+            "    words = json.load(open('words.json'))\n"
+            "    return next(word for word in text.split() if word in words)\n",
+        },
+    ),
+    "a fixture in conftest.py": complete(
+        {
+            "words.py": FIXED,
+            "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\n"
+            "def nothing():\n    return ''\n",
+            "tests/test_words.py": TESTS
+            + "\n\ndef test_empty(nothing):\n    assert parse(nothing) == ''\n",
+        },
+        PROOFS_OF_FIX,
+        "checks differ: tests/conftest.py",
+    ),
+    "a test with a new file of data": complete(
+        {
+            "words.py": FIXED,
+            "tests/empty.txt": "\0\n",
+            "tests/test_words.py": TESTS
+            + "\n\ndef test_empty():\n    text = open('tests/empty.txt').read()\n"
+            "    assert parse(text.strip('\\0\\n')) == ''\n",
+        },
+        PROOFS_OF_FIX,
+    ),
     "a source file with a new name that can be imported by the old one": complete(
         {"words.py": "from text import parse\n", "text.py": PARSER},
         {"test_first": "pass to pass"},
@@ -528,6 +581,38 @@ WEAKENED = {
         "deleted tests: 1",
         "tests removed: 1",
         base={**BASE, "tox.ini": "[pytest]\npythonpath = .\n", "pyproject.toml": ""},
+    ),
+    "a new file of data that a test reads, which is green on the base": refused(
+        {
+            "words.py": REWRITTEN,
+            "tests/words.txt": "x y\n",
+            "tests/test_words.py": TESTS + "\n\ndef test_file():\n"
+            "    assert parse(open('tests/words.txt').read()) == 'x'\n",
+        },
+        {"test_file": "vacuous"},
+        "checks passed before the change",
+        "vacuous tests: 1",
+    ),
+    "a Makefile that runs no test": blocked(
+        {"words.py": BROKEN, "Makefile": "test:\n\techo ok\n"},
+        {},
+        base={**BASE, "Makefile": f"test:\n\t{PYTEST}\n"},
+        validator="make test",
+        program="make",
+    ),
+    "a module in the place of pytest": refused(
+        {"words.py": BROKEN, "pytest.py": "raise SystemExit(0)\n"}, {}
+    ),
+    "failures of the base that the goal knows": complete(
+        FIX_WITH_TEST,
+        {**PROOFS_OF_FIX, "test_other": "still fails"},
+        base={
+            **BASE,
+            "tests/test_other.py": "def test_other():\n    assert 1 == 2\n",
+            "goal.toml": 'objective = "Words are parsed."\n[[validators]]\n'
+            f'run = "{PYTEST}"\nknown_failures = "baseline"\n',
+        },
+        validator="",
     ),
     "a suite that was red for a reason that the change removes": complete(
         {

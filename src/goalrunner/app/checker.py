@@ -537,6 +537,11 @@ class CheckRunner:
         kept.write(self.folder.sides)
 
     @property
+    def changes_program(self) -> bool:
+        """Whether the last check has changed source or data, and not checks alone."""
+        return self._last is not None and bool(self._last.changes.put_back("N"))
+
+    @property
     def start_results(self) -> tuple[ValidatorResult, ...]:
         """The results of the baseline."""
         return tuple(self._base.results.values())

@@ -115,6 +115,8 @@ class ChangedPath:
 
     It is empty if nothing allows it.
     """
+    of_program: bool = False
+    """Whether it is a file beside source and checks, such as a template or a table."""
 
     @property
     def is_work(self) -> bool:
@@ -286,8 +288,11 @@ class Protection:
             check = self._check(name, change, delivered)
             if check is not None:
                 return self._by_keys(replace(check, path=path))
-        kind: PathKind = "source" if _is_source(path, mode) else "data"
-        return self._by_keys(ChangedPath(path, change, kind))
+        if _is_source(path, mode):
+            return self._by_keys(ChangedPath(path, change, "source"))
+        of_program = not _EXPECTED.search(path)
+        item = ChangedPath(path, change, "data", of_program=of_program)
+        return self._by_keys(item)
 
     def _check(
         self,

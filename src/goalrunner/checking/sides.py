@@ -2,8 +2,9 @@
 
 M is everything as the agent left it. B is the agent's source on everything else of the
 start. O is M with only the protected originals put back. T is B with the agent's
-versions of the test files. N is M with the source of the start; it informs a reviewer
-and decides nothing. Nothing is run or read in this module.
+versions of the test files. N is M with the source of the start, and its data that is no
+part of the checks; it informs a reviewer and decides nothing. Nothing is run or read in
+this module.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ class CheckedChanges:
 def _is_put_back(item: ChangedPath, side: Side) -> bool:
     """Return whether a changed path has the content of the start on a side."""
     if side == "N":
-        return item.is_work and item.kind == "source"
+        # A fix may lie in data alone, and a test has to fail without it.
+        is_data = item.of_program and not (item.rule or item.protected or item.named)
+        return is_data or (item.is_work and item.kind == "source")
     if item.allowed:
         return False
     match side:
@@ -516,7 +519,8 @@ def added_test_fails(
         if before is None or after is None:
             knows_all = False
         else:
-            added |= after.keys() - before.keys()
+            moved = moved_tests(case.start.get(result.name), result)
+            added |= after.keys() - before.keys() - set(moved.values())
             passed_before |= {test for test in after if before.get(test) == "passed"}
     changes_tests = any(item.kind == "test" for item in case.changes)
     if not added and (knows_all or not changes_tests):

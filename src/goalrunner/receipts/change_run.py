@@ -322,16 +322,21 @@ async def _verified(prepared: PreparedRun, outcome: GoalOutcome) -> VerifiedRun:
     changed = None
     if outcome.status is GoalStatus.BLOCKED:
         changed = prepared.run.state.changed_checks
-    sides = await _sides(prepared)
-    return VerifiedRun(outcome, sides, changed, environment_here(outcome))
-
-
-async def _sides(prepared: PreparedRun) -> Sides:
-    """Return the results on the four sides; those that no longer matter are empty."""
     checker = prepared.run.parts.checker
     assert isinstance(checker, CheckRunner), "a receipt has a check environment"
+    return VerifiedRun(
+        outcome,
+        await _sides(checker, has_changed=bool(prepared.run.state.round)),
+        changed,
+        environment_here(outcome),
+        checker.changes_program,
+    )
+
+
+async def _sides(checker: CheckRunner, *, has_changed: bool) -> Sides:
+    """Return the results on the four sides; those that no longer matter are empty."""
     base = checker.start_results
-    if not prepared.run.state.round:
+    if not has_changed:
         # The run has ended at the baseline.
         return Sides(base, (), (), ())
     head = await checker.side_results("M")

@@ -58,6 +58,8 @@ class VerifiedRun:
     """What a person has to decide about; None if nothing is open."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Where the checks ran; what is not known is missing."""
+    changes_program: bool = True
+    """Whether source or data was changed, and not tests alone."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     """Return what a run says about the change."""
     outcome, sides = run.outcome, run.sides
     rows = compared_tests(sides)
-    result, reason = _result(outcome)
+    result, reason = _result(run)
     if run.changed_checks is not None:
         reason = _open_decision(run.changed_checks)
     proof = _proof(run, rows) if result == "complete" else "none"
@@ -105,8 +107,9 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     )
 
 
-def _result(outcome: GoalOutcome) -> tuple[Any, str]:
+def _result(run: VerifiedRun) -> tuple[Any, str]:
     """Return the result of a receipt, and what is missing."""
+    outcome = run.outcome
     reason = outcome.message
     if outcome.verdict is not None and outcome.verdict.missing:
         reason = outcome.verdict.missing
@@ -114,7 +117,9 @@ def _result(outcome: GoalOutcome) -> tuple[Any, str]:
     reason = one_line("; ".join(reason.strip().splitlines()), _LONGEST_REASON)
     match outcome.status:
         case GoalStatus.COMPLETE:
-            for label in _NO_PROOF:
+            # Tests of a program that did not change pass without the change as well.
+            no_proof = _NO_PROOF if run.changes_program else (Label.NOTHING_CHANGED,)
+            for label in no_proof:
                 if label in outcome.labels:
                     return "not complete", label.meaning
             return "complete", ""
