@@ -63,6 +63,20 @@ def test_a_head_without_a_name_is_the_work_tree(repository: Path) -> None:
     assert change.head.name == "working tree"
 
 
+def test_files_of_the_result_are_no_change(repository: Path) -> None:
+    write(repository, {"out/receipt.json": "{}", "b": "1\n"})
+    results = ["out/receipt.json"]
+
+    changed = revisions(repository).change("main", None, results)
+    tree = commit_of_work_tree(repository, results)
+    (repository / "b").unlink()
+    clean = revisions(repository).change("main", None, results)
+
+    assert changed.head.commit == ""
+    assert git(repository, "ls-tree", "-r", "--name-only", tree).split() == ["a", "b"]
+    assert clean.head.commit == commit(repository, "fix")
+
+
 def test_a_merge_commit_is_compared_with_the_named_base(repository: Path) -> None:
     git(repository, "switch", "-q", "main")
     git(repository, "merge", "-q", "--no-ff", "--no-edit", "fix")

@@ -133,7 +133,7 @@ def test_a_comment_has_no_markup_and_no_mentions_of_the_texts() -> None:
     assert "<b>" not in text
     assert "@all" not in text
     assert "t.py::new" in text
-    assert "1 others" in text
+    assert "1 other," in text
 
 
 def test_a_screen_names_the_tests_that_prove_the_change() -> None:

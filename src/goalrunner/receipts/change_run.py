@@ -120,7 +120,7 @@ class ChangeCheck:
         self._root = options.copy.inside(Path(request.root))
         # The base may not have the current folder.
         os.chdir(self._root)
-        self._head = request.head or commit_of_work_tree(self._root)
+        self._head = request.head or commit_of_work_tree(self._root, request.results)
 
     def verify(self) -> Statement:
         """Verify the change. Raise UsageError for a goal that does not fit it."""

@@ -91,7 +91,11 @@ def make(
     """
     from goalrunner.receipts.isolated_check import verified, verify_inside
     from goalrunner.receipts.pages import receipt_facts
-    from goalrunner.receipts.requests import ReceiptRequest, objective_in
+    from goalrunner.receipts.requests import (
+        ReceiptRequest,
+        RequestedChange,
+        objective_in,
+    )
     from goalrunner.receipts.result_files import ReceiptFiles
 
     if inside := os.environ.pop(INSIDE, ""):
@@ -108,7 +112,8 @@ def make(
     if objective_from is not None:
         settings["objective"] = objective_in(objective_from)
     required: RequiredProof = "fail to pass" if require_fail_to_pass else ""
-    request = ReceiptRequest.of_options(base, head, goal, settings, required)
+    change = RequestedChange(base, head, files.paths)
+    request = ReceiptRequest.of_options(change, goal, settings, required)
     statement = verified(request)
     if isinstance(statement, int):
         return statement

@@ -146,7 +146,8 @@ def _test_table(tests: Sequence[CheckedTest]) -> list[str]:
     hidden = max(len(rows) - _MOST_ROWS, 0)
     more = [f"{hidden} more"] if hidden else []
     if others:
-        more.append(f"{others} others, such as those that pass on all sides")
+        noun = "other" if others == 1 else "others"
+        more.append(f"{others} {noun}, such as those that pass on all sides")
     return [*lines, "", "; ".join(more)] if more else lines
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,25 @@ from goalrunner.records.run_folder import write_json
 _REQUEST = "receipt.json"
 _LONGEST_TEXT = 200_000
 """Bytes of a file with an objective."""
+
+
+@dataclass(frozen=True)
+class RequestedChange:
+    """The change that a command line names."""
+
+    base: str | None
+    head: str | None
+    results: Sequence[Path] = ()
+    """The files into which the result is written."""
+
+    def results_in(self, root: Path) -> list[str]:
+        """Return the results that lie in a repository, relative to it."""
+        relative: list[str] = []
+        for path in self.results:
+            real = Path(os.path.realpath(path))
+            if real.is_relative_to(root):
+                relative.append(os.path.relpath(real, root))
+        return relative
 
 
 @dataclass(frozen=True)
@@ -39,12 +58,13 @@ class ReceiptRequest:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What options say of the goal, by dotted key."""
     required_proof: RequiredProof = ""
+    results: Sequence[str] = ()
+    """Files of the result, relative to the repository: they belong to no change."""
 
     @classmethod
     def of_options(
         cls,
-        base: str | None,
-        head: str | None,
+        change: RequestedChange,
         goal_file: str | None,
         settings: Mapping[str, Any],
         required_proof: RequiredProof,
@@ -52,9 +72,11 @@ class ReceiptRequest:
         """Return the request of a command line. Raise UsageError."""
         folder = Path(os.path.realpath(Path.cwd()))
         revisions = Revisions(folder, os.environ)
-        change = revisions.change(base, head)
-        if change.note:
-            output.complain(f"Note: {change.note}")
+        root = Path(os.path.realpath(revisions.root))
+        results = change.results_in(root)
+        pair = revisions.change(change.base, change.head, results)
+        if pair.note:
+            output.complain(f"Note: {pair.note}")
         if goal_file is not None and "objective" in settings:
             raise UsageError(
                 "a goal file has its own objective", "remove --objective-from"
@@ -69,14 +91,15 @@ class ReceiptRequest:
             # A link in the change could lead to another goal.
             file = str(folder / found) if found is not None else ""
         return cls(
-            root=os.path.realpath(revisions.root),
+            root=str(root),
             workspace=str(folder),
-            base=change.base.commit,
-            head=change.head.commit,
+            base=pair.base.commit,
+            head=pair.head.commit,
             goal_file=os.path.normpath(file) if file else "",
             looks_for_goal=looks_for_goal,
             settings={key: value for key, value in settings.items() if value},
             required_proof=required_proof,
+            results=results,
         )
 
     @classmethod

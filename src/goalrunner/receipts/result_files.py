@@ -9,7 +9,7 @@ from pathlib import Path
 from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import UsageError
 from goalrunner.receipts.pages import receipt_junit, receipt_markdown
-from goalrunner.receipts.signing import check_key, sign_file
+from goalrunner.receipts.signing import check_key, sign_file, signature_of
 from goalrunner.receipts.statement import Statement
 
 
@@ -54,6 +54,15 @@ class ReceiptFiles:
                 f"--sign signs a file, and {receipt} is a stream", "add -o receipt.json"
             )
         return opened
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, with that of the signature."""
+        opened = (self.receipt, self.comment, self.junit)
+        paths = [file.path for file in opened if file is not None]
+        if self.receipt is not None and self.key is not None:
+            paths.append(signature_of(self.receipt.path))
+        return paths
 
     def write(self, statement: Statement) -> None:
         """Write all files. Raise GoalError."""

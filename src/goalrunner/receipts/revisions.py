@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,17 +64,19 @@ class Revisions:
         self.root = repository.root
         self._environ = environ
 
-    def change(self, base: str | None, head: str | None) -> RevisionPair:
+    def change(
+        self, base: str | None, head: str | None, results: Sequence[str] = ()
+    ) -> RevisionPair:
         """Return the change between two revisions.
 
         The base is where the head left the named revision, or else the default branch.
-        Without a head, it is the work tree; if that has changes, its revision has
-        neither commit nor tree. Raise UsageError.
+        Without a head, it is the work tree; if that has changes beside files of
+        `results`, its revision has neither commit nor tree. Raise UsageError.
         """
         head_commit = self.commit(head or "HEAD")
         named = base or self._default_branch()
         fork = self._fork(self.commit(named), head_commit, named)
-        if head is None and self._has_changes():
+        if head is None and self._has_changes(results):
             changed_head = Revision("", "")
         else:
             self._refuse_same(fork, head_commit)
@@ -119,9 +121,10 @@ class Revisions:
         _, output, _ = self._git("rev-parse", "--is-shallow-repository")
         return output == "true"
 
-    def _has_changes(self) -> bool:
+    def _has_changes(self, results: Sequence[str]) -> bool:
         """Return whether the work tree has changes that are not committed."""
-        _, output, _ = self._git("status", "--porcelain", "--ignore-submodules")
+        options = ("--porcelain", "--ignore-submodules", "--untracked-files=all")
+        _, output, _ = self._git("status", *options, "--", *_all_but(results))
         return bool(output)
 
     def _refuse_same(self, base: str, head: str) -> None:
@@ -182,11 +185,17 @@ class Revisions:
         return code, os.fsdecode(output).strip(), os.fsdecode(errors).strip()
 
 
-def commit_of_work_tree(root: Path) -> str:
+def _all_but(paths: Sequence[str]) -> list[str]:
+    """Return the arguments of git for all files but these, relative to its root."""
+    return [".", *(f":(exclude,top,literal){path}" for path in paths)]
+
+
+def commit_of_work_tree(root: Path, results: Sequence[str] = ()) -> str:
     """Return a new commit with the files of a work tree as they are.
 
-    No branch and no index is changed. Git does it with the configuration of the person,
-    so that filters run as in a commit. Raise WorkspaceError.
+    Files of `results`, such as the receipt itself, are left out. No branch and no index
+    is changed. Git does it with the configuration of the person, so that filters run as
+    in a commit. Raise WorkspaceError.
     """
     with tempfile.TemporaryDirectory() as scratch:
         environ = {
@@ -194,7 +203,7 @@ def commit_of_work_tree(root: Path) -> str:
             "GIT_INDEX_FILE": str(Path(scratch) / "index"),
         }
         _run_git(root, environ, "read-tree", "HEAD")
-        _run_git(root, environ, "add", "--all")
+        _run_git(root, environ, "add", "--all", "--", *_all_but(results))
         tree = _run_git(root, environ, "write-tree")
         # This commit is never published, and a person may have set no name.
         for role in ("AUTHOR", "COMMITTER"):
