@@ -136,7 +136,8 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
         )
     elif digests.get(TREE) == tree:
         # A rebase or a squash without another change keeps the files.
-        text = f"it is about the files of {commit[:SHORT_ID]}, in another commit"
+        where = "another commit" if digests.get(COMMIT) else "a work tree"
+        text = f"it is about the files of {commit[:SHORT_ID]}, seen in {where}"
         yield ReceiptFinding("subject", "good", text)
     else:
         text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
