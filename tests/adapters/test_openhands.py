@@ -297,6 +297,20 @@ def test_without_the_conversation_the_order_of_the_calls_decides(
     assert "no snapshots" in outcome.labels
 
 
+def test_without_records_a_failed_judge_cannot_be_asked_again(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    errors = import_module("openhands.sdk.llm.exceptions")
+    testing = import_module("openhands.sdk.testing")
+    judge = testing.TestLLM.from_messages([errors.LLMRateLimitError("slow down")])
+    controller = adapter.GoalController("the tests pass", judge, records="none")
+    controller.start()
+    with pytest.raises(errors.LLMRateLimitError):
+        controller.on_run_finished([])
+    with pytest.raises(UsageError, match="keep records"):
+        controller.on_run_finished([])
+
+
 def test_a_command_needs_a_known_folder(adapter: Any) -> None:
     with pytest.raises(UsageError, match="pass conversation="):
         adapter.GoalController("make the file", validators=["test -e done"])

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.frameworks import openhands
+from tests.support.fake_provider import FakeProvider, fail, run, say
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote
 
@@ -66,17 +67,30 @@ class World:
             calls.append(call)
         return self.sdk.Message(role="assistant", content=[], tool_calls=calls)
 
-    def conversation(self, *answers: Any, **options: Any) -> Any:
+    def real_llm(self, server: FakeProvider, usage_id: str) -> Any:
+        """Return the SDK's own model, with short retries, and a server behind it."""
+        return self.sdk.LLM(
+            model="openai/fake",
+            base_url=server.base_url("openai"),
+            api_key="none",
+            usage_id=usage_id,
+            num_retries=3,
+            retry_min_wait=0,
+            retry_max_wait=0,
+        )
+
+    def conversation(self, *answers: Any, llm: Any = None, **options: Any) -> Any:
         """Return a conversation whose agent gives these answers and has a shell."""
         tool = import_module("tests.adapters.openhands_tool")
         agent = self.sdk.Agent(
-            llm=self.llm(*answers, usage_id="agent"),
+            llm=llm or self.llm(*answers, usage_id="agent"),
             tools=[self.sdk.Tool(name=tool.NAME)],
         )
         report = self.folder / "all.txt"
-        report.write_text("12 passed\n")
-        # It is older than the first call, whose time is known to 10 ms.
-        os.utime(report, (1, 1))
+        if not report.exists():
+            report.write_text("12 passed\n")
+            # It is older than the first call, whose time is known to 10 ms.
+            os.utime(report, (1, 1))
         return self.sdk.Conversation(
             agent, workspace=str(self.folder), visualizer=None, **options
         )
@@ -538,6 +552,135 @@ def _(world: World) -> Any:
     )
     judge = world.judge(MISSING, DONE_SECOND)
     return shown(world.goals.run_goal(conversation, "the tests pass", judge))
+
+
+@row("the SDK's retries stay in force")
+def _(world: World) -> Any:
+    answers = [
+        fail(503, "busy", times=1),
+        fail(429, "slow down", times=1),
+        run("cat all.txt"),
+        say("Yes."),
+    ]
+    judged = [fail(503, "busy", times=1), say(DONE)]
+    with (
+        FakeProvider(answers, fresh=True, plain=True) as server,
+        FakeProvider(judged, fresh=True, plain=True) as second,
+    ):
+        conversation = world.conversation(llm=world.real_llm(server, "agent"))
+        judge = world.real_llm(second, "judge")
+        outcome = world.goals.run_goal(conversation, "the tests pass", judge)
+    return shown(outcome), len(server.requests), len(second.requests)
+
+
+@row("when the SDK's retries are over, its error is raised")
+def _(world: World) -> Any:
+    with FakeProvider([fail(429, "slow down")] * 9, fresh=True, plain=True) as server:
+        conversation = world.conversation(llm=world.real_llm(server, "agent"))
+        failure = raised(
+            partial(world.goals.run_goal, conversation, "x", world.judge(DONE))
+        )
+    return failure, len(server.requests)
+
+
+@row("a conversation that is stuck is checked, and goes on")
+def _(world: World) -> Any:
+    conversation = world.conversation(*[["false"]] * 9, stuck_detection=True)
+    judge = world.judge(MISSING)
+    outcome = world.goals.run_goal(
+        conversation, "the tests pass", judge, max_iterations=1
+    )
+    return shown(outcome), conversation.state.execution_status.value
+
+
+@row("a saved conversation goes on in a new object")
+def _(world: World) -> Any:
+    saved = str(world.folder.parent / "saved")
+    first = world.conversation(["cat all.txt"], "They pass.", persistence_dir=saved)
+    world.goals.run_goal(
+        first, "the tests pass", world.judge(MISSING), max_iterations=1
+    )
+    identity = first.state.id
+    first.close()
+    again = world.conversation(
+        "As shown.", persistence_dir=saved, conversation_id=identity
+    )
+    outcome = world.goals.run_goal(again, "the tests pass", world.judge(DONE))
+    return shown(outcome), len(texts(again, "user"))
+
+
+@row("an agent that has finished goes on")
+def _(world: World) -> Any:
+    conversation = world.conversation("Hello.", ["cat all.txt"], "They pass.")
+    conversation.send_message("Hello?")
+    conversation.run()
+    before = conversation.state.execution_status.value
+    outcome = world.goals.run_goal(conversation, "the tests pass", world.judge(DONE))
+    return before, shown(outcome), conversation.state.execution_status.value
+
+
+@row("callbacks and visualizers see every event")
+def _(world: World) -> Any:
+    seen: list[str] = []
+    conversation = world.conversation(
+        ["cat all.txt"], "They pass.", callbacks=[lambda one: seen.append(one.kind)]
+    )
+    world.goals.run_goal(conversation, "the tests pass", world.judge(DONE))
+    return [kind for kind in seen if kind != "ConversationStateUpdateEvent"]
+
+
+@row("a callback that raises ends the run as there")
+def _(world: World) -> Any:
+    def fail_once(event: Any) -> None:
+        if event.kind == "ObservationEvent":
+            raise KeyError("mine")
+
+    conversation = world.conversation(
+        ["cat all.txt"], "They pass.", callbacks=[fail_once]
+    )
+    return raised(partial(world.goals.run_goal, conversation, "x", world.judge(DONE)))
+
+
+@row("a driver may pass a list of events")
+def _(world: World) -> Any:
+    conversation = world.conversation(["cat all.txt"], "They pass.")
+    controller = world.goals.GoalController("the tests pass", world.judge(DONE))
+    conversation.send_message(controller.start())
+    conversation.run()
+    return shown(controller.on_run_finished(list(conversation.state.events)).outcome)
+
+
+@row("a driver whose conversation fails can run it again")
+def _(world: World) -> Any:
+    conversation = world.conversation(
+        _error("LLMServiceUnavailableError"), ["cat all.txt"], "They pass."
+    )
+    controller = world.goals.GoalController("the tests pass", world.judge(DONE))
+    conversation.send_message(controller.start())
+    failure = raised(conversation.run)
+    conversation.run()
+    step = controller.on_run_finished(conversation.state.events)
+    return failure, shown(step.outcome)
+
+
+@row("a driver works in an event loop with arun")
+def _(world: World) -> Any:
+    async def main() -> Any:
+        conversation = world.conversation(["cat all.txt"], "They pass.")
+        controller = world.goals.GoalController("the tests pass", world.judge(DONE))
+        conversation.send_message(controller.start())
+        await conversation.arun()
+        return controller.on_run_finished(conversation.state.events).outcome
+
+    return shown(asyncio.run(main()))
+
+
+@row("the judge may be the model of the agent")
+def _(world: World) -> Any:
+    conversation = world.conversation(["cat all.txt"], "They pass.", DONE)
+    judge = conversation.agent.llm
+    outcome = world.goals.run_goal(conversation, "the tests pass", judge)
+    return shown(outcome), judge.call_count
 
 
 # judge_goal

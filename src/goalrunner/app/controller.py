@@ -54,6 +54,8 @@ class GoalContinue(Frozen):
     'Not yet: add a test.'
     """
 
+    __match_args__ = ("followup", "verdict")
+
     followup: str
     verdict: GoalVerdict | None = None
     """The verdict on the round that was just checked."""
@@ -70,6 +72,8 @@ class GoalDone(Frozen):
     >>> isinstance(step, GoalDone) and step.outcome.passed
     True
     """
+
+    __match_args__ = ("outcome",)
 
     outcome: GoalOutcome
 
@@ -252,11 +256,17 @@ class GoalController:
 
         `messages` is the whole chat.
         """
+        if not self.run_path:
+            raise UsageError(
+                "the run has ended, and nothing of it is kept to go on with",
+                'keep records: records="last:20"',
+            )
         judge_llm, options = self._given
         keywords = options.copy()
         # They are fixed when a run begins.
         keywords.pop("workspace", None)
         keywords.pop("preserve_context", None)
+        keywords.pop("records", None)
         self._agent.messages = messages
         earlier = load_earlier(self.run_path, self._agent, judge_llm, keywords)
         self._host = HostedRun(await earlier.resume(), records=True)
