@@ -267,8 +267,9 @@ async def test_a_budget_of_tokens_ends_the_turn(
     assert server.played < 6
 
 
+@pytest.mark.parametrize("records", ["all", "none"])
 async def test_tool_results_are_observations_and_the_agents_text_is_none(
-    framework: Framework, workspace: Path
+    framework: Framework, workspace: Path, own_home: Path, records: str
 ) -> None:
     events: list[Event] = []
     claimed = says(("it passes", [quote("o1", "all 12 tests passed")]))
@@ -295,8 +296,11 @@ async def test_tool_results_are_observations_and_the_agents_text_is_none(
             framework.judge(second),
             workspace=workspace,
             on_event=events.append,
+            records=records,
         )
     assert (outcome.status, outcome.iterations) == ("complete", 2), outcome.message
+    assert ("no snapshots" in outcome.labels) == (records == "none")
+    assert bool(list(own_home.iterdir())) == (records == "all")
     results = [
         event.observation for event in events if isinstance(event, ToolResultRecorded)
     ]

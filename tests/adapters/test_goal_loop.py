@@ -269,6 +269,31 @@ def test_callables_are_labelled_and_every_run_is_recorded(
     assert json.loads((folder / "outcome.json").read_text())["status"] == "complete"
 
 
+def test_without_records_the_attempts_are_the_same_and_nothing_is_kept(
+    make: Make, home: Path
+) -> None:
+    agent, plugin, _ = make(
+        [run("echo hello"), say("one two three four"), say("one two")],
+        at_most_three_words,
+        records="none",
+    )
+    agent("Count.")
+    result = plugin.last_result(agent)
+    assert (result.passed, result.stop_reason) == (True, "satisfied")
+    assert [attempt.feedback for attempt in result.attempts] == [
+        "Too long (4 words). Cap at 3.",
+        None,
+    ]
+    assert (result.outcome.labels, result.outcome.run_path) == (("not isolated",), "")
+    assert not home.exists()
+
+
+def test_what_needs_records_is_refused_when_the_plugin_is_made(adapter: Any) -> None:
+    for options in ({"records": "few"}, {"records": "none", "validators": ["true"]}):
+        with pytest.raises(UsageError, match="records"):
+            adapter.GoalLoop(at_most_three_words, max_attempts=3, **options)
+
+
 def test_each_invocation_is_a_run_of_its_own(make: Make, home: Path) -> None:
     agent, plugin, _ = make([say("a"), say("b")], at_most_three_words)
     agent("First.")
