@@ -16,13 +16,15 @@ from goalrunner.cli.main import main
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.errors import RecordError, UsageError, WorkspaceError
 from goalrunner.core.goal_tables import JudgeConfig
+from goalrunner.judge.check_review import REVIEW_SYSTEM_PROMPT
+from goalrunner.judge.prompt_text import CONFIRM_SYSTEM_PROMPT
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.change_clock import ChangeClock
-from goalrunner.testing import Replay, replay, shell_result
-from goalrunner.testing.recording import Recording
+from goalrunner.testing import Replay, ScriptedApprover, replay, shell_result
+from goalrunner.testing.recording import FileContent, FilesChanged, Recording
 from tests.support.kept_run import kept_run
 from tests.support.recordings import judge as verdict
-from tests.support.recordings import quote
+from tests.support.recordings import quote, review
 
 HONEST = verdict(("out says yes", [quote("o2", "yes")]))["text"]
 FALSE = verdict(("out says yes", [quote("o2", "no such words")]))["text"]
@@ -302,6 +304,118 @@ def test_an_error_of_the_agent_is_replayed(folder: Path) -> None:
     assert decision(again) == decision(first)
 
 
+@pytest.mark.slow
+def test_a_critic_gives_its_recorded_scores(folder: Path) -> None:
+    class Strict:
+        threshold = 0.4
+        max_refinements = 3
+
+        def __init__(self) -> None:
+            self.scores = iter([0.2, 0.5])
+
+        def __call__(self, response: Any, agent: Any) -> float:
+            return next(self.scores)
+
+    first = run_goal(
+        Worker(folder, {"out": "no"}, {"out": "yes"}),
+        "out says yes",
+        validators=["grep yes out"],
+        workspace=folder,
+        critic=Strict(),
+    )
+    incident = replay(first)
+    assert len(incident.recording.turns) == 2
+    outcome = incident.run()
+    assert decision(outcome) == decision(first)
+    assert outcome.iterations == 1
+
+
+@pytest.mark.slow
+def test_a_person_decides_as_recorded(folder: Path) -> None:
+    class Asking(Worker):
+        supports_approvals = True
+
+    first = run_goal(
+        Asking(folder, {"out": "yes"}, {"out": "yes!"}),
+        Goal(
+            objective="out says yes",
+            validator="grep yes out",
+            approvals={"require": ["complete"], "on_deny": "continue"},
+        ),
+        workspace=folder,
+        approver=ScriptedApprover("say it louder", True),
+    )
+    assert (first.status, first.iterations) == ("complete", 2)
+    assert decision(replay(first).run()) == decision(first)
+
+
+class Deciding:
+    """A judge that answers each kind of question in one way."""
+
+    def __init__(self, rules: str, answer: str, other: str) -> None:
+        self.rules, self.answer, self.other = rules, answer, other
+
+    def complete(self, messages: Any) -> str:
+        is_asked = messages[0]["content"].startswith(self.rules)
+        return self.answer if is_asked else self.other
+
+
+@pytest.mark.slow
+def test_a_second_opinion_is_replayed(folder: Path) -> None:
+    blocked = json.loads(verdict(("it", []), missing="a key")["text"])
+    judge = Deciding(
+        CONFIRM_SYSTEM_PROMPT,
+        json.dumps({"confirmed": True, "reason": "there is no key"}),
+        json.dumps({**blocked, "blocked": "there is no key"}),
+    )
+    first = run_goal(
+        Worker(folder, {"out": "1"}, {"out": "2"}, {"out": "3"}),
+        "it",
+        judge,
+        workspace=folder,
+    )
+    assert (first.status, first.stop_reason) == ("blocked", "impossible")
+    assert decision(replay(first).run()) == decision(first)
+
+
+@pytest.mark.slow
+def test_a_review_of_changed_checks_is_replayed(folder: Path) -> None:
+    (folder / "app.sh").write_text("echo one\n")
+    (folder / "check.sh").write_text('test "$(sh app.sh)" = one\n')
+    judge = Deciding(
+        REVIEW_SYSTEM_PROMPT,
+        review((["hunk-1"], "check.sh expects two"))["text"],
+        verdict(("it prints two", [quote("o2", "two")]))["text"],
+    )
+    changed: dict[str, str | bytes | None] = {
+        "app.sh": "echo two\n",
+        "check.sh": 'test "$(sh app.sh)" = two\n',
+        "out": "two\n",
+    }
+    first = run_goal(
+        Worker(folder, changed),
+        Goal(
+            objective="app.sh prints two, and check.sh expects two",
+            validator="sh check.sh",
+        ),
+        judge,
+        workspace=folder,
+    )
+    assert first.status == "complete"
+    again = replay(first).run()
+    assert (decision(again), again.labels) == (decision(first), first.labels)
+
+
+@pytest.mark.slow
+def test_a_stalled_run_stalls_again(folder: Path) -> None:
+    rounds: list[dict[str, str | bytes | None]] = [{"out": "no"}] * 5
+    first = run_goal(
+        Worker(folder, *rounds), "x", validators=["grep yes out"], workspace=folder
+    )
+    assert first.stop_reason == "stalled"
+    assert decision(replay(first).run()) == decision(first)
+
+
 def test_a_judge_that_was_never_asked_cannot_answer(folder: Path) -> None:
     first = judged(folder, HONEST, validators=["false"], max_iterations=1)
     incident = replay(first)
@@ -410,6 +524,20 @@ def test_a_damaged_recording_is_refused(text: str, reason: str, tmp_path: Path) 
         replay(file)
     assert reason in refused.value.message
     assert "goal export RUN --recording" in refused.value.hint
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "link/out"])
+def test_a_recording_writes_no_file_outside_of_its_workspace(
+    name: str, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "link").symlink_to(tmp_path)
+    with pytest.raises(RecordError, match="outside of its workspace"):
+        FileContent(text="x").write(workspace, name)
+    changed = FilesChanged(type="files", deleted=(name,))
+    with pytest.raises(RecordError, match="outside of its workspace"):
+        changed.perform(workspace)
 
 
 def test_the_example_of_the_page(folder: Path, tmp_path: Path, own_home: Path) -> None:

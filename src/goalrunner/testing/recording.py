@@ -16,12 +16,14 @@ from goalrunner.core.errors import RecordError, UsageError, one_line
 from goalrunner.core.events import (
     ChecksReviewed,
     ConfirmationRecorded,
+    CriticRule,
     Critique,
     VerdictRecorded,
 )
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import GoalStatus, StopReason, Usage
 
+_AGAIN = "write it again: goal export RUN --recording -o FILE"
 LARGEST = 20_000_000
 """Bytes of a recording. A larger one does not belong into a repository."""
 
@@ -50,8 +52,9 @@ class FileContent(Frozen):
         except UnicodeDecodeError:
             return cls(base64=base64.b64encode(data).decode(), **kind)
 
-    def write(self, path: Path) -> None:
-        """Write the file in place of whatever has its path."""
+    def write(self, folder: Path, name: str) -> None:
+        """Write the file in a folder, in place of whatever has its path there."""
+        path = contained_path(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_symlink() or path.exists():
             path.unlink()
@@ -63,6 +66,20 @@ class FileContent(Frozen):
             data = base64.b64decode(self.base64)
         path.write_bytes(data)
         path.chmod(0o755 if self.executable else 0o644)
+
+
+def contained_path(folder: Path, name: str) -> Path:
+    """Return a path in a folder. Raise RecordError if it leads out of the folder.
+
+    A recording comes from a repository, where anyone may have edited it.
+    """
+    path = folder / name
+    if ".." in path.parts or not path.parent.resolve().is_relative_to(folder.resolve()):
+        raise RecordError(
+            f"the recording has the file {name}, which is outside of its workspace",
+            _AGAIN,
+        )
+    return path
 
 
 class FilesChanged(Frozen):
@@ -87,9 +104,9 @@ class FilesChanged(Frozen):
     def perform(self, folder: Path) -> None:
         """Change the files in a folder in the same way."""
         for path in self.deleted:
-            (folder / path).unlink(missing_ok=True)
+            contained_path(folder, path).unlink(missing_ok=True)
         for path, content in self.files.items():
-            content.write(folder / path)
+            content.write(folder, path)
 
 
 class CallBegun(Frozen):
@@ -202,6 +219,7 @@ class Recording(Frozen):
     verdicts: tuple[VerdictRecorded, ...] = ()
     opinions: tuple[ConfirmationRecorded, ...] = ()
     reviews: tuple[ChecksReviewed, ...] = ()
+    critic: CriticRule | None = None
     critiques: tuple[Critique, ...] = ()
     approvals: tuple[RecordedApproval, ...] = ()
     answers: tuple[str, ...] = ()
@@ -238,7 +256,6 @@ class Recording(Frozen):
 
 def load_recording(file: Path) -> Recording:
     """Return the recording in a file. Raise RecordError if it is damaged."""
-    hint = "write it again: goal export RUN --recording -o FILE"
     try:
         table = json.loads(file.read_text(encoding="utf-8"))
         return Recording.model_validate(table)
@@ -250,5 +267,5 @@ def load_recording(file: Path) -> Recording:
         else:
             reason = str(error)
         raise RecordError(
-            f"{file} is not a recording of a run: {one_line(reason)}", hint
+            f"{file} is not a recording of a run: {one_line(reason)}", _AGAIN
         ) from error

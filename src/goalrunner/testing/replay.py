@@ -28,6 +28,7 @@ from goalrunner.core.agent_ports import (
     RoundReply,
     ToolResult,
 )
+from goalrunner.core.critic import CriticRule, Critique
 from goalrunner.core.errors import (
     AgentError,
     AuthenticationFailed,
@@ -96,9 +97,10 @@ class Replay:
         self.recording = recording
         table = tomllib.loads(recording.goal)
         self.goal: Goal = resolve_goal(table, {}, {}, runnable=False)
-        """The goal, without agent, models and paths. It stops after the recorded
-        rounds."""
-        if recording.status is not GoalStatus.FAILED:
+        """The goal, without agent, models and paths. If the run was complete or capped,
+        it stops after the recorded rounds."""
+        # Another run ends for the recorded reason; a limit would end it before.
+        if recording.status in (GoalStatus.COMPLETE, GoalStatus.CAPPED):
             limit = min(recording.rounds, self.goal.max_iterations or recording.rounds)
             self.goal = self.goal.model_copy(update={"max_iterations": limit})
         folder = tempfile.mkdtemp(prefix="goal-replay-")
@@ -161,8 +163,9 @@ class Replay:
         if self.recording.start or options.get("workspace"):
             folder = options.get("workspace") or self._folder / f"work-{self._runs}"
             keywords["workspace"] = self.prepare(Path(folder))
-        if self.recording.critiques and "critic" not in options:
-            keywords["critic"] = self._progress.critic()
+        rule = self.recording.critic
+        if rule is not None and "critic" not in options:
+            keywords["critic"] = _ReplayedCritic(rule, self.recording.critiques)
         judge = self.judge if self.recording.has_judge else None
         chosen_judge = keywords.pop("judge", judge)
         return await arun_goal(
@@ -181,7 +184,7 @@ class Replay:
             )
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in self.recording.start.items():
-            content.write(folder / path)
+            content.write(folder, path)
         self._progress.workspace = folder
         return folder
 
@@ -233,14 +236,17 @@ class _Progress:
         default = _NO_OBSERVATION if is_other else recorded_id
         return self.ids.get(recorded_id, default)
 
-    def critic(self) -> Any:
-        """Return a critic that gives the recorded scores."""
-        critiques = iter(self.recording.critiques)
 
-        def recorded_critic(response: Mapping[str, Any], agent: Any) -> Any:
-            return next(critiques)
+class _ReplayedCritic:
+    """A critic that gives the recorded scores."""
 
-        return recorded_critic
+    def __init__(self, rule: CriticRule, critiques: Sequence[Critique]) -> None:
+        self.threshold = rule.threshold
+        self.max_refinements = rule.max_refinements
+        self._critiques = iter(critiques)
+
+    def __call__(self, response: Mapping[str, Any], agent: Any) -> Critique:
+        return next(self._critiques)
 
 
 class ReplayedConversation:

@@ -80,13 +80,14 @@ class RunFiles:
 
     async def _contents(self, entries: Mapping[str, Entry]) -> dict[str, FileContent]:
         assert self._store is not None, "it was opened"
-        kept = {path: entry for path, entry in entries.items() if entry.stored}
-        self.left_out |= entries.keys() - kept.keys()
-        blobs = {entry.blob: path for path, entry in kept.items()}
+        stored = {path: entry for path, entry in entries.items() if entry.stored}
+        self.left_out |= entries.keys() - stored.keys()
+        # Equal files have one content.
+        blobs = {entry.blob: path for path, entry in stored.items()}
         contents = await self._store.store.contents(blobs)
         return {
             path: FileContent.of(contents[entry.blob], entry.mode, self._redact)
-            for path, entry in kept.items()
+            for path, entry in stored.items()
         }
 
 

@@ -87,6 +87,7 @@ async def _read(folder: RunFolder, loaded: LoadedRun, home: Path) -> Recording:
         workspace=loaded.started.workspace,
         goal=_portable_goal(frozen_table(folder)),
         has_judge=state.plan.has_judge,
+        critic=state.plan.critic,
         callables=tuple(part for part in loaded.started.handed if part == "validators"),
         start=recorded_start,
         left_out=tuple(sorted(files.left_out)),
