@@ -1,4 +1,4 @@
-"""Turns of a Strands agent that do not simply end, and what our GoalLoop makes of them."""
+"""Turns of a Strands agent that do not simply end."""
 
 from __future__ import annotations
 
@@ -263,3 +263,36 @@ async def test_a_throttled_model_says_that_a_wait_can_help(
     assert (outcome.stop_reason, len(model.requests)) == ("agent_failed", 6)
     failures = [one for one in read_events(outcome) if isinstance(one, WorkFailed)]
     assert [(one.kind, one.was_retried) for one in failures] == [("limit", True)]
+
+
+async def test_a_run_is_resumed_after_the_program_answered_an_interrupt(
+    stage: Stage,
+) -> None:
+    strands = import_module("strands")
+    answers = [doubles().call("delete", path="a"), "Deleted a.", "All is done."]
+    model = doubles().ScriptedModel(answers)
+    agent = strands.Agent(model=model, callback_handler=None, **asking())
+
+    def done(response: Any) -> bool:
+        return bool(response["content"][0]["text"] == "All is done.")
+
+    stopped = await stage.goal.arun_goal(agent, "Delete a.", validators=[done])
+    assert stopped.stop_reason == "agent_failed"
+    assert "interrupt, which only your program can answer" in stopped.message
+    assert "then resume(outcome, agent)" in stopped.message
+    await agent.invoke_async(answered_state(agent))
+    outcome = await stage.goal.aresume(stopped, agent, validators=[done])
+    assert (outcome.status, outcome.iterations) == ("complete", 1)
+    # The agent keeps the result of its tool, and is not told that it was cut.
+    assert "Deleted a." in model.requests[-1]
+    assert "yes" in model.requests[-1]
+
+
+def answered_state(agent: Any) -> list[Any]:
+    """Return the answers to the interrupts for which an agent waits."""
+    snapshot = agent.take_snapshot(include=["interrupt_state"])
+    waiting = snapshot.data["interrupt_state"]["interrupts"]
+    return [
+        {"interruptResponse": {"interruptId": one, "response": "yes"}}
+        for one in waiting
+    ]

@@ -182,53 +182,34 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         other values and for unknown keywords, UsageError for an invalid check.
         """
         framework_module("strands.plugins", "strands")
-        refuse_unknown_keywords("GoalLoop", type(self).__init__, options, LoopKeywords)
+        refuse_unknown_keywords("GoalLoop", GoalLoop.__init__, options, LoopKeywords)
         _refuse_invalid_goal(goal)
         # Written like this, NaN is refused too.
         if not max_attempts >= 1:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts}")
         if not timeout > 0:
             raise ValueError(f"timeout must be positive, not {timeout}")
-        has_own_limits = isinstance(goal, Goal)
-        if max_attempts == inf and timeout == inf and not has_own_limits:
+        is_text_or_callable = not isinstance(goal, Goal)
+        if max_attempts == inf and timeout == inf and is_text_or_callable:
             warnings.warn(
                 f"{name} has no max_attempts and no timeout: only success ends it",
                 stacklevel=2,
             )
-        limits: RunKeywords = {}
-        if max_attempts != inf:
-            limits["max_iterations"] = ceil(max_attempts)
-        elif not has_own_limits:
-            limits["max_iterations"] = inf
-        # The run of a text or a callable has no time limit of its own: like Strands,
-        # the loop checks it between attempts, so that no check is cut.
-        if not has_own_limits:
-            limits["timeout"] = inf
-        elif timeout != inf:
-            limits["timeout"], timeout = timeout, inf
-        template = resume_prompt_template
-        if not (template is None or callable(template)):
-            raise TypeError(
-                "resume_prompt_template must be a function of one argument, the "
-                f"feedback, not {template!r:.60}"
-            )
-        if template is None and not has_own_limits:
-            template = default_resume_prompt
         model, judge_prompt = _judge_of(judge)
-        checks, kept = _checks_of(validators), dict[str, Any](options)
+        checks, run_options = _checks_of(validators), dict[str, Any](options)
         # Raises for an invalid value, before the agent is invoked.
-        options_of(cast(RunKeywords, {**kept, "validators": checks}))
+        options_of(cast(RunKeywords, {**run_options, "validators": checks}))
         self._settings = LoopSettings(
             name=name,
             goal=goal,
             judge=model,
             judge_prompt=judge_prompt,
-            limits=limits,
-            timeout=timeout,
+            limits=_limits_of(goal, max_attempts, timeout),
+            timeout=timeout if is_text_or_callable else inf,
             preserve_context=preserve_context,
-            template=template,
+            template=_template_of(goal, resume_prompt_template),
             checks=checks,
-            options=cast(RunKeywords, kept),
+            options=cast(RunKeywords, run_options),
         )
         # A result lives as long as its agent.
         self._results: weakref.WeakKeyDictionary[Any, GoalResult] = (
@@ -274,6 +255,39 @@ def _refuse_invalid_goal(goal: object) -> None:
             "goal must be a text, a callable (response, agent), or a Goal, not "
             f"{goal!r:.60}"
         )
+
+
+def _limits_of(goal: object, max_attempts: float, timeout: float) -> RunKeywords:
+    """Return the limits of a run. Those of a Goal hold where the loop has none."""
+    limits: RunKeywords = {}
+    if max_attempts != inf:
+        limits["max_iterations"] = ceil(max_attempts)
+    if isinstance(goal, Goal):
+        if timeout != inf:
+            limits["timeout"] = timeout
+        return limits
+    limits.setdefault("max_iterations", inf)
+    # Like Strands, the loop checks its time limit between attempts, so that no check
+    # is cut.
+    limits["timeout"] = inf
+    return limits
+
+
+def _template_of(
+    goal: object, template: Callable[[str | None], Any] | None
+) -> Callable[[str | None], Any] | None:
+    """Return the template of retries; None is that of a Goal.
+
+    Raise TypeError if it is no function.
+    """
+    if template is None:
+        return None if isinstance(goal, Goal) else default_resume_prompt
+    if not callable(template):
+        raise TypeError(
+            "resume_prompt_template must be a function of one argument, the feedback, "
+            f"not {template!r:.60}"
+        )
+    return template
 
 
 def _judge_of(judge: Any) -> tuple[Any, str | None]:

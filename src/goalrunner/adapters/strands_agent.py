@@ -165,9 +165,19 @@ class StrandsConversation(FrameworkConversation):
     def load(
         self, messages: Sequence[Message], unfinished: Unfinished, recorder: Recorder
     ) -> None:
-        """Continue the chat that an earlier process recorded."""
+        """Continue the chat that was recorded.
+
+        An agent whose own messages begin with that chat keeps them: they hold what is
+        not recorded, such as images, and the answer to an interrupt.
+        """
+        recorded = list(map(_words_of, messages))
+        agents_chat: list[_Words] = []
+        for message in self.agent.messages:
+            agents_chat += map(_words_of, openai_messages(message))
         # The system prompt stays that of the agent.
-        self.agent.messages = block_messages(messages)
+        recorded = [words for words in recorded if words[0] != "system"]
+        if not recorded or agents_chat[: len(recorded)] != recorded:
+            self.agent.messages = block_messages(messages)
 
     def count(self) -> None:
         """Record the usage since the last call of this method."""
@@ -213,6 +223,15 @@ class StrandsConversation(FrameworkConversation):
             await self._turn.add(message, ("error",) if is_failed else ())
 
 
+_Words = tuple[str, str, tuple[str, ...]]
+"""Role, text and ids of the calls of a message."""
+
+
+def _words_of(message: Message) -> _Words:
+    calls = tuple(str(call["id"]) for call in message.get("tool_calls") or ())
+    return str(message["role"]), text_of(message["content"]), calls
+
+
 def reply_of(result: Any) -> RoundReply:
     """Return the end of a turn.
 
@@ -222,7 +241,8 @@ def reply_of(result: Any) -> RoundReply:
         raise AgentError("the agent was cancelled")
     if result.stop_reason == "interrupt":
         raise AgentError(
-            "the agent stopped for an interrupt, which only your program can answer"
+            "the agent stopped for an interrupt, which only your program can answer",
+            "call the agent with the answer, then resume(outcome, agent)",
         )
     reason = "max_steps" if result.stop_reason.startswith("limit_") else "answered"
     text = text_of(result.message["content"])

@@ -167,9 +167,9 @@ class AgentLoop:
         Without input, the agent answers the last message of its chat.
         """
         for message in reversed([*self._agent.messages, *messages]):
-            shown = shown_content(message["content"])
-            if message["role"] == "user" and shown:
-                return shown
+            text = shown_content(message["content"])
+            if message["role"] == "user" and text:
+                return text
         return ""
 
     def _record(self, host: HostedRun) -> None:
@@ -269,8 +269,9 @@ class AgentLoop:
         for attempt in host.prepared.run.state.attempts:
             if self._attempts and attempt.attempt <= self._attempts[-1].number:
                 continue
-            own = self._goal.decides_alone
-            feedback = self._goal.feedback if own else attempt.feedback
+            feedback = attempt.feedback
+            if self._goal.decides_alone:
+                feedback = self._goal.feedback
             self._attempts.append(Attempt(attempt.attempt, attempt.passed, feedback))
 
     def _finish(self, outcome: GoalOutcome) -> None:
