@@ -90,7 +90,10 @@ def test_a_model_without_a_name_is_refused(model: Any) -> None:
 
 
 def test_a_field_that_the_agent_does_not_have_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"agent\.max_step: Extra inputs"):
+    with pytest.raises(
+        UsageError,
+        match=r"agent\.max_step: is not a field of AgentConfig; did you mean max_steps",
+    ):
         chat_conversation("a/b", max_step=3)
 
 

@@ -55,6 +55,11 @@ def message_of(model: type[Frozen], fields: dict[str, Any]) -> str:
         ),
         (
             Goal,
+            {"judge": {"minimum": 0.5}},
+            "judge.minimum: is not a field of JudgeConfig; did you mean minimum_score?",
+        ),
+        (
+            Goal,
             {"judge": {"minimum_score": 3}},
             "judge.minimum_score: must be less than or equal to 1, not 3",
         ),

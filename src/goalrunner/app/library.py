@@ -548,7 +548,7 @@ def _workspace(
 def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
     # One error at a time: later ones are often its consequence.
-    place, reason = next(value_problems(error))
+    place, reason = next(value_problems(error, Goal))
     where = ".".join(map(str, place)) or "goal"
     return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
 

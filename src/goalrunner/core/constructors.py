@@ -128,11 +128,22 @@ _CHECK = "a command, a ValidatorSpec or a callable"
 
 def _unknown_field(place: Location, model: type[BaseModel] | None) -> str:
     """Return the words about a field that does not exist. Its value may be a secret."""
-    if model is None or len(place) != 1:
+    for step in place[:-1]:
+        model = _model_of_field(model, str(step))
+    if model is None:
         return "is not a field"
-    near = nearest(str(place[0]), model.model_fields)
+    near = nearest(str(place[-1]), model.model_fields)
     remedy = f"; did you mean {near}?" if near else ""
     return f"is not a field of {model.__name__}{remedy}"
+
+
+def _model_of_field(model: type[BaseModel] | None, name: str) -> type[BaseModel] | None:
+    """Return the model that is the type of a field; None for another type."""
+    field = model.model_fields.get(name) if model is not None else None
+    annotation = field.annotation if field is not None else None
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return None
 
 
 LIMITS = ("stall_rounds", "max_iterations", "tokens", "cost_usd")
