@@ -10,6 +10,7 @@ A process is killed with -9: before or after its n-th event, or after so many se
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import json
 import os
@@ -106,11 +107,14 @@ class Forks:
 
 
 def _serve() -> None:
+    from goalrunner.core.errors import UsageError
     from goalrunner.llm.library import prepare_for
 
     for module in pkgutil.walk_packages(goalrunner.__path__, "goalrunner."):
         if module.name not in _SCRIPTS:
-            importlib.import_module(module.name)  # once, for every fork
+            # A feature may need an extra that is not installed.
+            with contextlib.suppress(UsageError, ImportError):
+                importlib.import_module(module.name)  # once, for every fork
     for line in sys.stdin:
         job = json.loads(line)
         if job["has_key"]:
