@@ -129,6 +129,40 @@ def test_a_moved_submodule_is_an_error(repository: Path, tmp_path: Path) -> None
         revisions(repository).change("main", "fix")
 
 
+@pytest.fixture
+def submodule(repository: Path, tmp_path: Path) -> Path:
+    """A submodule that the branch `fix` has, and the branch `next` on top of it."""
+    library = make_repository(tmp_path / "library", {"lib": "1\n"})
+    git(repository, "submodule", "--quiet", "add", str(library), "lib")
+    git(repository, "commit", "-q", "-m", "submodule")
+    git(repository, "switch", "-q", "-c", "next")
+    write(repository, {"a": "3\n"})
+    git(repository, "commit", "-q", "-a", "-m", "three")
+    return repository / "lib"
+
+
+def test_a_submodule_that_is_not_moved_is_no_obstacle(
+    repository: Path, submodule: Path
+) -> None:
+    # A build made this file.
+    write(submodule, {"built": "1\n"})
+
+    assert revisions(repository).change("fix", None).base.commit
+    assert revisions(repository).change("fix", "next").base.commit
+
+
+def test_a_submodule_with_other_files_than_those_of_the_head_is_an_error(
+    repository: Path, submodule: Path
+) -> None:
+    write(submodule, {"lib": "2\n"})
+    with pytest.raises(UsageError, match="submodule lib of the work tree"):
+        revisions(repository).change("fix", "next")
+
+    git(submodule, "commit", "-q", "-a", "-m", "two")
+    with pytest.raises(UsageError, match="submodule lib of the work tree"):
+        revisions(repository).change("fix", None)
+
+
 def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no git repository"):
         revisions(tmp_path)

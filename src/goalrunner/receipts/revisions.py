@@ -135,20 +135,39 @@ class Revisions:
             )
 
     def _refuse_submodules(self, base: str, head: str) -> None:
-        """Raise UsageError if the change moves a submodule to another commit."""
-        names = ("diff-tree", "-r", "-z", "--no-renames", base, head)
-        _, output, _ = self._git(*names)
+        """Raise UsageError if the change moves a submodule to another commit.
+
+        Also raise it if a submodule of the work tree differs from that of the head:
+        the copy has it as it is, on each side.
+        """
+        moved = self._submodules("diff-tree", "-r", base, head)
+        if moved:
+            raise UsageError(
+                f"the change moves the submodule {some(moved)}, which cannot be "
+                "checked here",
+                "make the receipt in the repository of the submodule",
+            )
+        # Files that a build has made in it are no part of any commit.
+        differing = self._submodules(
+            "diff-index", "--ignore-submodules=untracked", head
+        )
+        if differing:
+            raise UsageError(
+                f"the submodule {some(differing)} of the work tree differs from the "
+                "commit that the head names, and would be checked in its place",
+                "git submodule update, or commit what the submodule has",
+            )
+
+    def _submodules(self, command: str, *arguments: str) -> list[str]:
+        """Return the submodules among the differences that a command of git prints."""
+        options = ("--raw", "-z", "--no-renames")
+        _, output, _ = self._git(command, *options, *arguments)
         fields = output.split("\0")
         paths: list[str] = []
         for row, path in zip(fields[::2], fields[1::2], strict=False):
             if _SUBMODULE in row:
                 paths.append(path)
-        if paths:
-            raise UsageError(
-                f"the change moves the submodule {some(paths)}, which cannot be "
-                "checked here",
-                "make the receipt in the repository of the submodule",
-            )
+        return paths
 
     def _revision(self, commit: str) -> Revision:
         _, tree, _ = self._git("rev-parse", "--verify", f"{commit}^{{tree}}")
