@@ -85,7 +85,7 @@ def test_help_names_the_commands_and_the_exit_codes(
           restore  Restore the workspace to the end of a round.
 
         More:
-          agents, judge, memory, receipt, hook, prune, schema, help
+          agents, judge, memory, receipt, fleet, hook, prune, schema, help
 
           Exit codes: 0 complete, 1 capped, 2 usage or goal file, 3 blocked, 4 failed,
           129, 130 and 143 by signal.

@@ -121,6 +121,43 @@ GROUPS = {
             "receipts.commands",
             "Check offline that a receipt is intact and about the commit here.",
         ),
+        "fleet init": (
+            "fleet.commands",
+            "Prepare a database for a fleet, or bring it up to date.",
+        ),
+        "fleet worker": (
+            "fleet.commands",
+            "Take runs of a fleet on this machine, until Ctrl-C or SIGTERM.",
+        ),
+        "fleet submit": ("fleet.commands", "Queue goals for the workers of a fleet."),
+        "fleet status": (
+            "fleet.commands",
+            "Show the runs and workers of a fleet, or one run.",
+        ),
+        "fleet logs": (
+            "fleet.commands",
+            "Show what a run of a fleet does, from any machine.",
+        ),
+        "fleet fetch": (
+            "fleet.commands",
+            "Bring the records of a run here, for `goal show`, `goal diff` and more.",
+        ),
+        "fleet cancel": (
+            "fleet.commands",
+            "End a run of a fleet permanently, or take it out of the queue.",
+        ),
+        "fleet retry": (
+            "fleet.commands",
+            "Queue a run again: one that failed, is blocked, or was given up.",
+        ),
+        "fleet drain": (
+            "fleet.commands",
+            "Let workers take no further run, and end when those at work have ended.",
+        ),
+        "fleet requeue": (
+            "fleet.commands",
+            "Queue runs again that nothing works on; workers do this by themselves.",
+        ),
         "hook": (
             "hooks.commands",
             "Check the sessions of Claude Code before they stop.",
@@ -147,6 +184,7 @@ SUBCOMMANDS = {
     "judge": "Measure how reliable judges are.",
     "memory": "Manage the facts that are kept for later runs; default: list them.",
     "receipt": "Verify a change of any author; default: make a receipt.",
+    "fleet": "Run goals on many machines, with a queue in PostgreSQL.",
 }
 """The first words of the commands with two, and their summaries."""
 

@@ -15,7 +15,8 @@ import procrastinate
 from procrastinate.exceptions import AlreadyEnqueued
 
 from goalrunner.core.errors import UsageError, some
-from goalrunner.fleet.database import Connection, Database, has_table, migrate
+from goalrunner.fleet.database import Database, has_table, migrate
+from goalrunner.fleet.runs import ready_runs
 
 TASK = "goal.run"
 _MOST_ABILITIES = 10
@@ -56,11 +57,11 @@ def queue_app(
     """Return the application of a database; `run` performs the jobs of a worker."""
     app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
 
-    @app.task(name=TASK)
     async def perform(run_id: str) -> None:
         assert run is not None
         await run(run_id)
 
+    app.task(name=TASK)(perform)
     return app
 
 
@@ -96,18 +97,11 @@ async def prepare_database(url: str) -> int:
     return steps
 
 
-def setting(connection: Connection, name: str) -> str:
-    """Return a setting of the fleet; empty if it has none of that name."""
-    row = connection.execute(
-        "SELECT value FROM goal_fleet_settings WHERE name = %s", [name]
-    ).fetchone()
-    return "" if row is None else str(row["value"])
-
-
-def set_setting(connection: Connection, name: str, value: str) -> None:
-    """Change a setting of the fleet."""
-    connection.execute(
-        "INSERT INTO goal_fleet_settings (name, value) VALUES (%s, %s) "
-        "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        [name, value],
-    )
+async def enqueue_now(database: Database) -> None:
+    """Queue the runs that can begin. Workers do this every few seconds as well."""
+    ready = database.call(ready_runs)
+    app = queue_app(database.url)
+    async with app.open_async():
+        for run in ready:
+            name = queue_name(run.queue, run.labels, run.secrets)
+            await enqueue(app, run.run_id, name, run.priority)

@@ -346,3 +346,47 @@ def is_draining(connection: Connection, worker_id: int) -> bool:
         "SELECT draining FROM goal_fleet_workers WHERE worker_id = %s", [worker_id]
     ).fetchone()
     return row is not None and bool(row["draining"])
+
+
+_CANCEL_QUEUED = """\
+UPDATE goal_fleet_runs
+SET state = 'ended', status = 'cancelled', reason = %s, exit_code = 4,
+    ended_at = clock_timestamp()
+WHERE run_id = %s AND state = 'queued' RETURNING run_id
+"""
+
+
+def cancel_fleet_run(connection: Connection, run_id: str, reason: str) -> bool:
+    """Cancel a run; return whether it is over.
+
+    Otherwise its worker ends it: it looks every few seconds.
+    """
+    row = connection.execute(_CANCEL_QUEUED, [reason, run_id]).fetchone()
+    if row is not None:
+        return True
+    connection.execute(
+        "UPDATE goal_fleet_runs SET cancel_reason = %s "
+        "WHERE run_id = %s AND state = 'running'",
+        [reason, run_id],
+    )
+    return False
+
+
+def queue_again(connection: Connection, run_id: str) -> None:
+    """Queue a run that has ended, or was given up."""
+    connection.execute(
+        "UPDATE goal_fleet_runs SET state = 'queued', status = '', exit_code = NULL, "
+        "deaths = 0, reason = '', ended_at = NULL, cancel_reason = NULL "
+        "WHERE run_id = %s AND state IN ('ended', 'dead')",
+        [run_id],
+    )
+
+
+def drain_workers(connection: Connection, name: str | None) -> list[str]:
+    """Let a worker, or all of them, take no further run; return their names."""
+    rows = connection.execute(
+        "UPDATE goal_fleet_workers SET draining = true "
+        "WHERE stopped_at IS NULL AND name = coalesce(%s, name) RETURNING name",
+        [name],
+    ).fetchall()
+    return sorted(row["name"] for row in rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +59,11 @@ class FleetStore:
             f"{key} cannot be read",
         )
 
-    def try_out(self, source: Path) -> None:
+    def try_out(self) -> None:
         """Write, read and remove a file. Raise StoreUnavailable if that fails."""
-        key = "try-out"
-        self.put(source, key)
+        key = f"try-out-{os.urandom(4).hex()}"
+        with tempfile.NamedTemporaryFile() as file:
+            self.put(Path(file.name), key)
         self._use(
             lambda system, folder: system.cat_file(f"{folder}/{key}"),
             "a new file cannot be read",

@@ -65,7 +65,8 @@ class WorkerOptions:
     queues: tuple[str, ...] = ("default",)
     labels: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    sandbox: str = "auto"
+    sandbox: str = "bwrap"
+    """Of agents and validators, where a goal names none."""
     lease: float = LEASE
 
 

@@ -1,0 +1,505 @@
+"""The commands `goal fleet`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from goalrunner.cli import options, output, runs
+from goalrunner.cli.options import (
+    COUNT,
+    File,
+    Text,
+    Texts,
+    argument,
+    checked,
+    flag,
+    option,
+)
+from goalrunner.core.errors import ExitCode, UsageError, quoted
+
+if TYPE_CHECKING:
+    from goalrunner.fleet.database import Database
+    from goalrunner.fleet.listing import FleetRun
+    from goalrunner.fleet.store import FleetStore
+
+_Db = Annotated[
+    Text, option("URL", "The database: postgresql://...; default: GOAL_FLEET.")
+]
+_FleetRun = Annotated[str, argument("RUN", "Id of a run, or its beginning.")]
+_ROOT = Path("/var/tmp/goal-fleet")  # noqa: S108  a folder of the user alone is made
+_WHOLE_NUMBER = checked(int, "a whole number")
+_DEFAULT_QUEUE = "default"
+_LISTED = 40
+_REFRESH = 2.0
+"""Seconds between two looks of --watch."""
+_PATIENCE = 30.0
+"""Seconds for a worker to perform a request: it looks every few seconds."""
+
+
+def init(
+    store: Annotated[
+        Text,
+        option(
+            "URL",
+            "Where the files of runs are kept: file:///shared/goals, s3://bucket/goals.",
+        ),
+    ] = None,
+    root: Annotated[
+        File,
+        option(
+            "DIR",
+            "The folder of runs on each machine, the same path everywhere; default:"
+            " /var/tmp/goal-fleet.",
+        ),
+    ] = None,
+    db: _Db = None,
+) -> int:
+    """Prepare a database for a fleet, or bring it up to date.
+
+    It can be called again at any time: it changes only what is named.
+    """
+    from goalrunner.fleet.database import database_url, shown_url
+    from goalrunner.fleet.queue import prepare_database
+    from goalrunner.fleet.settings import FleetSettings, change_settings, fleet_settings
+    from goalrunner.fleet.store import FleetStore
+
+    url = database_url(db, os.environ)
+    if store is not None:
+        store = _absolute_store(store)
+        FleetStore(store).try_out()
+    steps = asyncio.run(prepare_database(url))
+    with _database(url) as database:
+        earlier = database.call(fleet_settings)
+        settings = FleetSettings(
+            store or earlier.store, str(root.absolute()) if root else earlier.root
+        )
+        if not settings.store:
+            raise UsageError(
+                "the fleet needs a store for the files of its runs",
+                "goal fleet init --store file:///shared/goals, or s3://bucket/goals",
+            )
+        database.call(lambda connection: change_settings(connection, settings))
+    done = "is prepared" if steps else "is up to date"
+    output.say(
+        f"{shown_url(url)} {done}\n"
+        f"store  {shown_url(settings.store)}\n"
+        f"root   {settings.root or _ROOT}\n"
+        "next   goal fleet worker, on each machine; goal fleet submit GOALS\n"
+    )
+    return 0
+
+
+def _absolute_store(url: str) -> str:
+    """Return the URL of a store; a path becomes one."""
+    return url if "://" in url else Path(url).absolute().as_uri()
+
+
+@contextmanager
+def _database(url: str) -> Iterator[Database]:
+    from goalrunner.fleet.database import Database, require_schema
+
+    with Database(url) as database:
+        database.call(require_schema)
+        yield database
+
+
+@contextmanager
+def _fleet(db: str | None) -> Iterator[Database]:
+    """Return a context with the database of the fleet that a command names."""
+    from goalrunner.fleet.database import database_url
+
+    with _database(database_url(db, os.environ)) as database:
+        yield database
+
+
+def _store(database: Database) -> FleetStore:
+    from goalrunner.fleet.settings import fleet_settings
+    from goalrunner.fleet.store import FleetStore
+
+    return FleetStore(database.call(fleet_settings).store)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Return the words of a list with commas. Raise UsageError."""
+    words = tuple(filter(None, (word.strip() for word in text.split(","))))
+    for word in words:
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", word) is None:
+            raise UsageError(
+                f"{quoted(word)} can be no label",
+                "use letters, digits, dots, hyphens and underscores: gpu,linux",
+            )
+    return words
+
+
+def worker(
+    name: Annotated[
+        Text, option("NAME", "Its name in the fleet; default: that of the machine.")
+    ] = None,
+    jobs: Annotated[
+        int,
+        option("N", "The most runs at the same time.", "--jobs", "-j", parser=COUNT),
+    ] = 2,
+    queue: Annotated[
+        Texts, option("NAME", "A queue that it serves; may be repeated.")
+    ] = None,
+    labels: Annotated[str, option("LIST", "What this machine has: gpu,linux.")] = "",
+    secret: Annotated[
+        Texts,
+        option(
+            "NAME",
+            "A variable that runs may need, such as OPENAI_API_KEY; may be repeated.",
+        ),
+    ] = None,
+    no_sandbox: Annotated[
+        bool, flag("--no-sandbox", "Let agents work without a sandbox.")
+    ] = False,
+    db: _Db = None,
+) -> int:
+    """Take runs of a fleet on this machine, until Ctrl-C or SIGTERM.
+
+    Then the runs at work end in order, and go on at another worker. Agents and
+    validators work in a sandbox, unless the goal has another one, or --no-sandbox is
+    given. A worker takes no run that needs a label or a secret which it does not have.
+    """
+    from goalrunner.fleet.settings import fleet_settings
+    from goalrunner.fleet.worker import FleetWorker, WorkerOptions
+
+    missing = [each for each in secret or () if not os.environ.get(each)]
+    if missing:
+        raise UsageError(
+            f"{missing[0]} is not set, so this worker does not have that secret",
+            f"export {missing[0]}=..., or leave --secret {missing[0]} out",
+        )
+    with _fleet(db) as database:
+        url, settings = database.url, database.call(fleet_settings)
+    root = Path(settings.root or _ROOT)
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if root.stat().st_uid != os.geteuid():
+        raise UsageError(
+            f"{root} belongs to another user",
+            "goal fleet init --root DIR chooses another folder for all machines",
+        )
+    if not no_sandbox:
+        _require_sandbox(root)
+    worker_options = WorkerOptions(
+        name or socket.gethostname(),
+        jobs,
+        root,
+        settings.store,
+        tuple(queue or (_DEFAULT_QUEUE,)),
+        _words(labels),
+        tuple(secret or ()),
+        sandbox="none" if no_sandbox else "bwrap",
+    )
+    output.complain(
+        f"worker {worker_options.name} takes up to {jobs} runs; Ctrl-C ends it"
+    )
+    asyncio.run(
+        FleetWorker(url, worker_options, lambda line: output.say(f"{line}\n")).work()
+    )
+    return 0
+
+
+def submit(
+    goals: Annotated[
+        list[Path],
+        argument(
+            "GOALS...",
+            "Goal files, folders of goal files, or tables (.csv, .jsonl).",
+            options.goal_files,
+        ),
+    ],
+    template: Annotated[
+        File, option("FILE", "The goal file for the rows of tables.")
+    ] = None,
+    queue: Annotated[str, option("NAME", "The queue.")] = _DEFAULT_QUEUE,
+    priority: Annotated[
+        int, option("N", "A higher one comes first; default: 0.", parser=_WHOLE_NUMBER)
+    ] = 0,
+    after: Annotated[
+        Texts, option("RUN", "A run that must be complete before; may be repeated.")
+    ] = None,
+    labels: Annotated[str, option("LIST", "What the worker must have: gpu.")] = "",
+    secret: Annotated[
+        Texts, option("NAME", "A variable that the worker must have; may be repeated.")
+    ] = None,
+    batch: Annotated[str, option("NAME", "A name for all of these goals.")] = "",
+    agent: options.Agent = None,
+    model: Annotated[Text, option("NAME", "The model of the agents.")] = None,
+    judge: options.Judge = None,
+    json: options.Json = False,
+    db: _Db = None,
+) -> int:
+    """Queue goals for the workers of a fleet.
+
+    The goal files and their workspaces are read now: the repository with its present
+    commit, and what differs from it. Files that git ignores stay here.
+    """
+    from goalrunner.batches.submission import submit as read_goals
+    from goalrunner.fleet.queue import enqueue_now
+    from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
+
+    overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
+    given_options = {key: value for key, value in overrides.items() if value}
+    submission = read_goals(goals, template, given_options)
+    submit_options = SubmitOptions(
+        queue, priority, _words(labels), tuple(secret or ()), tuple(after or ()), batch
+    )
+    with _fleet(db) as database:
+        new = new_runs(submission, _store(database), submit_options)
+        database.call(lambda connection: insert_runs(connection, new, submit_options))
+        asyncio.run(enqueue_now(database))
+    ids = [run.run_id for run in new]
+    if json:
+        output.say({"runs": ids})
+        return 0
+    lines = [f"{run.run_id}   {run.entry.name}\n" for run in new]
+    output.say("".join(lines))
+    output.complain("goal fleet status --watch follows them")
+    return 0
+
+
+def status(
+    run: Annotated[
+        Text, argument("RUN", "Id of a run, or its beginning; default: all.")
+    ] = None,
+    watch: Annotated[bool, flag("--watch", "Show it again and again.")] = False,
+    all_: Annotated[bool, flag("--all", "List all runs, not only 40.")] = False,
+    batch: Annotated[str, option("NAME", "Only runs that were submitted so.")] = "",
+    json: options.Json = False,
+    db: _Db = None,
+) -> int:
+    """Show the runs and workers of a fleet, or one run.
+
+    The exit code of one run is its own, and 4 while it has not ended.
+    """
+    with _fleet(db) as database:
+        if run is not None:
+            return _print_run(database, run, json=json)
+        if not watch:
+            _print_fleet(database, batch, everything=all_, json=json)
+            return 0
+        try:
+            while True:
+                output.say("\033[H\033[2J" if sys.stdout.isatty() else "")
+                _print_fleet(database, batch, everything=all_, json=json)
+                time.sleep(_REFRESH)
+        except KeyboardInterrupt:
+            return int(ExitCode.INTERRUPTED)
+
+
+def _print_run(database: Database, reference: str, *, json: bool) -> int:
+    from goalrunner.core.run_summary import NOT_ENDED
+    from goalrunner.fleet.listing import find_fleet_run, runs_table
+
+    found = database.call(lambda connection: find_fleet_run(connection, reference))
+    if json:
+        output.say(asdict(found))
+    else:
+        output.say(runs_table([found], output.columns()))
+        output.complain(_next_command(found))
+    return NOT_ENDED if found.exit_code is None else found.exit_code
+
+
+def _next_command(run: FleetRun) -> str:
+    if run.state == "running":
+        return f"goal fleet logs {run.run_id} -f follows it"
+    if run.state == "queued":
+        return "goal fleet status shows the workers"
+    if run.status == "complete":
+        return f"goal show {run.run_id} and goal diff {run.run_id} show its work"
+    return f"goal fleet retry {run.run_id} queues it again"
+
+
+def _print_fleet(
+    database: Database, batch: str, *, everything: bool, json: bool
+) -> None:
+    from goalrunner.fleet.listing import (
+        count_runs,
+        counts_line,
+        fleet_value,
+        list_runs,
+        list_workers,
+        runs_table,
+        workers_table,
+    )
+
+    limit = None if everything else _LISTED
+    listed = database.call(lambda connection: list_runs(connection, limit, batch))
+    counts = database.call(lambda connection: count_runs(connection, batch))
+    workers = database.call(list_workers)
+    if json:
+        output.say(fleet_value(listed, workers, counts))
+        return
+    columns = output.columns()
+    if workers:
+        output.say(f"{workers_table(workers, columns)}\n")
+    else:
+        output.complain("No worker is running: goal fleet worker")
+    output.say(runs_table(listed, columns))
+    output.say(f"\n{counts_line(counts) or 'no runs: goal fleet submit GOALS'}\n")
+
+
+def logs(
+    run: _FleetRun,
+    follow: Annotated[
+        bool, flag("--follow", "Go on until the run ends.", "-f")
+    ] = False,
+    db: _Db = None,
+) -> int:
+    """Show what a run of a fleet does, from any machine."""
+    from goalrunner.cli.drive import open_progress
+    from goalrunner.fleet.listing import find_fleet_run
+    from goalrunner.fleet.remote_runs import follow as follow_log
+    from goalrunner.reports.show import show_live
+
+    with _fleet(db) as database:
+        found = database.call(lambda connection: find_fleet_run(connection, run))
+
+        def is_at_work() -> bool:
+            state = database.call(
+                lambda connection: find_fleet_run(connection, found.run_id)
+            )
+            return follow and state.state in ("running", "queued")
+
+        progress = open_progress(sys.stdout)
+        with progress:
+            try:
+                show_live(
+                    follow_log(database, found.run_id, is_at_work),
+                    progress,
+                    folder=f"run {found.run_id} of the fleet",
+                    lost=lambda: False,
+                )
+            except KeyboardInterrupt:
+                progress.leave()
+                return int(ExitCode.INTERRUPTED)
+    return 0
+
+
+def fetch(run: _FleetRun, json: options.Json = False, db: _Db = None) -> int:
+    """Bring the records of a run here, for `goal show`, `goal diff` and more.
+
+    With GOAL_FLEET set, these commands fetch a run themselves.
+    """
+    from goalrunner.fleet.listing import find_fleet_run
+    from goalrunner.fleet.remote_runs import fetch_run
+
+    with _fleet(db) as database:
+        found = database.call(lambda connection: find_fleet_run(connection, run))
+        folder = fetch_run(database, _store(database), found.run_id, runs.home())
+    if json:
+        output.say({"run_id": found.run_id, "path": str(folder.path)})
+    else:
+        output.say(f"{folder.path}\n")
+    return 0
+
+
+def cancel(
+    run: _FleetRun,
+    reason: Annotated[str, option("TEXT", "The reason.")] = "cancelled",
+    db: _Db = None,
+) -> int:
+    """End a run of a fleet permanently, or take it out of the queue."""
+    from goalrunner.fleet.listing import find_fleet_run, refuse_unless
+    from goalrunner.fleet.runs import cancel_fleet_run
+
+    with _fleet(db) as database:
+        found = database.call(lambda connection: find_fleet_run(connection, run))
+        refuse_unless(
+            found,
+            ("queued", "running"),
+            "nothing is to be cancelled",
+            f"goal fleet status {found.run_id}",
+        )
+        was_queued = database.call(
+            lambda connection: cancel_fleet_run(connection, found.run_id, reason)
+        )
+    word = "is cancelled" if was_queued else "ends within a few seconds"
+    output.say(f"run {found.run_id} {word}\n")
+    return 0
+
+
+def retry(run: _FleetRun, db: _Db = None) -> int:
+    """Queue a run again: one that failed, is blocked, or was given up.
+
+    It goes on where it was.
+    """
+    from goalrunner.fleet.listing import find_fleet_run, refuse_unless
+    from goalrunner.fleet.queue import enqueue_now
+    from goalrunner.fleet.runs import queue_again
+
+    with _fleet(db) as database:
+        found = database.call(lambda connection: find_fleet_run(connection, run))
+        refuse_unless(
+            found, ("ended", "dead"), "it need not be queued", "goal fleet status"
+        )
+        if found.status in ("complete", "cancelled"):
+            raise UsageError(
+                f"run {found.run_id} is {found.status}, which is final",
+                "goal fleet submit starts a new run",
+            )
+        database.call(lambda connection: queue_again(connection, found.run_id))
+        asyncio.run(enqueue_now(database))
+    output.say(f"run {found.run_id} is queued\n")
+    return 0
+
+
+def drain(
+    worker: Annotated[
+        Text, argument("WORKER", "Name of a worker; default: all of them.")
+    ] = None,
+    db: _Db = None,
+) -> int:
+    """Let workers take no further run, and end when those at work have ended."""
+    from goalrunner.fleet.runs import drain_workers
+
+    with _fleet(db) as database:
+        names = database.call(lambda connection: drain_workers(connection, worker))
+    if not names:
+        which = f"worker {worker}" if worker else "a worker"
+        raise UsageError(f"there is no {which} to drain", "goal fleet status")
+    output.say("".join(f"{name} ends when its runs have ended\n" for name in names))
+    return 0
+
+
+def requeue(
+    stalled: Annotated[
+        bool, flag("--stalled", "The runs of workers that give no sign of life.")
+    ] = False,
+    db: _Db = None,
+) -> int:
+    """Queue runs again that nothing works on; workers do this by themselves."""
+    from goalrunner.fleet.queue import enqueue_now
+    from goalrunner.fleet.runs import free_runs_of_dead
+
+    if not stalled:
+        raise UsageError("say which runs", "goal fleet requeue --stalled")
+    with _fleet(db) as database:
+        freed = database.call(free_runs_of_dead)
+        asyncio.run(enqueue_now(database))
+    lines: list[Any] = [f"run {run_id} is queued\n" for run_id in freed]
+    output.say("".join(lines) or "no run is stalled\n")
+    return 0
+
+
+def _require_sandbox(root: Path) -> None:
+    """Raise UsageError if no sandbox works on this machine."""
+    from goalrunner.system.bubblewrap import choose
+
+    choice = choose(os.environ, (root,), network=True)
+    if choice.sandbox is None:
+        raise UsageError(
+            f"agents work in a sandbox here, and none can be used: {choice.why}",
+            f"{choice.remedy}; or accept it: goal fleet worker --no-sandbox",
+        )
