@@ -617,12 +617,13 @@ def tools_run_in_every_attempt(stage: Stage) -> Any:
 
 def the_judge_sees_tools_and_earlier_turns(stage: Stage) -> Any:
     scripted = doubles()
-    answers = [scripted.call("add", a=41), "It is so.", "The second answer."]
-    verdicts = [scripted.Verdict(True), scripted.Verdict(True)]
+    answers = [scripted.call("add", a=41), "It is so.", "Red.", "The third answer."]
+    verdicts = [scripted.Verdict(True)]
     scene = stage.scene(answers, "Be brief.", verdicts, agent=_adding())
     scene.ask("How many?")
     scene.ask("And the colour?")
-    words = ("How many?", "And the colour?", "42", "It is so.", "The second answer.")
+    scene.ask("And why?")
+    words = ("How many?", "And the colour?", "42", "It is so.", "The third answer.")
     return [[word in text for word in words] for text in scene.model.judged]
 
 

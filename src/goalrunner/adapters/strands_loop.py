@@ -24,6 +24,9 @@ from goalrunner.core.outcome import StopReason
 from goalrunner.engine.reported_chat import ReportedChat
 from goalrunner.llm.outside import goal_error_of
 
+_MOST_MESSAGES = 200
+"""The messages of an earlier chat that a judge sees; each takes time to record."""
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -93,7 +96,8 @@ class AgentLoop:
         self._snapshot: object = None
         # The state of the invocation that the plugin itself has resumed.
         self._resumed: object = None
-        self._chat = ReportedChat(self._conversation.name)
+        # The prompts of the retries of all runs, which no person wrote.
+        self._prompts: set[str] = set()
         hooks = framework_module("strands.hooks", "strands")
         agent.add_hook(self._before, hooks.BeforeInvocationEvent)
         agent.add_hook(self._after, hooks.AfterInvocationEvent)
@@ -127,8 +131,7 @@ class AgentLoop:
         self._host = HostedRun(prepared)
         first = await self._host.next()
         if isinstance(first, str):
-            # What was said and shown before this invocation is evidence as well.
-            await self._chat.record(self._agent.messages, prepared.run.recorder)
+            await self._record_earlier_chat(prepared)
             self._record(self._host)
             self._watch = _Watch()
         else:
@@ -160,6 +163,21 @@ class AgentLoop:
             stacklevel=2,
         )
         return prepared
+
+    async def _record_earlier_chat(self, prepared: PreparedRun) -> None:
+        """Record what was said before this invocation, and shown to the agent."""
+        plan = prepared.run.state.plan
+        # A callable reads the agent's messages themselves.
+        if not (plan.has_judge or plan.deliverable == "workspace"):
+            return
+        messages = self._agent.messages
+        if len(messages) > _MOST_MESSAGES:
+            # The first one often says what holds for all.
+            messages = [messages[0], *messages[-_MOST_MESSAGES:]]
+        # A new one, because each run has records of its own.
+        chat = ReportedChat(self._conversation.name)
+        chat.note_prompts(*self._prompts)
+        await chat.record(messages, prepared.run.recorder)
 
     def _prompt_of(self, messages: Sequence[Any]) -> str:
         """Return the input of an invocation as text; empty if there is none.
@@ -209,8 +227,7 @@ class AgentLoop:
         if self._snapshot is not None:
             self._conversation.restore(self._snapshot)
         self._record(host)
-        # A later user message that is not this prompt is from a person.
-        self._chat.note_prompts(step)
+        self._prompts.add(step)
         retry_input, self._goal.retry_input = self._goal.retry_input, None
         event.resume = step if retry_input is None else retry_input
         self._resumed = event.invocation_state
