@@ -118,7 +118,7 @@ class ChangeCheck:
         self._request, self._options = request, options
         self._copy = options.copy
         self._root = options.copy.inside(Path(request.root))
-        # The base may not have the current folder.
+        # The base may not have the current folder, and a check-out removes it then.
         os.chdir(self._root)
         self._head = request.head or commit_of_work_tree(self._root, request.results)
 
@@ -164,8 +164,8 @@ class ChangeCheck:
         if not request.looks_for_goal or self._is_of_person(named):
             return self._goal_in(named)
         check_out(request.base, self._root)
-        found = goal_file_above(self._copy.inside(Path(request.workspace)))
-        file = self._copy.outside(found) if found is not None else None
+        base_file = goal_file_above(self._copy.inside(Path(request.workspace)))
+        file = self._copy.outside(base_file) if base_file is not None else None
         chosen = self._goal_in(file)
         if named is None or named == file:
             return chosen

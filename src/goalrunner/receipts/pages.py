@@ -85,6 +85,7 @@ def _test_facts(tests: Sequence[CheckedTest]) -> Iterator[Fact]:
             if numbers[change]:
                 parts.append(f"{numbers[change]} {change}")
         yield Fact("tests", ", ".join(parts))
+    # Tests that pass on all sides are only counted: a project may have thousands.
     for change in _LISTED:
         rows = [row for row in tests if row.change == change]
         for row in rows[:_MOST_TESTS]:
@@ -121,6 +122,7 @@ def receipt_markdown(predicate: Predicate) -> str:
         lines += ["", "| criterion | | evidence |", "|---|---|---|"]
     for criterion in predicate.criteria:
         mark, _ = _mark(criterion.satisfied)
+        # A table of Markdown has no other line break.
         evidence = "<br>".join(escaped(text) for text in _citations(criterion))
         lines.append(f"| {escaped(criterion.criterion)} | {mark} | {evidence} |")
     if predicate.labels:
@@ -154,6 +156,7 @@ def _test_table(tests: Sequence[CheckedTest]) -> list[str]:
 def receipt_junit(predicate: Predicate) -> str:
     """Return the receipt as JUnit XML: a case for each check, criterion and test."""
     result, reason = predicate.result, predicate.reason
+    # Without this case, a blocked receipt could look green: all its tests may pass.
     cases = [_case("receipt", "complete", reason, is_good=result == "complete")]
     for validator in predicate.validators:
         is_green = validator.head == "passed"
@@ -178,6 +181,7 @@ def receipt_junit(predicate: Predicate) -> str:
         predicate.goal.objective,
         cases,
         seconds=(ended - began).total_seconds(),
+        # The schema of JUnit has no fractions of seconds, and no time zone.
         timestamp=predicate.started_at[:19],
         properties=properties,
     )

@@ -79,6 +79,7 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     result, reason = _result(run)
     if run.changed_checks is not None:
         reason = _open_decision(run.changed_checks)
+    # A change that is not verified has no proof, whatever single tests show.
     proof = _proof(run, rows) if result == "complete" else "none"
     required = change.required_proof
     if result == "complete" and required and proof != required:
@@ -185,6 +186,7 @@ def _validators(sides: Sides) -> list[CheckedValidator]:
     base = {result.name: result for result in sides.base}
     head = {result.name: result for result in sides.head}
     checked: list[CheckedValidator] = []
+    # A run that ended at its baseline has no results of the head.
     for name in dict.fromkeys((*base, *head)):
         command = (head.get(name) or base[name]).command
         validator = CheckedValidator(
@@ -223,6 +225,7 @@ def _criteria(evidence: Sequence[EvidenceRow]) -> tuple[CheckedCriterion, ...]:
             rows_of.setdefault(row.criterion, []).append(row)
     criteria: list[CheckedCriterion] = []
     for name, rows in rows_of.items():
+        # A criterion without evidence has one row, which cites nothing.
         citations = [_citation(row) for row in rows if row.observation]
         criterion = CheckedCriterion(
             criterion=name,

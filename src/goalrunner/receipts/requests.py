@@ -87,9 +87,9 @@ class ReceiptRequest:
         if goal_file is not None:
             file = os.path.realpath(goal_file)
         elif looks_for_goal:
-            found = goals.of_folder()
+            project_file = goals.of_folder()
             # A link in the change could lead to another goal.
-            file = str(folder / found) if found is not None else ""
+            file = str(folder / project_file) if project_file is not None else ""
         return cls(
             root=str(root),
             workspace=str(folder),
@@ -130,12 +130,14 @@ class ReceiptRequest:
     @classmethod
     def read(cls, copy: RunCopy) -> ReceiptRequest:
         """Return the request in the folder of a copy."""
+        # Tuples are lists in JSON, which makes no difference here.
         return cls(**json.loads((copy.folder / _REQUEST).read_bytes()))
 
 
 def objective_in(path: Path) -> str:
     """Return the objective in a file. Raise UsageError."""
     try:
+        # The judge gets it whole, and a log that was pasted would leave no room.
         text = path.read_bytes()[:_LONGEST_TEXT].decode(errors="replace").strip()
     except OSError as error:
         raise UsageError(

@@ -42,6 +42,7 @@ class ReceiptFiles:
                 raise UsageError(
                     "--sign signs a file, and no file is named", "add -o receipt.json"
                 )
+            # The verification may take an hour; a wrong name is an error before.
             check_key(key)
         opened = cls(
             _receipt_file(receipt, workspaces),
@@ -69,6 +70,7 @@ class ReceiptFiles:
         predicate = statement.predicate
         if self.receipt is not None:
             self.receipt.write(statement.json_text())
+            # It signs the bytes of the file, so the file is written first.
             if self.key is not None:
                 sign_file(self.receipt.path, self.key)
         if self.comment is not None:

@@ -23,6 +23,7 @@ _SHALLOW = (
     "actions/checkout, or GIT_DEPTH: 0"
 )
 _REMOTE_HEAD = "refs/remotes/origin/HEAD"
+# A clone knows the default branch of its remote; a repository without one has a custom.
 _DEFAULT_BRANCHES = (_REMOTE_HEAD, "refs/heads/main", "refs/heads/master")
 
 
@@ -89,6 +90,7 @@ class Revisions:
 
     def commit(self, name: str) -> str:
         """Return the id of the commit that a name means. Raise UsageError."""
+        # A name that begins with a hyphen would be an option of git.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
         code, output, _ = self._git(*words, f"{name}^{{commit}}")
         if code == 0:
@@ -109,6 +111,7 @@ class Revisions:
 
     def _fork(self, base: str, head: str, name: str) -> str:
         """Return the commit at which the head left the base. Raise UsageError."""
+        # Commits that the base got later would look as if the change had undone them.
         code, output, _ = self._git("merge-base", base, head)
         if code == 0:
             return output
@@ -186,6 +189,7 @@ class Revisions:
         """
         if self.tree_of("HEAD") == tree:
             return self.commit("HEAD")
+        # Branches alone: a tag may name a commit that no branch has any more.
         form = "--format=%(objectname) %(tree)"
         _, output, _ = self._git("for-each-ref", form, "refs/heads")
         commits: set[str] = set()
@@ -199,6 +203,7 @@ class Revisions:
         code, output, errors = ask_git(
             self.root, *arguments, environ=self._environ, timeout=_PATIENCE
         )
+        # These are the codes of a timeout, and of a program that is missing.
         if code in (124, 127):
             raise WorkspaceError(f"git cannot be used: {os.fsdecode(errors)}")
         return code, os.fsdecode(output).strip(), os.fsdecode(errors).strip()
@@ -233,6 +238,7 @@ def commit_of_work_tree(root: Path, results: Sequence[str] = ()) -> str:
 
 def _run_git(root: Path, environ: Mapping[str, str], *arguments: str) -> str:
     done = subprocess.run(
+        # A hook of the repository could change the files, or ask a person.
         ["git", "-c", "core.hooksPath=/dev/null", *arguments],
         cwd=root,
         env=environ,

@@ -65,6 +65,7 @@ class EndedRun:
             self._goal(Path(changed.repository.root)),
         )
         predicate = predicate_of(self._verified(changed), checked)
+        # The goal has its secrets again, from the goal file.
         redactor = run_redactor(self.folder, self.environ)
         values = redactor.json(predicate.model_dump(mode="json"))
         return make_statement(Predicate.model_validate(values))
@@ -73,6 +74,7 @@ class EndedRun:
         file = self.loaded.goal_file
         goal = frozen_goal(self.folder, self.environ, file, runnable=False)
         real_root = Path(os.path.realpath(root))
+        # Elsewhere, its path says nothing about the repository.
         is_inside = file is not None and file.is_relative_to(real_root)
         workspace = Path(os.path.realpath(self.loaded.state.workspace))
         place = GoalPlace(real_root, workspace, str(file) if is_inside else "")
@@ -85,6 +87,7 @@ class EndedRun:
         proofs = {row.proof for row in compared_tests(sides)}
         if not proofs.isdisjoint((Proof.UNPROVEN, Proof.NOT_KNOWN)) or not sides.source:
             labels.append(Label.SIDES_UNKNOWN.value)
+        # Snapshots are of the workspace, and the tree of the commit is of all.
         if os.path.realpath(state.workspace) != os.path.realpath(
             changed.repository.root
         ):
@@ -102,13 +105,17 @@ class EndedRun:
         """
         state, folder = self.loaded.state, self.folder
         base = tuple(BaseResults(folder.start / "base.json").results.values())
-        kept = KeptSides.read(folder.sides)
+        last_check = KeptSides.read(folder.sides)
         # A later round may have been red, and red results are not kept.
-        if kept is None or state.snapshot is None or kept.tree != state.snapshot.tree:
+        if (
+            last_check is None
+            or state.snapshot is None
+            or last_check.tree != state.snapshot.tree
+        ):
             # Beside the tests of the base alone, each would look like a deleted one.
             without_tests = [item.model_copy(update={"tests": None}) for item in base]
             return Sides(without_tests, (), (), state.validators)
-        sides = kept.sides
+        sides = last_check.sides
         return Sides(base, sides.get("B", ()), sides.get("N", ()), sides.get("M", ()))
 
     def _environment(self, outcome: GoalOutcome) -> dict[str, str]:

@@ -40,6 +40,7 @@ def sign_file(file: Path, key: Path) -> Path:
     signature = signature_of(file)
     # ssh-keygen would ask whether it may replace the file.
     signature.unlink(missing_ok=True)
+    # It prints its prompts on the terminal, and writes the signature beside the file.
     done = _ssh_keygen("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file))
     if done.returncode != 0 or not signature.exists():
         words = done.stderr.decode(errors="replace").strip()
@@ -88,9 +89,11 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
     content = file.read_bytes()
     where = ("-n", NAMESPACE, "-s", str(signature))
     if allowed is None:
+        # It checks that key and content fit, and asks for no identity.
         done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
         _refuse_failed(done, file)
         return Signer("", _last_words(done))
+    # `verify` wants to be told who it was, so the name is looked up by the key first.
     principals = _ssh_keygen(
         "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
     )

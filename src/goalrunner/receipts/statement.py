@@ -17,6 +17,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Frozen
 
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+# A type is a name and need not lead to a page; this one belongs to the project alone.
 PREDICATE_TYPE: Final = "https://pypi.org/project/goalrunner/receipt/v1"
 
 COMMIT, TREE = "gitCommit", "gitTree"
@@ -173,6 +174,7 @@ class Statement(_Part):
 def make_statement(predicate: Predicate) -> Statement:
     """Return the statement about the head of a change."""
     head = predicate.head
+    # A rebase or a squash gives the same files another commit, so both are subjects.
     subjects = [Subject(name="tree", digest={TREE: head.tree})]
     if head.commit:
         subjects.insert(0, Subject(name="commit", digest={COMMIT: head.commit}))
@@ -183,6 +185,7 @@ def read_statement(text: str | bytes, name: str) -> Statement:
     """Return the statement in a JSON text. Raise UsageError if it is no receipt."""
     try:
         values = json.loads(text)
+    # Thousands of nested brackets raise RecursionError in the parser of Python 3.11.
     except (ValueError, RecursionError):
         raise UsageError(f"{name} is not JSON, so it is no receipt") from None
     kind = _text(values, "predicateType")
@@ -194,6 +197,7 @@ def read_statement(text: str | bytes, name: str) -> Statement:
     try:
         return Statement.model_validate(values)
     except ValidationError as error:
+        # The first one is enough: most of the others follow from it.
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"]))
         raise UsageError(
@@ -208,4 +212,5 @@ def _text(values: Any, name: str) -> str:
 
 def digest_of(text: str) -> str:
     """Return the SHA-256 of a text, in hexadecimal digits."""
+    # A path that is not UTF-8 is in the text as surrogates.
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

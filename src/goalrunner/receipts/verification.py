@@ -94,9 +94,11 @@ def _signature(file: Path, signers: Path | None) -> ReceiptFinding:
     if not signature.is_file():
         text = f"not signed (no {signature}): anyone may have written it"
         return ReceiptFinding("signature", "bad", text)
+    # An edited receipt is an error and no finding, whatever else is accepted.
     signer = verify_signature(file, signature, signers)
     if signer.identity:
         return ReceiptFinding("signature", "good", f"signed by {signer.identity}")
+    # An author of an edited receipt can sign it with another key.
     text = "unchanged since it was signed, but --signers FILE does not say by whom"
     return ReceiptFinding("signature", "bad", text)
 
@@ -119,6 +121,7 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
     for subject in statement.subject:
         digests.update(subject.digest)
     predicate_head = statement.predicate.head
+    # Tools of in-toto look at the subjects, and people at the predicate.
     is_consistent = (
         digests.get(TREE) == predicate_head.tree
         and digests.get(COMMIT, "") == predicate_head.commit
@@ -147,6 +150,7 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
 def compared_receipts(first: Predicate, second: Predicate) -> ReceiptFinding:
     """Return whether a second check of the same change had the same results."""
     problem = ""
+    # Another goal may give the same results by chance.
     if first.goal.sha256 != second.goal.sha256:
         problem = "the goal differs"
     elif first.result != second.result:
