@@ -37,4 +37,4 @@ def main() -> None:
     chat: list[dict[str, Any]] = read_chat(outcome)
     assert (rounds, next(attempts).passed, state.round) == ([1], True, 1)
     assert chat[0]["role"] == "user"
-    assert json_schema("events")
+    assert json_schema("goal")
