@@ -57,7 +57,11 @@ class Library:
         judge_llm: Any = None,
         **options: Unpack[RunKeywords],
     ) -> GoalOutcome:
-        """Run `goalrunner.run_goal` over an agent."""
+        """Run `goalrunner.run_goal` over an agent.
+
+        >>> from goalrunner.adapters.strands import run_goal
+        >>> run_goal(agent, "Explain rainbows.", validators=short)  # doctest: +SKIP
+        """
         judge = self._judge(judge_llm)
         return goalrunner.run_goal(
             self.wrapped(agent), objective, judge, **self.adapted(options)
@@ -70,7 +74,12 @@ class Library:
         judge_llm: Any = None,
         **options: Unpack[RunKeywords],
     ) -> GoalOutcome:
-        """Run `run_goal` in the running event loop."""
+        """Run `run_goal` in the running event loop.
+
+        >>> from goalrunner.adapters.strands import arun_goal
+        >>> async def explained(agent, topic):
+        ...     return await arun_goal(agent, f"Explain {topic}.", max_iterations=3)
+        """
         judge = self._judge(judge_llm)
         return await goalrunner.arun_goal(
             self.wrapped(agent), objective, judge, **self.adapted(options)
@@ -86,6 +95,9 @@ class Library:
         """Run `goalrunner.resume` over an agent.
 
         It is the same agent or a new one, which gets the run's chat.
+
+        >>> from goalrunner.adapters.strands import resume
+        >>> resume("k3f9", agent, max_iterations=20)  # doctest: +SKIP
         """
         judge = self._judge(judge_llm)
         return goalrunner.resume(
@@ -99,7 +111,12 @@ class Library:
         judge_llm: Any = None,
         **options: Unpack[RunKeywords],
     ) -> GoalOutcome:
-        """Run `resume` in the running event loop."""
+        """Run `resume` in the running event loop.
+
+        >>> from goalrunner.adapters.strands import aresume
+        >>> async def go_on(agent):
+        ...     return await aresume("k3f9", agent, max_iterations=20)
+        """
         judge = self._judge(judge_llm)
         return await goalrunner.aresume(
             run, self.wrapped(agent), judge, **self.adapted_judge(options)

@@ -101,7 +101,12 @@ async def arun_goal(
     judge_llm: Any = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Run `run_goal` in the running event loop."""
+    """Run `run_goal` in the running event loop.
+
+    >>> from goalrunner.adapters.openhands import arun_goal
+    >>> async def work(conversation, llm):
+    ...     return await arun_goal(conversation, "Make the tests pass.", llm)
+    """
     _refuse_invalid(objective, options)
     errors: list[Exception] = []
     library = _library(errors)
@@ -125,6 +130,9 @@ def resume(
 
     The conversation is the same one, or a new one, which gets the run's chat. The
     keywords are those of `goalrunner.resume`. Raise as `run_goal` does.
+
+    >>> from goalrunner.adapters.openhands import resume
+    >>> resume("k3f9", conversation, llm, max_iterations=20)  # doctest: +SKIP
     """
     outcome = _blocking(lambda: aresume(run, conversation, judge_llm, **options))
     interrupting(outcome)
@@ -137,7 +145,12 @@ async def aresume(
     judge_llm: Any = None,
     **options: Unpack[RunKeywords],
 ) -> GoalOutcome:
-    """Run `resume` in the running event loop."""
+    """Run `resume` in the running event loop.
+
+    >>> from goalrunner.adapters.openhands import aresume
+    >>> async def go_on(conversation, llm):
+    ...     return await aresume("k3f9", conversation, llm, max_iterations=20)
+    """
     errors: list[Exception] = []
     library = _library(errors)
     driven = library.wrapped(conversation)
@@ -220,7 +233,12 @@ def judge_goal(
 async def ajudge_goal(
     judge_llm: Any, objective: str | Goal, events: Iterable[Any]
 ) -> GoalVerdict:
-    """Run `judge_goal` in the running event loop."""
+    """Run `judge_goal` in the running event loop.
+
+    >>> from goalrunner.adapters.openhands import ajudge_goal
+    >>> async def judged(llm, objective, events):
+    ...     return (await ajudge_goal(llm, objective, events)).complete
+    """
     errors: list[Exception] = []
     judge = openhands_judge(judge_llm, errors)
     try:

@@ -159,6 +159,11 @@ class OpenHandsConversation(FrameworkConversation):
     """An OpenHands conversation as a conversation of a run.
 
     Its events, critic and hooks stay as they are.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.adapters.openhands import OpenHandsConversation
+    >>> agent = OpenHandsConversation(conversation)  # doctest: +SKIP
+    >>> run_goal(agent, "Make the tests pass.", validators="pytest")  # doctest: +SKIP
     """
 
     name = "openhands"

@@ -27,6 +27,10 @@ class GoalOutcome(goalrunner.GoalOutcome):
 
     `status`, `iterations` and `verdict` are those of OpenHands, and can be given alone.
     The others are those of `goalrunner.GoalOutcome`.
+
+    >>> from goalrunner.adapters.openhands import run_goal
+    >>> run_goal(conversation, "Make the tests pass.", llm).status  # doctest: +SKIP
+    'complete'
     """
 
     run_id: str = ""
@@ -36,7 +40,12 @@ class GoalOutcome(goalrunner.GoalOutcome):
 
 
 class GoalStatus(BaseModel):
-    """The state of a run, for a display."""
+    """The state of a run, for a display.
+
+    >>> from goalrunner.adapters.openhands import GoalStatus
+    >>> def on_status(status: GoalStatus) -> None:
+    ...     print(status)
+    """
 
     active: bool
     """Whether the run goes on."""
@@ -50,14 +59,26 @@ class GoalStatus(BaseModel):
 
 
 class GoalContinue(goalrunner.GoalContinue):
-    """Send `followup` to the agent as a user message."""
+    """Send `followup` to the agent as a user message.
+
+    >>> from goalrunner.adapters.openhands import GoalContinue
+    >>> step = controller.on_run_finished(conversation)  # doctest: +SKIP
+    >>> if isinstance(step, GoalContinue):  # doctest: +SKIP
+    ...     conversation.send_message(step.followup)
+    """
 
     verdict: GoalVerdict
     """The verdict on the round that was just checked."""
 
 
 class GoalDone(goalrunner.GoalDone):
-    """The run ended with `outcome`."""
+    """The run ended with `outcome`.
+
+    >>> from goalrunner.adapters.openhands import GoalDone
+    >>> step = controller.on_run_finished(conversation)  # doctest: +SKIP
+    >>> if isinstance(step, GoalDone):  # doctest: +SKIP
+    ...     print(step.outcome.status)
+    """
 
     outcome: GoalOutcome
 

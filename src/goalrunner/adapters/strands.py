@@ -99,6 +99,10 @@ class JudgeConfig:
 
     With the system prompt of Strands, the built-in rules of the judge hold, because its
     citations are checked.
+
+    >>> from goalrunner.adapters.strands import JudgeConfig
+    >>> JudgeConfig(system_prompt="Accept only short answers.").model is None
+    True
     """
 
     model: Any = None
@@ -121,7 +125,12 @@ class LoopKeywords(TypedDict, total=False):
 
 @dataclass
 class GoalResult:
-    """The result of a run, equal to that of Strands; `outcome` is the complete one."""
+    """The result of a run, equal to that of Strands; `outcome` is the complete one.
+
+    >>> result = loop.last_result(agent)  # doctest: +SKIP
+    >>> result.passed, result.stop_reason  # doctest: +SKIP
+    (True, 'satisfied')
+    """
 
     passed: bool
     stop_reason: GoalStopReason
@@ -160,6 +169,11 @@ class GoalLoop(Plugin):  # type: ignore[misc]
     are further checks: shell commands and ValidatorSpecs run in the check environment
     of `workspace`, callables run in this process and add the label "not isolated". Each
     run is recorded under `home` (default: GOAL_HOME).
+
+    >>> from goalrunner.adapters.strands import GoalLoop
+    >>> from strands import Agent  # doctest: +SKIP
+    >>> loop = GoalLoop("Explain it in 50 words.", max_attempts=3)  # doctest: +SKIP
+    >>> Agent(plugins=[loop])("What is a rainbow?")  # doctest: +SKIP
     """
 
     def __init__(

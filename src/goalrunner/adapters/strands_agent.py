@@ -85,6 +85,11 @@ class StrandsConversation(FrameworkConversation):
     """A Strands agent as a conversation.
 
     Turns are added to `agent.messages`, and the agent runs its tools itself.
+
+    >>> from goalrunner import run_goal
+    >>> from goalrunner.adapters.strands import StrandsConversation
+    >>> agent = StrandsConversation(strands_agent)  # doctest: +SKIP
+    >>> run_goal(agent, "Explain rainbows.", validators=short)  # doctest: +SKIP
     """
 
     name = "strands"

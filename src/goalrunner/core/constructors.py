@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -33,17 +33,7 @@ def declares_fields(signature: _Init) -> _Init:
     @wraps(signature)
     def construct(self: BaseModel, /, *values: object, **fields: object) -> None:
         model = type(self)
-        if len(values) > len(positional):
-            raise TypeError(
-                f"{model.__name__} takes {len(positional)} positional arguments but "
-                f"{len(values)} were given"
-            )
-        for name, value in zip(positional, values, strict=False):
-            if name in fields:
-                raise TypeError(
-                    f"{model.__name__} got multiple values for argument '{name}'"
-                )
-            fields[name] = value
+        _name_values(model.__name__, positional, values, fields)
         try:
             BaseModel.__init__(self, **fields)
         except ValidationError as error:
@@ -53,6 +43,24 @@ def declares_fields(signature: _Init) -> _Init:
     # by a call of it, without the validation context.
     construct.__pydantic_base_init__ = True  # type: ignore[attr-defined]
     return cast("_Init", construct)
+
+
+def _name_values(
+    function: str,
+    names: Sequence[str],
+    values: Sequence[object],
+    fields: dict[str, object],
+) -> None:
+    """Add positional arguments to the fields. Raise TypeError, as Python does."""
+    if len(values) > len(names):
+        raise TypeError(
+            f"{function} takes {len(names)} positional arguments but {len(values)} "
+            "were given"
+        )
+    for name, value in zip(names, values, strict=False):
+        if name in fields:
+            raise TypeError(f"{function} got multiple values for argument '{name}'")
+        fields[name] = value
 
 
 def shows_keywords(
@@ -77,13 +85,10 @@ def shows_keywords(
 
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
-        own = [
-            parameter
-            for parameter in signature.parameters.values()
-            if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-        ]
-        shown = signature.replace(parameters=[*own, *parameters])
-        function.__signature__ = shown  # type: ignore[attr-defined]
+        # The last one is `**options`.
+        named_parameters = list(signature.parameters.values())[:-1]
+        complete = signature.replace(parameters=[*named_parameters, *parameters])
+        function.__signature__ = complete  # type: ignore[attr-defined]
         return function
 
     return decorate

@@ -146,7 +146,12 @@ class GoalStatus(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Which rule ended the run."""
+    """Which rule ended the run.
+
+    >>> from goalrunner.core.outcome import StopReason
+    >>> StopReason.TIMEOUT.status.value
+    'capped'
+    """
 
     SATISFIED = "satisfied"
     MAX_ITERATIONS = "max_iterations"
