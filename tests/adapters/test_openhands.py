@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from importlib import import_module
@@ -309,6 +312,47 @@ def test_without_records_a_failed_judge_cannot_be_asked_again(
         controller.on_run_finished([])
     with pytest.raises(UsageError, match="keep records"):
         controller.on_run_finished([])
+
+
+def test_what_is_no_conversation_is_refused(adapter: Any) -> None:
+    with pytest.raises(UsageError, match="a list is not a conversation of OpenHands"):
+        adapter.run_goal([], "make the file", lambda messages: "")
+    with pytest.raises(UsageError, match="pass Conversation"):
+        adapter.GoalController("make the file", conversation="gpt")
+
+
+def test_a_run_is_cancelled_by_a_signal_also_inside_a_running_event_loop(
+    framework: Framework, adapter: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+
+    async def main(conversation: Any) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            adapter.run_goal(
+                conversation,
+                "wait",
+                validators=["false"],
+                home=tmp_path / "home",
+            )
+
+    with FakeProvider([hang()], plain=True) as server:
+        conversation = framework.agent(server, tmp_path / "work")
+
+        def interrupt() -> None:
+            while not server.requests:
+                time.sleep(0.05)
+            main_thread = threading.main_thread().ident
+            assert main_thread is not None
+            signal.pthread_kill(main_thread, signal.SIGINT)
+
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        loop.run_until_complete(main(conversation))
+        thread.join()
+        loop.close()
+    (written,) = (tmp_path / "home" / "runs").glob("*/outcome.json")
+    assert json.loads(written.read_text())["status"] == "cancelled"
 
 
 def test_a_command_needs_a_known_folder(adapter: Any) -> None:

@@ -214,7 +214,10 @@ class _ThreadRunner(Generic[_T]):
 
     def cancel(self) -> None:
         """Cancel the coroutine, from another thread."""
-        if self._task is not None:
+        if self._task is None:
+            return
+        # It may have ended, and then its loop is closed.
+        with suppress(RuntimeError):
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 

@@ -19,6 +19,7 @@ from goalrunner.adapters.turn_recorder import TurnRecorder
 from goalrunner.agents.chat_history import with_history
 from goalrunner.app.run_options import JudgeChoice
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
+from goalrunner.core.errors import UsageError
 from goalrunner.core.messages import TIMESTAMP
 from goalrunner.core.user_messages import ORIGIN
 from goalrunner.llm.outside import OutsideModel, goal_error_of
@@ -243,8 +244,17 @@ class OpenHandsConversation(FrameworkConversation):
         self._recorded = len(self.conversation.state.events)
 
     def checkpoint(self) -> object:
-        """Return the head of the conversation's events; empty if there is none yet."""
-        return self.conversation.state.leaf_event_id or ""
+        """Return the head of the conversation's events; empty if there is none yet.
+
+        Raise UsageError for a remote conversation, whose head is not known.
+        """
+        state = self.conversation.state
+        if not hasattr(state, "leaf_event_id"):
+            raise UsageError(
+                "a remote conversation cannot return to an earlier chat",
+                "omit preserve_context=False",
+            )
+        return state.leaf_event_id or ""
 
     def restore(self, checkpoint: object) -> None:
         """Move the head back; the events after it stay in the log.

@@ -12,7 +12,7 @@ from typing import Any
 from goalrunner import Goal, ValidatorSpec
 from goalrunner.adapters.framework import framework_module
 from goalrunner.app.run_options import RunKeywords, refuse_processes, split_checks
-from goalrunner.core.errors import UsageError, one_line
+from goalrunner.core.errors import UsageError, kind_of, one_line
 from goalrunner.core.ports import Completion, ValidationContext
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.system.child_environment import child_environment
@@ -29,7 +29,16 @@ _NO_ANSWER = -1
 
 
 def workspace_of(conversation: Any) -> Any:
-    """Return the workspace of a conversation."""
+    """Return the workspace of a conversation.
+
+    Raise ImportError without the SDK, and UsageError for anything else.
+    """
+    sdk = framework_module("openhands.sdk", "openhands")
+    if not isinstance(conversation, sdk.BaseConversation):
+        raise UsageError(
+            f"{kind_of(conversation)} is not a conversation of OpenHands",
+            "pass Conversation(agent=..., workspace=...)",
+        )
     # The state of a remote conversation has only a description of it.
     workspace = getattr(conversation, "workspace", None)
     return conversation.state.workspace if workspace is None else workspace
