@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from goalrunner import (
     RoundReply,
     ToolResult,
     ValidatorSpec,
+    arun_goal,
     chat_conversation,
     resume,
     run_goal,
@@ -216,6 +218,57 @@ def test_an_agent_of_a_goal_file_needs_records(tmp_path: Path, own_home: Path) -
     assert not list(own_home.iterdir())
 
 
+class Asking(Agent):
+    """An agent that asks a person, or uses an unknown number of tokens."""
+
+    async def send(self, prompt: str, recorder: Recorder) -> Any:
+        if self._answers == ["asks"]:
+            question = ToolResult("c", "ask", "Which one?", (), b"", notice="question")
+            await recorder.tool_result(question)
+        return self.answer(prompt)
+
+
+@pytest.mark.parametrize(
+    ("answer", "keywords", "message"),
+    [
+        ("asks", {}, "Which one?\npass approver=..., which answers in the program"),
+        (
+            "works",
+            {"tokens": 10},
+            "Goal(budget=Budget(allow_unenforced=['tokens'])) counts only what is known",
+        ),
+    ],
+)
+def test_messages_name_no_command_for_a_run_that_is_gone(
+    answer: str, keywords: Any, message: str
+) -> None:
+    outcome = run_goal(
+        Asking(answer), "x", validators=[says("x")], records="none", **keywords
+    )
+    assert message in outcome.message
+    assert "goal " not in outcome.message
+
+
+async def test_a_run_that_is_cancelled_says_not_that_it_is_saved() -> None:
+    class Slow(Agent):
+        async def send(self, prompt: str, recorder: Recorder) -> Any:
+            began.set()
+            await asyncio.sleep(60)
+
+    began, events = asyncio.Event(), list[Event]()
+    running = asyncio.ensure_future(
+        arun_goal(
+            Slow(), "x", validators=[says("x")], records="none", on_event=events.append
+        )
+    )
+    await began.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (ended,) = (event for event in events if event.type == "run_ended")
+    assert ended.message == "interrupted"
+
+
 def test_an_outcome_without_records_cannot_be_resumed() -> None:
     outcome = run_goal(
         Agent("bad"), "x", validators=[says("x")], records="none", max_iterations=1
@@ -260,11 +313,19 @@ RESULTS = st.sampled_from(
     turns=st.lists(st.tuples(st.sampled_from(["", "ls"]), ANSWERS), max_size=4),
     checks=st.lists(st.lists(RESULTS, max_size=4), min_size=1, max_size=2),
     judged=st.booleans(),
+    in_workspace=st.booleans(),
     rounds=st.integers(1, 4),
 )
 def test_a_run_without_records_decides_as_one_with_them(
-    turns: list[tuple[str, str]], checks: list[list[Any]], judged: bool, rounds: int
+    turns: list[tuple[str, str]],
+    checks: list[list[Any]],
+    judged: bool,
+    in_workspace: bool,
+    rounds: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
+    workspace = tmp_path_factory.mktemp("workspace") if in_workspace else None
+
     def run(records: str) -> GoalOutcome:
         return run_goal(
             Worker(turns),
@@ -272,6 +333,7 @@ def test_a_run_without_records_decides_as_one_with_them(
             _by_quote if judged else None,
             validators=[_playing(results) for results in checks],
             max_iterations=rounds,
+            workspace=workspace,
             records=records,
         )
 
@@ -307,8 +369,11 @@ def _by_quote(messages: Any) -> str:
 
 def _decisions(outcome: GoalOutcome) -> dict[str, Any]:
     labels = [label for label in outcome.labels if label != Label.NO_SNAPSHOTS]
+    # Only a run with records has snapshots of the workspace.
+    evidence = [row.model_dump(exclude={"snapshot"}) for row in outcome.evidence]
     return {
         "labels": labels,
+        "evidence": evidence,
         **outcome.model_dump(
             include={
                 "status",
@@ -316,7 +381,6 @@ def _decisions(outcome: GoalOutcome) -> dict[str, Any]:
                 "iterations",
                 "attempts",
                 "verdict",
-                "evidence",
                 "redacted",
                 "usage",
             }

@@ -385,7 +385,9 @@ def _start(
     started = started_event(
         config, records.folder, now, notes, goal_changed=bool(changed)
     )
-    created = created_event(config, run.parts, records.run_id, now)
+    # An id by which nothing can be found would only mislead.
+    run_id = records.run_id if records.folder is not None else ""
+    created = created_event(config, run.parts, run_id, now)
     run.start(created, started, earlier, first_message=options.prompt or "")
 
 

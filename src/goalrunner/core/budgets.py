@@ -80,8 +80,16 @@ def _budgets(state: RunState) -> tuple[_Budget, _Budget]:
 
 
 def options_to_lift(state: RunState) -> str:
-    """Return the options of `goal resume` for budgets that cannot be checked."""
+    """Return the options of `goal resume` for budgets that cannot be checked.
+
+    For a run that nothing is kept of, return the arguments of its next call.
+    """
     unknown = [item.budget for item in shortfalls(state) if item.unknown]
+    if not state.is_kept:
+        return (
+            f"Goal(budget=Budget(allow_unenforced={unknown!r})) counts only what is "
+            f"known; {unknown[0]}=inf lifts the limit"
+        )
     # Only the budgets that cannot be checked are in the way here.
     nothing_used = dict.fromkeys(LIMIT_OPTIONS, 0)
     allow, lift = ways_on(state.plan.limits, nothing_used, "", unknown)

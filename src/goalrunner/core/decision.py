@@ -357,9 +357,10 @@ def _stall_text(stall: Stall) -> str:
 
 
 def _end_by_questions(state: RunState) -> RunEnded:
-    run_id = state.goal.run_id
     message = "only a person can answer: " + "\n".join(state.memory.open_questions)
-    hint = f'goal answer {run_id} "..."; then {state.way_on}'
+    hint = f'goal answer {state.goal.run_id} "..."; then {state.way_on}'
+    if not state.is_kept:
+        hint = "pass approver=..., which answers in the program"
     return end(StopReason.QUESTION_OPEN, message, hint)
 
 

@@ -82,9 +82,11 @@ def unreadable(state: RunState) -> RunEnded:
     return end(StopReason.JUDGE_FAILED, message, hint)
 
 
-def interrupted(signal: int | None) -> RunEnded:
+def interrupted(signal: int | None, *, is_kept: bool = True) -> RunEnded:
     """Return how a run ends by Ctrl-C, SIGTERM, or the caller's cancellation."""
     message = "interrupted; everything so far is saved"
+    if not is_kept:
+        message = "interrupted"
     return RunEnded(stop_reason=StopReason.INTERRUPTED, message=message, signal=signal)
 
 

@@ -415,8 +415,15 @@ class RunState(Frozen):
         return self.replace(labels=tuple(dict.fromkeys((*self.labels, str(label)))))
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the run has records, by which a person or a command can find it."""
+        return bool(self.goal.run_id)
+
+    @property
     def way_on(self) -> str:
         """What a person does so that the run goes on, after a decision for example."""
+        if not self.is_kept:
+            return "start it again, because nothing of this run was kept"
         if self.handed:
             return RESUMED_THERE
         return f"goal resume {self.goal.run_id}"

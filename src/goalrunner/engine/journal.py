@@ -91,13 +91,8 @@ class RunJournal:
 
     def outcome(self) -> GoalOutcome:
         """Return the outcome of the current state, with the evidence table."""
-        outcome = outcome_of(
-            self.state, str(self._folder or ""), evidence=self.evidence()
-        )
-        if self._folder is not None:
-            return outcome
-        # An id by which nothing can be found would only mislead.
-        return outcome.model_copy(update={"run_id": ""})
+        path = str(self._folder or "")
+        return outcome_of(self.state, path, evidence=self.evidence())
 
     @property
     def history(self) -> SnapshotHistory:

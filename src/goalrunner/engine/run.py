@@ -212,7 +212,7 @@ class Run:
             self.end(finish)
             raise
         except InterruptedByValidatorError:
-            return endings.interrupted(signal.SIGINT)
+            return endings.interrupted(signal.SIGINT, is_kept=self.state.is_kept)
         except RecordError:
             # The end of the run could not be recorded either.
             raise
@@ -258,7 +258,8 @@ class Run:
     def _end_by_cancellation(self) -> events.RunEnded:
         """Return how the run ends by a signal, or by `cancel`."""
         if self._cancelled is None:
-            return endings.interrupted(self._signal)
+            is_kept = self.state.is_kept
+            return endings.interrupted(self._signal, is_kept=is_kept)
         return events.RunEnded(
             stop_reason=StopReason.CANCELLED, message=self._cancelled
         )
