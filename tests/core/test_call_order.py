@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from goalrunner.core.call_order import stale_by_order
 from goalrunner.core.chat_trail import trail_of
+from goalrunner.core.observation import Observation
 
 CHECK: tuple[str, dict[str, str]] = ("shell", {"command": "pytest -q"})
 
@@ -164,3 +165,17 @@ def test_the_observations_of_a_run_are_outdated_as_those_of_its_chat(
 ) -> None:
     trail = trail_of(chat(*calls))
     assert stale_by_order(trail.items) == trail.stale
+
+
+def test_the_name_of_a_callable_validator_writes_no_file() -> None:
+    calls = [
+        ("shell", "pytest"),
+        ("validator check", "f.<locals>.check"),
+        ("shell", "rm a.py"),
+    ]
+    items = [
+        Observation(id=f"o{number}", source=source, command=command, round=1)
+        for number, (source, command) in enumerate(calls, 1)
+    ]
+    assert stale_by_order(items[:2]) == {}
+    assert stale_by_order(items).keys() == {"o1", "o2"}

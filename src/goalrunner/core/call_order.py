@@ -15,7 +15,13 @@ from typing import Any
 
 from goalrunner.core.errors import some
 from goalrunner.core.freshness import depends_on
-from goalrunner.core.observation import OWNER, RESPONSE, Claim, Observation
+from goalrunner.core.observation import (
+    OWNER,
+    RESPONSE,
+    VALIDATOR,
+    Claim,
+    Observation,
+)
 from goalrunner.core.tool_arguments import is_file_tool, only_path
 from goalrunner.core.written_files import LONGEST_COMMAND, WrittenFiles
 
@@ -114,6 +120,10 @@ def stale_by_order(items: Iterable[Observation | Claim]) -> dict[str, str]:
     order, written = CallOrder(), WrittenFiles()
     for number, item in enumerate(items):
         if not isinstance(item, Observation) or item.source in (RESPONSE, OWNER):
+            continue
+        if item.source.startswith(VALIDATOR) and not item.reported_by:
+            # A check writes no file, and the name of a function is no command line.
+            order.observed(number, item, "")
             continue
         arguments = _arguments_of(item)
         command = item.command[:LONGEST_COMMAND] if arguments is None else None

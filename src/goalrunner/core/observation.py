@@ -29,6 +29,8 @@ OWNER = "owner"
 """The source of a person's answer, which depends on no file. No tool may have this
 name."""
 
+VALIDATOR = "validator "
+"""The beginning of the source of a validator's result."""
 RESPONSE = "response"
 """The source of the response if it is the deliverable. No tool may have this name."""
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from goalrunner.core.events import ValidatorsFinished
-from goalrunner.core.observation import ArtifactRef, Observation, Snapshot, names_in
+from goalrunner.core.observation import (
+    VALIDATOR,
+    ArtifactRef,
+    Observation,
+    Snapshot,
+    names_in,
+)
 from goalrunner.core.ports import CheckRun
 from goalrunner.core.verdict import SuiteRecord, ValidatorResult
 from goalrunner.engine.journal import RunJournal
@@ -114,7 +120,7 @@ def _observation(
     snapshot_id = snapshot.id if snapshot else None
     return Observation(
         id=identifier,
-        source=f"validator {result.name}",
+        source=f"{VALIDATOR}{result.name}",
         facts=result_facts(result),
         names=names_in(*journal.artifacts.ends(output, NAMED_BYTES)),
         command=result.command,
