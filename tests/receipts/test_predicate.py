@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from goalrunner.core.events import ChangedChecks
 from goalrunner.core.labels import Label
 from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
@@ -39,7 +40,11 @@ def result(endings: Mapping[str, str], *, passed: bool = True) -> ValidatorResul
 
 
 def predicate(
-    sides: Sides, *, required: RequiredProof = "", **outcome: Any
+    sides: Sides,
+    *,
+    required: RequiredProof = "",
+    open_decision: ChangedChecks | None = None,
+    **outcome: Any,
 ) -> Predicate:
     values = {
         "run_id": "r",
@@ -49,7 +54,7 @@ def predicate(
         "started_at": "2026-01-01T00:00:00+00:00",
         "finished_at": "2026-01-01T00:00:01+00:00",
     }
-    run = VerifiedRun(GoalOutcome(**{**values, **outcome}), sides)
+    run = VerifiedRun(GoalOutcome(**{**values, **outcome}), sides, open_decision)
     change = CheckedChange(
         CheckedRevision(commit="a" * 40, tree="b" * 40),
         CheckedRevision(commit="c" * 40, tree="d" * 40),
@@ -128,3 +133,20 @@ def test_vacuous_tests_have_a_label_with_their_number() -> None:
     receipt = predicate(sides(result(_GREEN), result(_NEW)))
 
     assert Label.VACUOUS_TESTS.about("1") in receipt.labels
+
+
+def test_an_open_decision_says_how_the_change_is_accepted() -> None:
+    changed = ChangedChecks(
+        key="k",
+        paths=("t.py",),
+        results=(),
+        why="the validators pass only with the agent's versions of these files",
+        hint='allow = ["t.py"]',
+    )
+
+    receipt = predicate(FIX, open_decision=changed, status=GoalStatus.BLOCKED)
+
+    assert (receipt.result, receipt.proof) == ("blocked", "none")
+    # A person may have written the change.
+    assert "the change's versions of these files: t.py" in receipt.reason
+    assert "--allow PATTERN" in receipt.reason

@@ -133,10 +133,12 @@ def _result(run: VerifiedRun) -> tuple[Any, str]:
 
 def _open_decision(changed: ChangedChecks) -> str:
     """Return what a person has to decide, and how the change is accepted."""
-    text = f"{changed.why}: {some(changed.paths)}"
-    return (
-        f"{text}; the goal accepts them with {changed.hint}" if changed.hint else text
-    )
+    # The change of a receipt may be that of a person.
+    why = changed.why.replace("the agent's versions", "the change's versions")
+    text = f"{why}: {some(changed.paths)}"
+    if changed.hint:
+        text += f"; to accept them: --allow PATTERN, or in the goal file {changed.hint}"
+    return text
 
 
 def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
