@@ -132,7 +132,10 @@ def test_every_entry_point_takes_the_same_typed_keywords() -> None:
 
 @pytest.mark.parametrize("function", [run_goal, GoalController])
 def test_an_unknown_keyword_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'max_iteration'"):
+    with pytest.raises(
+        TypeError,
+        match="unexpected keyword argument 'max_iteration'; did you mean 'max_iterations'",
+    ):
         function(ScriptedConversation("a"), "x", max_iteration=3)
 
 

@@ -5,6 +5,7 @@
 conversations that programs write themselves. What they share: `framework` has the base
 class of conversations, `library` runs goals over them, `turn_recorder` records a turn,
 `message_formats` converts messages. The modules that begin with the name of a framework
-hold its agents, records and workspaces. A new framework: a module with a subclass of
+hold its other parts: agents, records and workspaces of OpenHands; the hooks of Strands'
+GoalLoop and what they check. A new framework: a module with a subclass of
 `FrameworkConversation` and a `Library` over it, and an extra in `pyproject.toml`.
 """

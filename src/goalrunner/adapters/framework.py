@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from goalrunner.agents.external_chat import GO_ON
 from goalrunner.core.agent_ports import Message, Recorder, RoundReply, Unfinished
-from goalrunner.core.errors import nearest
 from goalrunner.core.outcome import Usage
 
 
@@ -26,27 +24,6 @@ def framework_module(module: str, extra: str) -> Any:
             f"{module} cannot be imported ({error}); "
             f"run: pip install 'goalrunner[{extra}]'"
         ) from error
-
-
-def refuse_unknown_keywords(
-    function: str,
-    signature: Callable[..., Any],
-    keywords: Mapping[str, Any],
-    valid: type,
-) -> None:
-    """Raise TypeError for a keyword that is not in the TypedDict `valid`.
-
-    The error names the nearest one, also among the parameters of the signature.
-    """
-    for name in keywords:
-        if name in valid.__annotations__:
-            continue
-        parameters = inspect.signature(signature).parameters
-        near = nearest(name, [*parameters, *valid.__annotations__])
-        advice = f"; did you mean '{near}'?" if near else ""
-        raise TypeError(
-            f"{function}() got an unexpected keyword argument '{name}'{advice}"
-        )
 
 
 class FrameworkConversation:

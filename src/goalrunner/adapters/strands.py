@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
 
 from goalrunner import Goal, GoalOutcome, GoalVerdict
-from goalrunner.adapters.framework import framework_module, refuse_unknown_keywords
+from goalrunner.adapters.framework import framework_module
 from goalrunner.adapters.strands_agent import (
     LIBRARY,
     StrandsConversation,
@@ -27,6 +28,7 @@ from goalrunner.app.run_options import (
     options_of,
 )
 from goalrunner.core.agent_ports import Approver
+from goalrunner.core.errors import unexpected_keyword
 from goalrunner.core.events import Event
 
 try:
@@ -196,7 +198,7 @@ class GoalLoop(Plugin):  # type: ignore[misc]
         other values and for unknown keywords, UsageError for an invalid check.
         """
         framework_module("strands.plugins", "strands")
-        refuse_unknown_keywords("GoalLoop", GoalLoop.__init__, options, LoopKeywords)
+        _refuse_unknown_options(options)
         _refuse_invalid_goal(goal)
         # Written like this, NaN is refused too.
         if not max_attempts >= 1:
@@ -257,6 +259,15 @@ class GoalLoop(Plugin):  # type: ignore[misc]
             results[agent] = _result_of(outcome, attempts)
 
         AgentLoop(self._settings, agent, begun, finished)
+
+
+def _refuse_unknown_options(options: Mapping[str, object]) -> None:
+    valid_options = LoopKeywords.__annotations__
+    parameters = inspect.signature(GoalLoop.__init__).parameters
+    for name in options:
+        if name not in valid_options:
+            valid_names = (*parameters, *valid_options)
+            raise unexpected_keyword(name, valid_names, "GoalLoop")
 
 
 def _refuse_invalid_goal(goal: object) -> None:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from goalrunner.core.agent_ports import Approver, Conversation, Message, Observer
 from goalrunner.core.constructors import shown_argument
 from goalrunner.core.critic import Critic, CriticConfig, CriticRule
-from goalrunner.core.errors import UsageError
+from goalrunner.core.errors import UsageError, unexpected_keyword
 from goalrunner.core.events import Account, Event, Record
 from goalrunner.core.goal import Goal, is_validator
 from goalrunner.core.goal_tables import (
@@ -329,7 +329,7 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
     unknown = sorted(keywords.keys() - RunKeywords.__annotations__.keys())
     if unknown:
         # The error that Python raises for a function with named parameters.
-        raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
+        raise unexpected_keyword(unknown[0], RunKeywords.__annotations__)
     for name, value in keywords.items():
         if value is None or name not in _FORMS:
             continue

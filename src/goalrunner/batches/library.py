@@ -24,7 +24,12 @@ from goalrunner.batches.rows import BatchMoment
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import Submission, submit
 from goalrunner.core.constructors import shows_keywords
-from goalrunner.core.errors import UsageError, kind_of, one_line
+from goalrunner.core.errors import (
+    UsageError,
+    kind_of,
+    one_line,
+    unexpected_keyword,
+)
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.goal import Goal
 from goalrunner.core.outcome import GoalOutcome, Usage
@@ -305,7 +310,7 @@ def _settings(options: Mapping[str, Any], function: str) -> _Settings:
     unknown = sorted(options.keys() - keywords.__annotations__.keys())
     if unknown:
         # The error that Python raises for a function with named parameters.
-        raise TypeError(f"got an unexpected keyword argument '{unknown[0]}'")
+        raise unexpected_keyword(unknown[0], keywords.__annotations__)
     names = _Settings.model_fields.keys() & options.keys()
     try:
         return _Settings.model_validate({name: options[name] for name in names})

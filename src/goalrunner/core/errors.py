@@ -472,6 +472,19 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
     return by_shape[matches[0]] if matches else None
 
 
+def unexpected_keyword(
+    name: str, valid_names: Iterable[str], function: str = ""
+) -> TypeError:
+    """Return the error for an unknown keyword of a call, with the nearest valid one.
+
+    `function` is its name, if Python would show that.
+    """
+    near = nearest(name, valid_names)
+    advice = f"; did you mean '{near}'?" if near else ""
+    called = f"{function}() " if function else ""
+    return TypeError(f"{called}got an unexpected keyword argument '{name}'{advice}")
+
+
 def _shape(word: str) -> str:
     """Return a word without the differences that people overlook."""
     return word.casefold().replace("-", "_")
