@@ -204,6 +204,30 @@ def test_a_run_is_seen_from_another_machine(
 
 
 @pytest.mark.slow
+def test_a_person_decides_from_another_machine(
+    fleet_place: Path,
+    worker: subprocess.Popen[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = project(fleet_place / "p", ["one"], "touch $NAME")
+    with (folder / "one.toml").open("a") as file:
+        file.write('[approvals]\nrequire = ["complete"]\n')
+    assert main(["fleet", "submit", "p", "--labels", "gpu"]) == 0
+    until = time.monotonic() + 60
+    while not (run := fleet_status()["runs"][0])["waits_for"]:
+        assert time.monotonic() < until, run
+        time.sleep(0.5)
+    monkeypatch.setenv("GOAL_HOME", str(fleet_place / "other-home"))
+    capsys.readouterr()
+    assert main(["show", run["run_id"]]) == 0
+    assert main(["note", run["run_id"], "well done"]) == 0
+    assert main(["approve", run["run_id"], "a1"]) == 0
+    assert "a1" in said(capsys)
+    assert set(wait_for_ends().values()) == {"complete"}
+
+
+@pytest.mark.slow
 def test_a_worker_takes_no_run_that_needs_what_it_does_not_have(
     fleet_place: Path, worker: subprocess.Popen[str], database_url: str
 ) -> None:

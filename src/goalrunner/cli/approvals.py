@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from goalrunner import fleet
 from goalrunner.app import decisions
 from goalrunner.app.previous_run import load_state, refuse_final
 from goalrunner.app.sandbox import person
@@ -93,6 +94,8 @@ def _decide(
     yes: bool,
     json: bool,
 ) -> int:
+    if _is_elsewhere(run):
+        return 0
     folder = _waiting(run, verb)
     if run is None:
         identifier = _print_request(folder, identifier)
@@ -133,6 +136,15 @@ def _print_request(folder: RunFolder, identifier: str | None) -> str:
     text = approval_text(request, columns=output.columns(sys.stderr))
     output.complain(f"run {folder.run_id}{text}")
     return waiting.id
+
+
+def _is_elsewhere(run: str | None) -> bool:
+    """Return whether the run is one of the fleet, whose worker has the command now."""
+    if fleet.VARIABLE not in os.environ:
+        return False
+    from goalrunner.fleet.remote_commands import performed_by_worker
+
+    return performed_by_worker(runs.home(), run, main.COMMAND_LINE.get())
 
 
 def _waiting(reference: str | None, verb: str) -> RunFolder:
@@ -209,6 +221,8 @@ def answer(
     # A single argument is the answer, unless it names a run.
     if text is None and run is not None and not _is_run(run):
         run, text = None, run
+    if text is not None and _is_elsewhere(run):
+        return 0
     folder = _waiting(run, "answer")
     if run is None or text is None:
         asked = decisions.open_question(load_state(folder), question)
@@ -244,6 +258,8 @@ def note(
     ended, `goal resume` gives the note. It is kept in the run's log, and it is no
     evidence.
     """
+    if _is_elsewhere(run):
+        return 0
     folder = runs.find(run)
     state = decisions.give_note(folder, text, by=person(), environ=os.environ)
     if json:

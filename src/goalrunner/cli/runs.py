@@ -14,6 +14,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from goalrunner import fleet
 from goalrunner.batches.names import batches_of_runs, named_batch
 from goalrunner.cli import output
 from goalrunner.copies import INSIDE
@@ -63,7 +64,11 @@ def find(reference: str | None) -> RunFolder:
     """
     if reference is None:
         return run_search.newest_run(home(), current_folder())
-    return run_search.find_run(home(), reference)
+    if fleet.VARIABLE not in os.environ:
+        return run_search.find_run(home(), reference)
+    from goalrunner.fleet.remote_commands import find_here_or_fetch
+
+    return find_here_or_fetch(home(), reference, os.environ)
 
 
 def with_id(run_id: str) -> RunFolder | None:

@@ -8,3 +8,6 @@ In the database: `database` opens and migrates it, `runs` says which worker has 
 run, `intents` writes the log of a run before each effect, and `queue` delivers. In the
 store: `store` has the files, of which `archives` are those of a run's folder.
 """
+
+VARIABLE = "GOAL_FLEET"
+"""The variable with the URL of the database."""

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from goalrunner.core.errors import GoalError, UsageError, one_line
+from goalrunner.fleet import VARIABLE
 
 try:
     import psycopg
@@ -25,8 +26,6 @@ except ImportError as error:
 T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
 
-VARIABLE = "GOAL_FLEET"
-"""The variable with the URL of the database."""
 _CONNECT_TIMEOUT = 5
 _STATEMENT_TIMEOUT = 10.0
 """Seconds for one statement. Without an answer by then, the connection is given up."""

@@ -63,7 +63,11 @@ SELECT run.run_id, run.batch, run.name, run.objective, run.queue, run.state, run
     (run.summary ->> 'round')::integer AS round,
     (run.summary ->> 'score')::float AS score,
     (run.summary ->> 'cost_usd')::float AS cost_usd,
-    coalesce(run.summary ->> 'waits_for', '') AS waits_for,
+    CASE WHEN run.state <> 'running' THEN ''
+        WHEN jsonb_array_length(run.summary -> 'approvals') > 0
+            THEN 'decision ' || (run.summary -> 'approvals' -> 0 ->> 'id')
+        WHEN (run.summary ->> 'asks')::boolean THEN 'answer'
+        ELSE coalesce(run.summary ->> 'waits_for', '') END AS waits_for,
     run.submitted_at::text, run.started_at::text, run.ended_at::text
 FROM goal_fleet_runs AS run LEFT JOIN goal_fleet_workers AS worker USING (worker_id)
 """

@@ -21,8 +21,8 @@ from goalrunner.cli.background import DetachedApprover
 from goalrunner.cli.drive import open_progress, workspace_state
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import GoalOutcome
-from goalrunner.fleet import runs
-from goalrunner.fleet.database import VARIABLE, Database
+from goalrunner.fleet import VARIABLE, runs
+from goalrunner.fleet.database import Database
 from goalrunner.fleet.intents import IntentWriter, lines_of
 from goalrunner.fleet.job import FleetJob
 from goalrunner.fleet.run_place import AbandonedRound, WorkerPlace, abandoned_round

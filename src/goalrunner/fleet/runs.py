@@ -307,6 +307,17 @@ def runs_of_worker(connection: Connection, worker_id: int) -> list[TakenRun]:
     return [TakenRun(**row) for row in rows]
 
 
+def update_summary(
+    connection: Connection, run_id: str, worker_id: int, summary: dict[str, Any]
+) -> None:
+    """Record the figures of a run as they are now, if that worker still has it."""
+    connection.execute(
+        "UPDATE goal_fleet_runs SET summary = %s "
+        "WHERE run_id = %s AND worker_id = %s AND state = 'running'",
+        [Jsonb(summary), run_id, worker_id],
+    )
+
+
 @dataclass(frozen=True)
 class PersonRequest:
     """A command that a person gave on another machine."""
@@ -332,7 +343,11 @@ def open_requests(connection: Connection, worker_id: int) -> list[PersonRequest]
 
 
 def answer_request(connection: Connection, request_id: int, answer: str) -> None:
-    """Record that a request was performed, and what the command printed."""
+    """Record that a request was performed, and what the command printed.
+
+    The worker may be killed before: the command is then performed again, which finds
+    the decision made.
+    """
     connection.execute(
         "UPDATE goal_fleet_requests SET done_at = clock_timestamp(), answer = %s "
         "WHERE request_id = %s",

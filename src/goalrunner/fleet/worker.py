@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from goalrunner.core.errors import ExitCode, GoalError
+from goalrunner.fleet import VARIABLE
 from goalrunner.fleet.database import (
-    VARIABLE,
     Connection,
     Database,
     DatabaseUnreachable,
@@ -42,12 +42,16 @@ from goalrunner.fleet.runs import (
     runs_of_worker,
     sign_off,
     take_run,
+    update_summary,
 )
 from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import write_json
+from goalrunner.records.run_summaries import read_summary
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_DECISIONS = (["approve"], ["deny"], ["answer"], ["note"])
+"""The commands that people may give to the worker of a run."""
 _HEARTBEATS_OF_LEASE = 6
 """So many signs of life fit into a lease: some may be late, or lost."""
 
@@ -162,6 +166,7 @@ class FleetWorker:
                 await self._ask(free_runs_of_dead, self._options.lease)
                 await self._give_back_forgotten()
                 await self._enqueue_ready()
+                await self._report_progress()
                 await self._cancel_runs()
                 await self._perform_requests()
                 if await self._ask(is_draining, self._worker_id):
@@ -198,6 +203,14 @@ class FleetWorker:
                 reason = f"its process on {self._options.name} has ended"
                 await self._ask(give_back, taken_run, reason, died=True)
 
+    async def _report_progress(self) -> None:
+        """Record the figures of the runs at work, for `goal fleet status`."""
+        for run_id in list(self._processes):
+            run = WorkerPlace(self._options.root, run_id).run
+            if run.summary.exists():
+                summary = read_summary(run)
+                await self._ask(update_summary, run_id, self._worker_id, summary)
+
     async def _cancel_runs(self) -> None:
         for run_id, reason in (
             await self._ask(cancelled_runs, self._worker_id)
@@ -208,6 +221,10 @@ class FleetWorker:
 
     async def _perform_requests(self) -> None:
         for request in await self._ask(open_requests, self._worker_id):
+            if request.arguments[:1] not in _DECISIONS:
+                answer = "a worker performs only decisions about a run\n"
+                await self._ask(answer_request, request.request_id, answer)
+                continue
             home = WorkerPlace(self._options.root, request.run_id).home
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", "goalrunner", *request.arguments),

@@ -1,0 +1,88 @@
+"""Commands about a run that is at work on another machine of the fleet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from goalrunner.app.sandbox import person
+from goalrunner.cli import output
+from goalrunner.core.errors import GoalError, RunNotFound, UsageError
+from goalrunner.fleet.database import Database, database_url
+from goalrunner.fleet.listing import find_fleet_run
+from goalrunner.fleet.remote_runs import ask_worker, fetch_run, is_fetched
+from goalrunner.fleet.settings import fleet_settings
+from goalrunner.fleet.store import FleetStore
+from goalrunner.records.run_folder import RunFolder
+from goalrunner.records.run_search import find_run
+
+_PATIENCE = 20.0
+"""Seconds for a worker to perform a command: it looks every few seconds."""
+
+
+def _local(home: Path, reference: str) -> RunFolder | None:
+    """Return a run of this machine; None if it is one of the fleet."""
+    try:
+        folder = find_run(home, reference)
+    except RunNotFound:
+        return None
+    return None if is_fetched(folder) else folder
+
+
+def find_here_or_fetch(
+    home: Path, reference: str, environ: Mapping[str, str]
+) -> RunFolder:
+    """Return the folder of a run of this machine, or fetch that of one of the fleet.
+
+    Without the fleet, what was fetched earlier is used. Raise GoalError.
+    """
+    folder = _local(home, reference)
+    if folder is not None:
+        return folder
+    try:
+        with Database(database_url(None, environ)) as database:
+            run = database.call(
+                lambda connection: find_fleet_run(connection, reference)
+            )
+            store = FleetStore(database.call(fleet_settings).store)
+            return fetch_run(database, store, run.run_id, home)
+    except GoalError:
+        # An unknown run has the same error without a fleet.
+        earlier = find_run(home, reference)
+        output.complain(f"run {earlier.run_id} is shown as it was fetched before")
+        return earlier
+
+
+def performed_by_worker(
+    home: Path, reference: str | None, arguments: Sequence[str]
+) -> bool:
+    """Let the worker of a run perform a command.
+
+    Return False for a run of this machine. `arguments` are those of `goal`. Raise
+    UsageError if no worker has the run.
+    """
+    if reference is None or _local(home, reference) is not None:
+        return False
+    with Database(database_url(None, os.environ)) as database:
+        try:
+            run = database.call(
+                lambda connection: find_fleet_run(connection, reference)
+            )
+        except RunNotFound:
+            return False
+        if run.state != "running":
+            raise UsageError(
+                f"run {run.run_id} is {run.word}: no worker has it now",
+                f"goal fleet retry {run.run_id} queues it again",
+            )
+        whole = [run.run_id if word == reference else word for word in arguments]
+        answer = ask_worker(database, run.run_id, whole, person(), _PATIENCE)
+    if answer is None:
+        output.complain(
+            f"worker {run.worker} has not answered yet; "
+            f"goal fleet status {run.run_id} shows the run"
+        )
+    else:
+        output.say(answer)
+    return True
