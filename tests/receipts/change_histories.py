@@ -232,8 +232,6 @@ class History:
     proofs: Mapping[str, str] = field(default_factory=dict)
     """What tests prove, by the last part of their ids."""
     labels: tuple[str, ...] = ()
-    reason: str = ""
-    """A part of the reason; complete receipts have none."""
     base: Change = field(default_factory=lambda: BASE)
     validator: str = PYTEST
     arguments: tuple[str, ...] = ()
@@ -241,6 +239,14 @@ class History:
     shape: Callable[[Path, Change, Change], Place] = branch
     program: str = ""
     """What must be installed."""
+
+    @property
+    def proof(self) -> str:
+        """What shows that the change does what it is for."""
+        if self.code:
+            return "none"
+        is_unproven = "checks passed before the change" in self.labels
+        return "no regression" if is_unproven else "fail to pass"
 
 
 def complete(
@@ -698,6 +704,16 @@ RUNNERS = {
         PROOFS_OF_FIX,
         base={"words.py": PARSER, "test_words.py": UNITTEST},
         validator="python -m unittest -v",
+    ),
+    "a fix with a test of unittest that prints no names": complete(
+        {
+            "words.py": FIXED,
+            "test_words.py": UNITTEST
+            + '\n    def test_empty(self):\n        self.assertEqual(parse(""), "")\n',
+        },
+        {},
+        base={"words.py": PARSER, "test_words.py": UNITTEST},
+        validator="python -m unittest",
     ),
     "a weakened test of unittest": blocked(
         {

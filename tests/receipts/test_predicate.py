@@ -39,6 +39,10 @@ def result(endings: Mapping[str, str], *, passed: bool = True) -> ValidatorResul
     )
 
 
+def without_ids(*, passed: bool = True) -> ValidatorResult:
+    return result({}, passed=passed).model_copy(update={"tests": None})
+
+
 def predicate(
     sides: Sides,
     *,
@@ -79,6 +83,7 @@ MISSING = sides(
 )
 _RED = result({"t.py::old": "failed"}, passed=False)
 WEAKENED = Sides((_RED,), (_RED,), (result(_GREEN),), (result(_GREEN),))
+WITHOUT_IDS = sides(without_ids(), without_ids(), without_ids(passed=False))
 REFACTORING = sides(result(_GREEN), result(_GREEN))
 
 
@@ -87,6 +92,7 @@ REFACTORING = sides(result(_GREEN), result(_GREEN))
     [
         (FIX, {}, "fail to pass"),
         (RED_VALIDATOR, {}, "fail to pass"),
+        (WITHOUT_IDS, {}, "fail to pass"),
         # That the program of a validator is missing shows nothing.
         (MISSING, {}, "no regression"),
         # The head's version of the tests alone is green.

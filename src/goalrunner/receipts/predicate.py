@@ -149,7 +149,12 @@ def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
     is_fixed = any(
         result.reason in _FAILED and result.name in green for result in run.sides.base
     )
-    if is_fixed or Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers:
+    # Of a validator without ids of tests, the whole result has to be enough.
+    is_red_without = any(
+        result.reason in _FAILED and result.tests is None for result in run.sides.checks
+    )
+    has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
+    if is_fixed or is_red_without or has_proof:
         return "fail to pass"
     has_criteria = any(row.kind == "criterion" for row in run.outcome.evidence)
     if has_criteria and "judge" in run.outcome.models:
