@@ -135,13 +135,10 @@ def test_a_goal_file_that_is_not_valid_fails_the_job_without_a_status(
 @pytest.mark.parametrize(
     "value", ['"; touch injected; "', "$(touch injected)", "`touch injected`", "x\ny=1"]
 )
-def test_inputs_are_not_evaluated(place: Path, value: str) -> None:
-    job = Job(
-        place,
-        inputs=dict.fromkeys(
-            ("goal", "agent", "model", "version", "options", "resume"), value
-        ),
-    )
+@pytest.mark.parametrize("mode", ["run", "receipt"])
+def test_inputs_are_not_evaluated(place: Path, value: str, mode: str) -> None:
+    names = ("goal", "agent", "model", "version", "options", "resume", "base")
+    job = Job(place, inputs={**dict.fromkeys(names, value), "mode": mode})
     job.run()
     assert job.code != 0
     assert not list(place.rglob("injected"))
