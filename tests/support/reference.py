@@ -29,6 +29,7 @@ TABLES = (
     "records",
     "memory",
     "notify",
+    "telemetry",
     "validators",
     "agents",
 )
@@ -49,6 +50,7 @@ EXAMPLES = {
     "cost_usd": "2.50",
     "path": '"backend"',
     "keep": '"90d"',
+    "otlp": '"http://localhost:4318"',
     "editable": '["src/**"]',
     "protect": '["tests/**"]',
     "allow": '["tests/data/**"]',

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.app.agent_findings import Finding
 from goalrunner.app.first_events import created_event, run_place, started_event
@@ -27,13 +27,14 @@ from goalrunner.app.resolve import RunConfig, resolve_new, with_workspace
 from goalrunner.app.retention import NewestRuns, Retention
 from goalrunner.app.run_log import RunLog
 from goalrunner.app.run_options import RunOptions
+from goalrunner.app.run_telemetry import open_telemetry
 from goalrunner.app.sandbox import (
     TEMPORARY,
     clear_leftovers,
     clear_temporary,
     runner_outputs,
 )
-from goalrunner.core.agent_ports import Message
+from goalrunner.core.agent_ports import Message, Observer
 from goalrunner.core.agent_preset import BudgetName
 from goalrunner.core.errors import UsageError
 from goalrunner.core.events import Account
@@ -55,6 +56,9 @@ from goalrunner.records.run_search import new_run_id
 from goalrunner.records.run_summaries import write_first_summary
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
+
+if TYPE_CHECKING:
+    from goalrunner.telemetry.observer import Telemetry
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ def open_run(
     def close() -> None:
         # Its processes may still write into the run's folder.
         launcher.close()
+        if telemetry is not None:
+            telemetry.close()
         stores.close()
         clear_temporary(config.home, records.run_id)
         if options.keeps_newest is not None:
@@ -111,7 +117,8 @@ def open_run(
     if goal.memory.recall:
         facts, recall_notes = recall(config.home, goal.owner, parts.clock.now())
         notes = (*notes, *recall_notes)
-    journal = _journal(config, records)
+    telemetry = open_telemetry(config, records)
+    journal = _journal(config, records, telemetry)
     if loaded is not None:
         journal.resume_from(loaded.state, loaded.evidence)
     resumption = _resumption(config, parts, loaded)
@@ -180,7 +187,9 @@ def _snapshot_store(config: RunConfig, folder: RunFolder) -> SnapshotStore | Non
     )
 
 
-def _journal(config: RunConfig, records: RunRecords) -> RunJournal:
+def _journal(
+    config: RunConfig, records: RunRecords, telemetry: Telemetry | None
+) -> RunJournal:
     """Return the journal of a run, with its observers."""
     options = config.options
     notifier = Notifier(
@@ -190,11 +199,16 @@ def _journal(config: RunConfig, records: RunRecords) -> RunJournal:
         options.environ,
         asks=options.approver is not None,
     )
+    log = RunLog(records.run_id, records.folder)
+    observers: list[Observer] = [*options.observers, notifier, log]
+    if telemetry is not None:
+        # The last one: at the end of the run it waits for the collector.
+        observers.append(telemetry)
     return RunJournal(
         records.log,
         records.transcript,
         records.artifacts,
-        (*options.observers, notifier, RunLog(records.run_id, records.folder)),
+        observers,
         records.save,
         records.folder.path if records.folder is not None else None,
     )

@@ -26,6 +26,13 @@ from goalrunner.system.child_environment import credentials_of
 if TYPE_CHECKING:
     from goalrunner.judge.prompt_builder import Events
 
+COLLECTOR_KEYS = (
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+    "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
+)
+"""Variables with keys of a collector. Their names do not look like secrets."""
+
 
 def goal_models(
     goal: Goal, options: RunOptions, tape: Tape | None = None
@@ -163,7 +170,7 @@ def goal_redactor(
         names = withheld(goal, resolve_agents(goal, environ))
     return Redactor(
         {**environ, **_values_in(goal)},
-        names=tuple(names),
+        names=(*names, *COLLECTOR_KEYS),
         extra=goal.redact.extra,
         allow=goal.redact.allow,
     )

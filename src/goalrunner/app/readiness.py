@@ -29,6 +29,7 @@ from goalrunner.app.preflight import (
     warnings_before,
 )
 from goalrunner.app.resolve import RunConfig, refuse_nested_home, refuse_unseen_work
+from goalrunner.app.run_telemetry import refuse_missing_extra
 from goalrunner.app.stored_goal import secret_notes
 from goalrunner.core.errors import (
     AgentError,
@@ -198,6 +199,7 @@ def _settings(config: RunConfig) -> Iterator[Finding]:
     if "parent" in config.problems:
         yield Finding.of("start", config.problems["parent"])
     yield from _raised("start", lambda: _refuse_unfit(config))
+    yield from _raised("telemetry", lambda: refuse_missing_extra(config.goal))
 
 
 def _refuse_unfit(config: RunConfig) -> None:

@@ -520,6 +520,7 @@ def only_checks(goal: Goal) -> Goal:
         "budget",
         "records",
         "memory",
+        "telemetry",
         "approvals",
         "risk_class",
     ):

@@ -272,6 +272,15 @@ KeyVariable = Annotated[Text, matching(_VARIABLE, _KEY)]
 may be the key itself."""
 _ADDRESS = '{text} is not an address; write "http://..." or "https://..."'
 Address = Annotated[Line, matching(r"https?://[^\s/].*", _ADDRESS)]
+_COLLECTOR = (
+    'must be the address of a collector, such as "http://localhost:4318", or "env"; a '
+    "key belongs into the variable OTEL_EXPORTER_OTLP_HEADERS"
+)
+Collector = Annotated[
+    OptionalLine, matching(r"|env|https?://[^\s/?#@]+(/[^\s?#@]*)?", _COLLECTOR)
+]
+"""Where telemetry goes: an address without a key, or "env". A wrong one is not shown:
+it may hold a key."""
 Environment = dict[
     Annotated[
         str, matching(_VARIABLE, "is not a valid name of an environment variable")

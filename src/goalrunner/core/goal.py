@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         NotifyConfig,
         RecordsConfig,
         RedactConfig,
+        TelemetryConfig,
         ValidatorSpec,
         WorkspaceConfig,
     )
@@ -322,6 +323,7 @@ class Goal(Frozen):
     records: tables.RecordsConfig = Field(default_factory=tables.RecordsConfig)
     memory: tables.MemoryConfig = Field(default_factory=tables.MemoryConfig)
     notify: tables.NotifyConfig = Field(default_factory=tables.NotifyConfig)
+    telemetry: tables.TelemetryConfig = Field(default_factory=tables.TelemetryConfig)
     validators: Annotated[tuple[tables.ValidatorSpec, ...], AfterValidator(_named)] = ()
     agents: dict[_AgentName, Preset] = Field(default={})
     """Presets of the user's own, by name."""
@@ -355,6 +357,7 @@ class Goal(Frozen):
         records: RecordsConfig | Mapping[str, Any] = tables.EMPTY,
         memory: MemoryConfig | Mapping[str, Any] = tables.EMPTY,
         notify: NotifyConfig | Mapping[str, Any] = tables.EMPTY,
+        telemetry: TelemetryConfig | Mapping[str, Any] = tables.EMPTY,
         parent: str = "",
         after: Sequence[str] = (),
         owner: str = "",

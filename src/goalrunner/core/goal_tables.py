@@ -622,6 +622,15 @@ class RecordsConfig(Frozen):
         return fields.parse_newest(self.keep) if self.keep is not None else None
 
 
+class TelemetryConfig(Frozen):
+    """Traces and metrics of runs for OpenTelemetry; by default none."""
+
+    otlp: fields.Collector = ""
+    """The collector, such as "http://localhost:4318"; "env": the variables OTEL_*."""
+    content: fields.Flag = False
+    """Whether objective, prompts, commands and outputs are sent as well."""
+
+
 class MemoryConfig(Frozen):
     """What may be kept for later runs; by default nothing."""
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import Unlimited
 from goalrunner.core.goal import Goal
+from goalrunner.core.goal_tables import TelemetryConfig
 from goalrunner.goalfile.agent_checks import CHAT_KEYS, PROGRAM_KEYS
 
 
@@ -30,6 +31,8 @@ def dump_goal(goal: Goal, redact: Callable[[str], str] = str) -> str:
     for account, config in goal.model_tables.items():
         if account != "agent" and config == type(config)():
             table.pop(account, None)
+    if goal.telemetry == TelemetryConfig():
+        table.pop("telemetry")
     _rewrite_agent(table["agent"], goal)
     for validator in table.get("validators", ()):
         # The field has a default, but the key is for commands.

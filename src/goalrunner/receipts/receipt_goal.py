@@ -40,7 +40,7 @@ def _of_one_round(goal: Goal) -> Goal:
         "baseline": "any",
         "notify": NotifyConfig(bell=False),
     }
-    unused = ["critic", "memory"]
+    unused = ["critic", "memory", "telemetry"]
     # The judge may be the model of the agent.
     if goal.judge.model != AGENT_MODEL:
         unused.append("agent")

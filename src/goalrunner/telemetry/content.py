@@ -1,0 +1,59 @@
+"""What a run says and does, for telemetry with `content = true`.
+
+Secrets are replaced: the records of the run contain none any more. A long text is cut
+in the middle, as backends have limits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from goalrunner.core.errors import RecordError
+from goalrunner.core.observation import ArtifactRef, TranscriptRef
+from goalrunner.core.record_ports import Artifacts, Transcript
+
+_EACH_END = 2000
+"""Characters at each end of a text that is cut."""
+
+
+class RunContent:
+    """Reads content from the records of a run."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts,
+        transcript: Transcript,
+        redact: Callable[[str], str],
+    ) -> None:
+        self._artifacts = artifacts
+        self._transcript = transcript
+        self._redact = redact
+
+    def text(self, text: str) -> str:
+        """Return a text as it may leave the machine."""
+        redacted = self._redact(text)
+        if len(redacted) <= 2 * _EACH_END:
+            return redacted
+        return f"{redacted[:_EACH_END]}\n[...]\n{redacted[-_EACH_END:]}"
+
+    def output(self, ref: ArtifactRef | None) -> str:
+        """Return an output; empty if there is none, or it cannot be read."""
+        if ref is None:
+            return ""
+        try:
+            # A character has four bytes at most.
+            head, tail = self._artifacts.ends(ref, 4 * _EACH_END)
+        except RecordError:
+            return ""
+        # What lies between them is cut out as well.
+        return self.text((head + tail).decode(errors="replace"))
+
+    def message(self, role: str, ref: TranscriptRef) -> str:
+        """Return a message in the form of the conventions: a list with its parts."""
+        try:
+            message = self._transcript.read(ref)
+        except RecordError:
+            return ""
+        part = {"type": "text", "content": self.text(str(message.get("content") or ""))}
+        return json.dumps([{"role": role, "parts": [part]}], ensure_ascii=False)
