@@ -13,7 +13,7 @@ from goalrunner.batches.history import batch_state
 from goalrunner.batches.plan import BatchLimits
 from goalrunner.batches.scheduling import Spent
 from goalrunner.batches.shared_budget import BudgetObserver, SpentFile
-from goalrunner.batches.shared_pauses import SharedPauses, account_name
+from goalrunner.batches.shared_pauses import BatchPauses, account_name
 from goalrunner.core.errors import ModelError
 from goalrunner.core.events import (
     Account,
@@ -110,7 +110,7 @@ def failed(account: Account, resets_at: str = "") -> WorkFailed:
 def test_a_limit_pauses_the_account_in_every_run_until_it_resets(
     tmp_path: Path,
 ) -> None:
-    one, other = SharedPauses(tmp_path, "k3f9"), SharedPauses(tmp_path, "b2aa")
+    one, other = BatchPauses(tmp_path, "k3f9"), BatchPauses(tmp_path, "b2aa")
     one.refuse_call("judge", state())
     resets_at = NOW + timedelta(hours=2)
     one.on_record(record(failed("judge", resets_at.isoformat())))
@@ -128,7 +128,7 @@ def test_a_limit_pauses_the_account_in_every_run_until_it_resets(
 def test_a_pause_without_a_valid_end_is_none(tmp_path: Path, until: str) -> None:
     pause = {"until": until, "reason": "x", "run_id": "k3f9"}
     (tmp_path / "openai.json").write_text(json.dumps(pause))
-    pauses = SharedPauses(tmp_path, "b2aa")
+    pauses = BatchPauses(tmp_path, "b2aa")
     pauses.refuse_call("judge", state())
     # A limit that this run reaches replaces it.
     pauses.on_record(record(failed("judge")))
@@ -139,7 +139,7 @@ def test_a_pause_without_a_valid_end_is_none(tmp_path: Path, until: str) -> None
 def test_a_limit_without_an_end_pauses_for_a_minute_and_then_longer(
     tmp_path: Path,
 ) -> None:
-    pauses = SharedPauses(tmp_path, "k3f9")
+    pauses = BatchPauses(tmp_path, "k3f9")
     seconds = []
     for _ in range(3):
         pauses.refuse_call("agent", state())

@@ -7,6 +7,7 @@ of a model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import quote
@@ -21,7 +22,7 @@ from goalrunner.core.waiting import LONGEST_LIMIT, LONGEST_PAUSE
 from goalrunner.records.files import write_whole
 
 
-class _Pause(Frozen):
+class AccountPause(Frozen):
     """Until when an account is not used."""
 
     until: AwareDatetime
@@ -35,11 +36,10 @@ class _Pause(Frozen):
         return self.until <= now
 
 
-class SharedPauses:
-    """The pauses of a batch, for one of its runs."""
+class SharedPauses(ABC):
+    """The pauses that runs share, for one of them."""
 
-    def __init__(self, folder: Path, run_id: str) -> None:
-        self._folder = folder
+    def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._names: dict[Account, str] = {}
         """The names of the accounts that were called last."""
@@ -47,7 +47,7 @@ class SharedPauses:
     def refuse_call(self, account: Account, state: RunState) -> None:
         """Raise AgentError or ModelError if a run has reached the account's limit."""
         self._names[account] = name = account_name(account, state)
-        pause = self._read(name)
+        pause = self.read(name)
         if pause is None or pause.is_over(datetime.now(UTC)):
             return
         outage = Outage("limit", pause.reason, pause.until)
@@ -67,16 +67,42 @@ class SharedPauses:
             # Nothing was called by this process.
             return
         now = datetime.now(UTC)
-        earlier = self._read(name)
+        earlier = self.read(name)
         # Another run may have written it first, and this one only learned of it.
         if earlier is not None and not earlier.is_over(now):
             return
-        pause = _Pause(
+        pause = AccountPause(
             until=_end_of_limit(event, earlier, now),
             reason=event.reason,
             run_id=self._run_id,
             number=_number_in_row(earlier, now),
         )
+        self.write(name, pause)
+
+    @abstractmethod
+    def read(self, name: str) -> AccountPause | None:
+        """Return the last pause of an account; None if there was none."""
+
+    @abstractmethod
+    def write(self, name: str, pause: AccountPause) -> None:
+        """Keep a pause of an account."""
+
+
+class BatchPauses(SharedPauses):
+    """The pauses of a batch, each in a file."""
+
+    def __init__(self, folder: Path, run_id: str) -> None:
+        super().__init__(run_id)
+        self._folder = folder
+
+    def read(self, name: str) -> AccountPause | None:
+        try:
+            return AccountPause.model_validate_json(self._file(name).read_bytes())
+        except (OSError, ValidationError):
+            # Without a valid pause, a run meets the limit itself at the worst.
+            return None
+
+    def write(self, name: str, pause: AccountPause) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         # It is not forced to the disk: after a power cut, a run meets the limit again.
         write_whole(self._file(name), pause.model_dump_json().encode(), lasting=False)
@@ -84,13 +110,6 @@ class SharedPauses:
     def _file(self, name: str) -> Path:
         # File systems allow 255 bytes for a name.
         return self._folder / f"{quote(name, safe='')[:200]}.json"
-
-    def _read(self, name: str) -> _Pause | None:
-        try:
-            return _Pause.model_validate_json(self._file(name).read_bytes())
-        except (OSError, ValidationError):
-            # Without a valid pause, a run meets the limit itself at the worst.
-            return None
 
 
 def account_name(account: Account, state: RunState) -> str:
@@ -102,7 +121,9 @@ def account_name(account: Account, state: RunState) -> str:
     return name if name.startswith(SCRIPTED) else name.partition("/")[0]
 
 
-def _end_of_limit(event: WorkFailed, earlier: _Pause | None, now: datetime) -> datetime:
+def _end_of_limit(
+    event: WorkFailed, earlier: AccountPause | None, now: datetime
+) -> datetime:
     """Return when the limit resets; without a known time, after a longer pause."""
     if event.resets_at:
         resets_at = datetime.fromisoformat(event.resets_at)
@@ -114,7 +135,7 @@ def _end_of_limit(event: WorkFailed, earlier: _Pause | None, now: datetime) -> d
     return now + min(timedelta(minutes=minutes), LONGEST_PAUSE)
 
 
-def _number_in_row(earlier: _Pause | None, now: datetime) -> int:
+def _number_in_row(earlier: AccountPause | None, now: datetime) -> int:
     """Return the number of a pause among those that followed each other at once."""
     if earlier is None:
         return 1

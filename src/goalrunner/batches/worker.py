@@ -146,7 +146,7 @@ def _drive(assignment: Assignment) -> int:
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun, resume_run
     from goalrunner.batches.shared_budget import BudgetObserver, SpentFile
-    from goalrunner.batches.shared_pauses import SharedPauses
+    from goalrunner.batches.shared_pauses import BatchPauses
     from goalrunner.cli.background import DetachedApprover
     from goalrunner.cli.drive import open_progress, workspace_state
     from goalrunner.copies.inside import copy_options, set_up
@@ -155,7 +155,7 @@ def _drive(assignment: Assignment) -> int:
     batch, entry, run = assignment.batch, assignment.entry, assignment.run
     state = batch.state()
     budget = BudgetObserver(SpentFile(batch.spent, state), entry.key, state.limits)
-    pauses = SharedPauses(batch.pauses, run.run_id)
+    pauses = BatchPauses(batch.pauses, run.run_id)
     with open_progress(sys.stdout, place=workspace_state) as progress:
         run_options = RunOptions(
             home=batch.home,

@@ -154,6 +154,10 @@ GROUPS = {
             "fleet.commands",
             "Let workers take no further run, and end when those at work have ended.",
         ),
+        "fleet limit": (
+            "fleet.commands",
+            "Limit what all workers do with a queue or an account; or list limits.",
+        ),
         "fleet requeue": (
             "fleet.commands",
             "Queue runs again that nothing works on; workers do this by themselves.",

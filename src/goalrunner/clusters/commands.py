@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 
 from goalrunner.cli import output
 from goalrunner.cli.result_file import ResultFile
+from goalrunner.clusters.job_options import JobOptions
 from goalrunner.clusters.manifests import (
     JobSettings,
     Resources,
@@ -16,32 +17,9 @@ from goalrunner.clusters.manifests import (
     slurm,
 )
 from goalrunner.clusters.tasks import task_list
-from goalrunner.core.errors import UsageError, some
 from goalrunner.goalfile.place import DEFAULT
 
 _DEFAULT_JOBS = 4
-
-
-@dataclass(frozen=True)
-class JobOptions:
-    """The options of `goal export` about jobs; None or empty: not given."""
-
-    image: str | None = None
-    repository: str | None = None
-    name: str | None = None
-    secret: Sequence[str] | None = None
-    claim: str | None = None
-    resources: str | None = None
-    jobs: int | None = None
-
-    def refuse_any_but(self, allowed: Sequence[str], system: str) -> None:
-        """Raise UsageError for an option that has no use for this system."""
-        useless: list[str] = []
-        for field in fields(self):
-            if getattr(self, field.name) and field.name not in allowed:
-                useless.append(f"--{field.name}")
-        if useless:
-            raise UsageError(f"{some(useless)}: not used by {system}", "remove it")
 
 
 _OPTIONS_OF = {

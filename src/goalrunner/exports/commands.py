@@ -12,7 +12,7 @@ from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
 from goalrunner.cli.result_file import ResultFile
-from goalrunner.clusters.commands import JobOptions, export_jobs
+from goalrunner.clusters.job_options import JobOptions
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
 from goalrunner.exports.result_files import changed_files
 
@@ -133,6 +133,8 @@ def export(
         },
     )
     if system is not None:
+        from goalrunner.clusters.commands import export_jobs
+
         export_jobs(run or (), system, job_options, file)
         return 0
     job_options.refuse_any_but((), "the export of a run")

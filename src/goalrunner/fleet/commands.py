@@ -14,9 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from goalrunner.batches.commands import DOLLARS, UNTIL
 from goalrunner.cli import options, output, runs
 from goalrunner.cli.options import (
     COUNT,
+    ROUND,
     File,
     Text,
     Texts,
@@ -234,6 +236,12 @@ def submit(
         Texts, option("NAME", "A variable that the worker must have; may be repeated.")
     ] = None,
     batch: Annotated[str, option("NAME", "A name for all of these goals.")] = "",
+    until: Annotated[
+        Text,
+        option(
+            "TIME", "Give the goals up at this time of day, or moment.", parser=UNTIL
+        ),
+    ] = None,
     agent: options.Agent = None,
     model: Annotated[Text, option("NAME", "The model of the agents.")] = None,
     judge: options.Judge = None,
@@ -253,7 +261,13 @@ def submit(
     given_options = {key: value for key, value in overrides.items() if value}
     submission = read_goals(goals, template, given_options)
     submit_options = SubmitOptions(
-        queue, priority, _words(labels), tuple(secret or ()), tuple(after or ()), batch
+        queue=queue,
+        priority=priority,
+        labels=_words(labels),
+        secrets=tuple(secret or ()),
+        after=tuple(after or ()),
+        batch=batch,
+        deadline=until,
     )
     with _fleet(db) as database:
         new = new_runs(submission, _store(database), submit_options)
@@ -470,6 +484,58 @@ def drain(
         which = f"worker {worker}" if worker else "a worker"
         raise UsageError(f"there is no {which} to drain", "goal fleet status")
     output.say("".join(f"{name} ends when its runs have ended\n" for name in names))
+    return 0
+
+
+def limit(
+    queue: Annotated[Text, option("NAME", "A queue.")] = None,
+    account: Annotated[
+        Text,
+        option("NAME", "An agent's program, or the provider of a model: openai."),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        option("N", "The most runs at once, on all workers.", "--runs", parser=ROUND),
+    ] = None,
+    cost_per_day: Annotated[
+        float | None,
+        option("USD", "The most US dollars a day, by UTC.", parser=DOLLARS),
+    ] = None,
+    json: options.Json = False,
+    db: _Db = None,
+) -> int:
+    """Limit what all workers do with a queue or an account; or list limits.
+
+    Without --runs and --cost-per-day, the limits of the queue or account are lifted.
+    When the dollars of a day are spent, the runs at work end in order, and all go on on
+    the next day. A usage limit of an account is met by one run, and pauses all.
+    """
+    from goalrunner.fleet.limits import list_limits, set_limit
+    from goalrunner.fleet.listing import limits_table
+
+    if queue is not None and account is not None:
+        raise UsageError("--queue and --account cannot be combined", "use one of them")
+    with _fleet(db) as database:
+        name = queue or account
+        if name is not None:
+            database.call(
+                lambda connection: set_limit(
+                    connection,
+                    "queue" if queue else "account",
+                    name,
+                    runs,
+                    cost_per_day,
+                )
+            )
+        elif runs is not None or cost_per_day is not None:
+            raise UsageError(
+                "say what is limited", "goal fleet limit --account claude --runs 3"
+            )
+        limits = database.call(list_limits)
+    if json:
+        output.say([asdict(each) for each in limits])
+    else:
+        output.say(limits_table(limits, output.columns()) or "there are no limits\n")
     return 0
 
 

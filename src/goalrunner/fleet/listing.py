@@ -8,6 +8,7 @@ from typing import Any
 
 from goalrunner.core.errors import RunNotFound, UsageError, quoted, some
 from goalrunner.fleet.database import Connection
+from goalrunner.fleet.limits import FleetLimit
 from goalrunner.fleet.runs import LEASE
 from goalrunner.reports import figures
 from goalrunner.reports.terminal_text import lines_text, printable_line, table
@@ -193,6 +194,27 @@ def workers_table(workers: Sequence[FleetWorkerRow], columns: int | None) -> str
             f"{worker.running}/{worker.jobs}",
             seen,
             " ".join(notes),
+        ]
+        cells.append([printable_line(cell) for cell in row])
+    return lines_text(table(cells, columns, _NARROWEST_REMARK))
+
+
+def limits_table(limits: Sequence[FleetLimit], columns: int | None) -> str:
+    """Return a table of limits; empty for none."""
+    if not limits:
+        return ""
+    cells = [["LIMIT", "RUNS", "TODAY", "PAUSED"]]
+    for limit in limits:
+        most = "-" if limit.runs is None else str(limit.runs)
+        day = "-" if limit.cost_per_day is None else f"${limit.cost_per_day:.2f}"
+        paused = ""
+        if limit.paused_until is not None:
+            paused = f"until {figures.moment(limit.paused_until.isoformat())}"
+        row = [
+            f"{limit.kind} {limit.name}",
+            f"{limit.running}/{most}",
+            f"${limit.cost_today:.2f}/{day}",
+            f"{paused} {limit.reason}".strip(),
         ]
         cells.append([printable_line(cell) for cell in row])
     return lines_text(table(cells, columns, _NARROWEST_REMARK))

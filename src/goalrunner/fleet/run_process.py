@@ -25,6 +25,7 @@ from goalrunner.fleet import VARIABLE, runs
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.intents import IntentWriter, lines_of
 from goalrunner.fleet.job import FleetJob
+from goalrunner.fleet.limits import FleetPauses
 from goalrunner.fleet.run_place import AbandonedRound, WorkerPlace, abandoned_round
 from goalrunner.fleet.runs import TakenRun
 from goalrunner.fleet.shipping import Shipping
@@ -150,15 +151,17 @@ class _Drive:
     ) -> GoalOutcome:
         """Run the goal, or resume its run."""
         request, place = self.request, self.place
+        pauses = FleetPauses(database, request.run_id)
         with open_progress(sys.stdout, place=workspace_state) as progress:
             options = RunOptions(
                 home=place.home,
                 goal_file=place.project / request.job.goal_file,
                 run_id=request.run_id,
-                observers=(progress, shipping),
+                observers=(progress, shipping, pauses),
                 # People decide from other machines.
                 approver=DetachedApprover(),
                 log_mirror=IntentWriter(database, request.run_id, request.token),
+                refuse_call=pauses.refuse_call,
                 lost_usage=(abandoned.usage or {}) if abandoned else {},
             )
             if has_begun(place.run.events):

@@ -10,6 +10,7 @@ from psycopg.types.json import Jsonb
 
 from goalrunner.core.errors import UsageError
 from goalrunner.fleet.database import Connection
+from goalrunner.fleet.limits import hold_of, record_spending
 
 LEASE = 30.0
 """Seconds without a sign of life after which the runs of a worker are taken over."""
@@ -139,6 +140,7 @@ def free_runs_of_dead(connection: Connection, lease: float = LEASE) -> list[str]
 _TAKE_RUN = """\
 UPDATE goal_fleet_runs
 SET state = 'running', token = token + 1, worker_id = %(worker)s,
+    not_before = NULL, reason = '',
     started_at = coalesce(started_at, clock_timestamp())
 WHERE run_id = %(run)s AND state = 'queued'
 RETURNING run_id, token, job, shipped, shipped_seq,
@@ -147,11 +149,28 @@ RETURNING run_id, token, job, shipped, shipped_seq,
 """
 
 
+_QUEUED = """\
+SELECT queue, account FROM goal_fleet_runs
+WHERE run_id = %s AND state = 'queued' FOR UPDATE
+"""
+_HOLD_BACK = """\
+UPDATE goal_fleet_runs SET not_before = %s, reason = %s WHERE run_id = %s
+"""
+
+
 def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | None:
     """Take a run; return None if it is not to be had.
 
-    A job can be delivered twice, and the second one finds nothing to do.
+    A job can be delivered twice, and the second one finds nothing to do. A run that a
+    limit holds back is delivered again later.
     """
+    queued = connection.execute(_QUEUED, [run_id]).fetchone()
+    if queued is None:
+        return None
+    hold = hold_of(connection, queued["queue"], queued["account"])
+    if hold is not None:
+        connection.execute(_HOLD_BACK, [hold.until, hold.reason, run_id])
+        return None
     parameters = {"run": run_id, "worker": worker_id}
     row = connection.execute(_TAKE_RUN, parameters).fetchone()
     if row is None:
@@ -208,7 +227,10 @@ def end_run(
         "code": code,
         "summary": Jsonb(summary),
     }
-    return connection.execute(_END, parameters).fetchone() is not None
+    has_ended = connection.execute(_END, parameters).fetchone() is not None
+    if has_ended:
+        record_spending(connection, taken_run.run_id, summary)
+    return has_ended
 
 
 _RELEASE = """\
@@ -256,6 +278,16 @@ class QueuedRun:
 
 # A run is skipped if one of those that it comes after did not become complete. It is
 # ready if all of them have, and the queue does not have it yet.
+_EXPIRE = """\
+UPDATE goal_fleet_runs
+SET state = 'ended', status = 'skipped', reason = 'its deadline is over',
+    ended_at = clock_timestamp()
+WHERE state = 'queued' AND deadline < clock_timestamp()
+"""
+_EXPIRE_RUNNING = """\
+UPDATE goal_fleet_runs SET cancel_reason = 'its deadline is over'
+WHERE state = 'running' AND deadline < clock_timestamp() AND cancel_reason IS NULL
+"""
 _SKIP = """\
 UPDATE goal_fleet_runs AS run
 SET state = 'ended', status = 'skipped', ended_at = clock_timestamp(),
@@ -282,7 +314,8 @@ ORDER BY priority DESC, submitted_at LIMIT 1000
 
 def ready_runs(connection: Connection) -> list[QueuedRun]:
     """Return the runs that can begin and that the queue does not have."""
-    connection.execute(_SKIP)
+    for statement in (_EXPIRE, _EXPIRE_RUNNING, _SKIP):
+        connection.execute(statement)
     rows = connection.execute(_READY).fetchall()
     return [QueuedRun(**row) for row in rows]
 
@@ -316,6 +349,7 @@ def update_summary(
         "WHERE run_id = %s AND worker_id = %s AND state = 'running'",
         [Jsonb(summary), run_id, worker_id],
     )
+    record_spending(connection, run_id, summary)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,12 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from goalrunner.batches.frozen_goal import goal_of
 from goalrunner.batches.plan import BatchEntry
 from goalrunner.batches.submission import Submission
 from goalrunner.core.errors import UsageError
+from goalrunner.core.field_types import SCRIPTED
+from goalrunner.core.goal import Goal
 from goalrunner.fleet.database import Connection
 from goalrunner.fleet.job import FleetJob, StoredSource
 from goalrunner.fleet.sources import Source, pack
@@ -37,6 +40,8 @@ class SubmitOptions:
     after: Sequence[str] = ()
     """Ids of runs that must be complete before."""
     batch: str = ""
+    deadline: str | None = None
+    """When the goals are given up, in ISO 8601 with a time zone."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,8 @@ class NewRun:
     job: FleetJob
     after: tuple[str, ...]
     """Ids of runs."""
+    account: str
+    """The agent's program, or the provider of its model."""
 
 
 def new_runs(
@@ -77,8 +84,17 @@ def new_runs(
             source=StoredSource(**sources[entry.workspace].as_json()),
         )
         before = [run_ids[key] for key in entry.after]
-        made.append(NewRun(run_id, entry, job, (*before, *options.after)))
+        account = _account(goal_of(entry, submission.texts[entry.key]))
+        made.append(NewRun(run_id, entry, job, (*before, *options.after), account))
     return made
+
+
+def _account(goal: Goal) -> str:
+    """Return the account of the agent's calls, as the runs of a batch name it."""
+    if goal.agent.external:
+        return goal.agent.names[0]
+    model = goal.agent.model
+    return model if model.startswith(SCRIPTED) else model.partition("/")[0]
 
 
 def _path_in_repository(entry: BatchEntry) -> str:
@@ -97,9 +113,10 @@ def _path_in_repository(entry: BatchEntry) -> str:
 
 _INSERT = """\
 INSERT INTO goal_fleet_runs
-    (run_id, batch, name, objective, job, queue, priority, labels, secrets, after)
+    (run_id, batch, name, objective, job, queue, priority, labels, secrets, account,
+     after, deadline)
 VALUES (%(run)s, %(batch)s, %(name)s, %(objective)s, %(job)s, %(queue)s, %(priority)s,
-    %(labels)s, %(secrets)s, %(after)s)
+    %(labels)s, %(secrets)s, %(account)s, %(after)s, %(deadline)s)
 """
 _UNKNOWN = """\
 SELECT run_id FROM unnest(%s::text[]) AS named (run_id)
@@ -130,7 +147,9 @@ def insert_runs(
                 "priority": options.priority,
                 "labels": list(options.labels),
                 "secrets": list(options.secrets),
+                "account": run.account,
                 "after": list(run.after),
+                "deadline": options.deadline,
             }
         )
     with connection.cursor() as cursor:

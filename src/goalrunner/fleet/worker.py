@@ -23,6 +23,7 @@ from goalrunner.fleet.database import (
     require_schema,
 )
 from goalrunner.fleet.job import FleetJob
+from goalrunner.fleet.limits import runs_over_budget
 from goalrunner.fleet.queue import enqueue, queue_app, queue_name, queues_of
 from goalrunner.fleet.run_place import WorkerPlace
 from goalrunner.fleet.run_process import RunRequest
@@ -88,6 +89,8 @@ class FleetWorker:
         self._worker_id = 0
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._at_work: set[str] = set()
+        self._stopped: set[str] = set()
+        """Runs that this worker ended, which did not fail."""
         self._is_ending = False
 
     async def work(self) -> None:
@@ -167,6 +170,7 @@ class FleetWorker:
                 await self._give_back_forgotten()
                 await self._enqueue_ready()
                 await self._report_progress()
+                await self._stop_runs_over_budget()
                 await self._cancel_runs()
                 await self._perform_requests()
                 if await self._ask(is_draining, self._worker_id):
@@ -210,6 +214,13 @@ class FleetWorker:
             if run.summary.exists():
                 summary = read_summary(run)
                 await self._ask(update_summary, run_id, self._worker_id, summary)
+
+    async def _stop_runs_over_budget(self) -> None:
+        """End the runs in order whose day's dollars are spent; they go on tomorrow."""
+        for run_id in await self._ask(runs_over_budget, self._worker_id):
+            if run_id in self._processes:
+                self._stopped.add(run_id)
+                _signal(self._processes[run_id], signal.SIGTERM)
 
     async def _cancel_runs(self) -> None:
         for run_id, reason in (
@@ -262,7 +273,9 @@ class FleetWorker:
         except (GoalError, OSError) as error:
             self._say(f"{run_id}: {error}")
             code = int(ExitCode.FAILED)
-        was_stopped = self._is_ending or -code in (signal.SIGTERM, signal.SIGINT)
+        was_interrupted = -code in (signal.SIGTERM, signal.SIGINT)
+        was_stopped = self._is_ending or was_interrupted or run_id in self._stopped
+        self._stopped.discard(run_id)
         reason = f"its process on {self._options.name} ended with exit code {code}"
         state = await self._ask(give_back, taken_run, reason, died=not was_stopped)
         # Without a state, its process has recorded the end, or another one has the run.

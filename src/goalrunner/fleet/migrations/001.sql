@@ -76,19 +76,27 @@ CREATE TABLE goal_fleet_requests (
 );
 CREATE INDEX goal_fleet_requests_open ON goal_fleet_requests (run_id) WHERE done_at IS NULL;
 
--- One account of a provider, or of an agent's program.
-CREATE TABLE goal_fleet_accounts (
-    account text PRIMARY KEY,
-    concurrency integer,
-    cost_per_day numeric,
+-- What all workers together may do with a queue, or with an account: that of a provider, or of an agent's program.
+CREATE TABLE goal_fleet_limits (
+    kind text NOT NULL CHECK (kind IN ('queue', 'account')),
+    name text NOT NULL,
+    runs integer,
+    cost_per_day double precision,
     paused_until timestamptz,
-    reason text NOT NULL DEFAULT ''
+    pauses integer NOT NULL DEFAULT 0,
+    reason text NOT NULL DEFAULT '',
+    PRIMARY KEY (kind, name)
 );
+CREATE INDEX goal_fleet_runs_account ON goal_fleet_runs (account) WHERE state = 'running';
+CREATE INDEX goal_fleet_runs_queue ON goal_fleet_runs (queue) WHERE state = 'running';
+-- The dollars of a run by the day on which they were spent, UTC.
 CREATE TABLE goal_fleet_spending (
+    run_id text NOT NULL REFERENCES goal_fleet_runs ON DELETE CASCADE,
+    day date NOT NULL,
     account text NOT NULL,
-    day date NOT NULL DEFAULT current_date,
-    run_id text NOT NULL,
-    cost_usd numeric NOT NULL,
-    PRIMARY KEY (account, day, run_id)
+    queue text NOT NULL,
+    cost_usd double precision NOT NULL,
+    PRIMARY KEY (run_id, day)
 );
+CREATE INDEX goal_fleet_spending_day ON goal_fleet_spending (day, account, queue);
 CREATE TABLE goal_fleet_settings (name text PRIMARY KEY, value text NOT NULL);
