@@ -98,4 +98,5 @@ class RunIds(IdGenerator):
 
     def generate_span_id(self) -> int:
         """Return a random id."""
-        return self._random.generate_span_id()
+        span_id: int = self._random.generate_span_id()
+        return span_id
