@@ -44,7 +44,7 @@ def row(database: Database, run_id: str) -> dict[str, Any]:
         ).fetchone()
     )
     assert found is not None
-    return found
+    return dict(found)
 
 
 def change(database: Database, statement: str) -> None:
