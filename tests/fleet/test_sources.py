@@ -12,7 +12,9 @@ from tests.support.workspaces import git, listing, make_repository, write
 
 @pytest.fixture
 def store(tmp_path: Path) -> FleetStore:
-    return FleetStore((tmp_path / "store").as_uri())
+    opened = FleetStore((tmp_path / "store").as_uri())
+    opened.try_out()
+    return opened
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ class Fleet:
 
     def prepare(self) -> None:
         asyncio.run(prepare_database(self.url))
+        self.store.try_out()
 
     def start_worker(
         self, name: str, jobs: int = 2, env: Mapping[str, str] | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from goalrunner.core.errors import GoalError, UsageError, one_line
@@ -23,6 +24,7 @@ except ImportError as error:
         "install them: pip install 'goalrunner[fleet]'",
     ) from error
 
+P = ParamSpec("P")
 T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[dict[str, Any]]"
 
@@ -114,7 +116,8 @@ class Database:
             thread.is_abandoned = True
             self._connection = None
             raise self._unreachable("no answer") from None
-        except psycopg.OperationalError as error:
+        # Also a table that is gone: after a failover, or while a backup is restored.
+        except psycopg.Error as error:
             self._connection = thread.connection
             self.close()
             raise self._unreachable(str(error)) from error
@@ -142,6 +145,33 @@ class Database:
             f"{one_line(reason)}",
             "start it, or check the URL; runs go on when it answers",
         )
+
+
+class AsyncDatabase:
+    """A connection for coroutines, which use it one after another."""
+
+    def __init__(self, url: str) -> None:
+        self._database = Database(url)
+        self._lock = asyncio.Lock()
+
+    async def ask(
+        self,
+        work: Callable[Concatenate[Connection, P], T],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """Return what a short transaction returns. Raise DatabaseUnreachable."""
+
+        async def call() -> T:
+            async with self._lock:
+                return await asyncio.to_thread(
+                    self._database.call,
+                    lambda connection: work(connection, *arguments, **named),
+                )
+
+        # The thread goes on when this is cancelled, and nothing else may use the
+        # connection before it has ended.
+        return await asyncio.shield(asyncio.create_task(call()))
 
 
 def connect(url: str, timeout: float = _STATEMENT_TIMEOUT) -> Connection:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 
 from goalrunner.core.errors import RecordError
 from goalrunner.fleet.database import Connection, Database, DatabaseUnreachable
+from goalrunner.fleet.runs import TakenRun
 
-_PATIENCE = 20.0
-"""Seconds to try again while the database does not answer: less than a lease."""
+_PATIENCE = 120.0
+"""Seconds to try again while the database does not answer. They may be more than a
+lease: another worker can take the run meanwhile, and then no line is written here.
+"""
 _PAUSE = 0.5
 
 # In one statement. The lock on the row makes a takeover wait for lines that are being
@@ -38,9 +41,25 @@ _READ = """\
 SELECT seq, line FROM goal_fleet_intents
 WHERE run_id = %s AND token = %s ORDER BY seq
 """
+# A later holder went on after the last stored event, so that the lines of an earlier
+# one from there on are in no log any more.
+_READ_LOST = """\
+SELECT seq, line, EXISTS (
+    SELECT FROM goal_fleet_intents AS later
+    WHERE later.run_id = intent.run_id AND later.token > intent.token
+        AND later.seq <= intent.seq) AS replaced
+FROM goal_fleet_intents AS intent
+WHERE run_id = %s AND token >= %s AND seq > %s ORDER BY token, seq
+"""
 
 
-class TokenLost(RecordError):
+class IntentRefused(RecordError):
+    """A line was not written, so its effect must not happen; nothing is wrong with the
+    run, which can go on later.
+    """
+
+
+class TokenLost(IntentRefused):
     """Another worker has taken the run: this one must not cause any further effect."""
 
 
@@ -48,7 +67,7 @@ class TokenLost(RecordError):
 class IntentWriter:
     """Writes the lines of a log before each effect; a `LogMirror`.
 
-    It raises TokenLost if another worker has the run, and RecordError if the database
+    It raises TokenLost if another worker has the run, and IntentRefused if the database
     does not answer in time. Then the effect does not happen.
     """
 
@@ -83,7 +102,7 @@ class IntentWriter:
                 has_written = self.database.call(write)
             except DatabaseUnreachable as error:
                 if time.monotonic() > until:
-                    raise RecordError(error.message, error.hint) from error
+                    raise IntentRefused(error.message, error.hint) from error
                 time.sleep(_PAUSE)
             else:
                 break
@@ -100,3 +119,23 @@ def lines_of(
     """Return the lines that one holder of the run has written, with their numbers."""
     rows = connection.execute(_READ, [run_id, token]).fetchall()
     return [(row["seq"], row["line"].encode("ascii")) for row in rows]
+
+
+@dataclass(frozen=True)
+class LostLine:
+    """A line of a run that was written after the run was stored for the last time."""
+
+    seq: int
+    line: bytes
+    is_replaced: bool
+    """A later worker began again before this line, and knew what it had used."""
+
+
+def lost_lines(connection: Connection, taken_run: TakenRun) -> list[LostLine]:
+    """Return what all workers have written since the last stored event."""
+    parameters = [taken_run.run_id, taken_run.shipped_token, taken_run.shipped_seq]
+    lines: list[LostLine] = []
+    for row in connection.execute(_READ_LOST, parameters):
+        line = row["line"].encode("ascii")
+        lines.append(LostLine(row["seq"], line, row["replaced"]))
+    return lines

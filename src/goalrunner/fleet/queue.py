@@ -6,19 +6,25 @@ is decided by `runs`, and the queue only says that there is something to do.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import combinations
-from typing import Any
+from typing import Any, LiteralString
 
 import procrastinate
-from procrastinate.exceptions import AlreadyEnqueued
+from procrastinate.exceptions import (
+    AlreadyEnqueued,
+    ConnectorException,
+    UniqueViolation,
+)
 
 from goalrunner.core.errors import UsageError, some
 from goalrunner.fleet.database import Database, has_table, migrate
 from goalrunner.fleet.runs import ready_runs
 
 TASK = "goal.run"
+_PAUSE = 1.0
 _MOST_ABILITIES = 10
 """Labels and secrets of a worker: it listens to a queue for each set of them."""
 
@@ -51,11 +57,43 @@ def queues_of(
     return names
 
 
+class _PatientConnector(procrastinate.PsycopgConnector):
+    """A connector of a worker, which takes jobs again when the database answers."""
+
+    def __init__(self, url: str, is_ending: Callable[[], bool]) -> None:
+        super().__init__(conninfo=url)
+        self._is_ending = is_ending
+
+    async def execute_query_one_async(
+        self, query: LiteralString, **arguments: Any
+    ) -> dict[str, Any]:
+        """Return a row. Raise ConnectorException if the worker is ending."""
+        while True:
+            try:
+                row: dict[str, Any] = await super().execute_query_one_async(
+                    query, **arguments
+                )
+                return row
+            except UniqueViolation:
+                raise
+            # Otherwise procrastinate waits for all jobs at work, and takes none.
+            except ConnectorException:
+                if self._is_ending():
+                    raise
+                await asyncio.sleep(_PAUSE)
+
+
 def queue_app(
-    url: str, run: Callable[[str], Awaitable[None]] | None = None
+    url: str,
+    run: Callable[[str], Awaitable[None]] | None = None,
+    is_ending: Callable[[], bool] = lambda: True,
 ) -> procrastinate.App:
-    """Return the application of a database; `run` performs the jobs of a worker."""
-    app = procrastinate.App(connector=procrastinate.PsycopgConnector(conninfo=url))
+    """Return the application of a database.
+
+    `run` performs the jobs of a worker, which waits for the database until
+    `is_ending()`.
+    """
+    app = procrastinate.App(connector=_PatientConnector(url, is_ending))
 
     async def perform(run_id: str) -> None:
         assert run is not None

@@ -28,6 +28,7 @@ from goalrunner.core.events import (
 )
 from goalrunner.core.outcome import Usage
 from goalrunner.fleet.archives import extract
+from goalrunner.fleet.intents import LostLine
 from goalrunner.fleet.runs import TakenRun
 from goalrunner.fleet.store import FleetStore
 from goalrunner.records.event_log import read_end
@@ -100,21 +101,38 @@ class WorkerPlace:
         finally:
             os.close(handle)
 
-    def has_newest_records(self, taken_run: TakenRun) -> bool:
-        """Return whether this machine had the run last, so that its files go on."""
-        try:
-            token = int(json.loads(self._holder.read_bytes())["token"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return taken_run.previous_token == 0
-        return token >= taken_run.previous_token
+    def has_newest_records(self, taken_run: TakenRun, lines: Lines) -> bool:
+        """Return whether this machine had the run last, so that its files go on.
 
-    def note_holder(self, taken_run: TakenRun) -> None:
-        """Record that this machine has the run now."""
-        write_whole(self._holder, json.dumps({"token": taken_run.token}).encode())
+        `lines` are those that the last worker has written into the database.
+        """
+        if taken_run.previous_token not in (0, *self._tokens()):
+            return False
+        return _agree(lines, _lines_of_file(self.run.events))
+
+    def note_holder(self, taken_run: TakenRun, *, is_new: bool) -> None:
+        """Record that this machine has the run now; `is_new`: it was elsewhere."""
+        # A worker that ended before it wrote a line changes nothing, so that the
+        # tokens of all that worked on these files count.
+        tokens = [] if is_new else self._tokens()
+        tokens.append(taken_run.token)
+        write_whole(self._holder, json.dumps({"tokens": tokens}).encode())
+
+    def _tokens(self) -> list[int]:
+        try:
+            return [
+                int(token) for token in json.loads(self._holder.read_bytes())["tokens"]
+            ]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
 
     @property
     def _holder(self) -> Path:
         return self.folder / "holder.json"
+
+    def lines_after(self, seq: int) -> Lines:
+        """Return the lines of the log here after a number."""
+        return _lines_of_file(self.run.events)[seq:]
 
     def add_lines(self, lines: Lines) -> None:
         """Append the lines that the database has and the log here lacks.
@@ -136,6 +154,8 @@ class WorkerPlace:
 
     def fetch(self, taken_run: TakenRun, store: FleetStore) -> None:
         """Replace the place by what the store has of the run. Raise GoalError."""
+        # If this is killed, nothing here counts as the files of the run.
+        self._holder.unlink(missing_ok=True)
         for folder in (self.home, self.project):
             if folder.exists():
                 remove_whole(folder)
@@ -148,24 +168,37 @@ class WorkerPlace:
             extract(archives, self.home)
 
 
-def abandoned_round(taken_run: TakenRun, lines: Lines) -> AbandonedRound:
+def _lines_of_file(log: Path) -> list[tuple[int, bytes]]:
+    """Return the whole lines of a log with their numbers."""
+    if not log.exists():
+        return []
+    *lines, _ = log.read_bytes().split(b"\n")
+    return list(enumerate(lines, 1))
+
+
+def _agree(lines: Lines, lines_of_file: Lines) -> bool:
+    """Return whether a line in both of them is the same."""
+    written = dict(lines_of_file)
+    return all(written.get(seq, line) == line for seq, line in lines)
+
+
+def abandoned_round(run_id: str, lines: Sequence[LostLine]) -> AbandonedRound:
     """Return what lines after the last stored one say. Raise RecordError."""
-    open_calls: dict[str, str] = {}
     calls: list[str] = []
     usage: dict[Account, Usage] = {}
-    for seq, line in lines:
-        if seq <= taken_run.shipped_seq:
-            continue
+    for lost in lines:
         try:
-            event = RECORD.validate_json(line).event
+            event = RECORD.validate_json(lost.line).event
         except ValueError as error:
             raise RecordError(
-                f"line {seq} of run {taken_run.run_id} in the database is damaged"
+                f"line {lost.seq} of run {run_id} in the database is damaged"
             ) from error
         match event:
             case ToolCalled():
-                open_calls[event.tool_call_id] = f"{event.tool}: {event.summary}"
-                calls.append(open_calls[event.tool_call_id])
+                calls.append(f"{event.tool}: {event.summary}")
+            case _ if lost.is_replaced:
+                # The line that replaced it says what was used until then.
+                pass
             case UsageRecorded():
                 _add(usage, event.account, event.usage)
             case RunResumed():
@@ -195,14 +228,17 @@ def _lock(handle: int, run_id: str) -> None:
                     "restart the machine, or the worker with another --root",
                 ) from None
             else:
-                _kill_holder(handle)
+                _kill_holder(handle, run_id)
                 was_killed = True
                 until = time.monotonic() + _PATIENCE
         else:
             return
 
 
-def _kill_holder(handle: int) -> None:
+def _kill_holder(handle: int, run_id: str) -> None:
     """Kill the process that holds a lock: it may be stopped, and would never end."""
     with contextlib.suppress(OSError, ValueError):
-        os.kill(int(os.pread(handle, 20, 0)), signal.SIGKILL)
+        pid = int(os.pread(handle, 20, 0))
+        # In another container, that number is another process.
+        if run_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)

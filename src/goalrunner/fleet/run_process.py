@@ -16,28 +16,42 @@ from goalrunner.app.previous_run import load_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
 from goalrunner.app.session import arun, resume_run
-from goalrunner.cli import main
+from goalrunner.cli import main, output
 from goalrunner.cli.background import DetachedApprover
 from goalrunner.cli.drive import open_progress, workspace_state
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.fleet import VARIABLE, runs
-from goalrunner.fleet.database import Database
-from goalrunner.fleet.intents import IntentWriter, lines_of
+from goalrunner.fleet.database import Database, DatabaseUnreachable
+from goalrunner.fleet.intents import (
+    IntentRefused,
+    IntentWriter,
+    lines_of,
+    lost_lines,
+)
 from goalrunner.fleet.job import FleetJob
 from goalrunner.fleet.limits import FleetPauses
-from goalrunner.fleet.run_place import AbandonedRound, WorkerPlace, abandoned_round
+from goalrunner.fleet.run_place import (
+    AbandonedRound,
+    Lines,
+    WorkerPlace,
+    abandoned_round,
+)
 from goalrunner.fleet.runs import TakenRun
 from goalrunner.fleet.shipping import Shipping
 from goalrunner.fleet.sources import unpack
-from goalrunner.fleet.store import FleetStore
+from goalrunner.fleet.store import FleetStore, StoreUnavailable, patiently
 from goalrunner.goalfile.loading import with_default_wait
 from goalrunner.records.event_log import has_begun
 from goalrunner.records.run_summaries import read_summary
 from goalrunner.system.watchdog import end_with_parent
 
-_PATIENCE_AT_END = 600.0
-"""Seconds to try again to store a run that has ended."""
+_PATIENCE = 600.0
+"""Seconds to try again while the store does not answer."""
+TRY_AGAIN = os.EX_TEMPFAIL
+"""The exit code if nothing is wrong with the run: a service does not answer, or another
+worker has the run.
+"""
 
 
 class RunRequest(Frozen):
@@ -48,6 +62,7 @@ class RunRequest(Frozen):
     previous_token: int
     shipped: tuple[str, ...]
     shipped_seq: int
+    shipped_token: int
     job: FleetJob
     store: str
     """The URL of the store."""
@@ -65,6 +80,7 @@ class RunRequest(Frozen):
             self.previous_token,
             self.shipped,
             self.shipped_seq,
+            self.shipped_token,
         )
 
 
@@ -98,7 +114,7 @@ class _Drive:
             if outcome.signal is not None:
                 # It was interrupted, and goes on when a worker takes it again.
                 return outcome.exit_code
-            shipping.finish(_PATIENCE_AT_END)
+            shipping.finish(_PATIENCE)
             summary = read_summary(self.place.run)
             database.call(
                 lambda connection: runs.end_run(
@@ -114,22 +130,41 @@ class _Drive:
     def _prepare(self, database: Database) -> AbandonedRound | None:
         """Make the place as it was; return what was lost with another machine."""
         request, place = self.request, self.place
+        taken_run = request.taken_run
         previous_lines = database.call(
             lambda connection: lines_of(
                 connection, request.run_id, request.previous_token
             )
         )
-        abandoned = None
-        if place.has_newest_records(request.taken_run):
+        source = request.job.source.source()
+        if place.has_newest_records(taken_run, previous_lines):
+            patiently(lambda: unpack(source, self.store, place.project), _PATIENCE)
+            place.note_holder(taken_run, is_new=False)
             place.add_lines(previous_lines)
-        else:
-            abandoned = abandoned_round(request.taken_run, previous_lines)
-            place.fetch(request.taken_run, self.store)
-        workspace = unpack(request.job.source.source(), self.store, place.project)
-        if abandoned is not None and has_begun(place.run.events):
+            self._add_to_database(database, previous_lines)
+            return None
+        lost = database.call(lambda connection: lost_lines(connection, taken_run))
+        abandoned = abandoned_round(request.run_id, lost)
+        patiently(lambda: place.fetch(taken_run, self.store), _PATIENCE)
+        workspace = patiently(
+            lambda: unpack(source, self.store, place.project), _PATIENCE
+        )
+        if has_begun(place.run.events):
             self._restore(workspace)
-        place.note_holder(request.taken_run)
+        place.note_holder(taken_run, is_new=True)
         return abandoned
+
+    def _add_to_database(self, database: Database, lines: Lines) -> None:
+        """Write the lines that the log here has after the last one of the database.
+
+        No effect followed them when the process was killed.
+        """
+        if not lines:
+            return
+        missing_lines = self.place.lines_after(lines[-1][0])
+        if missing_lines:
+            write = IntentWriter(database, self.request.run_id, self.request.token)
+            write(missing_lines)
 
     def _restore(self, workspace: Path) -> None:
         """Give the workspace the files with which the last stored round ended."""
@@ -201,7 +236,11 @@ def drive_requested_run() -> int:
     # Neither may they reach the database.
     database_url = os.environ.pop(VARIABLE)
     request = RunRequest.model_validate_json(Path(sys.argv[1]).read_bytes())
-    return _Drive(request, database_url).to_end()
+    try:
+        return _Drive(request, database_url).to_end()
+    except (DatabaseUnreachable, IntentRefused, StoreUnavailable) as error:
+        output.complain(main.error_text(error))
+        return TRY_AGAIN
 
 
 if __name__ == "__main__":

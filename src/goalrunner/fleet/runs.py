@@ -46,6 +46,8 @@ class TakenRun:
     """The archives of the run's folder in the store, in their order."""
     shipped_seq: int = 0
     """The number of the last event that they hold."""
+    shipped_token: int = 0
+    """That of the worker that stored the last one."""
 
 
 _REGISTER = """\
@@ -85,17 +87,23 @@ def register(connection: Connection, worker: WorkerRow) -> int:
     return int(row["worker_id"])
 
 
-def heartbeat(connection: Connection, worker_id: int) -> bool:
+_HEARTBEAT = """\
+UPDATE goal_fleet_workers
+SET seen_at = clock_timestamp(),
+    steady_since = CASE
+        WHEN seen_at < clock_timestamp() - make_interval(secs => %(lease)s / 2)
+        THEN clock_timestamp() ELSE steady_since END
+WHERE worker_id = %(worker)s AND stopped_at IS NULL RETURNING worker_id
+"""
+
+
+def heartbeat(connection: Connection, worker_id: int, lease: float = LEASE) -> bool:
     """Say that a worker is alive; return whether it may go on.
 
     It may not if it was taken for dead meanwhile: its runs belong to others.
     """
-    row = connection.execute(
-        "UPDATE goal_fleet_workers SET seen_at = clock_timestamp() "
-        "WHERE worker_id = %s AND stopped_at IS NULL RETURNING worker_id",
-        [worker_id],
-    ).fetchone()
-    return row is not None
+    parameters = {"worker": worker_id, "lease": lease}
+    return connection.execute(_HEARTBEAT, parameters).fetchone() is not None
 
 
 def sign_off(connection: Connection, worker_id: int) -> None:
@@ -111,7 +119,13 @@ def sign_off(connection: Connection, worker_id: int) -> None:
 # seen is not taken for dead.
 _TAKE_DEAD = """\
 UPDATE goal_fleet_workers SET stopped_at = clock_timestamp()
-WHERE stopped_at IS NULL AND seen_at < clock_timestamp() - make_interval(secs => %s)
+WHERE stopped_at IS NULL
+    AND seen_at < clock_timestamp() - make_interval(secs => %(lease)s)
+    AND (%(observer)s::bigint IS NULL OR EXISTS (
+        SELECT FROM goal_fleet_workers AS observer
+        WHERE observer.worker_id = %(observer)s AND observer.stopped_at IS NULL
+            AND observer.steady_since
+                < clock_timestamp() - make_interval(secs => %(lease)s)))
 """
 _REQUEUE = """\
 UPDATE goal_fleet_runs AS run
@@ -127,12 +141,16 @@ RETURNING run.run_id, run.state
 """
 
 
-def free_runs_of_dead(connection: Connection, lease: float = LEASE) -> list[str]:
+def free_runs_of_dead(
+    connection: Connection, lease: float = LEASE, observer: int | None = None
+) -> list[str]:
     """Free the runs of dead workers; return those that can be taken again.
 
-    A run that has cost `MOST_DEATHS` workers in a row is given up.
+    A run that has cost `MOST_DEATHS` workers in a row is given up. `observer` is a
+    worker that asks: if the database did not hear from it for a while, it may not have
+    heard from the others for the same reason, so they have another lease.
     """
-    connection.execute(_TAKE_DEAD, [lease])
+    connection.execute(_TAKE_DEAD, {"lease": lease, "observer": observer})
     rows = connection.execute(_REQUEUE, [MOST_DEATHS, MOST_DEATHS]).fetchall()
     return [row["run_id"] for row in rows if row["state"] == "queued"]
 
@@ -142,8 +160,11 @@ UPDATE goal_fleet_runs
 SET state = 'running', token = token + 1, worker_id = %(worker)s,
     not_before = NULL, reason = '',
     started_at = coalesce(started_at, clock_timestamp())
-WHERE run_id = %(run)s AND state = 'queued'
-RETURNING run_id, token, job, shipped, shipped_seq,
+WHERE run_id = %(run)s AND state = 'queued' AND EXISTS (
+    -- It waits for one that is just taken for dead.
+    SELECT FROM goal_fleet_workers
+    WHERE worker_id = %(worker)s AND stopped_at IS NULL FOR SHARE)
+RETURNING run_id, token, job, shipped, shipped_seq, shipped_token,
     (SELECT coalesce(max(intent.token), 0) FROM goal_fleet_intents AS intent
      WHERE intent.run_id = goal_fleet_runs.run_id) AS previous_token
 """
@@ -161,8 +182,9 @@ UPDATE goal_fleet_runs SET not_before = %s, reason = %s WHERE run_id = %s
 def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | None:
     """Take a run; return None if it is not to be had.
 
-    A job can be delivered twice, and the second one finds nothing to do. A run that a
-    limit holds back is delivered again later.
+    A worker that was taken for dead, and has not noticed it yet, gets none. A job can
+    be delivered twice, and the second one finds nothing to do. A run that a limit holds
+    back is delivered again later.
     """
     queued = connection.execute(_QUEUED, [run_id]).fetchone()
     if queued is None:
@@ -181,7 +203,9 @@ def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | 
 _SHIP = """\
 UPDATE goal_fleet_runs
 SET shipped = shipped || %(archive)s::text, shipped_seq = %(seq)s,
-    shipped_token = %(token)s, summary = %(summary)s
+    shipped_token = %(token)s,
+    deaths = CASE WHEN %(ends_round)s THEN 0 ELSE deaths END,
+    summary = %(summary)s
 WHERE run_id = %(run)s AND token = %(token)s AND state = 'running' RETURNING run_id
 """
 
@@ -192,13 +216,20 @@ def record_shipped(
     archive: str,
     seq: int,
     summary: dict[str, Any],
+    *,
+    ends_round: bool = False,
 ) -> bool:
-    """Record an archive of the run's folder; return False if the run was lost."""
+    """Record an archive of the run's folder; return False if the run was lost.
+
+    Workers that died before the end of a round do not count after it: their number is
+    limited by that of the rounds.
+    """
     parameters = {
         "run": taken_run.run_id,
         "token": taken_run.token,
         "archive": archive,
         "seq": seq,
+        "ends_round": ends_round,
         "summary": Jsonb(summary),
     }
     return connection.execute(_SHIP, parameters).fetchone() is not None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.core.errors import GoalError
+from goalrunner.core.errors import GoalError, RecordError
 from goalrunner.core.events import (
     ApprovalRequested,
     BaselineTaken,
@@ -25,7 +23,7 @@ from goalrunner.fleet.archives import ArchiveWriter, Stamps
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.run_place import WorkerPlace
 from goalrunner.fleet.runs import TakenRun
-from goalrunner.fleet.store import FleetStore
+from goalrunner.fleet.store import FleetStore, patiently
 from goalrunner.records.run_summaries import read_summary
 
 # After these events, everything that the log names is in the folder, and no call is
@@ -40,8 +38,6 @@ _POINTS = (
     WaitStarted,
 )
 _LOGGER = logging.getLogger("goalrunner")
-_PAUSE = 1.0
-_LONGEST_PAUSE = 30.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,7 @@ class _Archive:
     stamps: Stamps
     seq: int
     """The number of the last event in it."""
+    ends_round: bool
 
 
 class Shipping:
@@ -70,7 +67,7 @@ class Shipping:
         self._database = database
         self._store = store
         self._taken = taken_run
-        self._run = place.run
+        self._place = place
         self._writer = ArchiveWriter(place.home)
         if taken_run.shipped:
             # What was fetched, or was stored from here, need not be stored again.
@@ -88,7 +85,11 @@ class Shipping:
             # The store is slow. The next archive will have this as well.
             return
         # It is written while the run waits, so that its files belong together.
-        archive = self._archive()
+        try:
+            archive = self._archive(ends_round=isinstance(record.event, RoundFinished))
+        except RecordError as error:
+            self._warn(error)
+            return
         self._thread = threading.Thread(
             target=self._try_to_ship, args=(archive,), name="goal-ship", daemon=True
         )
@@ -97,34 +98,26 @@ class Shipping:
     def finish(self, patience: float) -> None:
         """Store the folder as it is at the end of the run.
 
-        Try again for so many seconds; then raise GoalError.
+        While the store does not answer, try again for so many seconds. Raise GoalError.
         """
         if self._thread is not None:
             self._thread.join()
-        until = time.monotonic() + patience
-        pause = _PAUSE
-        while True:
-            try:
-                self._ship(self._archive())
-            except GoalError:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-            else:
-                return
+        patiently(lambda: self._ship(self._archive()), patience)
 
-    def _archive(self) -> _Archive:
-        with tempfile.NamedTemporaryFile(prefix="goal-fleet-", delete=False) as file:
-            path = Path(file.name)
-        return _Archive(path, self._writer.write(path), self._seq)
+    def _archive(self, *, ends_round: bool = False) -> _Archive:
+        # On the disk of the run; one that a killed process left is written again.
+        path = self._place.folder / "archive.tar"
+        return _Archive(path, self._writer.write(path), self._seq, ends_round)
 
     def _try_to_ship(self, archive: _Archive) -> None:
         try:
             self._ship(archive)
         except GoalError as error:
-            # The run goes on; the next archive has what this one has.
-            _LOGGER.warning("run %s is not stored: %s", self._taken.run_id, error)
+            self._warn(error)
+
+    def _warn(self, error: GoalError) -> None:
+        # The run goes on; the next archive has what this one has.
+        _LOGGER.warning("run %s is not stored: %s", self._taken.run_id, error)
 
     def _ship(self, archive: _Archive) -> None:
         self._count += 1
@@ -133,10 +126,15 @@ class Shipping:
             self._store.put(archive.path, key)
         finally:
             archive.path.unlink(missing_ok=True)
-        summary = read_summary(self._run)
+        summary = read_summary(self._place.run)
         self._database.call(
             lambda connection: runs.record_shipped(
-                connection, self._taken, key, archive.seq, summary
+                connection,
+                self._taken,
+                key,
+                archive.seq,
+                summary,
+                ends_round=archive.ends_round,
             )
         )
         self._writer.archived |= archive.stamps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,32 @@ T = TypeVar("T")
 
 
 class StoreUnavailable(GoalError):
-    """The store does not answer, is full, or does not have what it should have."""
+    """The store does not answer, or is full."""
+
+
+class FileLost(GoalError):
+    """The store can be used, and does not have a file that it should have."""
+
+
+_PAUSE = 1.0
+_LONGEST_PAUSE = 30.0
+
+
+def patiently(work: Callable[[], T], patience: float) -> T:
+    """Return what `work` returns; while it raises StoreUnavailable, try again.
+
+    After so many seconds, raise it.
+    """
+    until = time.monotonic() + patience
+    pause = _PAUSE
+    while True:
+        try:
+            return work()
+        except StoreUnavailable:
+            if time.monotonic() > until:
+                raise
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 @dataclass(frozen=True)
@@ -45,6 +71,8 @@ class FleetStore:
                 # A store of objects shows only whole ones.
                 system.put_file(str(source), target)
                 return
+            # A disk that is not mounted is no empty store.
+            system.ls(folder)
             unfinished = f"{target}.new"
             system.makedirs(target.rpartition("/")[0], exist_ok=True)
             system.put_file(str(source), unfinished)
@@ -53,14 +81,36 @@ class FleetStore:
         self._use(write, f"{key} cannot be stored")
 
     def get(self, key: str, target: Path) -> None:
-        """Write the file of a key to a path. Raise StoreUnavailable."""
-        self._use(
-            lambda system, folder: system.get_file(f"{folder}/{key}", str(target)),
-            f"{key} cannot be read",
-        )
+        """Write the file of a key to a path. Raise StoreUnavailable and FileLost."""
+        try:
+            self._use(
+                lambda system, folder: system.get_file(f"{folder}/{key}", str(target)),
+                f"{key} cannot be read",
+            )
+        except StoreUnavailable as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            # The same error comes from a store that is gone as a whole.
+            self._try_out()
+            raise FileLost(
+                f"the store {shown_url(self.url)} has lost {key}",
+                "restore it, or submit the goal again",
+            ) from error
 
     def try_out(self) -> None:
-        """Write, read and remove a file. Raise StoreUnavailable if that fails."""
+        """Make the folder, and write, read and remove a file there.
+
+        Raise StoreUnavailable if that fails.
+        """
+
+        def make(system: Any, folder: str) -> None:
+            if self._is_local:
+                system.makedirs(folder, exist_ok=True)
+
+        self._use(make, "it cannot be made")
+        self._try_out()
+
+    def _try_out(self) -> None:
         key = f"try-out-{os.urandom(4).hex()}"
         with tempfile.NamedTemporaryFile() as file:
             self.put(Path(file.name), key)

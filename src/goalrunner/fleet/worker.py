@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,13 +13,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
 
-from goalrunner.core.errors import ExitCode, GoalError
+from procrastinate.exceptions import ConnectorException
+
+from goalrunner.core.errors import ExitCode, GoalError, UsageError, os_errors
 from goalrunner.fleet import VARIABLE
 from goalrunner.fleet.database import (
-    Connection,
-    Database,
+    AsyncDatabase,
     DatabaseUnreachable,
     require_schema,
 )
@@ -26,7 +27,7 @@ from goalrunner.fleet.job import FleetJob
 from goalrunner.fleet.limits import runs_over_budget
 from goalrunner.fleet.queue import enqueue, queue_app, queue_name, queues_of
 from goalrunner.fleet.run_place import WorkerPlace
-from goalrunner.fleet.run_process import RunRequest
+from goalrunner.fleet.run_process import TRY_AGAIN, RunRequest
 from goalrunner.fleet.runs import (
     LEASE,
     TakenRun,
@@ -49,10 +50,9 @@ from goalrunner.records.files import write_whole
 from goalrunner.records.run_folder import write_json
 from goalrunner.records.run_summaries import read_summary
 
-P = ParamSpec("P")
-T = TypeVar("T")
 _DECISIONS = (["approve"], ["deny"], ["answer"], ["note"])
 """The commands that people may give to the worker of a run."""
+_LONGEST_DECISION = 60.0
 _HEARTBEATS_OF_LEASE = 6
 """So many signs of life fit into a lease: some may be late, or lost."""
 
@@ -73,6 +73,8 @@ class WorkerOptions:
     sandbox: str = "bwrap"
     """Of agents and validators, where a goal names none."""
     lease: float = LEASE
+    least_space: int = 256 * 2**20
+    """Bytes that the disk of `root` must have free for another run."""
 
 
 class FleetWorker:
@@ -85,21 +87,30 @@ class FleetWorker:
         self._url = url
         self._options = options
         self._say = say
-        self._app = queue_app(url, self._drive)
+        self._app = queue_app(url, self._drive, lambda: self._is_ending)
+        # What takes long must not delay the signs of life.
+        self._heartbeats = AsyncDatabase(url)
+        self._ask = AsyncDatabase(url).ask
         self._worker_id = 0
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._at_work: set[str] = set()
         self._stopped: set[str] = set()
         """Runs that this worker ended, which did not fail."""
         self._is_ending = False
+        self._error: GoalError | None = None
+        """Why this worker cannot go on."""
 
     async def work(self) -> None:
         """Take runs until SIGTERM or SIGINT; then let those at work end in order.
 
-        Raise GoalError if the worker cannot begin.
+        Raise GoalError if the worker cannot begin, or cannot go on.
         """
         options = self._options
         names = queues_of(options.queues, options.labels, options.secrets)
+        with os_errors(
+            f"cannot use {options.root}", "choose another --root", UsageError
+        ):
+            options.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         await self._ask(require_schema)
         await self._register()
         async with self._app.open_async():
@@ -115,7 +126,7 @@ class FleetWorker:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self._end, queue)
-            life = asyncio.create_task(self._live(queue))
+            life = asyncio.gather(self._live(queue), self._keep_house(queue))
             try:
                 with contextlib.suppress(asyncio.CancelledError):
                     await queue
@@ -123,6 +134,8 @@ class FleetWorker:
                 life.cancel()
                 with contextlib.suppress(DatabaseUnreachable):
                     await self._ask(sign_off, self._worker_id)
+        if self._error is not None:
+            raise self._error
 
     async def _register(self) -> None:
         row = WorkerRow(
@@ -136,22 +149,6 @@ class FleetWorker:
         )
         self._worker_id = await self._ask(register, row)
 
-    async def _ask(
-        self,
-        work: Callable[Concatenate[Connection, P], T],
-        *arguments: P.args,
-        **named: P.kwargs,
-    ) -> T:
-        """Return what a short transaction returns. Raise DatabaseUnreachable."""
-
-        def call() -> T:
-            with Database(self._url) as database:
-                return database.call(
-                    lambda connection: work(connection, *arguments, **named)
-                )
-
-        return await asyncio.to_thread(call)
-
     def _end(self, queue: asyncio.Task[None]) -> None:
         """End the runs at work in order, and take no further one."""
         self._is_ending = True
@@ -160,24 +157,55 @@ class FleetWorker:
             _signal(process, signal.SIGTERM)
 
     async def _live(self, queue: asyncio.Task[None]) -> None:
-        """Show that this worker is alive, and do what is to be done now and then."""
+        """Show that this worker is alive."""
         while True:
-            # Nothing here is lost if the database does not answer for a while.
             with contextlib.suppress(DatabaseUnreachable):
-                if not await self._ask(heartbeat, self._worker_id):
-                    await self._begin_again()
-                await self._ask(free_runs_of_dead, self._options.lease)
-                await self._give_back_forgotten()
-                await self._enqueue_ready()
-                await self._report_progress()
-                await self._stop_runs_over_budget()
-                await self._cancel_runs()
-                await self._perform_requests()
-                if await self._ask(is_draining, self._worker_id):
-                    self._end_when_idle(queue)
-            await asyncio.sleep(self._options.lease / _HEARTBEATS_OF_LEASE)
+                is_alive = await self._heartbeats.ask(
+                    heartbeat, self._worker_id, self._options.lease
+                )
+                if not is_alive:
+                    await self._begin_again(queue)
+            await asyncio.sleep(self._pause)
 
-    async def _begin_again(self) -> None:
+    async def _keep_house(self, queue: asyncio.Task[None]) -> None:
+        """Do what is to be done now and then; an error of one thing delays no other."""
+        while True:
+            for chore in (
+                self._free_runs,
+                self._give_back_forgotten,
+                self._enqueue_ready,
+                self._report_progress,
+                self._stop_runs_over_budget,
+                self._cancel_runs,
+                self._perform_requests,
+            ):
+                try:
+                    await chore()
+                except DatabaseUnreachable:
+                    # Nothing is lost: it is done when the database answers.
+                    continue
+                except (GoalError, OSError, ConnectorException) as error:
+                    self._say(f"worker {self._options.name}: {error}")
+            await self._look_whether_to_end(queue)
+            await asyncio.sleep(self._pause)
+
+    @property
+    def _pause(self) -> float:
+        return self._options.lease / _HEARTBEATS_OF_LEASE
+
+    async def _look_whether_to_end(self, queue: asyncio.Task[None]) -> None:
+        try:
+            # Another version of the program may have changed it meanwhile.
+            await self._ask(require_schema)
+            if await self._ask(is_draining, self._worker_id):
+                self._end_when_idle(queue)
+        except DatabaseUnreachable:
+            return
+        except UsageError as error:
+            self._error = error
+            self._end_when_idle(queue)
+
+    async def _begin_again(self, queue: asyncio.Task[None]) -> None:
         """Register anew after this worker was taken for dead.
 
         It was stopped for longer than a lease, and its runs belong to others.
@@ -185,12 +213,20 @@ class FleetWorker:
         self._say(f"worker {self._options.name} was taken for dead; it begins again")
         for process in self._processes.values():
             _signal(process, signal.SIGKILL)
-        await self._register()
+        try:
+            await self._register()
+        except UsageError as error:
+            # Another worker has the name now.
+            self._error = error
+            self._end_when_idle(queue)
 
     def _end_when_idle(self, queue: asyncio.Task[None]) -> None:
         # The queue takes nothing more, and waits for the runs at work.
         self._is_ending = True
         queue.cancel()
+
+    async def _free_runs(self) -> None:
+        await self._ask(free_runs_of_dead, self._options.lease, self._worker_id)
 
     async def _enqueue_ready(self) -> None:
         for run in await self._ask(ready_runs):
@@ -200,12 +236,12 @@ class FleetWorker:
     async def _give_back_forgotten(self) -> None:
         """Give runs back that nothing here drives.
 
-        The database did not answer when their process had ended.
+        The database had given them, and its answer was lost.
         """
         for taken_run in await self._ask(runs_of_worker, self._worker_id):
             if taken_run.run_id not in self._at_work:
-                reason = f"its process on {self._options.name} has ended"
-                await self._ask(give_back, taken_run, reason, died=True)
+                reason = f"worker {self._options.name} did not begin it"
+                await self._ask(give_back, taken_run, reason, died=False)
 
     async def _report_progress(self) -> None:
         """Record the figures of the runs at work, for `goal fleet status`."""
@@ -244,8 +280,14 @@ class FleetWorker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-            output, _ = await process.communicate()
-            answer = output.decode(errors="replace")
+            try:
+                output, _ = await asyncio.wait_for(
+                    process.communicate(), _LONGEST_DECISION
+                )
+                answer = output.decode(errors="replace")
+            except TimeoutError:
+                process.kill()
+                answer = f"it took longer than {_LONGEST_DECISION:g} s\n"
             await self._ask(answer_request, request.request_id, answer)
 
     def _environ(self) -> dict[str, str]:
@@ -264,7 +306,13 @@ class FleetWorker:
             self._at_work.remove(run_id)
 
     async def _take_and_drive(self, run_id: str) -> None:
-        taken_run = await self._ask(take_run, run_id, self._worker_id)
+        if not await self._has_space():
+            return
+        try:
+            taken_run = await self._ask(take_run, run_id, self._worker_id)
+        except DatabaseUnreachable:
+            # It is queued again when the database answers.
+            return
         if taken_run is None:
             return
         self._say(f"{run_id} begins")
@@ -273,14 +321,46 @@ class FleetWorker:
         except (GoalError, OSError) as error:
             self._say(f"{run_id}: {error}")
             code = int(ExitCode.FAILED)
-        was_interrupted = -code in (signal.SIGTERM, signal.SIGINT)
+        signals = (signal.SIGTERM, signal.SIGINT)
+        was_interrupted = -code in signals or code - 128 in signals
         was_stopped = self._is_ending or was_interrupted or run_id in self._stopped
         self._stopped.discard(run_id)
+        died = not was_stopped and code != TRY_AGAIN
         reason = f"its process on {self._options.name} ended with exit code {code}"
-        state = await self._ask(give_back, taken_run, reason, died=not was_stopped)
+        state = await self._give_back(taken_run, reason, died=died)
         # Without a state, its process has recorded the end, or another one has the run.
         self._say(f"{run_id}: {state or f'ended with exit code {code}'}")
-        await self._enqueue_ready()
+        with contextlib.suppress(DatabaseUnreachable, ConnectorException):
+            await self._enqueue_ready()
+
+    async def _give_back(
+        self, taken_run: TakenRun, reason: str, *, died: bool
+    ) -> str | None:
+        """Give a run back, when the database answers; return its state."""
+        while True:
+            try:
+                return await self._ask(give_back, taken_run, reason, died=died)
+            except DatabaseUnreachable as error:
+                if self._is_ending:
+                    # Another worker takes it after a lease.
+                    return str(error)
+                await asyncio.sleep(self._pause)
+
+    async def _has_space(self) -> bool:
+        """Wait until the disk has space for a run; return False if the worker ends."""
+        was_full = False
+        while not self._is_ending:
+            if shutil.disk_usage(self._options.root).free >= self._options.least_space:
+                return True
+            if not was_full:
+                was_full = True
+                self._say(
+                    f"worker {self._options.name}: the disk of {self._options.root} "
+                    "is full; it takes no run until there is space"
+                )
+            # The run that is at hand can be taken by others meanwhile.
+            await asyncio.sleep(self._pause)
+        return False
 
     async def _run_process(self, taken_run: TakenRun) -> int:
         """Run the process of a run to its end; return its exit code."""
@@ -293,6 +373,7 @@ class FleetWorker:
             previous_token=taken_run.previous_token,
             shipped=taken_run.shipped,
             shipped_seq=taken_run.shipped_seq,
+            shipped_token=taken_run.shipped_token,
             job=FleetJob.model_validate(taken_run.job),
             store=options.store,
             root=str(options.root),

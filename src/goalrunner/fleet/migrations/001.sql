@@ -11,6 +11,8 @@ CREATE TABLE goal_fleet_workers (
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The clock of the database alone decides who is alive: those of hosts may differ.
     seen_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    -- Since then, the database has seen this worker without a long gap.
+    steady_since timestamptz NOT NULL DEFAULT clock_timestamp(),
     stopped_at timestamptz
 );
 -- Two workers of one name are never alive at once.
