@@ -77,7 +77,7 @@ def test_a_fleet_needs_a_store_that_works(
     assert main(["fleet", "init"]) == 2
     assert "--store" in capsys.readouterr().err
     assert main(["fleet", "init", "--store", "/proc/nowhere"]) == 4
-    assert "cannot be stored" in capsys.readouterr().err
+    assert "cannot be made" in capsys.readouterr().err
     assert main(["fleet", "init", "--store", "gibberish://x"]) != 0
 
 
