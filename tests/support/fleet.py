@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,16 +26,29 @@ from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git, make_repository
 
 _WORKER = """\
-import asyncio, sys
+import asyncio, json, sys
 from pathlib import Path
 from goalrunner.fleet.worker import FleetWorker, WorkerOptions
-url, name, jobs, root, store = sys.argv[1:]
+url, name, jobs, root, store, more = sys.argv[1:]
+fixed = {"sandbox": "none", "lease": 6, "least_space": 2**20}
 options = WorkerOptions(
-    name, int(jobs), Path(root), store, sandbox="none", lease=6
+    name, int(jobs), Path(root), store, **{**fixed, **json.loads(more)}
 )
 asyncio.run(FleetWorker(url, options, print).work())
 """
+_MACHINE = (
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "machine"),
+)
 ENDED = ("ended", "dead")
+
+
+def can_have_machines() -> bool:
+    """Whether a worker can have a root and processes of its own here."""
+    if shutil.which("unshare") is None:
+        return False
+    mount = ["/tmp", "/tmp", "true"]
+    return subprocess.run([*_MACHINE, *mount], capture_output=True).returncode == 0
 
 
 @dataclass
@@ -57,14 +72,33 @@ class Fleet:
         self.store.try_out()
 
     def start_worker(
-        self, name: str, jobs: int = 2, env: Mapping[str, str] | None = None
+        self,
+        name: str,
+        jobs: int = 2,
+        env: Mapping[str, str] | None = None,
+        machine: str = "",
+        url: str = "",
+        store: str = "",
+        options: Mapping[str, Any] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a worker; its output is in a file beside the store."""
+        """Start a worker; its output is in a file beside the store.
+
+        With the name of a machine, the root of the fleet is a folder of that name, and
+        processes of other machines do not exist for it. `options` are others of
+        `WorkerOptions`.
+        """
+        prefix: list[str] = []
+        if machine:
+            own_root = self.folder / machine
+            own_root.mkdir(exist_ok=True)
+            self.root.mkdir(exist_ok=True)
+            prefix = [*_MACHINE, str(own_root), str(self.root)]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [
-                    *(sys.executable, "-c", _WORKER, self.url, name, str(jobs)),
-                    *(str(self.root), self.store.url),
+                    *(*prefix, sys.executable, "-c", _WORKER, url or self.url, name),
+                    *(str(jobs), str(self.root), store or self.store.url),
+                    json.dumps(options or {}),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -92,6 +126,21 @@ class Fleet:
                 ).fetchall()
             )
         return {row["run_id"]: row for row in rows}
+
+    def intents(self) -> list[str]:
+        """The lines of all logs in the database, of all workers."""
+        with Database(self.url) as database:
+            rows = database.call(
+                lambda connection: connection.execute(
+                    "SELECT line FROM goal_fleet_intents ORDER BY run_id, token, seq"
+                ).fetchall()
+            )
+        return [row["line"] for row in rows]
+
+    def lose(self, worker: subprocess.Popen[bytes]) -> None:
+        """Let the machine of a worker fail: all of its processes are gone at once."""
+        worker.kill()
+        worker.wait()
 
     def wait(
         self,
