@@ -8,9 +8,9 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -36,6 +36,8 @@ class Server:
     folder: Path
     port: int
     process: subprocess.Popen[bytes] | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Beside, or instead of, `SETTINGS`."""
 
     @property
     def user(self) -> str | None:
@@ -65,7 +67,8 @@ class Server:
         """Start it, and wait until it accepts connections."""
         postgres = server_program("postgres")
         assert postgres is not None
-        settings = [f"-c{name}={value}" for name, value in SETTINGS.items()]
+        values = {**SETTINGS, **self.settings}
+        settings = [f"-c{name}={value}" for name, value in values.items()]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -117,9 +120,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def server(folder: Path) -> Iterator[Server]:
+def server(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
     """A running server in a new folder; afterwards nothing of it is left."""
-    running = Server(folder, free_port())
+    running = Server(folder, free_port(), settings=settings or {})
     running.make()
     try:
         running.start()

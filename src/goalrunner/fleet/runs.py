@@ -324,7 +324,7 @@ UPDATE goal_fleet_runs AS run
 SET state = 'ended', status = 'skipped', ended_at = clock_timestamp(),
     reason = format('%s is not complete', before.name)
 FROM goal_fleet_runs AS before
-WHERE run.state = 'queued' AND before.run_id = ANY (run.after)
+WHERE run.state = 'queued' AND run.after <> '{}' AND before.run_id = ANY (run.after)
     AND (before.state = 'dead'
         OR before.state = 'ended' AND before.status <> 'complete')
 """
@@ -341,6 +341,32 @@ WHERE state = 'queued'
         WHERE job.queueing_lock = run.run_id AND job.status = 'todo')
 ORDER BY priority DESC, submitted_at LIMIT 1000
 """
+
+
+_TAKE_UPKEEP = """\
+UPDATE goal_fleet_upkeep SET at = clock_timestamp()
+WHERE at < clock_timestamp() - make_interval(secs => %s) RETURNING at
+"""
+_HAS_FOLLOWERS = """\
+SELECT EXISTS (
+    SELECT FROM goal_fleet_runs
+    WHERE state = 'queued' AND after <> '{}' AND %s = ANY (after)) AS has_followers
+"""
+
+
+def take_upkeep(connection: Connection, seconds: float) -> bool:
+    """Return whether the runs of all workers are to be looked after by the one that
+    asks: the last time was so many seconds ago.
+
+    What it costs grows with the number of queued runs, so not every worker does it.
+    """
+    return connection.execute(_TAKE_UPKEEP, [seconds]).fetchone() is not None
+
+
+def has_followers(connection: Connection, run_id: str) -> bool:
+    """Return whether queued runs come after this one."""
+    row = connection.execute(_HAS_FOLLOWERS, [run_id]).fetchone()
+    return row is not None and bool(row["has_followers"])
 
 
 def ready_runs(connection: Connection) -> list[QueuedRun]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from procrastinate.exceptions import ConnectorException
 
@@ -36,6 +37,7 @@ from goalrunner.fleet.runs import (
     cancelled_runs,
     free_runs_of_dead,
     give_back,
+    has_followers,
     heartbeat,
     is_draining,
     open_requests,
@@ -44,6 +46,7 @@ from goalrunner.fleet.runs import (
     runs_of_worker,
     sign_off,
     take_run,
+    take_upkeep,
     update_summary,
 )
 from goalrunner.records.files import write_whole
@@ -96,6 +99,8 @@ class FleetWorker:
         self._at_work: set[str] = set()
         self._stopped: set[str] = set()
         """Runs that this worker ended, which did not fail."""
+        self._reported: dict[str, dict[str, Any]] = {}
+        """The figures of runs as they were last recorded."""
         self._is_ending = False
         self._error: GoalError | None = None
         """Why this worker cannot go on."""
@@ -171,9 +176,8 @@ class FleetWorker:
         """Do what is to be done now and then; an error of one thing delays no other."""
         while True:
             for chore in (
-                self._free_runs,
+                self._look_after_all_runs,
                 self._give_back_forgotten,
-                self._enqueue_ready,
                 self._report_progress,
                 self._stop_runs_over_budget,
                 self._cancel_runs,
@@ -225,8 +229,11 @@ class FleetWorker:
         self._is_ending = True
         queue.cancel()
 
-    async def _free_runs(self) -> None:
-        await self._ask(free_runs_of_dead, self._options.lease, self._worker_id)
+    async def _look_after_all_runs(self) -> None:
+        """Do for all workers what one of them does at a time."""
+        if await self._ask(take_upkeep, self._pause):
+            await self._ask(free_runs_of_dead, self._options.lease, self._worker_id)
+            await self._enqueue_ready()
 
     async def _enqueue_ready(self) -> None:
         for run in await self._ask(ready_runs):
@@ -249,7 +256,10 @@ class FleetWorker:
             run = WorkerPlace(self._options.root, run_id).run
             if run.summary.exists():
                 summary = read_summary(run)
+                if summary == self._reported.get(run_id):
+                    continue
                 await self._ask(update_summary, run_id, self._worker_id, summary)
+                self._reported[run_id] = summary
 
     async def _stop_runs_over_budget(self) -> None:
         """End the runs in order whose day's dollars are spent; they go on tomorrow."""
@@ -304,6 +314,7 @@ class FleetWorker:
             await self._take_and_drive(run_id)
         finally:
             self._at_work.remove(run_id)
+            self._reported.pop(run_id, None)
 
     async def _take_and_drive(self, run_id: str) -> None:
         if not await self._has_space():
@@ -331,7 +342,8 @@ class FleetWorker:
         # Without a state, its process has recorded the end, or another one has the run.
         self._say(f"{run_id}: {state or f'ended with exit code {code}'}")
         with contextlib.suppress(DatabaseUnreachable, ConnectorException):
-            await self._enqueue_ready()
+            if state == "queued" or await self._ask(has_followers, run_id):
+                await self._enqueue_ready()
 
     async def _give_back(
         self, taken_run: TakenRun, reason: str, *, died: bool

@@ -55,6 +55,13 @@ CREATE TABLE goal_fleet_runs (
 CREATE INDEX goal_fleet_runs_state ON goal_fleet_runs (state, queue, priority DESC, submitted_at);
 CREATE INDEX goal_fleet_runs_batch ON goal_fleet_runs (batch);
 CREATE INDEX goal_fleet_runs_worker ON goal_fleet_runs (worker_id) WHERE state = 'running';
+-- Few of many queued runs wait for others, or have a deadline.
+CREATE INDEX goal_fleet_runs_after ON goal_fleet_runs (run_id) WHERE state = 'queued' AND after <> '{}';
+CREATE INDEX goal_fleet_runs_deadline ON goal_fleet_runs (deadline) WHERE state IN ('queued', 'running');
+
+-- When a worker has last looked after the runs of all: one row.
+CREATE TABLE goal_fleet_upkeep (at timestamptz NOT NULL);
+INSERT INTO goal_fleet_upkeep VALUES ('-infinity');
 
 -- The log of each run, written before each effect.
 CREATE TABLE goal_fleet_intents (
