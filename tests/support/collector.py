@@ -120,6 +120,9 @@ def _serve(file: Path) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path not in _READERS:
+                self.send_error(404)
+                return
             if self.headers.get("Content-Encoding") == "gzip":
                 body = gzip.decompress(body)
             with file.open("a") as stream:

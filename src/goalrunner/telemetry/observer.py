@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ ENVIRONMENT = "env"
 _LONGEST = 200
 """Characters of a reason in a note."""
 _LOGGER = logging.getLogger("opentelemetry")
+# The message also names the classes and addresses of the client's objects.
+_REASON = re.compile(r"\[Errno -?\d+\] ([\w ]+)|(timed out)|code: (\d+, reason: .*)")
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,18 @@ class SessionPlace:
     """The run's; None if nothing of the run is kept."""
 
 
-class _LastFailure(logging.Handler):
-    """Keeps the last message of the exporter, which says why it failed."""
+class _Reasons(logging.Handler):
+    """Keeps why the exporter failed last, which only its log says."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
-        self.message = ""
+        self.last = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a message."""
-        self.message = record.getMessage()
+        """Keep the reason in a message, if it has one."""
+        reason = _REASON.search(record.getMessage())
+        if reason is not None:
+            self.last = next(filter(None, reason.groups()))
 
 
 class Telemetry:
@@ -95,8 +100,8 @@ class Telemetry:
         tracer = self._tracers.get_tracer(_NAME, VERSION)
         self._spans = RunSpans(tracer, run, trace, content)
         self._metrics = RunMetrics(self._meters.get_meter(_NAME, VERSION), run)
-        self._last_failure = _LastFailure()
-        _LOGGER.addHandler(self._last_failure)
+        self._reasons = _Reasons()
+        _LOGGER.addHandler(self._reasons)
         self._is_kept = self._is_closed = False
 
     def on_record(self, record: Record) -> None:
@@ -118,7 +123,7 @@ class Telemetry:
         self._spans.close()
         self._tracers.shutdown()
         self._meters.shutdown()
-        _LOGGER.removeHandler(self._last_failure)
+        _LOGGER.removeHandler(self._reasons)
         if self._delivery.lost:
             self._tell(self._note())
 
@@ -129,7 +134,7 @@ class Telemetry:
             where = "the collector of OTEL_EXPORTER_OTLP_ENDPOINT"
         lost = f"{self._delivery.lost} of {self._delivery.ended} spans"
         note = f"[telemetry] {lost} did not reach {where}"
-        reason = one_line(self._last_failure.message, _LONGEST)
+        reason = one_line(self._reasons.last, _LONGEST)
         return f"{note}: {reason}" if reason else note
 
     def _tell(self, note: str) -> None:
