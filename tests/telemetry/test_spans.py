@@ -8,6 +8,9 @@ import pytest
 
 pytest.importorskip("opentelemetry.sdk", reason="needs the extra telemetry")
 
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -16,11 +19,12 @@ from opentelemetry.trace import SpanContext, TraceFlags
 from goalrunner.core import events
 from goalrunner.core.critic import CritiqueFinished, CritiqueStarted
 from goalrunner.core.observation import DiffStat, Observation
-from goalrunner.core.outcome import StopReason, Usage
+from goalrunner.core.outcome import AgentSession, StopReason, Usage
 from goalrunner.core.verdict import GoalVerdict, ValidatorResult
 from goalrunner.telemetry.attributes import RunFacts
 from goalrunner.telemetry.spans import RunSpans, nanoseconds
 from goalrunner.telemetry.trace_context import RunIds, SessionTrace
+from tests.support.events import any_event
 
 FACTS = RunFacts(
     "k3f9-make-parse",
@@ -390,3 +394,39 @@ def test_a_span_that_the_program_has_open_is_no_parent() -> None:
     assert session.parent is None
     assert session.context is not None
     assert session.context.trace_id == 7
+
+
+def test_a_turn_has_the_model_that_an_external_agent_reports() -> None:
+    opened = events.SessionOpened(
+        session=AgentSession(agent="claude", id="s1", model="opus")
+    )
+    (turn,) = [
+        span
+        for span in spans_of([CREATED, ROUND, opened, ENDED])
+        if span.name.startswith("invoke_agent")
+    ]
+    assert dict(turn.attributes or {})["gen_ai.response.model"] == "opus"
+
+
+FRAMES: list[events.Event] = [
+    ROUND,
+    TURN_ENDED,
+    VALIDATE,
+    WAIT,
+    events.WaitEnded(),
+    REQUESTED,
+    APPROVED,
+    events.AuditStarted(round=1),
+]
+
+
+@given(st.lists(st.sampled_from(FRAMES) | any_event, max_size=20))
+def test_each_span_of_any_events_ends_and_can_be_sent(
+    happened: list[events.Event],
+) -> None:
+    spans = spans_of([CREATED, *happened])
+    assert encode_spans(spans).ByteSize()
+    ids = {span.context.span_id for span in spans if span.context}
+    assert len(ids) == len(spans)
+    assert all(span.parent is None or span.parent.span_id in ids for span in spans)
+    assert all((span.start_time or 0) <= (span.end_time or 0) for span in spans)

@@ -52,12 +52,14 @@ def open_telemetry(config: RunConfig, records: RunRecords) -> Telemetry | None:
     content = None
     if settings.content:
         content = RunContent(records.artifacts, records.transcript, redact)
+    # An external agent, or a program's own, may report many calls at once.
+    calls_models = "agent" in config.models or config.callers_model is not None
+    models = {account: redact(name) for account, name in config.model_names.items()}
+    if not calls_models:
+        # It has the name of the agent. An external agent reports its model.
+        models.pop("agent")
     facts = RunFacts(
-        records.run_id,
-        redact(_agent_name(config)),
-        {account: redact(model) for account, model in config.model_names.items()},
-        # An external agent, or a program's own, reports many calls at once.
-        calls_models=not config.agents and options.conversation is None,
+        records.run_id, redact(_agent_name(config)), models, calls_models=calls_models
     )
     folder = records.folder.path if records.folder is not None else None
     place = SessionPlace(options.environ, folder)

@@ -49,18 +49,28 @@ class RunFacts:
 
 
 def present(attributes: Mapping[str, Value | None]) -> Attributes:
-    """Return the attributes that have a value."""
+    """Return the attributes that have a value, as they can be sent."""
     values: Attributes = {}
     for name, value in attributes.items():
-        if value is not None and value not in ("", []):
-            values[name] = value
+        if value is None or value in ("", []):
+            continue
+        values[name] = sendable(value) if isinstance(value, str) else value
     return values
+
+
+def sendable(text: str) -> str:
+    """Return a text in Unicode.
+
+    A half of a character pair, which JSON of a model may have, cannot be sent: the
+    whole batch would be refused.
+    """
+    return text.encode(errors="replace").decode()
 
 
 def label_names(labels: Iterable[str], content: RunContent | None) -> list[str]:
     """Return labels; without content only their names, as the rest may be paths."""
     if content is not None:
-        return [content.text(label) for label in labels]
+        return [sendable(content.text(label)) for label in labels]
     known = map(label_in, labels)
     return sorted({str(label) for label in known if label is not None})
 

@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 QUEUE = 4096
 """Spans that wait at most."""
-REQUEST_TIMEOUT = 1.5
+REQUEST_TIMEOUT = 3.0
 """Seconds that one request may take, with its repetitions."""
 LAST_FLUSH = 5.0
 """Seconds that the end of a run waits for the collector, at most."""

@@ -81,11 +81,13 @@ class RunMetrics:
         usage = event.usage
         account = {"goal.account": event.account}
         model = {**self._run.model_of(event.account), **account}
+        is_call = event.account != "agent" or self._run.calls_models
+        operation = {names.OPERATION: names.CHAT if is_call else names.AGENT}
         tokens = {"input": usage.input_tokens, "output": usage.output_tokens}
         for kind, number in tokens.items():
             if number is not None:
-                attributes = {**model, names.OPERATION: names.CHAT}
-                self._tokens.record(number, {**attributes, names.TOKEN_TYPE: kind})
+                token_type = {names.TOKEN_TYPE: kind}
+                self._tokens.record(number, {**model, **operation, **token_type})
         if usage.known_cost_usd:
             self._cost.add(usage.known_cost_usd, model)
 

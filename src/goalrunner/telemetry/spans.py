@@ -31,6 +31,9 @@ from goalrunner.telemetry.attributes import Attributes, RunFacts, Value, present
 from goalrunner.telemetry.content import RunContent
 from goalrunner.telemetry.trace_context import SessionTrace
 
+_MESSAGES = {"user": names.INPUT_MESSAGES, "assistant": names.OUTPUT_MESSAGES}
+"""The attributes with the last message of a role."""
+
 _CONTAINERS = ("session", "round", "turn", "check")
 """Keys of spans with others inside, the outermost first."""
 
@@ -137,7 +140,7 @@ class RunSpans:
         match event:
             case events.GoalCreated() if self._content is not None:
                 objective = self._content.text(event.goal.description)
-                session.set_attribute("goal.objective", objective)
+                session.set_attributes(present({"goal.objective": objective}))
             case events.RunStarted():
                 session.set_attributes(facts.started_attributes(event, self._content))
             case events.RunResumed():
@@ -191,6 +194,9 @@ class RunSpans:
                 self._count(event)
             case events.MessageRecorded():
                 self._read_message(event)
+            case events.SessionOpened() if "turn" in self._open:
+                model = {names.RESPONSE_MODEL: event.session.model}
+                self._open["turn"].set_attributes(present(model))
 
     def _start_round(self, event: events.RoundStarted) -> None:
         # A round that waited, or changed its agent, goes on.
@@ -268,12 +274,10 @@ class RunSpans:
         turn = self._open.get("turn")
         if self._content is None or turn is None or not event.has_text:
             return
-        if event.role == "user":
+        name = _MESSAGES.get(event.role)
+        if name is not None:
             text = self._content.message(event.role, event.text)
-            turn.set_attribute(names.INPUT_MESSAGES, text)
-        elif event.role == "assistant":
-            text = self._content.message(event.role, event.text)
-            turn.set_attribute(names.OUTPUT_MESSAGES, text)
+            turn.set_attributes(present({name: text}))
 
     # The checks of a round.
 
@@ -410,10 +414,10 @@ class RunSpans:
     ) -> Span:
         """Return a span in the innermost span that contains others."""
         return self._tracer.start_span(
-            name,
+            facts.sendable(name),
             set_span_in_context(self._innermost()),
             kind,
-            {"goal.run": self._run.short_id, **attributes},
+            present({"goal.run": self._run.short_id, **attributes}),
             start_time=start,
         )
 
@@ -422,7 +426,7 @@ class RunSpans:
         return self._open[open_keys[-1]]
 
     def _event(self, name: str, attributes: Mapping[str, Value]) -> None:
-        self._innermost().add_event(name, attributes, self._now)
+        self._innermost().add_event(name, present(attributes), self._now)
 
     def _end(self, key: str, attributes: Mapping[str, Value]) -> None:
         """End a span, and those that began in it, if it is open."""
