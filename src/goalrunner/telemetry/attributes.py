@@ -49,16 +49,16 @@ class RunFacts:
 
 
 def present(attributes: Mapping[str, Value | None]) -> Attributes:
-    """Return the attributes that have a value, as they can be sent."""
+    """Return the attributes that have a value, as far as it can be sent."""
     values: Attributes = {}
     for name, value in attributes.items():
         if value is None or value in ("", []):
             continue
-        values[name] = sendable(value) if isinstance(value, str) else value
+        values[name] = in_unicode(value) if isinstance(value, str) else value
     return values
 
 
-def sendable(text: str) -> str:
+def in_unicode(text: str) -> str:
     """Return a text in Unicode.
 
     A half of a character pair, which JSON of a model may have, cannot be sent: the
@@ -70,7 +70,7 @@ def sendable(text: str) -> str:
 def label_names(labels: Iterable[str], content: RunContent | None) -> list[str]:
     """Return labels; without content only their names, as the rest may be paths."""
     if content is not None:
-        return [sendable(content.text(label)) for label in labels]
+        return [in_unicode(content.text(label)) for label in labels]
     known = map(label_in, labels)
     return sorted({str(label) for label in known if label is not None})
 

@@ -414,7 +414,7 @@ class RunSpans:
     ) -> Span:
         """Return a span in the innermost span that contains others."""
         return self._tracer.start_span(
-            facts.sendable(name),
+            facts.in_unicode(name),
             set_span_in_context(self._innermost()),
             kind,
             present({"goal.run": self._run.short_id, **attributes}),
