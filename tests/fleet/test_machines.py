@@ -19,7 +19,7 @@ from tests.support.fleet import (
     can_have_machines,
     effects,
     fleet,
-    processes_of,
+    processes_left,
 )
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git, make_repository
@@ -37,7 +37,7 @@ _USAGE = {"input_tokens": 10, "output_tokens": 5, "cost_usd": 0.01}
 def machines(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
     with fleet(database_url, tmp_path) as running:
         yield running
-    assert processes_of(tmp_path) == []
+    assert processes_left(tmp_path) == []
 
 
 def three_rounds(folder: Path, done: Path, gates: Path) -> Path:
@@ -55,11 +55,6 @@ def three_rounds(folder: Path, done: Path, gates: Path) -> Path:
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "replies")
     return folder
-
-
-def calls(machines: Fleet) -> int:
-    """The intents of calls in the database, of all workers."""
-    return sum('"type":"tool_called"' in line for line in machines.intents())
 
 
 def of_type(records: list[Record], kind: str) -> list[Record]:
@@ -92,7 +87,7 @@ def test_a_run_goes_on_where_its_machines_are_lost_one_after_another(
     assert (row["state"], row["status"]) == ("ended", "complete"), machines.output()
     # The agent itself has called again what was lost: each effect has an intent.
     assert effects(done) == ["1", "2", "2", "3", "3"]
-    assert calls(machines) == 5
+    assert machines.calls_of(run_id) == 5
     files = {path.name for path in (tmp_path / "first/runs" / run_id).glob("project/*")}
     assert files >= {"r1", "r2", "r3"}
     assert not files & {"lost2", "lost3"}

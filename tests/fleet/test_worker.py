@@ -107,3 +107,17 @@ def test_a_worker_that_is_ended_gives_its_runs_back(
     (row,) = machines.wait_for_ends().values()
     assert row["status"] == "complete"
     assert effects(done) == ["g1"]
+
+
+def test_the_reason_of_a_run_that_was_given_up_is_its_error(
+    machines: Fleet, tmp_path: Path
+) -> None:
+    folder = project(tmp_path / "p", ["g1"], "touch g1")
+    # The file is not in what is submitted.
+    (folder / "g1.jsonl").unlink()
+    machines.submit(folder)
+    machines.start_worker("a")
+    (row,) = machines.wait_for_ends(seconds=120).values()
+    assert (row["state"], row["deaths"]) == ("dead", 3)
+    assert "exit code 2: " in row["reason"]
+    assert "g1.jsonl" in row["reason"]

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from goalrunner.batches.submission import submit
+from goalrunner.core.events import RECORD, RunEnded
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.queue import prepare_database
+from goalrunner.fleet.remote_runs import log_lines
 from goalrunner.fleet.store import FleetStore
 from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
 from tests.support.command_line import environment
@@ -40,6 +42,16 @@ _MACHINE = (
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'mount --bind "$1" "$2" && shift 2 && exec "$@"', "machine"),
 )
+_DISK = (
+    *("sh", "-c", 'mount -t tmpfs -o size="$1" tmpfs "$2" && shift 2 && exec "$@"'),
+    "disk",
+)
+_CLOCK = """\
+import time
+right_time, right_nanoseconds = time.time, time.time_ns
+time.time = lambda: right_time() + {difference}
+time.time_ns = lambda: right_nanoseconds() + int({difference} * 1e9)
+"""
 ENDED = ("ended", "dead")
 
 
@@ -77,6 +89,8 @@ class Fleet:
         jobs: int = 2,
         env: Mapping[str, str] | None = None,
         machine: str = "",
+        disks: Mapping[Path, str] | None = None,
+        clock: float = 0,
         url: str = "",
         store: str = "",
         options: Mapping[str, Any] | None = None,
@@ -84,15 +98,17 @@ class Fleet:
         """Start a worker; its output is in a file beside the store.
 
         With the name of a machine, the root of the fleet is a folder of that name, and
-        processes of other machines do not exist for it. `options` are others of
-        `WorkerOptions`.
+        processes of other machines do not exist for it; `disks` are small ones of its
+        own, with their sizes. Its clock differs by `clock` seconds. `options` are others of `WorkerOptions`.
         """
         prefix: list[str] = []
         if machine:
             own_root = self.folder / machine
             own_root.mkdir(exist_ok=True)
             self.root.mkdir(exist_ok=True)
-            prefix = [*_MACHINE, str(own_root), str(self.root)]
+            prefix += [*_MACHINE, str(own_root), str(self.root)]
+        for disk, size in (disks or {}).items():
+            prefix += [*_DISK, size, str(disk)]
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 [
@@ -103,10 +119,24 @@ class Fleet:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment(PYTHONUNBUFFERED="1", **(env or {})),
+                env=environment(
+                    PYTHONUNBUFFERED="1", **(env or {}), **self._clock(clock)
+                ),
             )
         self.workers.append(process)
         return process
+
+    def _clock(self, difference: float) -> dict[str, str]:
+        """Variables with which processes of Python have another time.
+
+        libfaketime breaks the semaphores of Python.
+        """
+        if not difference:
+            return {}
+        folder = self.folder / f"clock{difference:g}"
+        folder.mkdir()
+        (folder / "sitecustomize.py").write_text(_CLOCK.format(difference=difference))
+        return {"PYTHONPATH": str(folder)}
 
     def submit(self, project: Path, options: SubmitOptions | None = None) -> list[str]:
         """Submit the goal files of a folder; return the ids of their runs."""
@@ -127,15 +157,61 @@ class Fleet:
             )
         return {row["run_id"]: row for row in rows}
 
-    def intents(self) -> list[str]:
-        """The lines of all logs in the database, of all workers."""
+    def inside(self, worker: subprocess.Popen[bytes], *command: str | Path) -> None:
+        """Run a command with the files of the machine of a worker."""
+        children = Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text()
+        namespace = ("nsenter", "--mount", "--target", children.split()[0])
+        subprocess.run([*namespace, *map(str, command)], check=True)
+
+    def process_of(self, run_id: str) -> int:
+        """The process that drives a run."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                command = (entry / "cmdline").read_bytes().decode()
+                if "fleet.run_process" in command and run_id in command:
+                    return int(entry.name)
+        raise AssertionError(f"no process drives {run_id}: {self.output()}")
+
+    def run_in_database(self, statement: str) -> None:
+        with Database(self.url) as database:
+            database.call(lambda connection: connection.execute(statement.encode()))
+
+    def alive_workers(self) -> list[str]:
+        """The names of the workers that the database takes for alive."""
         with Database(self.url) as database:
             rows = database.call(
                 lambda connection: connection.execute(
-                    "SELECT line FROM goal_fleet_intents ORDER BY run_id, token, seq"
+                    "SELECT name FROM goal_fleet_workers WHERE stopped_at IS NULL"
                 ).fetchall()
             )
-        return [row["line"] for row in rows]
+        return sorted(row["name"] for row in rows)
+
+    def calls_of(self, run_id: str) -> int:
+        """How many intents of calls of tools the database has, of all workers."""
+        with Database(self.url) as database:
+            row = database.call(
+                lambda connection: connection.execute(
+                    "SELECT count(*) AS calls FROM goal_fleet_intents "
+                    "WHERE run_id = %s AND line LIKE %s",
+                    [run_id, '%"type":"tool_called"%'],
+                ).fetchone()
+            )
+        assert row is not None
+        return int(row["calls"])
+
+    def ends_of(self, run_id: str) -> list[str]:
+        """The ends in the log of a run, as the database has it.
+
+        A run that a signal has interrupted goes on.
+        """
+        with Database(self.url) as database:
+            lines = database.call(lambda connection: log_lines(connection, run_id))
+        ends: list[str] = []
+        for _, line in lines:
+            event = RECORD.validate_json(line).event
+            if isinstance(event, RunEnded) and event.status != "cancelled":
+                ends.append(str(event.status))
+        return ends
 
     def lose(self, worker: subprocess.Popen[bytes]) -> None:
         """Let the machine of a worker fail: all of its processes are gone at once."""
@@ -214,6 +290,14 @@ def project(folder: Path, names: list[str], command: str, calls: int = 1) -> Pat
 def effects(file: Path) -> list[str]:
     """The lines that commands of agents have written, in order."""
     return file.read_text().split() if file.exists() else []
+
+
+def processes_left(folder: Path) -> list[str]:
+    """The command lines of processes that still work in a folder after some seconds."""
+    until = time.monotonic() + 5
+    while (left := processes_of(folder)) and time.monotonic() < until:
+        time.sleep(0.1)
+    return left
 
 
 def processes_of(folder: Path) -> list[str]:

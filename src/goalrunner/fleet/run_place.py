@@ -77,6 +77,11 @@ class WorkerPlace:
         return self.folder / "project"
 
     @property
+    def output(self) -> Path:
+        """What the processes of the run have printed."""
+        return self.folder / "output.log"
+
+    @property
     def run(self) -> RunFolder:
         return RunFolder(self.home / RUNS / self.run_id)
 

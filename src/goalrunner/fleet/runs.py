@@ -124,6 +124,9 @@ WHERE stopped_at IS NULL
     AND (%(observer)s::bigint IS NULL OR EXISTS (
         SELECT FROM goal_fleet_workers AS observer
         WHERE observer.worker_id = %(observer)s AND observer.stopped_at IS NULL
+            -- Its own sign of life may wait behind this question.
+            AND observer.seen_at
+                > clock_timestamp() - make_interval(secs => %(lease)s / 2)
             AND observer.steady_since
                 < clock_timestamp() - make_interval(secs => %(lease)s)))
 """

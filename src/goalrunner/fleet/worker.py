@@ -56,6 +56,7 @@ from goalrunner.records.run_summaries import read_summary
 _DECISIONS = (["approve"], ["deny"], ["answer"], ["note"])
 """The commands that people may give to the worker of a run."""
 _LONGEST_DECISION = 60.0
+_END_OF_OUTPUT = 4_000
 _HEARTBEATS_OF_LEASE = 6
 """So many signs of life fit into a lease: some may be late, or lost."""
 
@@ -338,6 +339,10 @@ class FleetWorker:
         self._stopped.discard(run_id)
         died = not was_stopped and code != TRY_AGAIN
         reason = f"its process on {self._options.name} ended with exit code {code}"
+        error_message = _last_error(WorkerPlace(self._options.root, run_id).output)
+        # A process that was killed has printed none.
+        if error_message and code > 0:
+            reason = f"{reason}: {error_message}"
         state = await self._give_back(taken_run, reason, died=died)
         # Without a state, its process has recorded the end, or another one has the run.
         self._say(f"{run_id}: {state or f'ended with exit code {code}'}")
@@ -394,7 +399,7 @@ class FleetWorker:
         file = place.folder / "request.json"
         write_whole(file, request.model_dump_json().encode())
         module = "goalrunner.fleet.run_process"
-        with (place.folder / "output.log").open("ab") as output:
+        with place.output.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", module, str(file)),
                 env={**os.environ, VARIABLE: self._url},
@@ -409,6 +414,16 @@ class FleetWorker:
             return await process.wait()
         finally:
             del self._processes[taken_run.run_id]
+
+
+def _last_error(output: Path) -> str:
+    """Return the last error message of a run's process; empty if there is none."""
+    try:
+        end = output.read_bytes()[-_END_OF_OUTPUT:].decode(errors="replace")
+    except OSError:
+        return ""
+    _, _, message = f"\n{end}".rpartition("\nError: ")
+    return message.partition("\n")[0] if message != f"\n{end}" else ""
 
 
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
