@@ -16,12 +16,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-MessageToDict = pytest.importorskip(
-    "google.protobuf.json_format", reason="needs the extra telemetry"
-).MessageToDict
-
 
 class Collected:
     """What a collector has got so far."""
@@ -83,7 +77,9 @@ def attributes_of(item: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
+# Only the process of the collector needs the classes of the protocol.
 def _traces(body: bytes) -> Iterator[dict[str, Any]]:
+    from google.protobuf.json_format import MessageToDict
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
         ExportTraceServiceRequest,
     )
@@ -103,6 +99,7 @@ def _traces(body: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _metrics(body: bytes) -> Iterator[dict[str, Any]]:
+    from google.protobuf.json_format import MessageToDict
     from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
         ExportMetricsServiceRequest,
     )

@@ -43,7 +43,7 @@ def open_telemetry(config: RunConfig, records: RunRecords) -> Telemetry | None:
     if not settings.otlp or not options.keeps_run:
         return None
     refuse_missing_extra(config.goal)
-    # Imported on use: the packages are an extra, and take a tenth of a second.
+    # Imported on use: the packages are an extra, and take a fifth of a second.
     from goalrunner.telemetry.attributes import RunFacts
     from goalrunner.telemetry.content import RunContent
     from goalrunner.telemetry.observer import SessionPlace, Telemetry

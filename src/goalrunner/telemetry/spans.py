@@ -169,12 +169,16 @@ class RunSpans:
         session = self._open["session"]
         if event.status is GoalStatus.COMPLETE:
             session.set_status(Status(StatusCode.OK))
-        totals = {
-            "goal.rounds": self._round,
-            "goal.tokens": self._usage.known_tokens,
-            "goal.cost_usd": self._usage.cost_usd,
-        }
-        self._end("session", {**ended, **present(totals)})
+        totals: Attributes = {"goal.rounds": self._round}
+        # Without a report, tokens and dollars are unknown.
+        if self._usage != Usage():
+            used = self._usage
+            known = {
+                "goal.tokens": used.known_tokens,
+                "goal.cost_usd": used.cost_usd,
+            }
+            totals |= present(known)
+        self._end("session", {**ended, **totals})
 
     # The rounds, and the agent in them.
 
