@@ -133,3 +133,13 @@ def test_no_more_are_added_than_the_new_text_has(
 @given(st.text(max_size=80))
 def test_any_text_is_read(text: str) -> None:
     assert count_suppressions(text) >= 0
+
+
+def test_a_file_that_was_renamed_adds_nothing() -> None:
+    text = "import x  # noqa\n"
+    removed = diff(text, "").replace("+++ b/a.py", "+++ /dev/null")
+    added = diff("", text, "b.py").replace("--- a/b.py", "--- /dev/null")
+
+    assert count_suppressions(removed + added) == 0
+    assert count_suppressions(added + removed) == 0
+    assert count_suppressions(added) == 1

@@ -155,4 +155,14 @@ def test_an_open_decision_says_how_the_change_is_accepted() -> None:
     assert (receipt.result, receipt.proof) == ("blocked", "none")
     # A person may have written the change.
     assert "the change's versions of these files: t.py" in receipt.reason
-    assert "--allow PATTERN" in receipt.reason
+    assert "--allow t.py" in receipt.reason
+
+
+def test_the_reason_of_a_red_head_names_its_tests() -> None:
+    red = result({"t.py::old": "failed"}, passed=False)
+    red = red.model_copy(update={"feedback": "=== FAILURES ===\nassert 1 == 2"})
+    compared = Sides((result(_GREEN),), (), (), (red,))
+
+    receipt = predicate(compared, status=GoalStatus.CAPPED, message="=== FAILURES")
+
+    assert receipt.reason == f"validator tests: {red.summary}: t.py::old"

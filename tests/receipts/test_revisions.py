@@ -36,7 +36,7 @@ def test_the_base_is_where_the_head_left_the_default_branch(repository: Path) ->
     assert change.base.commit == commit(repository, "main")
     assert change.head.commit == commit(repository, "fix")
     assert change.head.tree == commit(repository, "fix^{tree}")
-    assert not change.note
+    assert not change.notes
 
 
 def test_later_commits_of_the_base_do_not_count(repository: Path) -> None:
@@ -49,7 +49,7 @@ def test_later_commits_of_the_base_do_not_count(repository: Path) -> None:
     change = revisions(repository).change("main", "fix")
 
     assert change.base.commit == fork
-    assert "left main" in change.note
+    assert "left main" in change.notes[0]
 
 
 def test_a_head_without_a_name_is_the_work_tree(repository: Path) -> None:
@@ -182,3 +182,31 @@ def test_a_commit_of_the_work_tree_has_new_files_and_leaves_the_index(
     assert listed == [".gitignore", "a", "new"]
     assert git(repository, "status", "--porcelain") == before
     assert commit(repository, f"{made}^") == commit(repository, "HEAD")
+
+
+def test_uncommitted_files_beside_commits_are_named(repository: Path) -> None:
+    write(repository, {"a": "3\n", "old receipt.json": "{}"})
+
+    beside_commits = revisions(repository).change("main", None)
+    alone = revisions(repository).change("HEAD", None)
+
+    assert "a, old receipt.json" in beside_commits.notes[0]
+    assert alone.notes == ()
+
+
+def test_a_branch_that_a_clone_does_not_have_names_the_command(
+    repository: Path, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    git(
+        tmp_path,
+        *("clone", "-q", "--depth=1", "--branch=fix", f"file://{repository}"),
+        str(clone),
+    )
+
+    with pytest.raises(UsageError, match="origin/main is no commit") as raised:
+        revisions(clone).change("origin/main", None)
+
+    hint = str(raised.value.hint)
+    assert "git fetch origin main:refs/remotes/origin/main" in hint
+    assert "--unshallow" in hint

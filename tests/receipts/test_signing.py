@@ -73,12 +73,25 @@ def test_a_changed_receipt_is_refused(receipt: Path, tmp_path: Path) -> None:
             verify_signature(receipt, signature, signers)
 
 
-def test_another_signer_is_refused(receipt: Path, tmp_path: Path) -> None:
+def test_another_signer_has_no_identity(receipt: Path, tmp_path: Path) -> None:
     signature = sign_file(receipt, make_key(tmp_path))
     signers = allow(make_key(tmp_path, "other"))
 
-    with pytest.raises(UsageError, match="is not in"):
-        verify_signature(receipt, signature, signers)
+    assert verify_signature(receipt, signature, signers).identity == ""
+
+
+def test_a_key_that_may_sign_other_files_alone_is_refused(
+    receipt: Path, tmp_path: Path
+) -> None:
+    key = make_key(tmp_path)
+    signers = allow(key)
+    line = signers.read_text()
+    signers.write_text(line.replace(" ", ' namespaces="git" ', 1))
+
+    with pytest.raises(UsageError, match="may not sign receipts") as raised:
+        verify_signature(receipt, sign_file(receipt, key), signers)
+
+    assert 'namespaces="goal-receipt"' in str(raised.value.hint)
 
 
 def test_a_signature_of_another_kind_is_refused(receipt: Path, tmp_path: Path) -> None:

@@ -706,10 +706,8 @@ class CheckRunner:
 
     async def _suppressions(self, base: Snapshot, now: Snapshot) -> tuple[str, ...]:
         """Return the label of suppressions that the agent added to code."""
-        paths: list[str] = []
-        for path, (_, new) in self._changed.items():
-            if new is not None and language_of(path) is not None:
-                paths.append(path)
+        # With removed files: what was moved to another file is not new.
+        paths = [path for path in self._changed if language_of(path) is not None]
         if not paths:
             # Without paths, the diff would be that of all files.
             return ()

@@ -43,7 +43,8 @@ _SUPPRESSION = re.compile(
 )
 _LONGEST = 1_000
 """Number of characters that are read at the beginning, and at the end, of a line."""
-_FILE = re.compile(r"\+\+\+ (?:b/)?(.*?)\t?$")
+_FILE = re.compile(r"(?:\+\+\+ (?:b/)?|--- (?:a/)?)(.*?)\t?$")
+_NO_FILE = "/dev/null"
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
@@ -128,10 +129,9 @@ def _hunks(diff: str) -> Iterator[list[tuple[str, str]]]:
             lines = []
             old, new = _count(hunk[1]), _count(hunk[2])
         elif file := _FILE.match(line):
-            path = file[1]
-            yield lines
-            lines = []
-        elif line.startswith("--- "):
+            # A removed file has its name before the change alone.
+            if file[1] != _NO_FILE:
+                path = file[1]
             yield lines
             lines = []
         # Git quotes a path with special characters.

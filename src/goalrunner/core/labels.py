@@ -96,8 +96,7 @@ EXPLANATIONS = {
         "PATHS",
     ),
     Label.TESTS_REMOVED: Explanation(
-        "So many tests of the start are missing or skipped; with them, the validators "
-        "pass as well.",
+        "The number of tests of the start that are missing or skipped at the end.",
         "Review the tests with `goal diff`; `protect` keeps the originals.",
         "COUNT",
     ),
@@ -123,8 +122,8 @@ EXPLANATIONS = {
         "Add a test or validator that fails until the work is done, or a judge.",
     ),
     Label.SUPPRESSIONS_ADDED: Explanation(
-        "The change adds so many marks that turn off a check, such as `# noqa`, "
-        "`type: ignore` or `skip`.",
+        "The number of marks that the change adds and that turn off a check, such as "
+        "`# noqa`, `type: ignore` or `skip`.",
         "Review them with `goal diff`.",
         "COUNT",
     ),
@@ -228,30 +227,31 @@ EXPLANATIONS = {
         "local workspace, and pass `conversation=` to OpenHands' `GoalController`.",
     ),
     Label.WEAKENED_TESTS: Explanation(
-        "In a receipt: so many tests pass only in the version of the change, which "
-        "passes without the change as well.",
+        "In a receipt: the number of tests that pass only in the version of the "
+        "change, which passes without the change as well.",
         "Compare both versions of these tests, which the receipt names.",
         "COUNT",
     ),
     Label.DELETED_TESTS: Explanation(
-        "In a receipt: so many tests of the base are not in the head.",
+        "In a receipt: the number of tests of the base that are not in the head.",
         "Look whether what they tested is gone as well.",
         "COUNT",
     ),
     Label.SKIPPED_TESTS: Explanation(
-        "In a receipt: so many tests ran on the base and are skipped on the head.",
+        "In a receipt: the number of tests that ran on the base and are skipped on "
+        "the head.",
         "Let them run again, or delete them.",
         "COUNT",
     ),
     Label.LOST_TESTS: Explanation(
-        "In a receipt: so many tests of the base pass on the head, and do not run if "
-        "the base's version of the checks is put back.",
+        "In a receipt: the number of tests of the base that pass on the head, and do "
+        "not run if the base's version of the checks is put back.",
         "Look at the changed configuration of the tests.",
         "COUNT",
     ),
     Label.VACUOUS_TESTS: Explanation(
-        "In a receipt: so many new tests pass without the change as well, so they do "
-        "not show what it does.",
+        "In a receipt: the number of new tests that pass without the change as well, "
+        "so they do not show what it does.",
         "Write tests that fail without the change.",
         "COUNT",
     ),

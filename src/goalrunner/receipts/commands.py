@@ -167,7 +167,7 @@ def verify(
         required_proof=required,
     )
     if rerun and checked.is_valid:
-        second = _checked_again(checked, head, knows_signers=signers is not None)
+        second = _checked_again(checked, head)
         if isinstance(second, int):
             return second
         checked = second
@@ -179,9 +179,7 @@ def verify(
     return 0 if checked.is_valid else 1
 
 
-def _checked_again(
-    checked: CheckedReceipt, head: str, *, knows_signers: bool
-) -> CheckedReceipt | int:
+def _checked_again(checked: CheckedReceipt, head: str) -> CheckedReceipt | int:
     """Verify the change of a receipt again; return the exit code if that failed.
 
     Raise UsageError if its signer is not known.
@@ -190,7 +188,7 @@ def _checked_again(
     from goalrunner.receipts.requests import ReceiptRequest
 
     predicate = checked.statement.predicate
-    if not knows_signers and "validators" in predicate.goal.options:
+    if not checked.signer and "validators" in predicate.goal.options:
         # Its author chose the commands, which would run here.
         raise UsageError(
             "--rerun would run commands that the receipt names, and its signer is not "

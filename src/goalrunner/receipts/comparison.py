@@ -69,6 +69,8 @@ SUSPECT = (
     Proof.VACUOUS,
 )
 """What a reviewer of the change should look at, the most serious one first."""
+RED = (Proof.PASS_TO_FAIL, Proof.NEW_FAILS, Proof.STILL_FAILS)
+"""What makes a change fail."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from goalrunner.exports.junit import Case, suite_text
 from goalrunner.exports.markdown import code, escaped
-from goalrunner.receipts.comparison import SUSPECT, Proof
+from goalrunner.receipts.comparison import RED, SUSPECT, Proof
 from goalrunner.receipts.statement import (
     PROOF_MEANINGS,
     CheckedCriterion,
@@ -25,9 +25,8 @@ _MOST_TESTS = 10
 """Tests of one kind that a screen names."""
 _MOST_ROWS = 50
 """Rows of a table in Markdown: a comment on GitHub has at most 65,536 characters."""
-_RED = (Proof.PASS_TO_FAIL, Proof.NEW_FAILS, Proof.STILL_FAILS)
 _LISTED = (
-    *_RED,
+    *RED,
     *SUSPECT,
     Proof.CHANGED,
     Proof.FAIL_TO_PASS,
@@ -54,6 +53,9 @@ def receipt_facts(predicate: Predicate) -> Iterator[Fact]:
             f"{mark} {validator.name}: base {validator.base or 'not run'}, head {head}"
         )
         yield Fact("validator", text, tone)
+        # A person has named the others.
+        if not predicate.goal.file and "validators" not in predicate.goal.options:
+            yield Fact("", f"detected: {validator.command}")
     yield from _test_facts(predicate.tests)
     for criterion in predicate.criteria:
         mark, tone = _mark(criterion.satisfied)
@@ -167,7 +169,7 @@ def receipt_junit(predicate: Predicate) -> str:
         cases.append(_case("criteria", criterion.criterion, missing, is_good=is_good))
     for row in predicate.tests:
         group = f"tests of {row.validator}"
-        is_good = row.change not in (*_RED, *SUSPECT)
+        is_good = row.change not in (*RED, *SUSPECT)
         cases.append(_case(group, row.test, row.change, is_good=is_good))
     properties = {
         "base": revision_name(predicate.base),

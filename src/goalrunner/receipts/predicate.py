@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import platform
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +17,7 @@ from goalrunner.core.observation import EvidenceRow
 from goalrunner.core.outcome import GoalOutcome, GoalStatus
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.receipts.comparison import (
+    RED,
     SUSPECT,
     ComparedTest,
     Proof,
@@ -35,6 +38,8 @@ from goalrunner.receipts.statement import (
 )
 
 _LONGEST_REASON = 300
+_MOST_OPTIONS = 3
+"""Options for files in the reason: with more, a pattern is shorter."""
 _SUSPECT_LABELS = {
     Proof.WEAKENED: Label.WEAKENED_TESTS,
     Proof.DELETED: Label.DELETED_TESTS,
@@ -79,6 +84,8 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     result, reason = _result(run)
     if run.changed_checks is not None:
         reason = _open_decision(run.changed_checks)
+    elif result == "not complete" and (red := _red_tests(sides, rows)):
+        reason = red
     # A change that is not verified has no proof, whatever single tests show.
     proof = _proof(run, rows) if result == "complete" else "none"
     required = change.required_proof
@@ -131,13 +138,32 @@ def _result(run: VerifiedRun) -> tuple[Any, str]:
     return "failed", reason
 
 
+def _red_tests(sides: Sides, rows: Sequence[ComparedTest]) -> str:
+    """Return the tests that fail on the head; empty if other checks fail as well.
+
+    Their names say more than the first lines of the output.
+    """
+    red = [result for result in sides.head if not result.passed]
+    names = [row.test for row in rows if row.proof in RED]
+    if not names or any(result.tests is None for result in red):
+        return ""
+    parts = [f"validator {result.name}: {result.summary}" for result in red]
+    return f"{'; '.join(parts)}: {some(names)}"
+
+
 def _open_decision(changed: ChangedChecks) -> str:
     """Return what a person has to decide, and how the change is accepted."""
     # The change of a receipt may be that of a person.
     why = changed.why.replace("the agent's versions", "the change's versions")
     text = f"{why}: {some(changed.paths)}"
     if changed.hint:
-        text += f"; to accept them: --allow PATTERN, or in the goal file {changed.hint}"
+        # The goal file may have other files beside these that have to be allowed.
+        paths: list[str] = json.loads(changed.hint.partition(" = ")[2])
+        options = [f"--allow {shlex.quote(path)}" for path in paths[:_MOST_OPTIONS]]
+        if len(paths) > _MOST_OPTIONS:
+            options = ["--allow PATTERN"]
+        command = " ".join(options)
+        text += f"; to accept them: {command}, or in the goal file {changed.hint}"
     return text
 
 

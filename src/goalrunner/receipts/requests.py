@@ -75,8 +75,8 @@ class ReceiptRequest:
         root = Path(os.path.realpath(revisions.root))
         results = change.results_in(root)
         pair = revisions.change(change.base, change.head, results)
-        if pair.note:
-            output.complain(f"Note: {pair.note}")
+        for note in pair.notes:
+            output.complain(f"Note: {note}")
         if goal_file is not None and "objective" in settings:
             raise UsageError(
                 "a goal file has its own objective", "remove --objective-from"

@@ -47,8 +47,8 @@ class RevisionPair:
 
     base: Revision
     head: Revision
-    note: str = ""
-    """How the base differs from the revision that was named; empty if it does not."""
+    notes: tuple[str, ...] = ()
+    """How the two differ from what a person may have meant."""
 
 
 class Revisions:
@@ -77,16 +77,23 @@ class Revisions:
         head_commit = self.commit(head or "HEAD")
         named = base or self._default_branch()
         fork = self._fork(self.commit(named), head_commit, named)
-        if head is None and self._has_changes(results):
+        uncommitted = self._uncommitted(results) if head is None else []
+        if uncommitted:
             changed_head = Revision("", "")
         else:
             self._refuse_same(fork, head_commit)
             changed_head = self._revision(head_commit)
         self._refuse_submodules(fork, head_commit)
-        note = ""
+        notes: list[str] = []
         if base is not None and fork != self.commit(base):
-            note = f"the base is {fork[:SHORT_ID]}, where the change left {base}"
-        return RevisionPair(self._revision(fork), changed_head, note)
+            notes.append(f"the base is {fork[:SHORT_ID]}, where the change left {base}")
+        # Beside commits, a forgotten file is easily one too many.
+        if uncommitted and fork != head_commit:
+            notes.append(
+                f"uncommitted files are part of the change: {some(uncommitted)}; "
+                "without them: --head HEAD"
+            )
+        return RevisionPair(self._revision(fork), changed_head, tuple(notes))
 
     def commit(self, name: str) -> str:
         """Return the id of the commit that a name means. Raise UsageError."""
@@ -95,8 +102,14 @@ class Revisions:
         code, output, _ = self._git(*words, f"{name}^{{commit}}")
         if code == 0:
             return output
-        hint = "git log --oneline lists the commits"
-        if self._is_shallow():
+        hint = "git log --oneline lists the commits, and git branch --all the branches"
+        remote, _, branch = name.partition("/")
+        if branch and self._git("remote", "get-url", remote)[0] == 0:
+            # A clone of one branch has no other one, also if it is deepened.
+            hint = f"git fetch {remote} {branch}:refs/remotes/{name}"
+            if self._is_shallow():
+                hint += ", and git fetch --unshallow"
+        elif self._is_shallow():
             hint = _SHALLOW
         raise UsageError(f"{name} is no commit of {self.root}", hint)
 
@@ -106,7 +119,8 @@ class Revisions:
             if code == 0:
                 return name
         raise UsageError(
-            f"the default branch of {self.root} is not known", "name the base: --base"
+            f"the default branch of {self.root} is not known",
+            "name the base: --base REV, such as HEAD^",
         )
 
     def _fork(self, base: str, head: str, name: str) -> str:
@@ -124,11 +138,21 @@ class Revisions:
         _, output, _ = self._git("rev-parse", "--is-shallow-repository")
         return output == "true"
 
-    def _has_changes(self, results: Sequence[str]) -> bool:
-        """Return whether the work tree has changes that are not committed."""
-        options = ("--porcelain", "--ignore-submodules", "--untracked-files=all")
+    def _uncommitted(self, results: Sequence[str]) -> list[str]:
+        """Return the files of the work tree with changes that are not committed."""
+        options = (
+            *("--porcelain", "-z", "--no-renames"),
+            *("--ignore-submodules", "--untracked-files=all"),
+        )
         _, output, _ = self._git("status", *options, "--", *_all_but(results))
-        return bool(output)
+        paths: list[str] = []
+        for row in output.split("\0"):
+            # A row has two letters for the kind of the change, a space and the path;
+            # the first letter of all may be a space, which was removed.
+            _, _, path = row.strip().partition(" ")
+            if path:
+                paths.append(path.strip())
+        return paths
 
     def _refuse_same(self, base: str, head: str) -> None:
         if base == head:

@@ -84,38 +84,53 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
     """Return who signed a receipt. Raise UsageError if the signature does not fit.
 
     `allowed` is a file of allowed signers, as ssh-keygen(1) describes it. Without it,
-    only that the file is unchanged since it was signed is known.
+    or if it does not have the key, the identity is empty: only that the file is
+    unchanged since it was signed is known.
     """
     content = file.read_bytes()
     where = ("-n", NAMESPACE, "-s", str(signature))
+    # It checks that key and content fit, and asks for no identity.
+    done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
+    if done.returncode != 0:
+        problem = _last_words(done) or _errors(done)
+        raise UsageError(
+            f"the signature of {file} does not fit: {problem}",
+            "the receipt was changed after it was signed, or has another signature",
+        )
+    key = _last_words(done)
     if allowed is None:
-        # It checks that key and content fit, and asks for no identity.
-        done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
-        _refuse_failed(done, file)
-        return Signer("", _last_words(done))
+        return Signer("", key)
     # `verify` wants to be told who it was, so the name is looked up by the key first.
     principals = _ssh_keygen(
         "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
     )
     names = principals.stdout.decode(errors="replace").split()
     if principals.returncode != 0 or not names:
-        raise UsageError(
-            f"the key that signed {file} is not in {allowed}",
-            "add its public key there, if you trust it",
-        )
+        return Signer("", key)
     words = ("-Y", "verify", *where, "-f", str(allowed), "-I", names[0])
     done = _ssh_keygen(*words, stdin=content)
-    _refuse_failed(done, file)
-    return Signer(names[0], _last_words(done))
-
-
-def _refuse_failed(done: subprocess.CompletedProcess[bytes], file: Path) -> None:
+    # The file may allow the key for another namespace alone.
     if done.returncode != 0:
-        words = _last_words(done) or done.stderr.decode(errors="replace").strip()
         raise UsageError(
-            f"the signature of {file} does not fit: {words}",
-            "the receipt was changed after it was signed, or has another signature",
+            f"{names[0]} may not sign receipts: {_errors(done)}",
+            f'write namespaces="{NAMESPACE}" in the line of this key in {allowed}',
         )
+    return Signer(names[0], key)
+
+
+def check_signers(file: Path) -> None:
+    """Raise UsageError for a file of allowed signers that cannot be read."""
+    try:
+        file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"the file of signers {file}: {error.strerror}",
+            "each line is: NAME PUBLIC_KEY; goal help receipts shows how to make it",
+        ) from error
+
+
+def _errors(done: subprocess.CompletedProcess[bytes]) -> str:
+    return done.stderr.decode(errors="replace").strip()
 
 
 def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:

@@ -187,7 +187,10 @@ def read_statement(text: str | bytes, name: str) -> Statement:
         values = json.loads(text)
     # Thousands of nested brackets raise RecursionError in the parser of Python 3.11.
     except (ValueError, RecursionError):
-        raise UsageError(f"{name} is not JSON, so it is no receipt") from None
+        raise UsageError(
+            f"{name} is not JSON, so it is no receipt",
+            "goal receipt -o receipt.json makes one",
+        ) from None
     kind = _text(values, "predicateType")
     if _text(values, "_type") != STATEMENT_TYPE or kind != PREDICATE_TYPE:
         raise UsageError(

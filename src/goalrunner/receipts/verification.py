@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -11,7 +11,7 @@ from typing import Literal
 from goalrunner.core.errors import UsageError, some
 from goalrunner.receipts.comparison import Proof
 from goalrunner.receipts.revisions import Revisions
-from goalrunner.receipts.signing import signature_of, verify_signature
+from goalrunner.receipts.signing import check_signers, signature_of, verify_signature
 from goalrunner.receipts.statement import (
     COMMIT,
     PROOF_MEANINGS,
@@ -42,6 +42,8 @@ class CheckedReceipt:
 
     statement: Statement
     findings: tuple[ReceiptFinding, ...]
+    signer: str = ""
+    """The identity of a signer that the person trusts; empty for any other."""
 
     @property
     def is_valid(self) -> bool:
@@ -74,7 +76,9 @@ def check_receipt(
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}", "name a receipt") from error
     statement = read_statement(text, str(file))
-    signed = _signature(file, signers)
+    if signers is not None:
+        check_signers(signers)
+    signer, signed = _signature(file, signers)
     if signed.state == "bad" and any_signer:
         signed = replace(signed, state="note")
     findings = [signed, *_subject(statement, head)]
@@ -82,25 +86,37 @@ def check_receipt(
     state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
     findings.append(_proof(statement.predicate, required_proof))
-    return CheckedReceipt(statement, tuple(findings))
+    return CheckedReceipt(statement, tuple(findings), signer)
 
 
-def _signature(file: Path, signers: Path | None) -> ReceiptFinding:
-    """Return who signed a receipt, which is bad if the person does not know it.
+def _signature(file: Path, signers: Path | None) -> tuple[str, ReceiptFinding]:
+    """Return who signed a receipt; it is bad if the person does not know the signer.
 
     Raise UsageError if the signature does not fit.
     """
     signature = signature_of(file)
     if not signature.is_file():
-        text = f"not signed (no {signature}): anyone may have written it"
-        return ReceiptFinding("signature", "bad", text)
+        text = (
+            f"not signed (no {signature}): anyone may have written it; its author "
+            "signs it with --sign KEY, or accept it with --any-signer"
+        )
+        return "", ReceiptFinding("signature", "bad", text)
     # An edited receipt is an error and no finding, whatever else is accepted.
     signer = verify_signature(file, signature, signers)
     if signer.identity:
-        return ReceiptFinding("signature", "good", f"signed by {signer.identity}")
+        text = f"signed by {signer.identity}"
+        return signer.identity, ReceiptFinding("signature", "good", text)
     # An author of an edited receipt can sign it with another key.
-    text = "unchanged since it was signed, but --signers FILE does not say by whom"
-    return ReceiptFinding("signature", "bad", text)
+    text = (
+        f"signed with a key that is not in {signers}: add its public key there, if "
+        "you trust it"
+    )
+    if signers is None:
+        text = (
+            "unchanged since it was signed, but no file says which signers you trust: "
+            "--signers FILE, or gpg.ssh.allowedSignersFile of git"
+        )
+    return "", ReceiptFinding("signature", "bad", text)
 
 
 def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
@@ -144,7 +160,16 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
         yield ReceiptFinding("subject", "good", text)
     else:
         text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
+        text += _place_of(digests)
         yield ReceiptFinding("subject", "bad", text)
+
+
+def _place_of(digests: Mapping[str, str]) -> str:
+    """Return where the files are that a receipt is about, and what to type."""
+    if not digests.get(COMMIT):
+        return ": a work tree with uncommitted files; commit them, and name --head REV"
+    subject = digests[COMMIT][:SHORT_ID]
+    return f": the commit {subject}; to check that one: --head {subject}"
 
 
 def compared_receipts(first: Predicate, second: Predicate) -> ReceiptFinding:
