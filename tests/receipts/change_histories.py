@@ -239,13 +239,16 @@ class History:
     shape: Callable[[Path, Change, Change], Place] = branch
     program: str = ""
     """What must be installed."""
+    proves_nothing: bool = False
+    """Whether nothing fails without the change, although the base is red."""
 
     @property
     def proof(self) -> str:
         """What shows that the change does what it is for."""
         if self.code:
             return "none"
-        is_unproven = "checks passed before the change" in self.labels
+        was_green = "checks passed before the change" in self.labels
+        is_unproven = was_green or self.proves_nothing
         return "no regression" if is_unproven else "fail to pass"
 
 
@@ -786,4 +789,46 @@ SHAPES = {
     ),
 }
 
-HISTORIES = {**HONEST, **WEAKENED, **GOALS, **RUNNERS, **SHAPES}
+_CHECK = "from words import parse\nassert parse('a b') == 'a'\n"
+_CHECK_OF_FIX = "from words import parse\nassert parse('') == ''\n"
+_SCRIPTS = '{"scripts": {"old": "true"}}\n'
+_NEW_SCRIPT = '{"scripts": {"old": "true", "words": "python run.py"}}\n'
+
+COMMANDS = {
+    "a new script that passes without the change": complete(
+        {"run.py": _CHECK, "run.sh": "python run.py\n"},
+        {},
+        validator="sh run.sh",
+        proves_nothing=True,
+    ),
+    "a new script that fails without the fix": complete(
+        {"words.py": FIXED, "check.py": _CHECK_OF_FIX},
+        {},
+        validator="python check.py",
+    ),
+    "a new script of npm that passes without the change": complete(
+        {"package.json": _NEW_SCRIPT, "run.py": _CHECK},
+        {},
+        base={**BASE, "package.json": _SCRIPTS},
+        validator="npm run words",
+        program="npm",
+        proves_nothing=True,
+    ),
+    "a new Makefile that passes without the change": complete(
+        {"Makefile": "words:\n\tpython run.py\n", "run.py": _CHECK},
+        {},
+        "rests on changed files: Makefile",
+        validator="make words",
+        program="make",
+        proves_nothing=True,
+    ),
+    "a feature that an existing script asks for": complete(
+        {"app.py": "print('hello')\n"},
+        {},
+        base={**BASE, "run.sh": 'test "$(python app.py)" = hello\n'},
+        validator="sh run.sh",
+    ),
+}
+"""Commands without results of single tests, that name files of the head alone."""
+
+HISTORIES = {**HONEST, **WEAKENED, **GOALS, **RUNNERS, **SHAPES, **COMMANDS}

@@ -13,6 +13,7 @@ from goalrunner.receipts.comparison import (
     Sides,
     compared_tests,
     counts,
+    fails_without_change,
     proof_of,
 )
 
@@ -167,3 +168,41 @@ def test_without_ids_there_are_no_rows() -> None:
     plain = (ValidatorResult(name="lint", passed=True),)
 
     assert compared_tests(Sides(plain, plain, plain, plain)) == ()
+
+
+def outcome(reason: str, *, with_tests: bool = False) -> tuple[ValidatorResult, ...]:
+    """The result of one validator, with the id of a test or without."""
+    tests = CollectedTests(endings={"t.py::test": "failed"}) if with_tests else None
+    values = {"name": "v", "passed": reason == "passed", "reason": reason}
+    return (ValidatorResult.model_validate(values | {"tests": tests}),)
+
+
+GREEN, RED = outcome("passed"), outcome("red")
+
+
+@pytest.mark.parametrize(
+    ("sides", "fails"),
+    [
+        (Sides(RED, GREEN, GREEN, GREEN), True),
+        # The base is red because it lacks the script that the command names.
+        (Sides(RED, GREEN, GREEN, GREEN, needs_new_files=True), False),
+        # It is not known what the script says without the change.
+        (Sides(RED, GREEN, (), GREEN, needs_new_files=True), False),
+        # The script of the head is red on the source of the base.
+        (Sides(RED, GREEN, RED, GREEN, needs_new_files=True), True),
+        (Sides(GREEN, GREEN, RED, GREEN), True),
+        # Tests that ran on the base show that the command could run there.
+        (
+            Sides(
+                outcome("red", with_tests=True), GREEN, (), GREEN, needs_new_files=True
+            ),
+            True,
+        ),
+        (Sides(outcome("not_found"), GREEN, GREEN, GREEN), False),
+        (Sides(RED, RED, GREEN, GREEN), False),
+    ],
+)
+def test_a_red_validator_counts_only_where_its_command_could_run(
+    sides: Sides, *, fails: bool
+) -> None:
+    assert fails_without_change(sides) == fails

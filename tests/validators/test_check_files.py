@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalrunner.checking.ignored_content import digest_of_path
 from goalrunner.core.goal_tables import ValidatorSpec
-from goalrunner.validators.check_files import NAMED, check_files, is_named_like_check
+from goalrunner.validators.check_files import (
+    NAMED,
+    check_files,
+    is_named_like_check,
+    needed_paths,
+)
 
 
 def _case(name: str, run: str, files: Mapping[str, str], **roles: str) -> Any:
@@ -359,3 +365,48 @@ def test_names_of_checks(path: str, *, is_check: bool) -> None:
 def test_a_folder_of_checks_makes_everything_in_it_a_check(path: str) -> None:
     assert is_named_like_check(f"tests/{path}")
     assert is_named_like_check(path) is is_named_like_check(f"./{path}")
+
+
+@pytest.mark.parametrize(
+    ("run", "needed"),
+    [
+        ("sh run.sh", "run.sh app.py"),
+        ("python app.py", "app.py"),
+        ("mypy app.py", "app.py"),
+        ("cd sub && ruff check .", "sub/"),
+        ("mytool --config=run.sh", "run.sh"),
+        ("make words", "app.py"),
+        # What is looked at or compared is the work: its absence is a result.
+        ("grep -q hello app.py", ""),
+        ("python app.py | grep -q hello", ""),
+        ("python -c 'import app'", ""),
+    ],
+)
+def test_a_command_needs_the_files_that_it_names(
+    run: str, needed: str, tmp_path: Path
+) -> None:
+    for name, text in {
+        "run.sh": "python app.py\n",
+        "app.py": "",
+        "sub/lib.py": "",
+        "Makefile": "words:\n\tpython app.py\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    paths = needed_paths([ValidatorSpec(name="v", run=run)], tmp_path, ())
+
+    assert {*paths.files, *paths.folders} == set(needed.split())
+    assert paths.manifests == ({"Makefile"} if "make" in run else set())
+
+
+def test_what_a_known_script_starts_may_be_the_work(tmp_path: Path) -> None:
+    script = "python app.py\n"
+    (tmp_path / "run.sh").write_text(script)
+    (tmp_path / "app.py").write_text("")
+    known_lines = [digest_of_path(script), digest_of_path("sh run.sh")]
+    spec = ValidatorSpec(name="v", run="sh run.sh")
+
+    paths = needed_paths([spec], tmp_path, known_lines)
+
+    assert paths.files == {"run.sh"}

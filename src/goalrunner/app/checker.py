@@ -68,6 +68,7 @@ from goalrunner.snapshots.objects import EntryPair
 from goalrunner.snapshots.patterns import Patterns
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.system.launcher import ProcessLauncher
+from goalrunner.validators.check_files import needed_paths
 from goalrunner.validators.environment_faults import is_environmental
 from goalrunner.validators.known_failures import files_of_tests, tests_to_come
 from goalrunner.validators.observed_checks import observed_checks
@@ -534,12 +535,19 @@ class CheckRunner:
             if known is not None:
                 sides[side] = known
         kept = KeptSides.of(check.now.tree, sides, self.config.redactor.text)
+        needs_new_files = check.changes.needs_new_files
+        kept = kept.model_copy(update={"needs_new_files": needs_new_files})
         kept.write(self.folder.sides)
 
     @property
     def changes_program(self) -> bool:
         """Whether the last check has changed source or data, and not checks alone."""
         return self._last is not None and bool(self._last.changes.put_back("N"))
+
+    @property
+    def needs_new_files(self) -> bool:
+        """Whether a validator of the last check cannot run on the start alone."""
+        return self._last is not None and self._last.changes.needs_new_files
 
     @property
     def start_results(self) -> tuple[ValidatorResult, ...]:
@@ -572,9 +580,29 @@ class CheckRunner:
         plan = await make_plan(
             self._store, rules, self._ignored, changes, start, self._changed, observed
         )
+        if plan.changes:
+            changes_now = await asyncio.to_thread(self._with_needed, plan)
+            plan = replace(plan, changes=changes_now)
         return plan, CheckedChanges(
             plan.changes, self._base.results, rules.strict, rules.allowed
         )
+
+    def _with_needed(self, plan: Plan) -> tuple[ChangedPath, ...]:
+        """Return the changes; those that validators need to run are marked."""
+        needed = needed_paths(
+            self._started.specs, self._store.workspace, self._started.lines
+        )
+        # Other new files lie in folders that the start has; its validators see those.
+        new_folders = tuple(
+            path for path in needed.folders if path[:-1] not in self._start.folders
+        )
+        changes: list[ChangedPath] = []
+        for item in plan.changes:
+            is_named = item.path in needed.files or item.path.startswith(new_folders)
+            is_needed = is_named and item.change == "new"
+            is_needed = is_needed or item.path in needed.manifests
+            changes.append(replace(item, needed=is_needed))
+        return tuple(changes)
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""

@@ -117,6 +117,11 @@ class ChangedPath:
     """
     of_program: bool = False
     """Whether it is a file beside source and checks, such as a template or a table."""
+    needed: bool = False
+    """Whether a validator cannot run on its content of the start.
+
+    It is new, or its recipes or scripts of the validator are.
+    """
 
     @property
     def is_work(self) -> bool:

@@ -3,8 +3,8 @@
 M is everything as the agent left it. B is the agent's source on everything else of the
 start. O is M with only the protected originals put back. T is B with the agent's
 versions of the test files. N is M with the source of the start, and its data that is no
-part of the checks; it informs a reviewer and decides nothing. Nothing is run or read in
-this module.
+part of the checks; it has the new files that validators need to run. It informs a
+reviewer and decides nothing. Nothing is run or read in this module.
 """
 
 from __future__ import annotations
@@ -76,6 +76,11 @@ class CheckedChanges:
         return replace(self, changes=tuple(changes))
 
     @property
+    def needs_new_files(self) -> bool:
+        """Whether a validator cannot run on the files of the start alone."""
+        return any(item.needed for item in self.changes)
+
+    @property
     def sides(self) -> tuple[Side, ...]:
         """The sides with the original checks, in the order in which they run."""
         first = self.put_back("B")
@@ -113,6 +118,9 @@ class CheckedChanges:
 def _is_put_back(item: ChangedPath, side: Side) -> bool:
     """Return whether a changed path has the content of the start on a side."""
     if side == "N":
+        # A validator whose own file is missing is red, whatever the source does.
+        if item.needed:
+            return False
         # A fix may lie in data alone, and a test has to fail without it.
         is_data = item.of_program and not (item.rule or item.protected or item.named)
         return is_data or (item.is_work and item.kind == "source")

@@ -343,4 +343,5 @@ async def _sides(checker: CheckRunner, *, has_changed: bool) -> Sides:
     if not all(result.passed for result in head):
         return Sides(base, (), (), head)
     source = await checker.side_results("B")
-    return Sides(base, source, await checker.side_results("N"), head)
+    checks = await checker.side_results("N")
+    return Sides(base, source, checks, head, checker.needs_new_files)

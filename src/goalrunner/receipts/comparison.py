@@ -33,6 +33,30 @@ class Sides:
     checks: Sequence[ValidatorResult]
     """The checks of the head on the source of the base."""
     head: Sequence[ValidatorResult]
+    needs_new_files: bool = False
+    """Whether a validator cannot run on the base, which lacks a file that it names."""
+
+
+_FAILED = ("red", "timeout", "crashed")
+"""The reasons of a validator that did run, and did not pass."""
+
+
+def fails_without_change(sides: Sides) -> bool:
+    """Return whether a validator, as a whole, fails without the change.
+
+    Red on the base counts where its tests are known, or where the base has all files
+    that the command names: a shell that does not find its script is red as well. The
+    checks of the head have these files, so that red there counts without tests.
+    """
+    green = {result.name for result in sides.source if result.passed}
+    for result in sides.base:
+        # A validator that is green only with other checks shows nothing by itself.
+        is_fixed = result.reason in _FAILED and result.name in green
+        if is_fixed and (_endings_in(result) or not sides.needs_new_files):
+            return True
+    return any(
+        result.reason in _FAILED and result.tests is None for result in sides.checks
+    )
 
 
 class Proof(StrEnum):

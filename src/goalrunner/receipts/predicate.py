@@ -24,6 +24,7 @@ from goalrunner.receipts.comparison import (
     Sides,
     compared_tests,
     counts,
+    fails_without_change,
 )
 from goalrunner.receipts.statement import (
     CheckedCriterion,
@@ -47,8 +48,6 @@ _SUSPECT_LABELS = {
     Proof.LOST: Label.LOST_TESTS,
     Proof.VACUOUS: Label.VACUOUS_TESTS,
 }
-_FAILED = ("red", "timeout", "crashed")
-"""The reasons of a validator that did run, and did not pass."""
 _NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """Labels of a run whose results say nothing about the change."""
 
@@ -170,17 +169,8 @@ def _open_decision(changed: ChangedChecks) -> str:
 def _proof(run: VerifiedRun, rows: Sequence[ComparedTest]) -> ProofKind:
     """Return what shows that a verified change does what it is for."""
     numbers = counts(rows)
-    green = {result.name for result in run.sides.source if result.passed}
-    # A validator that is green only with other checks shows nothing by itself.
-    is_fixed = any(
-        result.reason in _FAILED and result.name in green for result in run.sides.base
-    )
-    # Of a validator without ids of tests, the whole result has to be enough.
-    is_red_without = any(
-        result.reason in _FAILED and result.tests is None for result in run.sides.checks
-    )
     has_proof = Proof.FAIL_TO_PASS in numbers or Proof.CHANGED in numbers
-    if is_fixed or is_red_without or has_proof:
+    if has_proof or fails_without_change(run.sides):
         return "fail to pass"
     has_criteria = any(row.kind == "criterion" for row in run.outcome.evidence)
     if has_criteria and "judge" in run.outcome.models:

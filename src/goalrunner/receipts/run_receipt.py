@@ -116,7 +116,13 @@ class EndedRun:
             without_tests = [item.model_copy(update={"tests": None}) for item in base]
             return Sides(without_tests, (), (), state.validators)
         sides = last_check.sides
-        return Sides(base, sides.get("B", ()), sides.get("N", ()), sides.get("M", ()))
+        return Sides(
+            base,
+            sides.get("B", ()),
+            sides.get("N", ()),
+            sides.get("M", ()),
+            last_check.needs_new_files,
+        )
 
     def _environment(self, outcome: GoalOutcome) -> dict[str, str]:
         """Return what the run recorded of its environment."""

@@ -10,10 +10,12 @@ import os
 import posixpath
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from goalrunner.checking.ignored_content import digest_of_path
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.shell_programs import Program, programs
 from goalrunner.core.tools import (
@@ -118,6 +120,47 @@ def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
     return tuple(line for line, _ in followed.read)
 
 
+@dataclass(frozen=True)
+class NeededPaths:
+    """Files and folders without which validators cannot run."""
+
+    files: frozenset[str]
+    folders: tuple[str, ...]
+    """Each ends with a slash."""
+    manifests: frozenset[str]
+    """A Makefile or package.json that has recipes or scripts of the validators which
+    the start does not have, so that its version of the start does not do."""
+
+
+def needed_paths(
+    specs: Iterable[ValidatorSpec], workspace: Path, known_lines: Collection[str]
+) -> NeededPaths:
+    """Return what command lines name, and what the scripts name to which they lead.
+
+    Examples are `sh run.sh`, `mypy new.py` and `cd new && make`. `known_lines` are
+    digests of lines (`digest_of_path`) of which only scripts of checks count: a script
+    that existed before the work may start what the work is to create. What `grep` or
+    `test` looks at is left out, because its absence is a result.
+    """
+    paths: set[str] = set()
+    manifests: set[str] = set()
+    for spec in specs:
+        followed = FollowedLines(spec, workspace)
+        for path, role in followed.roles.items():
+            if role in ("script", "named"):
+                paths.add(path)
+        for (line, folder), needed in followed.needed.items():
+            is_new = digest_of_path(line) not in known_lines
+            if is_new or (line, folder) == (spec.run, spec.cwd):
+                paths |= needed
+            if is_new and (line, folder) in followed.manifests:
+                manifests.add(followed.manifests[line, folder])
+    folders = {path for path in paths if path.endswith("/")}
+    return NeededPaths(
+        frozenset(paths - folders), tuple(sorted(folders)), frozenset(manifests)
+    )
+
+
 def is_named_like_check(path: str) -> bool:
     """Return whether a file, or one of its folders, has the name of a check."""
     stem = posixpath.splitext(path)[0]
@@ -136,6 +179,10 @@ class FollowedLines:
         self.roles: dict[str, Role] = {}
         self.read: dict[tuple[str, str], None] = {}
         """The lines that were read, in order, each with the folder in which it runs."""
+        self.needed: dict[tuple[str, str], set[str]] = {}
+        """The existing files and folders that the programs of each line name."""
+        self.manifests: dict[tuple[str, str], str] = {}
+        """The Makefile or package.json that has a line."""
         self.outside: set[str] = set()
         """Paths outside of the workspace that the lines name: "../ci/check.sh"."""
         self.programs: list[Program | None] = []
@@ -173,8 +220,23 @@ class FollowedLines:
         self.programs += started
         if not started and line.strip():
             self.programs.append(None)
+        needed = self.needed.setdefault((line, folder), set())
         for program in started:
+            needed |= self._needed_by(program, folder)
             self._follow_program(program, folder, depth)
+
+    def _needed_by(self, program: Program, folder: str) -> set[str]:
+        """Return the existing paths without which a program cannot run."""
+        # Without what these look at, they still run.
+        if program.name in _LOOKS_AT | _EXPECTS or _is_compared(program):
+            return set()
+        names = [*settings_files(program), *started_files(program)]
+        for word in program.words:
+            # `--config=check.toml`
+            names += (word, word.partition("=")[2])
+        place = posixpath.join(folder, program.folder)
+        names = [posixpath.join(place, name) for name in names if name]
+        return existing_paths(self._workspace, "", [place, *names], folders=True)
 
     def _follow_program(self, program: Program, folder: str, depth: int) -> None:
         """Add the files of a program, and follow the scripts that it runs."""
@@ -191,7 +253,9 @@ class FollowedLines:
         if program.name in PYTEST_PROGRAMS:
             self._add_plugins(place)
         if depth < _DEEPEST:
-            for called_line in self._called_lines(program, place):
+            manifest, called_lines = self._called_lines(program, place)
+            for called_line in called_lines:
+                self.manifests[called_line, place] = manifest
                 self._follow(called_line, place, depth + 1)
 
     def _add_shadowing_modules(self, program: Program, folder: str) -> None:
@@ -262,26 +326,31 @@ class FollowedLines:
                     plugin = existing_paths(self._workspace, folder, files)
                     self._add("script", plugin)
 
-    def _called_lines(self, program: Program, folder: str) -> list[str]:
-        """Return the recipes of make, or the script of package.json, of a program."""
+    def _called_lines(self, program: Program, folder: str) -> tuple[str, list[str]]:
+        """Return the recipes of make, or the script of package.json, of a program.
+
+        The file that has them comes first.
+        """
         # `npm test`, `npm run test` and `npm t` run the script test.
         if program.name in PACKAGE_MANAGERS:
-            manifest = file_text(self._workspace / folder / "package.json")
-            return [package_scripts(manifest).get(_script_name(program), "")]
+            manifest = posixpath.normpath(posixpath.join(folder, "package.json"))
+            scripts = package_scripts(file_text(self._workspace / manifest))
+            return manifest, [scripts.get(_script_name(program), "")]
         words = program.words[1:]
         if program.name not in MAKE:
-            return []
+            return "", []
         if any(word.startswith(_ELSEWHERE) for word in words):
-            return []
+            return "", []
         makefile = makefile_in(self._workspace / folder)
         if not makefile:
-            return []
+            return "", []
         text = file_text(self._workspace / folder / makefile)
         for included in " ".join(INCLUDE.findall(text)).split():
             self._add("named", existing_paths(self._workspace, folder, [included]))
         other_makefiles = MAKEFILES[: MAKEFILES.index(makefile)]
         self._add_missing(folder, *other_makefiles, *_file_targets(text, words))
-        return recipes_of(text, words)
+        path = posixpath.normpath(posixpath.join(folder, makefile))
+        return path, recipes_of(text, words)
 
     def _add_shadowing(self, module: str, folder: str) -> None:
         """Add missing files that would be imported in place of an existing module."""

@@ -119,6 +119,8 @@ class StartedChecks:
     """Files and folders outside of the workspace that they name, relative to it."""
     words: frozenset[str] = frozenset()
     """Digests of what may be a path in lines and scripts, but for the checked work."""
+    lines: frozenset[str] = frozenset()
+    """Digests of the lines and scripts themselves."""
 
 
 class _Row(NamedTuple):
@@ -130,6 +132,7 @@ class _Row(NamedTuple):
     runs_tests: bool
     outside: tuple[str, ...]
     words: tuple[str, ...]
+    lines: tuple[str, ...] = ()
 
 
 def started_checks(
@@ -157,6 +160,7 @@ def started_checks(
         runs_tests=any(row.runs_tests for row in rows),
         outside=tuple(sorted(set(outside))),
         words=frozenset(chain.from_iterable(row.words for row in rows)),
+        lines=frozenset(chain.from_iterable(row.lines for row in rows)),
     )
 
 
@@ -219,6 +223,7 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
     words -= {path for path, role in roles.items() if _RULES[role] == CHECKED}
     # A word may be a secret.
     digests = tuple(sorted(map(digest_of_path, words)))
+    read_lines = {digest_of_path(line) for line, _ in followed.read}
     return _Row(
         variables=variables_named(scripts),
         roles=roles,
@@ -226,6 +231,7 @@ def _look(spec: ValidatorSpec, workspace: Path) -> _Row:
         runs_tests=runs_tests,
         outside=tuple(sorted(followed.outside)),
         words=digests,
+        lines=tuple(sorted(read_lines)),
     )
 
 
