@@ -215,7 +215,7 @@ def test_a_person_decides_from_another_machine(
         file.write('[approvals]\nrequire = ["complete"]\n')
     assert main(["fleet", "submit", "p", "--labels", "gpu"]) == 0
     until = time.monotonic() + 60
-    while not (run := fleet_status()["runs"][0])["waits_for"]:
+    while "decision" not in (run := fleet_status()["runs"][0])["waits_for"]:
         assert time.monotonic() < until, run
         time.sleep(0.5)
     monkeypatch.setenv("GOAL_HOME", str(fleet_place / "other-home"))

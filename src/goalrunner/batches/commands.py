@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from goalrunner.batches.batch_folder import (
     BatchFolder,
@@ -19,7 +19,7 @@ from goalrunner.batches.batch_folder import (
     find_batch,
     newest_batch,
 )
-from goalrunner.batches.displays import BatchView, open_display
+from goalrunner.batches.displays import BatchDisplay, BatchView, open_display
 from goalrunner.batches.history import BatchResumed, EntryIntegrated
 from goalrunner.batches.integration import refuse_without_repository
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
@@ -38,8 +38,11 @@ from goalrunner.cli.options import (
     goal_files,
     option,
 )
-from goalrunner.core.errors import UsageError, quoted
+from goalrunner.core.errors import ExitCode, UsageError, quoted
 from goalrunner.records.run_search import new_run_id
+
+if TYPE_CHECKING:
+    from goalrunner.fleet.batch_following import FleetBatch
 
 _DEFAULT_JOBS = 4
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
@@ -153,6 +156,12 @@ def batch(
         options.flag("--json", "Print each event, then the result, as JSON lines."),
     ] = False,
     quiet: options.Quiet = False,
+    fleet: Annotated[
+        bool, options.flag("--fleet", "Let the workers of a fleet run the goals.")
+    ] = False,
+    db: Annotated[
+        Text, option("URL", "With --fleet: its database; default: GOAL_FLEET.")
+    ] = None,
 ) -> int:
     """Run many goals, each in a copy of its workspace, several at a time.
 
@@ -161,8 +170,27 @@ def batch(
     name of a batch that was run before, only its changes are applied, as
     `goal apply BATCH` does. The exit code is 0 if all goals are complete and no change
     is left out, else 1; 130 after Ctrl-C.
+
+    With --fleet, the goals are submitted to a fleet and followed here. Ctrl-C ends only
+    the view then.
     """
+    if db is not None and not fleet:
+        raise UsageError("--db is the database of a fleet", "add --fleet")
     limits = _limits(cost, tokens, until, max_failures)
+    if fleet:
+        from goalrunner.fleet.batch_following import refuse_machine_options
+
+        refuse_machine_options(
+            {
+                "--resume": resume,
+                "--apply": apply,
+                "--jobs": jobs,
+                "--cost": cost,
+                "--tokens": tokens,
+                "--max-failures": max_failures,
+                "--retries": retries,
+            }
+        )
     if resume:
         _refuse_old_options(
             template, agent, model, judge, retries or None, at_least, name
@@ -171,8 +199,9 @@ def batch(
     # A name in place of goals: that batch was run, and is only applied.
     if apply and not resume and (earlier := _earlier_batch(paths)):
         return apply_batch(earlier, json=json)
+    display = open_display(sys.stdout, json_lines=json, quiet=quiet)
     printed = _Output(
-        BatchView(open_display(sys.stdout, json_lines=json, quiet=quiet)),
+        BatchView(display),
         # Opened before an agent could redirect them.
         BatchFiles.open(junit, html),
         applies=apply,
@@ -185,6 +214,12 @@ def batch(
     if apply:
         refuse_without_repository(submission.entries, os.environ)
     _refuse_too_many(at_least, len(submission.entries))
+    if fleet:
+        from goalrunner.fleet.batch_following import FleetBatch
+
+        on_fleet = FleetBatch(_batch_id(name, paths[0]), db, at_least, until)
+        on_fleet.submit(submission)
+        return _follow(on_fleet, display, printed.files)
     plan = BatchPlan(
         batch_id=_batch_id(name, paths[0]),
         created_at=event_time(),
@@ -199,6 +234,13 @@ def batch(
         code = _drive(folder, log, printed)
     printed.files.write(folder)
     return code
+
+
+def _follow(batch: FleetBatch, display: BatchDisplay, files: BatchFiles) -> int:
+    """Show a batch of a fleet to its end, and write the files about it."""
+    moment, was_interrupted = batch.follow(display)
+    files.write_moment(moment)
+    return int(ExitCode.INTERRUPTED) if was_interrupted else moment.exit_code
 
 
 def _submitted(

@@ -26,6 +26,8 @@ from goalrunner.reports.terminal_text import join_nonempty
 # Runs whose commands are named at the end of a batch.
 _NAMED_RUNS = 5
 _UNSUCCESSFUL = ("capped", "blocked", "failed", "lost")
+# A fleet queues these again; a capped one would reach its limit again at once.
+_RETRIED = ("blocked", "failed")
 # Characters of a commit's id that are shown.
 _SHORT_COMMIT = 12
 
@@ -35,16 +37,19 @@ def first_facts(moment: BatchMoment) -> Iterator[Fact]:
     state = moment.state
     parts = [
         state.plan.batch_id,
-        *_size(state),
+        *_size(moment),
         *_limits(moment),
     ]
     yield Fact(state.plan.kind, " · ".join(parts), "bold")
 
 
-def _size(state: BatchState) -> list[str]:
+def _size(moment: BatchMoment) -> list[str]:
+    state: BatchState = moment.state
     if state.plan.kind == "group":
         return [figures.count(len(state.entries), "run")]
     goals = figures.count(len(state.entries), "goal")
+    if moment.in_fleet:
+        return [goals, "on the fleet"]
     return [goals, figures.count(state.jobs, "job")]
 
 
@@ -125,10 +130,20 @@ def closing_facts(moment: BatchMoment, rows: Sequence[BatchRow]) -> Iterator[Fac
 
 def _next_commands(moment: BatchMoment, rows: Sequence[BatchRow]) -> Iterator[Fact]:
     batch_id = moment.state.plan.batch_id
+    all_runs = f"goal list --batch {batch_id}"
+    if moment.in_fleet:
+        all_runs = f"goal fleet status --batch {batch_id}"
     if moment.is_driven:
         yield Fact("follow", f"goal watch {batch_id}", whole=True)
+        if moment.in_fleet:
+            yield Fact("status", all_runs, whole=True)
+            yield Fact("cancel", f"goal fleet cancel --batch {batch_id}", whole=True)
         return
-    if _can_go_on(moment, rows):
+    if moment.in_fleet:
+        retried = [row.run_id for row in rows if row.word in _RETRIED and row.run_id]
+        commands = map("goal fleet retry {}".format, retried[:_NAMED_RUNS])
+        yield from facts("again", commands, whole=True)
+    elif _can_go_on(moment, rows):
         options = _raised_limits(moment, rows)
         command = join_nonempty(" ", f"goal batch --resume {batch_id}", options)
         yield Fact("continue", command, whole=True)
@@ -141,7 +156,7 @@ def _next_commands(moment: BatchMoment, rows: Sequence[BatchRow]) -> Iterator[Fa
         "details", map("goal show {}".format, run_ids[:_NAMED_RUNS]), whole=True
     )
     if len(run_ids) > _NAMED_RUNS:
-        yield Fact("all runs", f"goal list --batch {batch_id}", whole=True)
+        yield Fact("all runs", all_runs, whole=True)
 
 
 def _can_go_on(moment: BatchMoment, rows: Sequence[BatchRow]) -> bool:

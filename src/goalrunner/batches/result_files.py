@@ -36,17 +36,26 @@ class BatchFiles:
 
         If one cannot be written, the other one is.
         """
+        if self.junit is not None or self.html is not None:
+            self.write_moment(moment_of(folder), folder)
+
+    def write_moment(
+        self, moment: BatchMoment, folder: BatchFolder | None = None
+    ) -> None:
+        """Write the files about a batch at one moment. Raise GoalError.
+
+        Without the folder, there are no pages of its runs.
+        """
         if self.junit is None and self.html is None:
             return
         # Jinja is slow to import, and most batches write no such file.
         from goalrunner.batches.pages import batch_junit, batch_page
 
-        moment = moment_of(folder)
         with contextlib.ExitStack() as writes:
             if self.html is not None:
                 links = {}
                 # A reader of a pipe has no folder for the pages of the runs.
-                if not self.html.is_stream:
+                if folder is not None and not self.html.is_stream:
                     links = _write_run_pages(self.html.path, folder, moment)
                 writes.callback(self.html.write, batch_page(moment, links))
             if self.junit is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
@@ -51,6 +51,10 @@ class BatchMoment:
     is_driven: bool
     """Whether a scheduler works on it."""
     now: datetime
+    in_fleet: bool = False
+    """Whether the workers of a fleet have its runs."""
+    holds: Mapping[str, str] = field(default_factory=dict)
+    """By key: why an entry does not begin, if that is not the order of the batch."""
 
     @property
     def status(self) -> BatchStatus:
@@ -184,7 +188,8 @@ def _remark(
         case "running":
             return _work(summary)
         case "pending":
-            return _before(moment.state, entry)
+            before = _before(moment.state, entry)
+            return before or moment.holds.get(entry.entry.key, "")
         case "complete":
             return _integration(moment.state, entry)
         case "lost":

@@ -144,7 +144,7 @@ GROUPS = {
         ),
         "fleet cancel": (
             "fleet.commands",
-            "End a run of a fleet permanently, or take it out of the queue.",
+            "End a run or a batch of a fleet permanently, or take it out of the queue.",
         ),
         "fleet retry": (
             "fleet.commands",

@@ -287,6 +287,12 @@ def cancel(
         from goalrunner.batches.cancelling import cancel_named_batch
 
         return cancel_named_batch(runs.home(), batch, reason, yes=yes, as_json=json)
+    if fleet.VARIABLE in os.environ and run is not None:
+        from goalrunner.fleet.remote_commands import cancelled_in_fleet
+
+        answer = cancelled_in_fleet(runs.home(), run, reason, yes=yes, as_json=json)
+        if answer is not None:
+            return answer
     folder = runs.find(run)
     state = load_state(folder)
     # A second request is no mistake: the first one may have been interrupted.

@@ -224,7 +224,7 @@ def list_runs(
                 value["batch"] = batches[run_id]
             if run_id in sizes:
                 value["copy_bytes"] = sizes[run_id]
-        output.say(values)
+        output.say([*values, *_fleet_runs(chosen, limit, json=True)])
         return 0
     if not values:
         output.complain(_why_none(bool(in_home), bool(in_scope)))
@@ -241,7 +241,30 @@ def list_runs(
         copies={run: f"{size / 1e6:.1f} MB" for run, size in sizes.items()},
     )
     output.say(text)
+    for section in _fleet_runs(chosen, limit, json=False):
+        output.say(section)
     return 0
+
+
+def _fleet_runs(
+    chosen: Callable[[RunSummary], bool], limit: int | None, *, json: bool
+) -> list[Any]:
+    """Return the runs of the fleet, or their section as the only text.
+
+    They are left out without a fleet, and if its database does not answer.
+    """
+    if not os.environ.get(fleet.VARIABLE):
+        return []
+    try:
+        from goalrunner.fleet import remote_listing
+
+        fleet_runs = remote_listing.listed_fleet_runs(chosen, limit)
+    except GoalError as error:
+        output.complain(f"Warning: the runs of the fleet are missing: {error.message}")
+        return []
+    if json:
+        return remote_listing.fleet_values(fleet_runs)
+    return [remote_listing.fleet_section(fleet_runs, output.columns())]
 
 
 def _why_none(has_runs: bool, has_runs_in_scope: bool) -> str:

@@ -11,6 +11,7 @@ from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from goalrunner import fleet
 from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import COUNT, Text, argument, flag, option
@@ -230,6 +231,12 @@ def watch(run: options.RunOrBatch = None, verbose: options.Verbose = False) -> i
         from goalrunner.batches.watching import watch_batch
 
         return watch_batch(runs.home(), batch)
+    if fleet.VARIABLE in os.environ and run is not None:
+        from goalrunner.fleet.watching import watched_in_fleet
+
+        code = watched_in_fleet(runs.home(), run, verbose=verbose)
+        if code is not None:
+            return code
     from goalrunner.cli.drive import open_progress, workspace_state
     from goalrunner.records.event_log import read_records
     from goalrunner.reports.show import show_live

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from goalrunner import fleet
 from goalrunner.cli import dialog, options, output, runs
 from goalrunner.cli.options import Text, argument, flag, option
 from goalrunner.copies import INSIDE
@@ -133,6 +134,10 @@ def apply(
     from goalrunner.batches.group_runs import best_beside, run_or_batch
 
     home = runs.home()
+    if run is not None and fleet.VARIABLE in os.environ:
+        from goalrunner.fleet.remote_commands import refuse_applying
+
+        refuse_applying(home, run)
     if run is None:
         folder: RunFolder | BatchFolder = best_beside(home, runs.find(None))
     else:

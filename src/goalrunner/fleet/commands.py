@@ -372,33 +372,13 @@ def logs(
     db: _Db = None,
 ) -> int:
     """Show what a run of a fleet does, from any machine."""
-    from goalrunner.cli.drive import open_progress
     from goalrunner.fleet.listing import find_fleet_run
-    from goalrunner.fleet.remote_runs import follow as follow_log
-    from goalrunner.reports.show import show_live
+    from goalrunner.fleet.watching import show_log
 
     with _fleet(db) as database:
         found = database.call(lambda connection: find_fleet_run(connection, run))
-
-        def is_at_work() -> bool:
-            state = database.call(
-                lambda connection: find_fleet_run(connection, found.run_id)
-            )
-            return follow and state.state in ("running", "queued")
-
-        progress = open_progress(sys.stdout)
-        with progress:
-            try:
-                show_live(
-                    follow_log(database, found.run_id, is_at_work),
-                    progress,
-                    folder=f"run {found.run_id} of the fleet",
-                    lost=lambda: False,
-                )
-            except KeyboardInterrupt:
-                progress.leave()
-                return int(ExitCode.INTERRUPTED)
-    return 0
+        has_ended = show_log(database, found.run_id, follows=follow)
+    return 0 if has_ended else int(ExitCode.INTERRUPTED)
 
 
 def fetch(run: _FleetRun, json: options.Json = False, db: _Db = None) -> int:
@@ -420,27 +400,24 @@ def fetch(run: _FleetRun, json: options.Json = False, db: _Db = None) -> int:
 
 
 def cancel(
-    run: _FleetRun,
+    run: Annotated[Text, argument("RUN", "Id of a run, or its beginning.")] = None,
+    batch: Annotated[
+        Text, option("NAME", "All runs that were submitted under this name.")
+    ] = None,
     reason: Annotated[str, option("TEXT", "The reason.")] = "cancelled",
     db: _Db = None,
 ) -> int:
-    """End a run of a fleet permanently, or take it out of the queue."""
-    from goalrunner.fleet.listing import find_fleet_run, refuse_unless
-    from goalrunner.fleet.runs import cancel_fleet_run
+    """End a run or a batch of a fleet permanently, or take it out of the queue."""
+    from goalrunner.fleet.cancelling import cancel_fleet_batch_named, cancel_run_named
 
+    if (run is None) == (batch is None):
+        raise UsageError("name a run, or a batch with --batch", "goal fleet status")
     with _fleet(db) as database:
-        found = database.call(lambda connection: find_fleet_run(connection, run))
-        refuse_unless(
-            found,
-            ("queued", "running"),
-            "nothing is to be cancelled",
-            f"goal fleet status {found.run_id}",
-        )
-        was_queued = database.call(
-            lambda connection: cancel_fleet_run(connection, found.run_id, reason)
-        )
-    word = "is cancelled" if was_queued else "ends within a few seconds"
-    output.say(f"run {found.run_id} {word}\n")
+        if batch is not None:
+            output.say(cancel_fleet_batch_named(database, batch, reason))
+        else:
+            assert run is not None
+            output.say(cancel_run_named(database, run, reason))
     return 0
 
 

@@ -88,9 +88,16 @@ class Database:
     never answers, and no timeout of TCP ends that.
     """
 
-    def __init__(self, url: str, timeout: float = _STATEMENT_TIMEOUT) -> None:
+    def __init__(
+        self,
+        url: str,
+        timeout: float = _STATEMENT_TIMEOUT,
+        connect_timeout: float = _CONNECT_TIMEOUT,
+    ) -> None:
+        """`timeout` is the seconds for one statement; a call takes both at most."""
         self.url = url
         self._timeout = timeout
+        self._connect_timeout = connect_timeout
         self._connection: Connection | None = None
 
     def call(self, work: Callable[[Connection], T]) -> T:
@@ -110,7 +117,7 @@ class Database:
         # A daemon: it may wait for ever, and must not keep the process from ending.
         threading.Thread(target=run, name="goal-fleet-database", daemon=True).start()
         try:
-            result = future.result(self._timeout + _CONNECT_TIMEOUT)
+            result = future.result(self._timeout + self._connect_timeout)
         except TimeoutError:
             # Its thread closes it, if it ever ends.
             thread.is_abandoned = True

@@ -39,7 +39,9 @@ class FleetRun:
     score: float | None
     cost_usd: float | None
     waits_for: str
-    """What it waits for, such as a limit or a decision; empty: nothing."""
+    """What it waits for, such as a limit, a decision, another run or a worker; empty:
+    nothing, or its turn.
+    """
     reason: str
     token: int
     submitted_at: str
@@ -54,8 +56,25 @@ class FleetRun:
         return "stalled" if self.is_stalled else self.state
 
 
+HOLD = """\
+CASE WHEN run.state <> 'queued' THEN ''
+    WHEN run.not_before > clock_timestamp() THEN run.reason
+    WHEN EXISTS (SELECT FROM unnest(run.after) AS before (run_id)
+        LEFT JOIN goal_fleet_runs AS other USING (run_id)
+        WHERE other.status IS DISTINCT FROM 'complete')
+    THEN (SELECT 'after ' || string_agg(other.name, ', ') FROM goal_fleet_runs AS other
+        WHERE other.run_id = ANY (run.after) AND other.status <> 'complete')
+    WHEN NOT EXISTS (SELECT FROM goal_fleet_workers AS able
+        WHERE able.stopped_at IS NULL AND NOT able.draining
+        AND able.seen_at > clock_timestamp() - make_interval(secs => %(lease)s)
+        AND run.queue = ANY (able.queues) AND run.labels <@ able.labels
+        AND run.secrets <@ able.secrets)
+    THEN 'a worker: none that can take it is running'
+    ELSE '' END"""
+"""What a queued run waits for, in SQL; empty: for its turn."""
+
 # The figures are those of the last archive that was stored.
-_LIST = """\
+_LIST = f"""\
 SELECT run.run_id, run.batch, run.name, run.objective, run.queue, run.state, run.status,
     run.exit_code, run.token, run.reason,
     coalesce(worker.name, '') AS worker,
@@ -64,14 +83,14 @@ SELECT run.run_id, run.batch, run.name, run.objective, run.queue, run.state, run
     (run.summary ->> 'round')::integer AS round,
     (run.summary ->> 'score')::float AS score,
     (run.summary ->> 'cost_usd')::float AS cost_usd,
-    CASE WHEN run.state <> 'running' THEN ''
+    CASE WHEN run.state <> 'running' THEN {HOLD}
         WHEN jsonb_array_length(run.summary -> 'approvals') > 0
             THEN 'decision ' || (run.summary -> 'approvals' -> 0 ->> 'id')
         WHEN (run.summary ->> 'asks')::boolean THEN 'answer'
         ELSE coalesce(run.summary ->> 'waits_for', '') END AS waits_for,
     run.submitted_at::text, run.started_at::text, run.ended_at::text
 FROM goal_fleet_runs AS run LEFT JOIN goal_fleet_workers AS worker USING (worker_id)
-"""
+"""  # noqa: S608  both parts are constants
 _NEWEST = """\
 WHERE %(batch)s = '' OR run.batch = %(batch)s
 ORDER BY array_position(ARRAY['running', 'queued', 'dead', 'ended'], run.state),

@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from goalrunner.app.sandbox import person
-from goalrunner.cli import output
+from goalrunner.batches.names import named_batch
+from goalrunner.cli import dialog, output
 from goalrunner.core.errors import GoalError, RunNotFound, UsageError
+from goalrunner.fleet.batch_history import find_fleet_batch
+from goalrunner.fleet.cancelling import cancel_fleet_batch_named, cancel_run_named
 from goalrunner.fleet.database import Database, database_url
 from goalrunner.fleet.listing import find_fleet_run
 from goalrunner.fleet.remote_runs import ask_worker, fetch_run, is_fetched
@@ -16,12 +19,13 @@ from goalrunner.fleet.settings import fleet_settings
 from goalrunner.fleet.store import FleetStore
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_search import find_run
+from goalrunner.reports.terminal_text import printable_line
 
 _PATIENCE = 20.0
 """Seconds for a worker to perform a command: it looks every few seconds."""
 
 
-def _local(home: Path, reference: str) -> RunFolder | None:
+def local_run(home: Path, reference: str) -> RunFolder | None:
     """Return a run of this machine; None if it is one of the fleet."""
     try:
         folder = find_run(home, reference)
@@ -37,7 +41,7 @@ def find_here_or_fetch(
 
     Without the fleet, what was fetched earlier is used. Raise GoalError.
     """
-    folder = _local(home, reference)
+    folder = local_run(home, reference)
     if folder is not None:
         return folder
     try:
@@ -62,7 +66,7 @@ def performed_by_worker(
     Return False for a run of this machine. `arguments` are those of `goal`. Raise
     UsageError if no worker has the run.
     """
-    if reference is None or _local(home, reference) is not None:
+    if reference is None or local_run(home, reference) is not None:
         return False
     with Database(database_url(None, os.environ)) as database:
         try:
@@ -86,3 +90,60 @@ def performed_by_worker(
     else:
         output.say(answer)
     return True
+
+
+def refuse_applying(home: Path, reference: str) -> None:
+    """Raise UsageError for a run of the fleet, whose workspace is not here."""
+    if named_batch(home, reference) or local_run(home, reference) is not None:
+        return
+    with Database(database_url(None, os.environ)) as database:
+        try:
+            run = database.call(
+                lambda connection: find_fleet_run(connection, reference)
+            )
+        except RunNotFound:
+            # It has the same error as without a fleet.
+            return
+    raise UsageError(
+        f"run {run.run_id} is one of the fleet, so its workspace is not here",
+        f"in your clone: goal export {run.run_id} --patch | git apply --3way",
+    )
+
+
+def cancelled_in_fleet(
+    home: Path, reference: str, reason: str, *, yes: bool, as_json: bool
+) -> int | None:
+    """End a run or a batch of the fleet permanently; return the exit code.
+
+    Ask first. Return None for a run of this machine, and for an unknown one.
+    """
+    if local_run(home, reference) is not None:
+        return None
+    with Database(database_url(None, os.environ)) as database:
+        cancel, name = cancel_run_named, reference
+        try:
+            run = database.call(
+                lambda connection: find_fleet_run(connection, reference)
+            )
+            name, what = run.run_id, f"run {run.run_id}: {run.objective}"
+        except RunNotFound:
+            batch = database.call(
+                lambda connection: find_fleet_batch(connection, reference)
+            )
+            if batch is None:
+                return None
+            cancel, name, what = cancel_fleet_batch_named, batch, f"batch {batch}"
+        if not yes and not _confirms(what):
+            return 1
+        words = f"cancelled by {person()}"
+        line = cancel(database, name, f"{words}: {reason}" if reason else words)
+    output.say({"name": name, "message": line.strip()} if as_json else line)
+    return 0
+
+
+def _confirms(what: str) -> bool:
+    output.complain(printable_line(what))
+    return dialog.confirmed(
+        "End it in the fleet for good? It cannot be resumed. [y/N]",
+        "goal cancel asks before it ends a run",
+    )

@@ -481,6 +481,32 @@ def cancel_fleet_run(connection: Connection, run_id: str, reason: str) -> bool:
     return False
 
 
+_CANCEL_BATCH = """\
+UPDATE goal_fleet_runs
+SET state = 'ended', status = 'cancelled', reason = %(reason)s, exit_code = 4,
+    ended_at = clock_timestamp()
+WHERE batch = %(batch)s AND state = 'queued'
+"""
+_CANCEL_RUNNING = """\
+UPDATE goal_fleet_runs SET cancel_reason = %(reason)s
+WHERE batch = %(batch)s AND state = 'running'
+"""
+
+
+def cancel_fleet_batch(
+    connection: Connection, batch: str, reason: str
+) -> tuple[int, int]:
+    """Cancel all runs of a batch; return how many were queued, and how many running.
+
+    The workers of the running ones end them within a few seconds.
+    """
+    parameters = {"batch": batch, "reason": reason}
+    # A run that is taken between the two statements is found by the second one.
+    queued = connection.execute(_CANCEL_BATCH, parameters).rowcount
+    running = connection.execute(_CANCEL_RUNNING, parameters).rowcount
+    return queued, running
+
+
 def queue_again(connection: Connection, run_id: str) -> None:
     """Queue a run that has ended, or was given up."""
     connection.execute(
