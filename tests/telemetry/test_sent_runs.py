@@ -28,8 +28,9 @@ judge = "MODEL"
 validator = "cat hello"
 """
 KEY = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+COLLECTOR_KEY = "api-key=abc-123-def"
 REPLIES = (
-    agent("", shell(f"echo hippo {KEY}; false")),
+    agent("", shell(f"echo hippo {KEY}; printenv OTEL_EXPORTER_OTLP_HEADERS; false")),
     agent("Not yet: lion."),
     agent("", shell("echo giraffe > hello")),
     agent("Done."),
@@ -58,7 +59,7 @@ def check_tree(spans: list[dict[str, Any]]) -> None:
 
 def test_a_run_is_a_trace_without_its_content(goal: Goal, collected: Collected) -> None:
     write(goal, collected.url)
-    ended = goal.run(env={"OTEL_EXPORTER_OTLP_HEADERS": "api-key=abc-123-def"})
+    ended = goal.run(env={"OTEL_EXPORTER_OTLP_HEADERS": COLLECTOR_KEY})
     assert (ended.code, "[telemetry]" in ended.out) == (0, False)
     check_tree(collected.spans)
     session = session_of(collected)
@@ -99,8 +100,13 @@ def test_content_is_sent_on_request_and_without_secrets(
     goal: Goal, collected: Collected
 ) -> None:
     write(goal, collected.url, content=True)
-    assert goal.run().code == 0
+    assert goal.run(env={"OTEL_EXPORTER_OTLP_HEADERS": COLLECTOR_KEY}).code == 0
     sent = "".join(map(str, collected.spans))
+    recorded = b"".join(
+        path.read_bytes() for path in goal.folder.rglob("*") if path.is_file()
+    )
+    assert COLLECTOR_KEY not in sent
+    assert COLLECTOR_KEY.encode() not in recorded
     for word in PRIVATE:
         assert word in sent, word
     assert KEY not in sent
