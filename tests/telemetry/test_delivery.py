@@ -146,3 +146,22 @@ def test_an_exporter_that_raises_loses_its_spans_alone() -> None:
     end_spans(provider, "a")
     sent.shutdown()
     assert sent.lost == 1
+
+
+def test_metrics_that_cannot_be_sent_are_no_error(collector: Collector) -> None:
+    def refuse() -> None:
+        raise RuntimeError("no metrics here")
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    sent = Delivery(collector, refuse, 3600)
+    provider.add_span_processor(sent)
+    end_spans(provider, "a")
+    sent.shutdown()
+    assert sent.lost == 0
+
+
+def test_without_a_span_there_is_no_thread(collector: Collector) -> None:
+    sent, _ = sending(collector)
+    assert "goal-telemetry" not in {thread.name for thread in threading.enumerate()}
+    sent.shutdown()
+    assert collector.metrics == 0

@@ -30,6 +30,7 @@ _LONGEST_PAUSE = 30.0
 """Seconds between two attempts while the collector does not answer."""
 _METRICS_PAUSE = 30.0
 
+_LOGGER = logging.getLogger("goalrunner")
 # A library prints nothing by itself: without a handler, Python prints warnings of the
 # exporter into the view of the run.
 logging.getLogger("opentelemetry").addHandler(logging.NullHandler())
@@ -56,7 +57,6 @@ class Delivery(SpanProcessor):
         self._thread = threading.Thread(
             target=self._work, name="goal-telemetry", daemon=True
         )
-        self._thread.start()
 
     @property
     def ended(self) -> int:
@@ -78,11 +78,15 @@ class Delivery(SpanProcessor):
         with self._lock:
             self._ended += 1
             self._queue.append(span)
+            # Not earlier: a run that cannot begin leaves no thread behind.
+            if self._thread.ident is None:
+                self._thread.start()
 
     def shutdown(self) -> None:
         """Send what waits, and end the thread, within LAST_FLUSH seconds."""
         self._closing.set()
-        self._thread.join(LAST_FLUSH)
+        if self._thread.ident is not None:
+            self._thread.join(LAST_FLUSH)
         # A request that still runs ends with its connection.
         self._exporter.shutdown()
 
@@ -97,11 +101,11 @@ class Delivery(SpanProcessor):
             is_answering = self._send_all()
             pause = self._pause if is_answering else min(2 * pause, _LONGEST_PAUSE)
             if is_answering and time.monotonic() - metrics_sent >= _METRICS_PAUSE:
-                self._send_metrics()
+                self._export_metrics()
                 metrics_sent = time.monotonic()
         # A collector that does not answer would let the end wait for each request.
         if self._send_all():
-            self._send_metrics()
+            self._export_metrics()
 
     def _send_all(self) -> bool:
         """Send the spans that wait; return whether the collector has taken them."""
@@ -114,6 +118,13 @@ class Delivery(SpanProcessor):
             self._delivered += len(batch)
         return True
 
+    def _export_metrics(self) -> None:
+        # Many backends of traces take no metrics, so a refusal is no note.
+        try:
+            self._send_metrics()
+        except Exception:
+            _LOGGER.debug("metrics were not sent", exc_info=True)
+
     def _next_batch(self) -> Sequence[ReadableSpan]:
         with self._lock:
             size = min(len(self._queue), _BATCH)
@@ -124,5 +135,5 @@ class Delivery(SpanProcessor):
             return self._exporter.export(batch)
         # Whatever the exporter raises, the run goes on.
         except Exception:
-            logging.getLogger("goalrunner").debug("telemetry", exc_info=True)
+            _LOGGER.debug("spans were not sent", exc_info=True)
             return SpanExportResult.FAILURE

@@ -106,6 +106,9 @@ class Telemetry:
 
     def on_record(self, record: Record) -> None:
         """Make the spans and metrics of an event; close at the end of the run."""
+        # What is recorded after the end, such as a promoted fact, has no span.
+        if self._is_closed:
+            return
         self._spans.on_record(record)
         self._metrics.on_record(record)
         session = self._spans.session

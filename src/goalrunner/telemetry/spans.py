@@ -31,6 +31,8 @@ from goalrunner.telemetry.attributes import Attributes, RunFacts, Value, present
 from goalrunner.telemetry.content import RunContent
 from goalrunner.telemetry.trace_context import SessionTrace
 
+_NO_SPAN = SpanContext(0, 0, is_remote=False)
+
 _MESSAGES = {"user": names.INPUT_MESSAGES, "assistant": names.OUTPUT_MESSAGES}
 """The attributes with the last message of a role."""
 
@@ -109,29 +111,26 @@ class RunSpans:
 
     def close(self) -> None:
         """End the open spans: the process ends, and the run may go on in another."""
-        if "session" in self._open:
-            self._end("session", {"goal.status": "interrupted"})
+        self._end("session", {"goal.status": str(GoalStatus.RUNNING)})
 
     # The run as a whole.
 
     def _start_session(self, event: events.Event) -> None:
-        parent = self._trace.parent
-        context = set_span_in_context(NonRecordingSpan(parent)) if parent else None
-        previous = self._trace.previous
-        is_resumed = isinstance(event, events.RunResumed)
+        # Without a parent, a span that the calling program has open is not one.
+        parent = self._trace.parent or _NO_SPAN
+        links: list[Link] = []
+        if self._trace.previous is not None:
+            links.append(Link(self._trace.previous, {"goal.link": "previous session"}))
         self._asked = self._now
         self._open["session"] = self._tracer.start_span(
             f"{names.WORKFLOW} goal",
-            # Without a parent, a span that the calling program has open is not one.
-            context or set_span_in_context(NonRecordingSpan(_NO_SPAN)),
+            set_span_in_context(NonRecordingSpan(parent)),
             attributes={
                 **self._common(names.WORKFLOW),
                 names.AGENT_NAME: "goal",
-                "goal.resumed": is_resumed,
+                "goal.resumed": isinstance(event, events.RunResumed),
             },
-            links=[Link(previous, {"goal.link": "previous session"})]
-            if previous
-            else (),
+            links=links,
             start_time=self._now,
         )
 
@@ -446,6 +445,3 @@ class RunSpans:
         if attributes.get(names.ERROR):
             span.set_status(Status(StatusCode.ERROR))
         span.end(self._now)
-
-
-_NO_SPAN = SpanContext(0, 0, is_remote=False)
