@@ -247,3 +247,16 @@ def test_a_mark_without_a_run_is_removed(own_home: Path) -> None:
 def _marked(home: Path) -> Sequence[str]:
     marks = (home / "newest" / "1").iterdir()
     return [mark.name.partition("-")[2] for mark in marks]
+
+
+@pytest.mark.parametrize("name", [".DS_Store", f"{0:020d}-", f"{0:020d}-.."])
+def test_a_file_of_another_program_beside_the_marks_names_no_run(
+    tmp_path: Path, name: str
+) -> None:
+    newest = NewestRuns(tmp_path, 1)
+    for number in range(2):
+        ended(tmp_path, f"run-{number}", 1)
+        newest.add(f"run-{number}")
+    (tmp_path / "newest" / "1" / name).touch()
+    newest.remove_others()
+    assert names(tmp_path) == ["run-1"]

@@ -118,3 +118,25 @@ def test_a_key_that_cannot_sign_is_an_error(receipt: Path, tmp_path: Path) -> No
     key = make_key(tmp_path, passphrase="secret")
     with pytest.raises(UsageError, match="could not be signed"):
         sign_file(receipt, key)
+
+
+def test_the_name_of_a_signer_may_have_spaces(receipt: Path, tmp_path: Path) -> None:
+    key = make_key(tmp_path)
+    signature = sign_file(receipt, key)
+    signers = tmp_path / "signers"
+    signers.write_text(f'"Ada Lovelace" {key.with_suffix(".pub").read_text()}')
+
+    assert verify_signature(receipt, signature, signers).identity == "Ada Lovelace"
+
+
+@pytest.mark.parametrize("options", ['namespaces="git"', 'valid-before="20200101"'])
+def test_a_key_that_may_not_sign_receipts_is_refused(
+    receipt: Path, tmp_path: Path, options: str
+) -> None:
+    key = make_key(tmp_path)
+    signature = sign_file(receipt, key)
+    signers = tmp_path / "signers"
+    signers.write_text(f"ada@x {options} {key.with_suffix('.pub').read_text()}")
+
+    with pytest.raises(UsageError):
+        verify_signature(receipt, signature, signers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,8 @@ _LOGGER = logging.getLogger("goalrunner")
 _LONGEST = 1.0
 # Runs that a note names.
 _NAMED = 5
+# Without this form, `.DS_Store` would name the folder of all runs.
+_MARK = re.compile(r"\d{20}-(?P<run_id>[a-z0-9][a-z0-9-]*)")
 
 
 @dataclass(frozen=True)
@@ -137,9 +140,12 @@ class NewestRuns:
     def remove_others(self) -> None:
         """Remove all runs but the newest ones. Never raise."""
         try:
-            marks = sorted(self._folder.iterdir(), reverse=True)[self._number :]
-            for mark in marks:
-                run_id = mark.name.partition("-")[2]
+            marks: list[tuple[Path, str]] = []
+            for path in sorted(self._folder.iterdir(), reverse=True):
+                match = _MARK.fullmatch(path.name)
+                if match is not None:
+                    marks.append((path, match["run_id"]))
+            for mark, run_id in marks[self._number :]:
                 folder = RunFolder(self._home / RUNS / run_id)
                 if not folder.path.exists():
                     # Removed by a person, or by a process that may have been killed.

@@ -104,18 +104,21 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
     principals = _ssh_keygen(
         "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
     )
-    names = principals.stdout.decode(errors="replace").split()
+    # A line for each line of the file that has the key; a name may contain spaces.
+    names = principals.stdout.decode(errors="replace").splitlines()
     if principals.returncode != 0 or not names:
         return Signer("", key)
-    words = ("-Y", "verify", *where, "-f", str(allowed), "-I", names[0])
-    done = _ssh_keygen(*words, stdin=content)
+    for name in names:
+        words = ("-Y", "verify", *where, "-f", str(allowed), "-I", name)
+        done = _ssh_keygen(*words, stdin=content)
+        # Another line of the same key may be for another namespace.
+        if done.returncode == 0:
+            return Signer(name, key)
     # The file may allow the key for another namespace alone.
-    if done.returncode != 0:
-        raise UsageError(
-            f"{names[0]} may not sign receipts: {_errors(done)}",
-            f'write namespaces="{NAMESPACE}" in the line of this key in {allowed}',
-        )
-    return Signer(names[0], key)
+    raise UsageError(
+        f"{names[0]} may not sign receipts: {_errors(done)}",
+        f'write namespaces="{NAMESPACE}" in the line of this key in {allowed}',
+    )
 
 
 def check_signers(file: Path) -> None:
