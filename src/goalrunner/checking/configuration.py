@@ -33,7 +33,9 @@ _PYTHON_ITSELF = frozenset({"sitecustomize.py", "usercustomize.py"})
 _MIXED = frozenset({"pyproject.toml", "setup.cfg", "package.json"})
 _WRITTEN_AS_CODE = re.compile(r"[\w.-]+\.config\.\w+")
 """vite.config.ts. It configures something if it lies beside a package.json."""
-_OUTER = re.compile(r"(?:^|/)(?:\.[^/]+|__mocks__|gradle|buildSrc)(?:/.*)?$")
+_OUTER = re.compile(
+    r"(?:^|/)(?:\.[^/]+|__mocks__|gradle|buildSrc|[^/]+\.(?:dist|egg)-info)(?:/.*)?$"
+)
 """Folders whose configuration takes effect in the folder above them."""
 _AS_CODE = re.compile(r"rc\.|\.(?:config|conf|setup|workspace|projects)\.")
 _NO_SETTINGS = re.compile(r"\.(?:md|rst|html|lock|log|png|svg)$")

@@ -142,7 +142,14 @@ _JAVASCRIPT = (
 )
 # A change of one of these can make a red check green, so they count as checks.
 CONFIGURATION: dict[str, tuple[str, ...]] = {
-    "pytest": ("conftest.py", ".coveragerc", "tox.ini"),
+    # Pytest loads the plugins of packages in the folder where it starts.
+    "pytest": (
+        "conftest.py",
+        ".coveragerc",
+        "tox.ini",
+        "**/*.dist-info/entry_points.txt",
+        "**/*.egg-info/entry_points.txt",
+    ),
     "coverage": (".coveragerc",),
     "nox": ("noxfile.py",),
     "behave": ("environment.py",),

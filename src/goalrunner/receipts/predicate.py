@@ -51,6 +51,8 @@ _SUSPECT_LABELS = {
 _NO_PROOF = (Label.NOTHING_CHANGED, Label.PASSED_BEFORE)
 """Labels of a run whose results say nothing about the change."""
 
+_NEWLY_RED = (Proof.PASS_TO_FAIL, Proof.NEW_FAILS)
+
 
 @dataclass(frozen=True)
 class VerifiedRun:
@@ -80,7 +82,7 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     """Return what a run says about the change."""
     outcome, sides = run.outcome, run.sides
     rows = compared_tests(sides)
-    result, reason = _result(run)
+    result, reason = _result(run, rows)
     if run.changed_checks is not None:
         reason = _open_decision(run.changed_checks)
     elif result == "not complete" and (red := _red_tests(sides, rows)):
@@ -114,7 +116,7 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     )
 
 
-def _result(run: VerifiedRun) -> tuple[Any, str]:
+def _result(run: VerifiedRun, rows: Sequence[ComparedTest]) -> tuple[Any, str]:
     """Return the result of a receipt, and what is missing."""
     outcome = run.outcome
     reason = outcome.message
@@ -129,6 +131,11 @@ def _result(run: VerifiedRun) -> tuple[Any, str]:
             for label in no_proof:
                 if label in outcome.labels:
                     return "not complete", label.meaning
+            # The exit code of a program that runs the change is not all that it says.
+            failing = [row.test for row in rows if row.proof in _NEWLY_RED]
+            if failing:
+                text = f"tests fail with the change, despite exit code 0: {some(failing)}"
+                return "not complete", text
             return "complete", ""
         case GoalStatus.BLOCKED:
             return "blocked", reason

@@ -85,7 +85,7 @@ class ReceiptRequest:
         looks_for_goal = goal_file is None and "objective" not in settings
         file = ""
         if goal_file is not None:
-            file = os.path.realpath(goal_file)
+            file = _path_in(root, folder / goal_file)
         elif looks_for_goal:
             project_file = goals.of_folder()
             # A link in the change could lead to another goal.
@@ -132,6 +132,18 @@ class ReceiptRequest:
         """Return the request in the folder of a copy."""
         # Tuples are lists in JSON, which makes no difference here.
         return cls(**json.loads((copy.folder / _REQUEST).read_bytes()))
+
+
+def _path_in(root: Path, path: Path) -> str:
+    """Return a path that follows no link below the repository.
+
+    The change could make the goal file, or its folder, a link to an easier one.
+    """
+    name = Path(os.path.normpath(path))
+    for folder in name.parents:
+        if os.path.realpath(folder) == str(root):
+            return str(root / name.relative_to(folder))
+    return os.path.realpath(path)
 
 
 def objective_in(path: Path) -> str:
