@@ -118,6 +118,22 @@ def test_a_red_job_says_why(place: Path) -> None:
     assert "weakened tests: 1" in job.summary
 
 
+def test_what_a_change_writes_for_later_steps_does_not_make_the_job_green(
+    place: Path,
+) -> None:
+    end = "import os\nfrom pathlib import Path\n\nfolder = Path(os.environ['RUNNER_TEMP'])\n"
+    end += "(folder / 'end').write_text('exit 0')\n"
+    end += "(folder / 'GITHUB_ENV').write_text(f'BASH_ENV={folder}/end')\n"
+    branch(place / "work", BASE, {"words.py": end + NO_SPACES})
+    git(place / "work", "update-ref", "refs/remotes/origin/main", "main")
+    job = job_of(place, variables=OF_MAIN)
+
+    job.run()
+
+    assert (place / "runner" / "end").exists()
+    assert (job.code, job.outputs["status"]) == (1, "not complete"), job.log
+
+
 def test_a_checkout_without_the_base_is_a_clear_error(place: Path) -> None:
     origin = branch(place / "origin", BASE, FIX_WITH_TEST).root
     git(place, "clone", "-q", "--depth=1", "-b", "change", f"file://{origin}", "work")
