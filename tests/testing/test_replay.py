@@ -15,6 +15,7 @@ from goalrunner import Goal, GoalOutcome, run_goal
 from goalrunner.cli.main import main
 from goalrunner.core.agent_ports import Recorder, ToolResult
 from goalrunner.core.errors import RecordError, UsageError, WorkspaceError
+from goalrunner.core.events import VerdictRecorded
 from goalrunner.core.goal_tables import JudgeConfig
 from goalrunner.judge.check_review import REVIEW_SYSTEM_PROMPT
 from goalrunner.judge.prompt_text import CONFIRM_SYSTEM_PROMPT
@@ -22,6 +23,7 @@ from goalrunner.records.run_folder import RunFolder
 from goalrunner.system.change_clock import ChangeClock
 from goalrunner.testing import Replay, ScriptedApprover, replay, shell_result
 from goalrunner.testing.recording import FileContent, FilesChanged, Recording
+from goalrunner.testing.replay import _given_answer
 from tests.support.kept_run import kept_run
 from tests.support.recordings import judge as verdict
 from tests.support.recordings import quote, review
@@ -569,3 +571,31 @@ def test_a_recording_that_is_too_large_is_refused(
     assert isinstance(incident.recording, Recording)
     with pytest.raises(UsageError, match="at most 10 are written"):
         _ = incident.recording.text
+
+
+@pytest.mark.parametrize(
+    ("own_words", "complete"), [("", True), ("The manual is not written.", False)]
+)
+def test_a_refused_citation_makes_no_answer_better_than_the_judge_gave_it(
+    own_words: str, complete: bool
+) -> None:
+    refused = "Citation invalid: the quote is not there. Run it again."
+    criterion = {"criterion": "out says yes", "satisfied": False, "missing": refused}
+    words = [own_words, f"out says yes: {refused}", "The evidence as a whole is scored 0"]
+    recorded = VerdictRecorded.model_validate(
+        {
+            "round": 1,
+            "refusals": ("out says yes: the quote is not there.",),
+            "verdict": {
+                "score": 0.5,
+                "complete": False,
+                "missing": "\n".join(filter(None, words)),
+                "criteria": [criterion],
+            },
+        }
+    )
+
+    answer = _given_answer(recorded)
+
+    assert answer["criteria"][0]["satisfied"]
+    assert (answer["complete"], answer["missing"] == "") == (complete, complete)

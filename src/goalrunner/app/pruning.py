@@ -125,6 +125,9 @@ def remove_ended(home: Path, folder: RunFolder) -> bool:
         if not folder.path.exists():
             return False
     try:
+        # Another process may have removed it while this one waited for the lock.
+        if not folder.path.exists():
+            return False
         remove_run(home, folder)
     finally:
         if lock is not None:

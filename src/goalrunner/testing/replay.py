@@ -403,15 +403,27 @@ def _given_answer(recorded: events.VerdictRecorded) -> dict[str, Any]:
     criteria that the judge called satisfied.
     """
     answer = recorded.verdict.model_dump(mode="json", exclude={"source"})
+    unproven: list[str] = []
     for criterion in answer["criteria"]:
         start = f"{short(criterion['criterion'])}: "
         if any(refusal.startswith(start) for refusal in recorded.refusals):
+            unproven.append(f"{criterion['criterion']}: {criterion['missing']}")
             criterion |= {"satisfied": True, "missing": ""}
     satisfied = [criterion["satisfied"] for criterion in answer["criteria"]]
+    # What the judge itself called missing stands before the words of the runner.
+    own_words = answer["missing"].removesuffix(_low_score_in(answer["missing"]))
+    own_words = own_words.removesuffix("\n".join(unproven))
     is_changed = bool(recorded.refusals) or _LOW_SCORE in answer["missing"]
-    if is_changed and all(satisfied) and not answer["blocked"]:
+    called_complete = is_changed and all(satisfied) and not own_words.strip()
+    if called_complete and not answer["blocked"]:
         answer |= {"complete": True, "missing": ""}
     return answer
+
+
+def _low_score_in(missing: str) -> str:
+    """Return the last line of a text if it is about the score, with its line break."""
+    _, line_break, last = missing.rpartition("\n")
+    return f"{line_break}{last}" if last.startswith(_LOW_SCORE) else ""
 
 
 def _not_recorded(answer: str) -> RequestRejected:
