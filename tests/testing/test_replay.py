@@ -581,7 +581,11 @@ def test_a_refused_citation_makes_no_answer_better_than_the_judge_gave_it(
 ) -> None:
     refused = "Citation invalid: the quote is not there. Run it again."
     criterion = {"criterion": "out says yes", "satisfied": False, "missing": refused}
-    words = [own_words, f"out says yes: {refused}", "The evidence as a whole is scored 0"]
+    words = [
+        own_words,
+        f"out says yes: {refused}",
+        "The evidence as a whole is scored 0",
+    ]
     recorded = VerdictRecorded.model_validate(
         {
             "round": 1,

@@ -134,8 +134,8 @@ def _result(run: VerifiedRun, rows: Sequence[ComparedTest]) -> tuple[Any, str]:
             # The exit code of a program that runs the change is not all that it says.
             failing = [row.test for row in rows if row.proof in _NEWLY_RED]
             if failing:
-                text = f"tests fail with the change, despite exit code 0: {some(failing)}"
-                return "not complete", text
+                names = some(failing)
+                return "not complete", f"tests fail, despite exit code 0: {names}"
             return "complete", ""
         case GoalStatus.BLOCKED:
             return "blocked", reason
