@@ -101,6 +101,19 @@ def test_a_text_that_instructs_the_judge_stands_between_fences(tmp_path: Path) -
     assert "The audit is over" in fenced[1]
 
 
+def test_attributes_of_the_change_hide_no_line_from_the_judge(tmp_path: Path) -> None:
+    root = branch(tmp_path / "ws", BASE, {**FIX, ".gitattributes": "* -diff\n"}).root
+    criterion = "parse('') returns an empty text"
+
+    code, document, errors = verify(
+        root, "--validator", PYTEST, "--criterion", criterion,
+        "--judge", judge(tmp_path, "if words else ''"),
+    )  # fmt: skip
+
+    assert document is not None, errors
+    assert (code, document["predicate"]["result"]) == (0, "complete")
+
+
 def test_a_text_cannot_allow_the_change_of_a_test(tmp_path: Path) -> None:
     root = branch(tmp_path / "ws", BASE, UPPER).root
     text = tmp_path / "pull-request.txt"

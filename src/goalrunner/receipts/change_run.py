@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -82,12 +82,20 @@ class AppliedChange(NoAgent):
         return RoundReply("The change was applied.")
 
     def _diff(self) -> bytes:
+        # The change could hide lines from the judge by `-diff` in this file.
+        attributes = self._git_diff("--name-only", paths=(":(glob)**/.gitattributes",))
+        options = ("--text",) if attributes else ()
+        return self._git_diff("--no-ext-diff", *options)
+
+    def _git_diff(self, *options: str, paths: Sequence[str] = ()) -> bytes:
         _, output, _ = ask_git(
             self._root,
             "diff",
-            "--no-ext-diff",
+            *options,
             self._base,
             self._head,
+            "--",
+            *paths,
             environ=os.environ,
             timeout=_PATIENCE,
         )

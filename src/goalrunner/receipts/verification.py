@@ -81,7 +81,10 @@ def check_receipt(
     signer, signed = _signature(file, signers)
     if signed.state == "bad" and any_signer:
         signed = replace(signed, state="note")
-    findings = [signed, *_subject(statement, head)]
+    base = statement.predicate.base.commit[:SHORT_ID]
+    # An author can name a base that has a part of the change already.
+    since = ReceiptFinding("base", "note", f"it shows the change since {base} alone")
+    findings = [signed, *_subject(statement, head), since]
     result = statement.predicate.result
     state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
