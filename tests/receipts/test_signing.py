@@ -129,14 +129,13 @@ def test_the_name_of_a_signer_may_have_spaces(receipt: Path, tmp_path: Path) -> 
     assert verify_signature(receipt, signature, signers).identity == "Ada Lovelace"
 
 
-@pytest.mark.parametrize("options", ['namespaces="git"', 'valid-before="20200101"'])
-def test_a_key_that_may_not_sign_receipts_is_refused(
-    receipt: Path, tmp_path: Path, options: str
+def test_a_key_that_is_no_longer_valid_has_no_identity(
+    receipt: Path, tmp_path: Path
 ) -> None:
     key = make_key(tmp_path)
     signature = sign_file(receipt, key)
     signers = tmp_path / "signers"
-    signers.write_text(f"ada@x {options} {key.with_suffix('.pub').read_text()}")
+    public = key.with_suffix(".pub").read_text()
+    signers.write_text(f'ada@x valid-before="20200101" {public}')
 
-    with pytest.raises(UsageError):
-        verify_signature(receipt, signature, signers)
+    assert verify_signature(receipt, signature, signers).identity == ""
