@@ -61,9 +61,9 @@ class _PatientConnector(procrastinate.PsycopgConnector):
     """A connector of a worker, which takes jobs again when the database answers."""
 
     def __init__(self, url: str, is_ending: Callable[[], bool]) -> None:
-        # One connection listens for notices. With many workers, connections are what
-        # the database runs out of first.
-        super().__init__(conninfo=url, min_size=2, max_size=4)
+        # With many workers, connections are what the database runs out of first.
+        # The one that listens for notices is not among these.
+        super().__init__(conninfo=url, min_size=1, max_size=4)
         self._is_ending = is_ending
 
     async def execute_query_one_async(

@@ -137,4 +137,6 @@ class Shipping:
                 ends_round=archive.ends_round,
             )
         )
+        # Until the next round, which may take long, a connection would be for nothing.
+        self._database.close()
         self._writer.archived |= archive.stamps
