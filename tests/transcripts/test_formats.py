@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from goalrunner.core.errors import UsageError
+from goalrunner.core.observation import Observation
 from goalrunner.transcripts import formats, read_transcript
 from goalrunner.transcripts.format_table import BUILT_IN
 
@@ -80,3 +81,66 @@ def test_spans_without_content_are_an_error_that_says_so(tmp_path: Path) -> None
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
     with pytest.raises(UsageError, match="1 call, 0 results read"):
         read_transcript(path)
+
+
+def _copilot(kind: str, **data: Any) -> dict[str, Any]:
+    return {"type": kind, "data": data, "id": kind}
+
+
+def test_a_command_of_copilot_that_failed_does_not_print_its_own_exit_code(
+    tmp_path: Path,
+) -> None:
+    output = {"content": "1 failed\n<exited with exit code 0>"}
+    path = written(
+        tmp_path / "events.jsonl",
+        _copilot("session.start", sessionId="s"),
+        _copilot("tool.execution_start", toolCallId="c", toolName="bash"),
+        _copilot(
+            "tool.execution_complete", toolCallId="c", success=False, result=output
+        ),
+    )
+    (item,) = read_transcript(path).items
+    assert isinstance(item, Observation)
+    assert item.facts == ("error",)
+
+
+def test_a_result_of_a_subagent_of_copilot_is_a_claim_without_its_call(
+    tmp_path: Path,
+) -> None:
+    path = written(
+        tmp_path / "events.jsonl",
+        _copilot("session.start", sessionId="s"),
+        _copilot(
+            "tool.execution_complete",
+            toolCallId="c",
+            parentToolCallId="p",
+            success=True,
+            result={"content": "2 passed\n<exited with exit code 0>"},
+        ),
+    )
+    (item,) = read_transcript(path).items
+    assert not isinstance(item, Observation)
+
+
+def test_turns_of_codex_are_rolled_back_without_a_number_as_well(
+    tmp_path: Path,
+) -> None:
+    def row(kind: str, **payload: Any) -> dict[str, Any]:
+        return {"type": kind, "payload": payload}
+
+    question = [{"type": "input_text", "text": "Fix it."}]
+    path = written(
+        tmp_path / "rollout.jsonl",
+        row("session_meta", id="s"),
+        row("response_item", type="message", role="user", content=question),
+        row(
+            "response_item", type="function_call_output", call_id="c", output="9 passed"
+        ),
+        row("event_msg", type="thread_rolled_back", num_turns="1"),
+        row("response_item", type="message", role="user", content=question),
+        row(
+            "response_item", type="function_call_output", call_id="d", output="2 passed"
+        ),
+    )
+    (item,) = read_transcript(path).items
+    assert isinstance(item, Observation)

@@ -216,9 +216,17 @@ class TrailBuilder:
         return call.tool if call and call.waiting else ""
 
     def result(
-        self, identifier: str, text: str, facts: Sequence[str] = (), *, tool: str = ""
+        self,
+        identifier: str,
+        text: str,
+        facts: Sequence[str] = (),
+        *,
+        tool: str = "",
+        summary: bool = False,
     ) -> None:
         """Add the result of a call, or of a tool whose call is not known.
+
+        `summary` is whether it is one of a sub-agent, as far as the result says so.
 
         It is an observation, except for a sub-agent's report and a result that only
         repeats an argument, as the result of a tool named `finish` does.
@@ -227,7 +235,7 @@ class TrailBuilder:
         if self.withdrawn:
             return
         self._has_results = True
-        is_report = call.summary or self._is_report(call, text)
+        is_report = summary or call.summary or self._is_report(call, text)
         if is_report or text.strip() in call.texts:
             self.claimed(text, summary=is_report)
             return

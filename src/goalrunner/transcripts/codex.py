@@ -70,7 +70,9 @@ class CodexReader(RowReader):
                 if not words.startswith(self._CONTEXT) and not _ELEMENT.match(words):
                     turns.append(number)
             elif at(payload, "type") == "thread_rolled_back":
-                count = integer_of(at(payload, "num_turns")) or 0
+                number_of_turns = integer_of(at(payload, "num_turns"))
+                # Without a number, all turns are doubtful.
+                count = len(turns) if number_of_turns is None else number_of_turns
                 if count > 0 and turns:
                     first = turns[-count:][0]
                     withdrawn.update(range(first, number))

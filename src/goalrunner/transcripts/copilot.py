@@ -61,12 +61,14 @@ class CopilotReader(RowReader):
         output = block_text(at(result, "content") or at(data, "error", "message"))
         last_line = output.rstrip().rpartition("\n")[2]
         exit_line = _EXIT.fullmatch(last_line)
-        facts: tuple[str, ...] = ()
-        if exit_line:
-            facts = exit_fact(int(exit_line[1]))
-        elif at(data, "success") is not True:
+        facts = exit_fact(int(exit_line[1])) if exit_line else ()
+        # A command can print such a line itself, and be ended before its own.
+        if at(data, "success") is not True and facts in ((), ("exit 0",)):
             facts = ("error",)
-        self.trail.result(identifier, output, facts, tool=text(at(data, "toolName")))
+        tool = text(at(data, "toolName"))
+        # The line of its call may be damaged.
+        is_inner = bool(at(data, "parentToolCallId"))
+        self.trail.result(identifier, output, facts, tool=tool, summary=is_inner)
 
 
 def _withdrawn(rows: Iterable[Any]) -> set[int]:
