@@ -603,3 +603,31 @@ def test_a_refused_citation_makes_no_answer_better_than_the_judge_gave_it(
 
     assert answer["criteria"][0]["satisfied"]
     assert (answer["complete"], answer["missing"] == "") == (complete, complete)
+
+
+def test_an_edited_recording_notifies_no_one_and_works_in_no_other_folder(
+    tmp_path: Path,
+) -> None:
+    goal = (
+        'objective = "x"\nvalidator = "true"\n'
+        f'[notify]\ncommand = "touch {tmp_path}/notified"\n'
+        f'[workspace]\npath = "{tmp_path}"\n'
+    )
+    recording = Recording.model_validate(
+        {
+            "format": "goalrunner recording 1",
+            "run_id": "x",
+            "status": "complete",
+            "stop_reason": "satisfied",
+            "goal": goal,
+            "start": {"a": {"text": "1"}},
+            "turns": [{"round": 1, "text": "done"}],
+        }
+    )
+
+    incident = Replay(recording)
+
+    assert incident.goal.notify.command == ""
+    assert incident.goal.workspace.path != str(tmp_path)
+    assert incident.run().passed
+    assert not (tmp_path / "notified").exists()

@@ -57,7 +57,7 @@ from goalrunner.testing.recording import (
     UserWrote,
     load_recording,
 )
-from goalrunner.testing.run_reading import read_run
+from goalrunner.testing.run_reading import portable_goal, read_run
 
 _PERSON = "recorded person"
 # The runner's words about a verdict whose score is below the minimum score.
@@ -95,7 +95,8 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        table = tomllib.loads(recording.goal)
+        # An edited file could have a command that notifies people, or another folder.
+        table = tomllib.loads(portable_goal(tomllib.loads(recording.goal)))
         self.goal: Goal = resolve_goal(table, {}, {}, runnable=False)
         """The goal, without agent, models and paths. If the run was complete or capped,
         it stops after the recorded rounds."""

@@ -85,7 +85,7 @@ async def _read(folder: RunFolder, loaded: LoadedRun, home: Path) -> Recording:
         status=state.status,
         stop_reason=state.stop_reason,
         workspace=loaded.started.workspace,
-        goal=_portable_goal(frozen_table(folder)),
+        goal=portable_goal(frozen_table(folder)),
         has_judge=state.plan.has_judge,
         critic=state.plan.critic,
         callables=tuple(part for part in loaded.started.handed if part == "validators"),
@@ -284,10 +284,12 @@ class _TurnReader:
         return tuple(self._turns)
 
 
-def _portable_goal(table: dict[str, Any]) -> str:
+def portable_goal(table: dict[str, Any]) -> str:
     """Return what of a stored goal holds on every machine, as a goal file."""
     goal = {key: value for key, value in table.items() if key not in _OF_MACHINE}
-    workspace = dict(goal.pop("workspace", {}))
+    workspace = goal.pop("workspace", {})
+    # A text is a path.
+    workspace = dict(workspace) if isinstance(workspace, dict) else {}
     for key in _OF_WORKSPACE:
         workspace.pop(key, None)
     judge = goal.pop("judge", {})
