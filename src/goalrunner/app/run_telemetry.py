@@ -19,8 +19,12 @@ _BUILT_IN = "built-in"
 
 def refuse_missing_extra(goal: Goal) -> None:
     """Raise UsageError if the goal has telemetry whose packages are not installed."""
-    if not goal.telemetry.otlp:
-        return
+    if goal.telemetry.otlp:
+        require_extra("[telemetry]")
+
+
+def require_extra(what: str) -> None:
+    """Raise UsageError if the packages are not installed that `what` needs."""
     for package in ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"):
         try:
             spec = find_spec(package)
@@ -29,7 +33,7 @@ def refuse_missing_extra(goal: Goal) -> None:
             spec = None
         if spec is None:
             raise UsageError(
-                "[telemetry] needs the packages of the extra `telemetry`",
+                f"{what} needs the packages of the extra `telemetry`",
                 "install them: pip install 'goalrunner[telemetry]'; or remove otlp",
             )
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from goalrunner.fleet.database import Database
     from goalrunner.fleet.listing import FleetRun
     from goalrunner.fleet.store import FleetStore
+    from goalrunner.fleet.worker import FleetWorker
 
 _Db = Annotated[
     Text, option("URL", "The database: postgresql://...; default: GOAL_FLEET.")
@@ -165,6 +166,10 @@ def worker(
     no_sandbox: Annotated[
         bool, flag("--no-sandbox", "Let agents work without a sandbox.")
     ] = False,
+    otlp: Annotated[
+        Text,
+        option("URL", "Send metrics of the fleet to this OpenTelemetry collector."),
+    ] = None,
     db: _Db = None,
 ) -> int:
     """Take runs of a fleet on this machine, until Ctrl-C or SIGTERM.
@@ -206,10 +211,32 @@ def worker(
     output.complain(
         f"worker {worker_options.name} takes up to {jobs} runs; Ctrl-C ends it"
     )
-    asyncio.run(
-        FleetWorker(url, worker_options, lambda line: output.say(f"{line}\n")).work()
-    )
+    taker = FleetWorker(url, worker_options, lambda line: output.say(f"{line}\n"))
+    with _metrics(otlp, url, taker):
+        asyncio.run(taker.work())
     return 0
+
+
+@contextmanager
+def _metrics(otlp: str | None, url: str, worker: FleetWorker) -> Iterator[None]:
+    """Return a context in which metrics are sent, if there is a collector."""
+    if otlp is None:
+        yield
+        return
+    from goalrunner.app.run_telemetry import require_extra
+    from goalrunner.fleet.database import Database
+
+    require_extra("--otlp")
+    from goalrunner.fleet.fleet_metrics import FleetMetrics, otlp_reader
+
+    database = Database(url)
+    metrics = FleetMetrics(
+        otlp_reader(otlp), database, worker.name, lambda: worker.runs_at_work
+    )
+    try:
+        yield
+    finally:
+        metrics.close()
 
 
 def submit(

@@ -106,6 +106,16 @@ class FleetWorker:
         self._error: GoalError | None = None
         """Why this worker cannot go on."""
 
+    @property
+    def name(self) -> str:
+        """Its name in the fleet."""
+        return self._options.name
+
+    @property
+    def runs_at_work(self) -> int:
+        """How many runs it has now."""
+        return len(self._at_work)
+
     async def work(self) -> None:
         """Take runs until SIGTERM or SIGINT; then let those at work end in order.
 
