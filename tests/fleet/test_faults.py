@@ -6,10 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,8 @@ from tests.support.fleet import (
     processes_left,
     project,
 )
-from tests.support.postgres import Server, free_port
+from tests.support.postgres import Server
+from tests.support.proxies import proxy
 
 pytestmark = pytest.mark.slow
 _NEEDS_MACHINES = pytest.mark.skipif(
@@ -32,28 +32,6 @@ _NEEDS_MACHINES = pytest.mark.skipif(
 )
 _PAST_LEASE = 9.0
 """Seconds; the lease of the workers of the tests is 6."""
-_PROXY = """\
-import asyncio, sys
-async def pipe(reader, writer):
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    writer.close()
-async def connected(reader, writer):
-    try:
-        other = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
-    except OSError:
-        return writer.close()
-    await asyncio.gather(pipe(reader, other[1]), pipe(other[0], writer))
-async def main():
-    async with await asyncio.start_server(connected, "127.0.0.1", int(sys.argv[1])) as s:
-        print("ready", flush=True)
-        await s.serve_forever()
-asyncio.run(main())
-"""
 
 
 @pytest.fixture
@@ -61,25 +39,6 @@ def machines(database_url: str, tmp_path: Path) -> Iterator[Fleet]:
     with fleet(database_url, tmp_path) as running:
         yield running
     assert processes_left(tmp_path) == []
-
-
-@contextmanager
-def proxy(port: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A proxy in front of a port, and its own port."""
-    own_port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROXY, str(own_port), str(port)],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "ready\n"
-        yield process, own_port
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 def gated(folder: Path, done: Path, gate: Path) -> Path:

@@ -165,12 +165,19 @@ class Fleet:
 
     def process_of(self, run_id: str) -> int:
         """The process that drives a run."""
+        (pid,) = self.run_processes(run_id)
+        return pid
+
+    def run_processes(self, run_id: str = "") -> list[int]:
+        """The processes that drive runs of this fleet, or that run."""
+        pids: list[int] = []
+        request = str(self.root / "runs" / run_id)
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 command = (entry / "cmdline").read_bytes().decode()
-                if "fleet.run_process" in command and run_id in command:
-                    return int(entry.name)
-        raise AssertionError(f"no process drives {run_id}: {self.output()}")
+                if "fleet.run_process" in command and request in command:
+                    pids.append(int(entry.name))
+        return sorted(pids)
 
     def run_in_database(self, statement: str) -> None:
         with Database(self.url) as database:
@@ -265,11 +272,19 @@ def fleet(url: str, folder: Path) -> Iterator[Fleet]:
         running.end()
 
 
-def project(folder: Path, names: list[str], command: str, calls: int = 1) -> Path:
+def project(
+    folder: Path,
+    names: list[str],
+    command: str,
+    calls: int = 1,
+    turns: int = 1,
+    cost: float = 0,
+) -> Path:
     """A repository with a goal for each name, whose agent runs a command with $NAME.
 
-    It runs it in so many calls of its first turn.
+    It runs it in so many calls of each turn; each reply costs so many dollars.
     """
+    usage = {"usage": {"cost_usd": cost}} if cost else {}
     goals = {
         f"{name}.toml": (
             f'objective = "Make the file {name}."\nvalidator = "test -e {name}"\n'
@@ -280,8 +295,9 @@ def project(folder: Path, names: list[str], command: str, calls: int = 1) -> Pat
     make_repository(folder, goals)
     for name in names:
         work = shell(f"NAME={name}; {command}")
-        turn = [agent("", work) for _ in range(calls)]
-        recording(folder / f"{name}.jsonl", *turn, agent("Done."))
+        turn = [agent("", work, **usage) for _ in range(calls)]
+        turn.append(agent("Done.", **usage))
+        recording(folder / f"{name}.jsonl", *(turn * turns))
     git(folder, "add", "-A")
     git(folder, "commit", "-q", "-m", "replies")
     return folder

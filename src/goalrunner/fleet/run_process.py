@@ -19,6 +19,7 @@ from goalrunner.app.session import arun, resume_run
 from goalrunner.cli import main, output
 from goalrunner.cli.background import DetachedApprover
 from goalrunner.cli.drive import open_progress, workspace_state
+from goalrunner.core.errors import WorkspaceBusy
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.outcome import GoalOutcome
 from goalrunner.fleet import VARIABLE, runs
@@ -238,7 +239,12 @@ def drive_requested_run() -> int:
     request = RunRequest.model_validate_json(Path(sys.argv[1]).read_bytes())
     try:
         return _Drive(request, database_url).to_end()
-    except (DatabaseUnreachable, IntentRefused, StoreUnavailable) as error:
+    except (
+        DatabaseUnreachable,
+        IntentRefused,
+        StoreUnavailable,
+        WorkspaceBusy,
+    ) as error:
         output.complain(main.error_text(error))
         return TRY_AGAIN
 
