@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from goalrunner.core.events import RECORD, RunEnded
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.queue import prepare_database
 from goalrunner.fleet.remote_runs import log_lines
+from goalrunner.fleet.runs import queue_again
 from goalrunner.fleet.store import FleetStore
 from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
 from tests.support.command_line import environment
@@ -70,6 +72,7 @@ class Fleet:
     url: str
     folder: Path
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    other_store: FleetStore | None = None
 
     @property
     def root(self) -> Path:
@@ -77,7 +80,7 @@ class Fleet:
 
     @property
     def store(self) -> FleetStore:
-        return FleetStore((self.folder / "store").as_uri())
+        return self.other_store or FleetStore((self.folder / "store").as_uri())
 
     def prepare(self) -> None:
         asyncio.run(prepare_database(self.url))
@@ -192,6 +195,14 @@ class Fleet:
                 ).fetchall()
             )
         return sorted(row["name"] for row in rows)
+
+    def retry_dead(self) -> list[str]:
+        """Queue the runs again that were given up; return their ids."""
+        dead = [key for key, row in self.rows().items() if row["state"] == "dead"]
+        with Database(self.url) as database:
+            for run_id in dead:
+                database.call(partial(queue_again, run_id=run_id))
+        return dead
 
     def calls_of(self, run_id: str) -> int:
         """How many intents of calls of tools the database has, of all workers."""
