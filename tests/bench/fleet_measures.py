@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -569,6 +571,8 @@ def _machine() -> str:
 
 
 def main() -> None:
+    # The server is to be ended as well.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with _bench() as bench:
         measure_worker(bench, "idle_worker")
         measure_worker(bench, "busy_worker", 1)

@@ -42,6 +42,8 @@ class FleetLoad:
     holds_a_second: float = 0.0
     """Deliveries of runs whose account is paused."""
     idle: int = 0
+    jobs: int = 1
+    """Runs of one worker."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def demands(load: FleetLoad, measures: Measures) -> dict[str, Demand]:
         beat / BEAT
         + measures.seconds("fetch_nothing") / POLL
         + measures.seconds("queue_heartbeat") / QUEUE_BEAT
+        # The figures of its other runs; as if they changed each time.
+        + (load.jobs - 1) * measures.seconds("update_summary") / BEAT
     )
     delivery = sum(map(measures.seconds, ("enqueue", "fetch_job", "finish_job")))
     run = (
@@ -115,8 +119,8 @@ def demands(load: FleetLoad, measures: Measures) -> dict[str, Demand]:
         + measures.seconds("end_run")
         + 2 * measures.seconds("connection")
     )
-    # Each idle worker that is woken looks for a job.
-    notice = 2 * measures.at("notice_by_listeners", workers)
+    # A commit wakes each listener once, and each idle worker then looks for a job.
+    notice = measures.at("notice_by_listeners", workers)
     wake = load.idle * measures.seconds("fetch_nothing")
     return {
         "signs of life": Demand(

@@ -152,7 +152,9 @@ class ScaleModel:
 
     def __init__(self, shape: FleetShape, seed: int = 1) -> None:
         self.shape = shape
-        self.random = Random(seed)
+        # Two streams: the same goals arrive, whatever fails.
+        self.arrivals = Random(seed)
+        self.failures = Random(seed + 1_000)
         self.env = simpy.Environment()
         self.result = ScaleResult([[] for _ in shape.shares])
         self.ready: list[Goal] = []
@@ -186,27 +188,27 @@ class ScaleModel:
         rate = shape.load * shape.workers / shape.service
         while self.result.submitted < shape.goals:
             size = (
-                1 + int(self.random.expovariate(1 / shape.batch))
+                1 + int(self.arrivals.expovariate(1 / shape.batch))
                 if shape.batch > 1
                 else 1
             )
             size = min(size, shape.goals - self.result.submitted)
             self.result.submitted += size
             self.env.process(self._submit(size))
-            yield self.env.timeout(self.random.expovariate(rate / shape.batch))
+            yield self.env.timeout(self.arrivals.expovariate(rate / shape.batch))
 
     def _submit(self, size: int) -> Steps:
         """Queue a batch, whose goals have one priority and one account."""
         shape = self.shape
         ranks = range(len(shape.shares))
-        (priority,) = self.random.choices(ranks, shape.shares)
-        account = self.random.randrange(shape.accounts)
+        (priority,) = self.arrivals.choices(ranks, shape.shares)
+        account = self.arrivals.randrange(shape.accounts)
         submitted_at = self.env.now
         for first in range(0, size, shape.portion):
             if first:
                 yield self.env.timeout(shape.upkeep)
             for _ in range(min(shape.portion, size - first)):
-                service = self.random.expovariate(1 / shape.service)
+                service = self.arrivals.expovariate(1 / shape.service)
                 goal = Goal(
                     -priority, 0, account, service, service / shape.rounds, submitted_at
                 )
@@ -269,7 +271,7 @@ class ScaleModel:
         needed = goal.left + shape.start
         life = float("inf")
         if shape.between_losses is not None:
-            life = self.random.expovariate(1 / shape.between_losses)
+            life = self.failures.expovariate(1 / shape.between_losses)
         yield from self._work(min(needed, life), account)
         self.running -= 1
         self._running_of[goal.account] -= 1
@@ -298,8 +300,8 @@ class ScaleModel:
         self.result.lost_work += worked - kept
         goal.left -= kept
         self.env.process(self._replace())
-        seen = self.random.uniform(0, shape.upkeep)
-        noticed = self.random.uniform(0, shape.upkeep)
+        seen = self.failures.uniform(0, shape.upkeep)
+        noticed = self.failures.uniform(0, shape.upkeep)
         yield self.env.timeout(shape.lease - seen + noticed)
         self._enqueue(goal, self.env.now)
         self._deliver()

@@ -17,7 +17,6 @@ from tests.bench.scale_costs import (
     BEFORE,
     CONNECTIONS,
     CORES,
-    Demand,
     FleetLoad,
     Measures,
     connections,
@@ -35,15 +34,15 @@ _GREY = "#7a7a7a"
 _COLOURS = ("#3b82c4", "#d9822b", "#2f9e63", "#c2488a", "#8a6fd1", "#b0892f", "#5f9ea0")
 
 
-def load_of(workers: int, queued: int = 100_000) -> FleetLoad:
-    """Return the load of a fleet of that size, with goals as the model assumes them."""
+def load_of(runs: int, jobs: int = 1, queued: int = 100_000) -> FleetLoad:
+    """Return the load of so many runs at the same time, as the model assumes goals."""
     shape = FleetShape()
-    rate = shape.load * workers / shape.service
+    rate = shape.load * runs / shape.service
     assert shape.between_losses is not None
-    losses = workers * shape.load / shape.between_losses
-    return FleetLoad(
-        workers, rate, queued, losses, idle=round((1 - shape.load) * workers)
-    )
+    losses = runs * shape.load / shape.between_losses
+    workers = runs // jobs
+    idle = round((1 - shape.load) * workers)
+    return FleetLoad(workers, rate, queued, losses, idle=idle, jobs=jobs)
 
 
 def _figure(width: float = 7.2, height: float = 3.8) -> tuple[Any, Any]:
@@ -92,10 +91,10 @@ def plot_database(measures: Measures) -> None:
         cores = [demands(load_of(size), measures)[name].cores for size in SIZES]
         axes.plot(SIZES, cores, color=colour, label=name)
     before = [size / BEAT * BEFORE["beat_cpu_ms"] / 1000 for size in SIZES]
-    label = "signs of life, before the repair"
+    label = "signs of life, as they were before"
     axes.plot(SIZES, before, color=_COLOURS[0], linestyle=":", label=label)
     axes.axhline(CORES, color=_GREY, linestyle="--", linewidth=1)
-    axes.text(SIZES[0], CORES * 1.15, f"{CORES} processors")
+    axes.text(SIZES[0], CORES * 1.15, f"{CORES} processors", color=_GREY)
     axes.set(xscale="log", yscale="log", ylim=(1e-4, 300))
     axes.set(xlabel="workers", ylabel="processors of the database")
     axes.legend(ncols=2, loc="upper left", bbox_to_anchor=(0, -0.18))
@@ -141,7 +140,7 @@ def plot_timeline(results: dict[str, Any]) -> None:
     """The fleet over time, with everything that can fail."""
     figure, axes = _figure(height=3.0)
     lines = ("queued", "at work", "waiting for an account")
-    timeline = results["both"]["timeline"]
+    timeline = list(results.values())[-1]["timeline"]
     hours = [row[0] for row in timeline]
     for number, (name, colour) in enumerate(zip(lines, _COLOURS, strict=False), 1):
         axes.plot(
@@ -170,6 +169,7 @@ def _number(value: float) -> str:
 def waits_table(results: dict[str, Any]) -> str:
     heading = [
         "case",
+        "goals, workers",
         "hours",
         "priority 0",
         "1",
@@ -188,6 +188,7 @@ def waits_table(results: dict[str, Any]) -> str:
         rows.append(
             [
                 name,
+                f"{case['goals']:,}, {case['workers']:,}",
                 _number(case["hours"]),
                 *waits,
                 _number(case["losses"]),
@@ -200,25 +201,27 @@ def waits_table(results: dict[str, Any]) -> str:
 
 
 def database_table(measures: Measures) -> str:
-    parts = {size: demands(load_of(size), measures) for size in (100, 1_000, 10_000)}
+    loads = [load_of(100), load_of(1_000), load_of(10_000), load_of(10_000, 16)]
+    parts = [demands(load, measures) for load in loads]
     rows = []
-    for name in parts[100]:
-        row = [name]
-        for size in parts:
-            row.append(_number(parts[size][name].cores))
-        most = parts[10_000][name]
-        rows.append([*row, _number(most.commits), _number(most.wal / 2**20)])
-    sums = {size: total(part) for size, part in parts.items()}
-    cores = [_number(demand.cores) for demand in sums.values()]
-    last: Demand = sums[10_000]
-    rows.append(["**all**", *cores, _number(last.commits), _number(last.wal / 2**20)])
+    for name in parts[0]:
+        most = parts[2][name]
+        cores = [_number(part[name].cores) for part in parts]
+        wal = _number(most.wal / 2**20)
+        rows.append([name, *cores, _number(most.commits), wal])
+    sums = [total(part) for part in parts]
+    last = sums[2]
+    cores = [_number(demand.cores) for demand in sums]
+    wal = _number(last.wal / 2**20)
+    rows.append(["**all**", *cores, _number(last.commits), wal])
     heading = [
-        "cause",
-        "processors, 100 workers",
+        "processors for",
+        "100 workers",
         "1,000",
         "10,000",
-        "transactions a second, 10,000",
-        "MiB of WAL a second, 10,000",
+        "625 with `--jobs 16`",
+        "transactions a second of 10,000",
+        "MiB of WAL a second of 10,000",
     ]
     return _table(heading, rows)
 
@@ -228,9 +231,9 @@ def measures_table(measures: Measures) -> str:
     for name, entry in measures.values.items():
         value = entry["value"]
         if isinstance(value, dict):
-            text = ", ".join(f"{key}: {one:,.6g}" for key, one in value.items())
+            text = ", ".join(f"{key}: {_number(one)}" for key, one in value.items())
         else:
-            text = f"{value:,.6g}" if isinstance(value, float) else str(value)
+            text = _number(value) if isinstance(value, float) else str(value)
         rows.append([f"`{name}`", text, entry["unit"]])
     return _table(["measured", "value", "unit"], rows)
 

@@ -1,6 +1,7 @@
-"""Simulations of 1,000,000 goals, kept as figures.
+"""Simulations of large fleets, kept as figures.
 
-`python -m tests.bench.scale_results` takes minutes and writes `scale_results.json`.
+`python -m tests.bench.scale_results` takes minutes and writes `scale_results.json`. With
+a number behind it, everything is that many times smaller: goals, workers and batches.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ PERCENTS = (50, 90, 99)
 class CaseFigures:
     """What one simulation showed."""
 
+    goals: int
+    workers: int
     hours: float
     waits: list[dict[str, float]]
     """By priority: mean, percentiles and the longest one, in seconds."""
@@ -63,6 +66,8 @@ def _figures(shape: FleetShape, result: ScaleResult, seconds: float) -> CaseFigu
     steps = list(itertools.pairwise(samples))
     hours = result.seconds / 3600
     return CaseFigures(
+        goals=shape.goals,
+        workers=shape.workers,
         hours=round(hours, 2),
         waits=waits,
         deepest=max(sample.queued for sample in samples),
@@ -84,18 +89,24 @@ def _figures(shape: FleetShape, result: ScaleResult, seconds: float) -> CaseFigu
     )
 
 
-def case_figures(name: str, goals: int) -> CaseFigures:
-    """Simulate one case."""
-    shape = replace(CASES[name], goals=goals)
+def case_figures(name: str, divisor: int = 1) -> CaseFigures:
+    """Simulate one case, so many times smaller."""
+    shape = CASES[name]
+    shape = replace(
+        shape,
+        goals=shape.goals // divisor,
+        workers=shape.workers // divisor,
+        batch=shape.batch // divisor,
+    )
     began = time.process_time()
     result = simulate(shape)
     return _figures(shape, result, time.process_time() - began)
 
 
 def main() -> None:
-    goals = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    divisor = int(sys.argv[1]) if len(sys.argv) > 1 else 1
     with ProcessPoolExecutor(2) as pool:
-        figures = pool.map(case_figures, CASES, [goals] * len(CASES))
+        figures = pool.map(case_figures, CASES, [divisor] * len(CASES))
         values = {name: asdict(case) for name, case in zip(CASES, figures, strict=True)}
     FILE.write_text(json.dumps(values) + "\n")
     for name, case in values.items():

@@ -10,7 +10,9 @@ import pytest
 
 pytest.importorskip("simpy", reason="the extra `bench` is not installed")
 
+from tests.bench.scale_costs import Measures, demands
 from tests.bench.scale_model import FleetShape, simulate
+from tests.bench.scale_page import PAGE, load_of, page_text, stored_results
 
 pytestmark = pytest.mark.bench
 
@@ -71,3 +73,14 @@ def test_higher_priorities_wait_less() -> None:
 def test_a_seed_determines_the_result() -> None:
     assert simulate(SMALL, 7) == simulate(SMALL, 7)
     assert simulate(SMALL, 7).seconds != simulate(SMALL, 8).seconds
+
+
+def test_the_page_has_the_figures_that_are_stored() -> None:
+    text = PAGE.read_text("utf-8")
+    assert page_text(text, stored_results(), Measures.read()) == text
+
+
+def test_the_database_has_no_more_to_do_for_the_same_runs_at_fewer_workers() -> None:
+    measures = Measures.read()
+    many, few = (demands(load_of(1_000, jobs), measures) for jobs in (1, 10))
+    assert all(few[cause].cores <= many[cause].cores for cause in many)
