@@ -322,3 +322,17 @@ def test_a_second_check_may_show_what_the_first_did_not(
     after = predicate(tests=(test.model_copy(update={"change": second}),))
 
     assert compared_receipts(before, after).state == state
+
+
+def test_a_name_of_a_file_is_no_sequence_for_the_terminal(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(repository, {"a": "2\n"})
+    git(repository, "commit", "-q", "-a", "-m", "two")
+    write(repository, {"b\n::error::\x1b[31m": "3\n"})
+    options = ["--base", "HEAD^", "--objective-from", "b\n::error::\x1b[31m"]
+
+    assert main(["receipt", "goal.toml", *options]) == 2
+    errors = capsys.readouterr().err
+    assert "uncommitted files are part of the change: b ::error::" in errors
+    assert "\x1b" not in errors

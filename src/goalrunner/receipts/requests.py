@@ -15,6 +15,7 @@ from goalrunner.core.errors import UsageError
 from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.statement import Predicate, RequiredProof
 from goalrunner.records.run_folder import write_json
+from goalrunner.reports.terminal_text import printable_line
 
 _REQUEST = "receipt.json"
 _LONGEST_TEXT = 200_000
@@ -76,7 +77,8 @@ class ReceiptRequest:
         results = change.results_in(root)
         pair = revisions.change(change.base, change.head, results)
         for note in pair.notes:
-            output.complain(f"Note: {note}")
+            # A file of the change can have any name.
+            output.complain(f"Note: {printable_line(note)}")
         if goal_file is not None and "objective" in settings:
             raise UsageError(
                 "a goal file has its own objective", "remove --objective-from"
