@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("s3fs", reason="s3fs is not installed")
 pytest.importorskip("moto.server", reason="moto[server] is not installed")
 
-import s3fs  # type: ignore[import-untyped]
+import s3fs
 
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.remote_runs import fetch_run
