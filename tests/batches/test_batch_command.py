@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from goalrunner.batches.batch_folder import BatchFolder, batch_names
-from goalrunner.batches.commands import UNTIL
 from goalrunner.batches.history import BatchStopped
+from goalrunner.batches.option_values import UNTIL
 from goalrunner.cli.main import main
 from tests.batches.test_history import AT, plan_of
 from tests.support.workspaces import write

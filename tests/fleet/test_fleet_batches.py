@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +17,8 @@ import pytest
 
 from goalrunner.cli.main import main
 from goalrunner.fleet.database import Database
+from goalrunner.fleet.listing import count_runs, list_runs
+from goalrunner.fleet.queue import prepare_database
 from tests.support.command_line import GOAL, start
 from tests.support.fleet import project
 
@@ -162,3 +165,23 @@ def test_a_list_waits_two_seconds_at_most_for_the_fleet(
     assert "the runs of the fleet are missing" in said
     assert "secret" not in said
     assert seconds < 4
+
+
+@pytest.mark.bench
+def test_ten_thousand_runs_are_listed_in_a_second(database: Database) -> None:
+    asyncio.run(prepare_database(database.url))
+    database.call(
+        lambda connection: connection.execute(
+            "INSERT INTO goal_fleet_runs (run_id, batch, name, objective, job, state)"
+            " SELECT 'r' || i, 'big', 'goal ' || i, 'Make it.', '{}',"
+            " CASE WHEN i % 2 = 0 THEN 'queued' ELSE 'dead' END"
+            " FROM generate_series(1, 10000) AS i"
+        )
+    )
+    best = 99.0
+    for _ in range(5):
+        began = time.perf_counter()
+        assert len(database.call(lambda connection: list_runs(connection, 40))) == 40
+        assert sum(database.call(count_runs).values()) == 10000
+        best = min(best, time.perf_counter() - began)
+    assert best < 0.5

@@ -8,7 +8,7 @@ import re
 import sys
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +23,7 @@ from goalrunner.batches.displays import BatchDisplay, BatchView, open_display
 from goalrunner.batches.history import BatchResumed, EntryIntegrated
 from goalrunner.batches.integration import refuse_without_repository
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
+from goalrunner.batches.option_values import DOLLARS, TOKENS, UNTIL
 from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
@@ -34,7 +35,6 @@ from goalrunner.cli.options import (
     File,
     Text,
     argument,
-    checked,
     goal_files,
     option,
 )
@@ -47,36 +47,6 @@ if TYPE_CHECKING:
 _DEFAULT_JOBS = 4
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 """The name is that of a folder, and a part of the name of a branch."""
-
-
-def _moment(text: str) -> str | None:
-    """Return the moment of `--until` in ISO 8601, with a time zone."""
-    now = datetime.now().astimezone()
-    clock = re.fullmatch(r"(\d{1,2}):(\d{2})", text)
-    if clock is None:
-        moment = datetime.fromisoformat(text)
-        # Without a zone, it is a time on the clock of the person.
-        return (moment if moment.tzinfo else moment.astimezone()).isoformat()
-    moment = now.replace(
-        hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0
-    )
-    # A time of day that is over today is that of tomorrow.
-    return (moment if moment > now else moment + timedelta(days=1)).isoformat()
-
-
-def _dollars(text: str) -> float | None:
-    value = float(text)
-    return value if value > 0 else None
-
-
-def _token_count(text: str) -> float | None:
-    value = float(text)
-    return value if value >= 1 and (value == math.inf or value.is_integer()) else None
-
-
-UNTIL = checked(_moment, '"07:30" or "2026-01-31T07:30"')
-DOLLARS = checked(_dollars, "dollars, such as 2.50, or inf")
-TOKENS = checked(_token_count, "a whole number from 1, or inf")
 
 
 def batch(

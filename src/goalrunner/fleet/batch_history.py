@@ -20,7 +20,7 @@ from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
 from goalrunner.core.errors import RunNotFound, quoted, some
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.fleet.database import Connection
-from goalrunner.fleet.listing import HOLD
+from goalrunner.fleet.listing import ABLE, HOLD
 from goalrunner.fleet.runs import LEASE
 
 _TAKEN_OVER = "its worker gave no sign of life"
@@ -30,8 +30,9 @@ SELECT run_id, name, objective, job ->> 'goal_file' AS goal_file, after, deadlin
 FROM goal_fleet_runs WHERE batch = %s ORDER BY submitted_at, run_id
 """
 _PROGRESS = f"""\
-SELECT run_id, state, status, token, coalesce(nullif(reason, ''), cancel_reason, '')
-    AS reason, started_at, ended_at, {HOLD} AS hold
+{ABLE}SELECT run_id, state, status, token,
+    coalesce(nullif(reason, ''), cancel_reason, '') AS reason,
+    started_at, ended_at, {HOLD} AS hold
 FROM goal_fleet_runs AS run WHERE batch = %(batch)s ORDER BY submitted_at, run_id
 """  # noqa: S608  both parts are constants
 _SUMMARIES = """\

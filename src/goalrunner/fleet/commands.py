@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.batches.commands import DOLLARS, UNTIL
+from goalrunner.batches.option_values import DOLLARS, UNTIL
 from goalrunner.cli import options, output, runs
 from goalrunner.cli.options import (
     COUNT,
@@ -28,6 +28,7 @@ from goalrunner.cli.options import (
     option,
 )
 from goalrunner.core.errors import ExitCode, UsageError, quoted
+from goalrunner.reports.terminal_text import lines_text
 
 if TYPE_CHECKING:
     from goalrunner.fleet.database import Database
@@ -45,6 +46,10 @@ _DEFAULT_QUEUE = "default"
 _LISTED = 40
 _REFRESH = 2.0
 """Seconds between two looks of --watch."""
+_OTHER_ROWS = 4
+"""Below the workers: two empty lines, the heading of the runs, and the counts."""
+_CLEAR, _HOME, _LINE_END, _REST = "\033[2J", "\033[H", "\033[K\n", "\033[K\033[J"
+"""What erases the terminal, and what draws over it without that."""
 _PATIENCE = 30.0
 """Seconds for a worker to perform a request: it looks every few seconds."""
 
@@ -330,13 +335,32 @@ def status(
         if not watch:
             _print_fleet(database, batch, everything=all_, json=json)
             return 0
-        try:
-            while True:
-                output.say("\033[H\033[2J" if sys.stdout.isatty() else "")
-                _print_fleet(database, batch, everything=all_, json=json)
-                time.sleep(_REFRESH)
-        except KeyboardInterrupt:
-            return int(ExitCode.INTERRUPTED)
+        return _watch_fleet(database, batch)
+
+
+def _watch_fleet(database: Database, batch: str) -> int:
+    """Show the fleet again and again, until Ctrl-C."""
+    from goalrunner.fleet.database import DatabaseUnreachable
+
+    is_terminal = output.columns() is not None
+    output.say(_CLEAR if is_terminal else "")
+    try:
+        while True:
+            rows = shutil.get_terminal_size().lines - 1 if is_terminal else None
+            try:
+                lines = _fleet_lines(database, batch, _LISTED, rows)
+            except DatabaseUnreachable as error:
+                lines = [str(error)]
+            # Each line replaces an old one, so that nothing flickers.
+            output.say(
+                f"{_HOME}{_LINE_END.join(lines)}{_REST}"
+                if is_terminal
+                else lines_text([*lines, ""])
+            )
+            time.sleep(_REFRESH)
+    except KeyboardInterrupt:
+        output.say("\n")
+        return int(ExitCode.INTERRUPTED)
 
 
 def _print_run(database: Database, reference: str, *, json: bool) -> int:
@@ -367,28 +391,55 @@ def _print_fleet(
 ) -> None:
     from goalrunner.fleet.listing import (
         count_runs,
-        counts_line,
         fleet_value,
+        list_runs,
+        list_workers,
+    )
+
+    most = None if everything else _LISTED
+    if not json:
+        output.say(lines_text(_fleet_lines(database, batch, most)))
+        return
+    listed = database.call(lambda connection: list_runs(connection, most, batch))
+    counts = database.call(lambda connection: count_runs(connection, batch))
+    output.say(fleet_value(listed, database.call(list_workers), counts))
+
+
+def _fleet_lines(
+    database: Database, batch: str, most: int | None, rows: int | None = None
+) -> list[str]:
+    """Return the workers, the first runs and the counts.
+
+    `most` is the number of runs, `rows` that of all lines; None: as many as there are.
+    """
+    from goalrunner.fleet.listing import (
+        count_runs,
+        counts_line,
         list_runs,
         list_workers,
         runs_table,
         workers_table,
     )
 
-    limit = None if everything else _LISTED
-    listed = database.call(lambda connection: list_runs(connection, limit, batch))
-    counts = database.call(lambda connection: count_runs(connection, batch))
-    workers = database.call(list_workers)
-    if json:
-        output.say(fleet_value(listed, workers, counts))
-        return
     columns = output.columns()
+    workers = database.call(list_workers)
+    lines = ["No worker is running: goal fleet worker"]
     if workers:
-        output.say(f"{workers_table(workers, columns)}\n")
-    else:
-        output.complain("No worker is running: goal fleet worker")
-    output.say(runs_table(listed, columns))
-    output.say(f"\n{counts_line(counts) or 'no runs: goal fleet submit GOALS'}\n")
+        lines = workers_table(workers, columns).splitlines()
+    if rows is not None:
+        # The runs have at least half of the terminal.
+        lines = _first_lines(lines, rows // 2)
+        most = max(min(_LISTED, rows - len(lines) - _OTHER_ROWS), 1)
+    listed = database.call(lambda connection: list_runs(connection, most, batch))
+    counts = database.call(lambda connection: count_runs(connection, batch))
+    counted = counts_line(counts) or "no runs: goal fleet submit GOALS"
+    return [*lines, "", *runs_table(listed, columns).splitlines(), "", counted]
+
+
+def _first_lines(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"and {len(lines) - most + 1} more workers"]
 
 
 def logs(

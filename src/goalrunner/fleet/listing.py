@@ -59,24 +59,28 @@ class FleetRun:
 HOLD = """\
 CASE WHEN run.state <> 'queued' THEN ''
     WHEN run.not_before > clock_timestamp() THEN run.reason
-    WHEN EXISTS (SELECT FROM unnest(run.after) AS before (run_id)
+    WHEN run.after <> '{}' AND EXISTS (SELECT FROM unnest(run.after) AS before (run_id)
         LEFT JOIN goal_fleet_runs AS other USING (run_id)
         WHERE other.status IS DISTINCT FROM 'complete')
     THEN (SELECT 'after ' || string_agg(other.name, ', ') FROM goal_fleet_runs AS other
         WHERE other.run_id = ANY (run.after) AND other.status <> 'complete')
-    WHEN NOT EXISTS (SELECT FROM goal_fleet_workers AS able
-        WHERE able.stopped_at IS NULL AND NOT able.draining
-        AND able.seen_at > clock_timestamp() - make_interval(secs => %(lease)s)
-        AND run.queue = ANY (able.queues) AND run.labels <@ able.labels
-        AND run.secrets <@ able.secrets)
+    WHEN NOT EXISTS (SELECT FROM able WHERE run.queue = ANY (able.queues)
+        AND run.labels <@ able.labels AND run.secrets <@ able.secrets)
     THEN 'a worker: none that can take it is running'
     ELSE '' END"""
-"""What a queued run waits for, in SQL; empty: for its turn."""
+"""What a queued run waits for, in SQL after `ABLE`; empty: for its turn."""
+# Many workers are alike, and each run is compared with all kinds of them.
+ABLE = """\
+WITH able AS MATERIALIZED (SELECT DISTINCT queues, labels, secrets
+    FROM goal_fleet_workers WHERE stopped_at IS NULL AND NOT draining
+    AND seen_at > clock_timestamp() - make_interval(secs => %(lease)s))
+"""
+"""What the workers can take that are alive, in SQL before a query."""
 
 # The figures are those of the last archive that was stored.
 _LIST = f"""\
-SELECT run.run_id, run.batch, run.name, run.objective, run.queue, run.state, run.status,
-    run.exit_code, run.token, run.reason,
+{ABLE}SELECT run.run_id, run.batch, run.name, run.objective, run.queue, run.state,
+    run.status, run.exit_code, run.token, run.reason,
     coalesce(worker.name, '') AS worker,
     coalesce(run.state = 'running' AND worker.seen_at
         < clock_timestamp() - make_interval(secs => %(lease)s), false) AS is_stalled,
