@@ -12,6 +12,7 @@ from goalrunner.clusters.manifests import (
     Resources,
     github_matrix,
     kubernetes,
+    kubernetes_workers,
     slurm,
 )
 from goalrunner.clusters.tasks import Task, TaskList
@@ -86,6 +87,27 @@ def test_an_own_volume_claim_is_used_and_none_is_made() -> None:
     volume = made["Job"]["spec"]["template"]["spec"]["volumes"][0]
     assert volume["persistentVolumeClaim"]["claimName"] == "shared"
     assert "PersistentVolumeClaim" in documents()
+
+
+def test_workers_are_a_deployment_whose_database_is_in_a_secret() -> None:
+    settings = replace(SETTINGS, secrets=("keys",))
+    made = yaml.safe_load(kubernetes_workers("goal-fleet", settings))
+    assert (made["kind"], made["spec"]["replicas"]) == ("Deployment", 3)
+    template = made["spec"]["template"]
+    assert made["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
+    (container,) = template["spec"]["containers"]
+    assert container["command"] == ["goal", "fleet", "worker", "--jobs", "1"]
+    database = container["env"][0]["valueFrom"]["secretKeyRef"]
+    assert database == {"name": "goal-fleet", "key": "GOAL_FLEET"}
+    assert container["envFrom"] == [{"secretRef": {"name": "keys"}}]
+    assert template["spec"]["terminationGracePeriodSeconds"] >= 60
+
+
+def test_workers_need_an_image_and_a_name_of_kubernetes() -> None:
+    with pytest.raises(UsageError, match="image"):
+        kubernetes_workers("goal-fleet", replace(SETTINGS, image=None))
+    with pytest.raises(UsageError, match="name"):
+        kubernetes_workers("Fleet: x", SETTINGS)
 
 
 def test_kubernetes_needs_an_image() -> None:

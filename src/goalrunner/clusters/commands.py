@@ -14,13 +14,16 @@ from goalrunner.clusters.manifests import (
     Resources,
     github_matrix,
     kubernetes,
+    kubernetes_workers,
     slurm,
 )
 from goalrunner.clusters.tasks import task_list
+from goalrunner.core.errors import UsageError
 from goalrunner.goalfile.place import DEFAULT
 
 _DEFAULT_JOBS = 4
-
+_WORKERS = "goal-fleet"
+"""The name of the workers, and of the secret with the URL of their database."""
 
 _OPTIONS_OF = {
     "--kubernetes": tuple(field.name for field in fields(JobOptions)),
@@ -29,16 +32,18 @@ _OPTIONS_OF = {
 }
 
 
+_OPTIONS_OF_WORKERS = ("fleet", "image", "name", "secret", "resources", "jobs")
+
+
 def export_jobs(
     goals: Sequence[str], system: str, options: JobOptions, file: Path | None
 ) -> None:
     """Write goals as jobs of a system: `--kubernetes`, `--slurm`, `--github-matrix`.
 
-    The text goes to the file, or to stdout. Raise GoalError.
+    With `--fleet`, workers are written instead. The text goes to the file, or to
+    stdout. Raise GoalError.
     """
     options.refuse_any_but(_OPTIONS_OF[system], system)
-    paths = [Path(goal) for goal in goals or (DEFAULT,)]
-    tasks = task_list(paths, options.repository, options.name)
     settings = JobSettings(
         jobs=options.jobs or _DEFAULT_JOBS,
         resources=Resources.of(options.resources or ""),
@@ -46,17 +51,37 @@ def export_jobs(
         secrets=tuple(options.secret or ()),
         claim=options.claim,
     )
-    if system == "--kubernetes":
-        text = kubernetes(tasks, settings)
-    elif system == "--slurm":
-        text = slurm(tasks, settings)
+    if options.fleet:
+        text = _workers(goals, options, settings)
     else:
-        text = github_matrix(tasks)
-    # A workflow of GitHub checks the commit out that it runs on.
-    if system != "--github-matrix":
-        for note in tasks.notes:
-            output.complain(f"Warning: {note}")
+        text = _jobs(goals, system, options, settings)
     if file is None:
         output.say(text)
     else:
         ResultFile(file).write(text)
+
+
+def _workers(goals: Sequence[str], options: JobOptions, settings: JobSettings) -> str:
+    options.refuse_any_but(_OPTIONS_OF_WORKERS, "--fleet")
+    if goals:
+        raise UsageError(
+            f"--fleet writes workers, and no goals such as {goals[0]}",
+            "remove the goals, and queue them: goal fleet submit GOALS",
+        )
+    return kubernetes_workers(options.name or _WORKERS, settings)
+
+
+def _jobs(
+    goals: Sequence[str], system: str, options: JobOptions, settings: JobSettings
+) -> str:
+    paths = [Path(goal) for goal in goals or (DEFAULT,)]
+    tasks = task_list(paths, options.repository, options.name)
+    # A workflow of GitHub checks the commit out that it runs on.
+    if system != "--github-matrix":
+        for note in tasks.notes:
+            output.complain(f"Warning: {note}")
+    if system == "--kubernetes":
+        return kubernetes(tasks, settings)
+    if system == "--slurm":
+        return slurm(tasks, settings)
+    return github_matrix(tasks)

@@ -19,6 +19,8 @@ class JobOptions:
     claim: str | None = None
     resources: str | None = None
     jobs: int | None = None
+    fleet: bool = False
+    """Workers of a fleet instead of a job for each goal."""
 
     def refuse_any_but(self, allowed: Sequence[str], system: str) -> None:
         """Raise UsageError for an option that has no use for this system."""

@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from goalrunner.clusters.tasks import TaskList
+from goalrunner.clusters.tasks import TaskList, refuse_name
 from goalrunner.core.errors import UsageError, quoted
 from goalrunner.exports.templates import rendered
 from goalrunner.records.event_log import encode
@@ -92,14 +92,26 @@ def _refuse_no_repository(task_list: TaskList) -> None:
         )
 
 
-def kubernetes(task_list: TaskList, settings: JobSettings) -> str:
-    """Return an Indexed Job with its ConfigMap, as YAML. Raise UsageError."""
+def _refuse_no_image(settings: JobSettings) -> None:
     if settings.image is None:
         raise UsageError(
             "a task of Kubernetes needs a container image",
             "--image IMAGE: one with goal, git, the agent, "
             "and what the validators of the project need",
         )
+
+
+def kubernetes_workers(name: str, settings: JobSettings) -> str:
+    """Return a Deployment of workers of a fleet, as YAML. Raise UsageError."""
+    refuse_name(name)
+    _refuse_no_image(settings)
+    template = _HERE / "workers.yaml.j2"
+    return rendered(template, name=name, settings=settings)
+
+
+def kubernetes(task_list: TaskList, settings: JobSettings) -> str:
+    """Return an Indexed Job with its ConfigMap, as YAML. Raise UsageError."""
+    _refuse_no_image(settings)
     _refuse_no_repository(task_list)
     return rendered(
         _HERE / "kubernetes.yaml.j2",

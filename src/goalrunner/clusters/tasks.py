@@ -66,11 +66,8 @@ def task_list(
     root = _repository_of(entries)
     git = _Git(root, environ)
     commit = git.head()
-    if name is not None and not _is_name(name):
-        raise UsageError(
-            f"{quoted(name)} can be no name of a job",
-            f"use up to {_LONGEST_NAME} small letters, digits and hyphens",
-        )
+    if name is not None:
+        refuse_name(name)
     job = name or f"goal-{commit[:_SHORT_COMMIT]}"
     files = {entry.key: _path_in(root, entry) for entry in entries}
     git.refuse_uncommitted(list(files.values()))
@@ -135,9 +132,14 @@ def _path_in(root: Path, entry: BatchEntry) -> str:
     return source.relative_to(root).as_posix()
 
 
-def _is_name(name: str) -> bool:
+def refuse_name(name: str) -> None:
+    """Raise UsageError for what can be no name of a job in Kubernetes."""
     is_label = re.fullmatch(r"[a-z]([a-z0-9]|-(?!-))*[a-z0-9]", name) is not None
-    return is_label and len(name) <= _LONGEST_NAME
+    if not is_label or len(name) > _LONGEST_NAME:
+        raise UsageError(
+            f"{quoted(name)} can be no name of a job",
+            f"use up to {_LONGEST_NAME} small letters, digits and hyphens",
+        )
 
 
 def _run_id(job: str, entry: BatchEntry, used: set[str]) -> str:

@@ -100,6 +100,10 @@ def export(
         Text,
         option("NAME", "The name of the jobs, with which the ids of runs begin."),
     ] = None,
+    fleet: Annotated[
+        bool,
+        flag("--fleet", "With --kubernetes: workers of a fleet, instead of goals."),
+    ] = False,
 ) -> int:
     """Write a verified change as a patch or a branch, or goals as jobs.
 
@@ -112,9 +116,12 @@ def export(
 
     --kubernetes, --slurm and --github-matrix write jobs for goal files of the present
     commit. Each job clones the commit and runs one goal. A job that is started again
-    resumes its run.
+    resumes its run. --kubernetes --fleet writes workers, which take what
+    `goal fleet submit` queues.
     """
-    job_options = JobOptions(image, repository, name, secret, claim, resources, jobs)
+    job_options = JobOptions(
+        image, repository, name, secret, claim, resources, jobs, fleet
+    )
     system = _chosen_system(
         {
             "--kubernetes": kubernetes,
