@@ -28,7 +28,7 @@ from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
 from goalrunner.batches.submission import Submission, submit
-from goalrunner.cli import main, options, runs
+from goalrunner.cli import main, options, output, runs
 from goalrunner.cli.options import (
     COUNT,
     ROUND,
@@ -209,6 +209,8 @@ def batch(
 def _follow(batch: FleetBatch, display: BatchDisplay, files: BatchFiles) -> int:
     """Show a batch of a fleet to its end, and write the files about it."""
     moment, was_interrupted = batch.follow(display)
+    if was_interrupted and batch.db:
+        output.complain("these commands find the fleet by the variable GOAL_FLEET")
     files.write_moment(moment)
     return int(ExitCode.INTERRUPTED) if was_interrupted else moment.exit_code
 
