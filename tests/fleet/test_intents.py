@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from goalrunner.fleet import runs
 from goalrunner.fleet.database import Connection, Database
-from goalrunner.fleet.intents import IntentWriter, TokenLost, lines_of
+from goalrunner.fleet.intents import IntentWriter, TokenLost, lines_of, lost_lines
 from tests.support.fleet_rows import submit, taken, worker
 from tests.support.postgres import Server
 
@@ -179,3 +180,82 @@ def test_a_worker_that_signed_off_leaves_its_runs_at_once(database: Database) ->
     taken(database, first)
     database.call(lambda connection: runs.sign_off(connection, first))
     assert database.call(runs.free_runs_of_dead) == ["r1"]
+
+
+def test_a_worker_that_was_taken_for_dead_gets_no_run(database: Database) -> None:
+    submit(database)
+    first = worker(database, "a")
+    die(database, first)
+    taken_run = database.call(lambda connection: runs.take_run(connection, "r1", first))
+    assert taken_run is None
+    taken(database, worker(database, "b"))
+
+
+def test_workers_that_the_database_did_not_hear_of_have_another_lease(
+    database: Database,
+) -> None:
+    submit(database)
+    first, second = worker(database, "a"), worker(database, "b")
+    taken(database, first)
+    # The database was away for an hour, and only the second one was faster.
+    database.call(
+        lambda connection: connection.execute(
+            "UPDATE goal_fleet_workers SET seen_at = seen_at - interval '1 h', "
+            "steady_since = steady_since - interval '2 h'"
+        )
+    )
+
+    def look(connection: Connection) -> list[str]:
+        return runs.free_runs_of_dead(connection, observer=second)
+
+    assert database.call(look) == []
+    assert database.call(lambda connection: runs.heartbeat(connection, second))
+    assert database.call(look) == []
+    database.call(
+        lambda connection: connection.execute(
+            "UPDATE goal_fleet_workers SET steady_since = steady_since - interval '1 h'"
+        )
+    )
+    assert database.call(look) == ["r1"]
+
+
+def test_deaths_before_the_end_of_a_round_do_not_count_after_it(
+    database: Database,
+) -> None:
+    submit(database)
+    for number in range(2 * runs.MOST_DEATHS):
+        worker_id = worker(database, f"w{number}")
+        taken_run = taken(database, worker_id)
+        stored = partial(
+            runs.record_shipped,
+            taken_run=taken_run,
+            archive="key",
+            seq=9,
+            summary={},
+            ends_round=True,
+        )
+        database.call(stored)
+        assert die(database, worker_id) == ["r1"]
+
+
+def test_lost_lines_are_those_of_all_workers_since_the_last_stored_event(
+    database: Database,
+) -> None:
+    submit(database)
+    worker_id = worker(database, "a")
+    first = taken(database, worker_id)
+    IntentWriter(database, "r1", first.token)([(1, b"1a"), (2, b"2a"), (3, b"3a")])
+    database.call(
+        lambda connection: runs.record_shipped(connection, first, "key", 1, {})
+    )
+    assert die(database, worker_id) == ["r1"]
+    second = taken(database, worker(database, "b"))
+    assert second.shipped_token == first.token
+    # It began again after the first line, and ended before it stored anything.
+    IntentWriter(database, "r1", second.token)([(2, b"2b")])
+    lost = database.call(lambda connection: lost_lines(connection, second))
+    assert [(one.line, one.is_replaced) for one in lost] == [
+        (b"2a", True),
+        (b"3a", True),
+        (b"2b", False),
+    ]

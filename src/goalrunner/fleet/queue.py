@@ -16,8 +16,8 @@ import procrastinate
 from procrastinate.exceptions import (
     AlreadyEnqueued,
     ConnectorException,
-    UniqueViolation,
 )
+from psycopg import OperationalError
 
 from goalrunner.core.errors import UsageError, some
 from goalrunner.fleet.database import Database, has_table, migrate
@@ -76,12 +76,13 @@ class _PatientConnector(procrastinate.PsycopgConnector):
                     query, **arguments
                 )
                 return row
-            except UniqueViolation:
-                raise
-            # Otherwise procrastinate waits for all jobs at work, and takes none.
-            except ConnectorException:
-                if self._is_ending():
+            except ConnectorException as error:
+                # Another error comes again: a job that has been finished, and whose
+                # answer was lost, cannot be finished twice.
+                is_away = isinstance(error.__cause__, OperationalError)
+                if self._is_ending() or not is_away:
                     raise
+                # Otherwise procrastinate waits for all jobs at work, and takes none.
                 await asyncio.sleep(_PAUSE)
 
 
