@@ -191,7 +191,7 @@ def test_evidence_is_outdated_by_a_later_change(tmp_path: Path) -> None:
             "the goal has approvals",
             "pass approver=...",
         ),
-        ({"records": "last:0"}, 'not the string "last:0"', "docstring"),
+        ({"records": "last:0"}, 'not the string "last:0"', "RunKeywords"),
         ({"records": "none "}, 'records must be "all", "none", or "last:20"', ""),
         ({"records": 20}, "not the number 20", ""),
     ],

@@ -398,8 +398,8 @@ def test_a_judge_without_its_key_costs_no_round() -> None:
 def test_a_goal_without_validator_and_judge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="neither a validator nor a judge") as refusal:
         run_goal(ScriptedConversation("a"), "x")
-    assert 'judge = "agent"' in refusal.value.hint
-    assert "validator = " in refusal.value.hint
+    assert 'judge="openai/gpt-5-mini"' in refusal.value.hint
+    assert "validators=" in refusal.value.hint
 
 
 def test_the_run_leaves_its_records_and_nothing_in_the_workspace(

@@ -33,6 +33,7 @@ from goalrunner.testing import ScriptedConversation
             '"openai/gpt" is not a conversation',
             'chat_conversation("openai/gpt")',
         ),
+        ("claude", '"claude" is not a conversation', 'run_goal_file("goal.toml")'),
         (None, "None is not a conversation", 'chat_conversation("provider/model")'),
         (
             ScriptedConversation,
@@ -153,3 +154,24 @@ def test_a_judges_configuration_may_be_written_without_keywords() -> None:
         Goal.model_validate({"objective": "x", "judge": {"minimum_score": 3}})
     with pytest.raises(ValueError, match=r"judge\.modle\n"):
         Goal.model_validate({"objective": "x", "judge": {"modle": "x"}})
+
+
+@pytest.mark.parametrize(
+    ("objective", "keywords", "message", "hint"),
+    [
+        ("", {}, "objective: is empty; write something", "help(goalrunner.run_goal)"),
+        (3, {}, "objective: must be a string, not the number 3", "run_goal"),
+        ("x", {"tokens": -1}, "tokens: must be greater than or equal to 1", "run_goal"),
+        ("x", {"workspace": 3}, "workspace must be a path, not the number 3", "help"),
+        ("x", {"validators": []}, "neither a validator nor a judge", "validators=["),
+    ],
+)
+def test_a_wrong_argument_is_named_as_in_the_call(
+    own_home: Path, objective: Any, keywords: Any, message: str, hint: str
+) -> None:
+    values = {"validators": [lambda: True], **keywords}
+    with pytest.raises(UsageError) as refusal:
+        run_goal(ScriptedConversation("x"), objective, **values)
+    assert message in refusal.value.message
+    assert "NoneType" not in refusal.value.message
+    assert hint in str(refusal.value.hint)

@@ -12,6 +12,7 @@ import pytest
 import goalrunner
 from goalrunner import Goal, GoalError, JudgeConfig
 from goalrunner.batches.batch_folder import BatchFolder, batch_names
+from goalrunner.batches.frozen_goal import FrozenGoal
 from goalrunner.batches.history import BatchEvent, EntryEnded, EntryStarted
 from goalrunner.checking.overlay import probe
 from goalrunner.cli.main import main
@@ -187,3 +188,14 @@ def test_a_moment_with_a_time_zone_is_a_limit(tmp_path: Path, own_home: Path) ->
     later = datetime.now(UTC) + timedelta(hours=1)
     with pytest.raises(UsageError, match="at_least"):
         goalrunner.run_batch([goal_in(tmp_path, "true")], until=later, at_least=5)
+
+
+def test_a_relative_workspace_begins_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ws").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    frozen = FrozenGoal.of_object(goal_in(Path("ws"), "true"), {})
+
+    assert frozen.goal.workspace.path == str(tmp_path / "ws")

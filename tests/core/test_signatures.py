@@ -51,5 +51,7 @@ def test_positional_arguments_are_those_of_the_signature() -> None:
     assert JudgeConfig("a/b", "Be strict.").system_prompt == "Be strict."
     with pytest.raises(TypeError, match="takes 2 positional arguments but 3"):
         JudgeConfig("a/b", "Be strict.", "more")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"name each one: Goal\(NAME=VALUE\)"):
+        Goal("x")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="multiple values for argument 'model'"):
         JudgeConfig("a/b", model="c/d")  # type: ignore[misc]

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar, Unpack, cast
 from pydantic import ValidationError
 
 from goalrunner.agents.chat import ChatConversation
+from goalrunner.agents.external_agents import agent_names
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.external_agent import built_in_conversation
 from goalrunner.app.goal_models import (
@@ -296,7 +297,7 @@ def _new_limits(keywords: RunKeywords) -> Limits:
             {"objective": plain.objective, **_goal_fields(plain, keywords)}
         )
     except ValidationError as error:
-        raise value_refusal(error, "aresume") from None
+        raise value_refusal(error, "resume") from None
     limits = {name: getattr(goal, name) for name in _LIMITS if name in keywords}
     for name in _BUDGETS:
         if name in keywords:
@@ -359,7 +360,7 @@ def chat_conversation(
             {"objective": "chat", "agent": {"model": name, **agent}}
         )
     except ValidationError as error:
-        raise value_refusal(error, "AgentConfig") from None
+        raise value_refusal(error, "chat_conversation") from None
     config = goal.agent
     llm = llm or LLM(
         name,
@@ -425,7 +426,13 @@ async def ajudge_goal(
     # Only the settings of the judge and of [redact] count.
     goal = objective if isinstance(objective, Goal) else Goal(objective="audit")
     config = judge_of(goal, judge_llm)
-    llm = goal_judge(Goal(objective="audit", judge=config))
+    judged = Goal(objective="audit", judge=config)
+    if not judged.has_judge:
+        raise UsageError(
+            "no judge is given",
+            'pass a model or a function: judge_goal("openai/gpt-5-mini", ...)',
+        )
+    llm = goal_judge(judged)
     redactor = goal_redactor(goal, os.environ)
     return await judge_goal_async(
         llm,
@@ -456,7 +463,10 @@ def goal_and_options(
         )
     judge = _one_judge(judge_llm, keywords)
     try:
-        goal = objective if isinstance(objective, Goal) else Goal(objective=objective)
+        goal = objective
+        if not isinstance(goal, Goal):
+            # The constructor writes an error for people, who would see its value lost.
+            goal = Goal.model_validate({"objective": objective})
         _, callables = split_checks(goal.callables)
         options = replace(options, validators=(*callables, *options.validators))
         has_model = isinstance(getattr(conversation, "llm", None), LLM)
@@ -480,7 +490,7 @@ def goal_and_options(
         # Unlike `model_copy`, this checks the new values.
         goal = Goal.model_validate({**goal.model_dump(), **changes})
     except ValidationError as error:
-        raise value_refusal(error, "arun_goal") from None
+        raise value_refusal(error, "run_goal") from None
     _refuse_uncounted_judge(goal, config)
     if options.in_memory:
         refuse_unkept(goal, options)
@@ -549,8 +559,11 @@ def value_refusal(error: ValidationError, function: str) -> UsageError:
     """Return the first error of a validation as a UsageError."""
     # One error at a time: later ones are often its consequence.
     place, reason = next(value_problems(error, Goal))
-    where = ".".join(map(str, place)) or "goal"
-    return UsageError(f"{where}: {reason}", f"see the docstring of {function}")
+    # The keywords of a budget are no table of their own.
+    names = place[1:] if place[:1] == ("budget",) else place
+    where = ".".join(map(str, names)) or "goal"
+    hint = f"help(goalrunner.{function}) describes the arguments"
+    return UsageError(f"{where}: {reason}", hint)
 
 
 def existing_folder(path: Path | str) -> Path:
@@ -571,6 +584,11 @@ def refuse_no_conversation(value: Any) -> None:
     hint = (
         f'pass chat_conversation("{model}"), or an object like goalrunner.Conversation'
     )
+    if isinstance(value, str) and value in agent_names():
+        hint = (
+            f'write agent = "{value}" in a goal file, and run it with '
+            'run_goal_file("goal.toml")'
+        )
     # A class has the methods as well, so the next checks would accept it.
     if isinstance(value, type):
         raise UsageError(f"{value.__name__} is a class, not a conversation", hint)

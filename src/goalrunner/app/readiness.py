@@ -263,10 +263,12 @@ def _refuse_no_check(config: RunConfig) -> None:
         return
     if all(spec.hidden for spec in goal.validators):
         judge = "openai/gpt-5-mini" if goal.agent.external else "agent"
-        raise UsageError(
-            "the goal has neither a validator nor a judge",
-            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")',
+        hint = (
+            f'add validators (validator = "pytest -q") or a judge (judge = "{judge}")'
         )
+        if config.options.conversation is not None:
+            hint = 'pass validators=["pytest -q"], or judge="openai/gpt-5-mini"'
+        raise UsageError("the goal has neither a validator nor a judge", hint)
 
 
 def _name_of(spec: ValidatorSpec) -> str:

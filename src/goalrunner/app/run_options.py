@@ -312,6 +312,7 @@ _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "an object with the methods approve and answer",
     ),
     "home": (lambda value: isinstance(value, str | Path), "a path"),
+    "workspace": (lambda value: isinstance(value, str | Path), "a path"),
     "records": (
         lambda value: isinstance(value, str) and bool(_RECORDS.fullmatch(value)),
         '"all", "none", or "last:20" for the 20 newest runs',
@@ -338,7 +339,7 @@ def options_of(keywords: RunKeywords) -> tuple[RunOptions, tuple[ValidatorSpec, 
             shown = shown_argument(value)
             raise UsageError(
                 f"{name} must be {form}, not {shown}",
-                "see the docstring of arun_goal",
+                "help(goalrunner.RunKeywords) describes the keywords",
             )
     resume_prompt = keywords.get("resume_prompt")
     if isinstance(resume_prompt, str):

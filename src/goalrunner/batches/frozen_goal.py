@@ -59,8 +59,12 @@ class FrozenGoal:
                 'validators=[ValidatorSpec(python="package.module:function")]',
             )
         # A worker gets this text alone, so the goal is loaded from it here as well.
-        text = dump_goal(goal)
         folder = Path(goal.workspace.path or os.curdir).absolute()
+        if goal.workspace.path:
+            # In the text, a relative path would begin in the workspace itself.
+            settings = goal.workspace.model_copy(update={"path": str(folder)})
+            goal = goal.model_copy(update={"workspace": settings})
+        text = dump_goal(goal)
         return cls(_loaded(text, "", options, folder), text, "", options)
 
     def with_options(self, options: Mapping[str, Any]) -> FrozenGoal:

@@ -53,9 +53,10 @@ def _name_values(
 ) -> None:
     """Add positional arguments to the fields. Raise TypeError, as Python does."""
     if len(values) > len(names):
+        advice = "" if names else f"; name each one: {function}(NAME=VALUE)"
         raise TypeError(
             f"{function} takes {len(names)} positional arguments but {len(values)} "
-            "were given"
+            f"were given{advice}"
         )
     for name, value in zip(names, values, strict=False):
         if name in fields:

@@ -67,8 +67,12 @@ def _has_result(value: object) -> bool:
 
 def _why_invalid(value: object) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    kind = kind.removeprefix("builtins.")
+    if value is None:
+        # A function without a return statement is the most frequent mistake.
+        kind = "None"
     return (
-        f"the validator returned {kind.removeprefix('builtins.')};"
+        f"the validator returned {kind};"
         " it must return a bool, {'passed': bool, 'feedback': str}"
         " or an object with passed and feedback"
     )
