@@ -166,3 +166,24 @@ def test_the_reason_of_a_red_head_names_its_tests() -> None:
     receipt = predicate(compared, status=GoalStatus.CAPPED, message="=== FAILURES")
 
     assert receipt.reason == f"validator tests: {red.summary}: t.py::old"
+
+
+_ONE = {"t.py::old": "passed"}
+_TWO = {**_ONE, "t.py::gone": "passed"}
+
+
+@pytest.mark.parametrize(
+    ("label", "is_kept"),
+    [
+        ("tests removed: 1", False),
+        # A runner without ids counted more than the rows name.
+        ("tests removed: 2", True),
+        # Whoever accepted it is part of the label.
+        ("tests removed: 1 (judge)", True),
+    ],
+)
+def test_a_deleted_test_has_one_label(label: str, *, is_kept: bool) -> None:
+    receipt = predicate(sides(result(_TWO), result(_ONE)), labels=(label,))
+
+    assert "deleted tests: 1" in receipt.labels
+    assert (label in receipt.labels) == is_kept

@@ -45,15 +45,24 @@ class Project:
         self.folder, self.home = folder, folder / "home"
         self.root = make_repository(folder / "ws", {**_BASE, **files})
 
-    def run(self, change: Mapping[str, str], *arguments: str, goal: str = "") -> None:
+    def run(
+        self,
+        change: Mapping[str, str],
+        *arguments: str,
+        goal: str = "",
+        is_goal_inside: bool = False,
+    ) -> None:
         """Run a goal in which the agent writes these files."""
         command = [sys.executable, "-c", _AGENT, json.dumps(change)]
         text = (
             f'objective = "parse() is right."\nvalidator = "{_VALIDATOR}"\n{goal}\n'
             f"[agent]\nuse = 'command'\ncommand = {json.dumps(command)}\n"
         )
-        (self.folder / "goal.toml").write_text(text)
-        file = str(self.folder / "goal.toml")
+        folder = self.root if is_goal_inside else self.folder
+        (folder / "goal.toml").write_text(text)
+        if is_goal_inside:
+            self.commit()
+        file = str(folder / "goal.toml")
         place = ("--workspace", str(self.root))
         code, _, errors = self.goal("run", file, *place, *arguments)
         assert code == 0, errors
@@ -80,7 +89,7 @@ def proofs(predicate: Any) -> dict[str, str]:
     }
 
 
-def test_a_fix_has_a_receipt_that_a_second_check_confirms(tmp_path: Path) -> None:
+def test_a_fix_has_a_receipt_that_is_verified(tmp_path: Path) -> None:
     project = Project(tmp_path, {"tests/test_words.py": _TEST + _EMPTY})
     project.run({"words.py": _FIXED})
 
@@ -89,9 +98,9 @@ def test_a_fix_has_a_receipt_that_a_second_check_confirms(tmp_path: Path) -> Non
     receipt, key = tmp_path / "receipt.json", make_key(tmp_path)
     signed, _, errors = project.receipt("-o", str(receipt), "--sign", str(key))
     after = json.loads(receipt.read_text())["predicate"]
-    verified, out, _ = project.goal(
-        "receipt", "verify", str(receipt), "--signers", str(allow(key)), "--rerun"
-    )
+    verify = ("receipt", "verify", str(receipt), "--signers", str(allow(key)))
+    verified, out, _ = project.goal(*verify)
+    rerun, _, refusal = project.goal(*verify, "--rerun")
 
     assert (code, signed) == (0, 0), errors
     assert (before["result"], before["proof"]) == ("complete", "fail to pass")
@@ -102,9 +111,29 @@ def test_a_fix_has_a_receipt_that_a_second_check_confirms(tmp_path: Path) -> Non
     assert before["head"]["commit"] == ""
     assert after["head"] == {"commit": commit, "tree": before["head"]["tree"]}
     assert before["labels"] == []
-    # The goal file is not in the repository, so a second check may use other files.
     assert "it is about the commit" in out
-    assert verified in (0, 1)
+    assert verified == 0
+    # The goal file is not in the repository, so the receipt does not name it.
+    assert rerun == 2
+    assert "by options, or by a file outside of the repository" in refusal
+    assert "goal receipt --base" in refusal
+
+
+def test_a_goal_file_of_the_repository_is_used_by_a_second_check(
+    tmp_path: Path,
+) -> None:
+    project = Project(tmp_path, {"tests/test_words.py": _TEST + _EMPTY})
+    project.run({"words.py": _FIXED}, is_goal_inside=True)
+    receipt = tmp_path / "receipt.json"
+    project.commit()
+    code, _, errors = project.receipt("-o", str(receipt))
+    assert code == 0, errors
+
+    verified, out, errors = project.goal(
+        "receipt", "verify", str(receipt), "--any-signer", "--rerun"
+    )
+
+    assert (verified, "the same results" in out) == (0, True), out + errors
 
 
 def test_a_new_test_that_failed_before_is_proven_by_the_run(tmp_path: Path) -> None:

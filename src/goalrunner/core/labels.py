@@ -76,13 +76,13 @@ class Explanation(NamedTuple):
 # One table for reports, documentation and the page of a run, so that all say the same.
 EXPLANATIONS = {
     Label.CHECKS_CHANGED: Explanation(
-        "The result rests on the agent's version of these checks, which the goal "
+        "The result rests on the changed version of these checks, which the goal "
         "names or allows, or a review accepted.",
         "Review them with `goal diff`; `protect` keeps the originals.",
         "PATHS",
     ),
     Label.CHECKS_DIFFER: Explanation(
-        "The agent changed these files of the checks; the validators pass with the "
+        "These files of the checks were changed; the validators pass with the "
         "originals as well.",
         "Review them with `goal diff`; the last lines print the command that restores "
         "the originals, if all files are named.",
@@ -107,14 +107,13 @@ EXPLANATIONS = {
         "PATHS",
     ),
     Label.RESTS_ON_TESTS: Explanation(
-        "A threshold, such as the coverage, is reached only with the agent's versions "
+        "A threshold, such as the coverage, is reached only with the changed versions "
         "of these tests.",
         "Review them with `goal diff`.",
         "PATHS",
     ),
     Label.NOTHING_CHANGED: Explanation(
-        "The validators pass, but the agent changed no file that git tracks or would "
-        "add.",
+        "The validators pass, but no file was changed that git tracks or would add.",
         "Add a validator that fails until the work is done, or a judge.",
     ),
     Label.PASSED_BEFORE: Explanation(

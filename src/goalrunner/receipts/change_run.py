@@ -38,7 +38,13 @@ from goalrunner.receipts.predicate import (
     environment_here,
     predicate_of,
 )
-from goalrunner.receipts.receipt_goal import GoalPlace, described_goal, for_receipt
+from goalrunner.receipts.receipt_goal import (
+    RECEIPT_OBJECTIVE,
+    GoalPlace,
+    described_goal,
+    for_receipt,
+    goal_table,
+)
 from goalrunner.receipts.requests import ReceiptRequest
 from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
@@ -51,7 +57,6 @@ from goalrunner.receipts.statement import (
 from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 
-_OBJECTIVE = "The change is verified by the tests that the base has."
 _PATIENCE = 300.0
 
 
@@ -207,7 +212,7 @@ class ChangeCheck:
             place = self._root / name
             of_base = self._object(f"{request.base}:{name}")
             of_head = self._object(f"{self._head}:{name}")
-            if of_base != of_head:
+            if of_base != of_head and self._has_changed_goal(name, of_base, of_head):
                 labels = (Label.GOAL_CHANGED.value,)
             # Git does not have a file that it ignores; then it is that of the person.
             if of_base:
@@ -220,13 +225,32 @@ class ChangeCheck:
         goal = load_goal(place, settings, environ, runnable=False)
         return _ChosenGoal(for_receipt(goal), file, revision, labels)
 
+    def _has_changed_goal(self, name: Path, *objects: str) -> bool:
+        """Return whether the objects of git have different goals.
+
+        The rest of a pyproject.toml changes with each dependency.
+        """
+        tables: list[object] = []
+        for object_id in objects:
+            _, content, _ = ask_git(
+                self._root,
+                "cat-file",
+                "blob",
+                object_id,
+                environ=os.environ,
+                timeout=_PATIENCE,
+            )
+            tables.append(goal_table(content, name.name))
+        # What cannot be read may be anything.
+        return None in tables or tables[0] != tables[1]
+
     def _goal_of_options(self, settings: dict[str, Any]) -> Goal:
         """Return a goal without a file. Raise UsageError if nothing can verify it."""
         workspace = self._request.workspace
         if "objective" in settings:
             # A judge would accept changes of checks that its words ask for.
             settings["approvals.checks"] = "person"
-        settings.setdefault("objective", _OBJECTIVE)
+        settings.setdefault("objective", RECEIPT_OBJECTIVE)
         settings["workspace.path"] = workspace
         environ = self._options.environ
         if not settings.get("validators"):

@@ -189,21 +189,31 @@ def _labels(
     run: VerifiedRun, rows: Sequence[ComparedTest], proof: ProofKind
 ) -> tuple[str, ...]:
     """Return what weakens a receipt: the labels of the run, and those of tests."""
+    numbers = counts(rows)
+    gone = numbers.get(Proof.DELETED, 0) + numbers.get(Proof.SKIPPED, 0)
     labels: list[str] = []
     for label in run.outcome.labels:
         # A run names them so that the files of the start can be restored.
-        if label_in(label) != Label.PROTECTED_CHANGED:
+        if label_in(label) == Label.PROTECTED_CHANGED:
+            continue
+        # The labels of single tests say the same, unless more tests are only counted.
+        if not _says_no_more(label, gone):
             labels.append(label)
     was_green = all(result.passed for result in run.sides.base)
     # A refactoring is no fault; but the tests do not show what the change is for.
     if proof == "no regression" and was_green:
         labels.append(Label.PASSED_BEFORE.value)
-    numbers = counts(rows)
     for test_proof in SUSPECT:
         if test_proof in numbers:
             suspect = _SUSPECT_LABELS[test_proof]
             labels.append(suspect.about(str(numbers[test_proof])))
     return tuple(dict.fromkeys(labels))
+
+
+def _says_no_more(label: str, gone: int) -> bool:
+    """Return whether a label counts removed tests, and no more than are gone by id."""
+    count = label.removeprefix(f"{Label.TESTS_REMOVED}: ")
+    return count != label and count.isdecimal() and int(count) <= gone
 
 
 def _not_judged(outcome: GoalOutcome, goal: CheckedGoal) -> tuple[str, ...]:

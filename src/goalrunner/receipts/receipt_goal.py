@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,11 @@ from goalrunner.core.errors import UsageError
 from goalrunner.core.goal import Goal
 from goalrunner.core.goal_tables import AGENT_MODEL, NotifyConfig
 from goalrunner.goalfile.dumping import dump_goal
+from goalrunner.goalfile.place import PYPROJECT
 from goalrunner.receipts.statement import CheckedGoal, digest_of
 
+RECEIPT_OBJECTIVE = "The change is verified by the tests that the base has."
+"""The objective of a receipt whose goal neither a file nor an option names."""
 _LIMITS = ("timeout", "wait", "budget", "stall_rounds")
 """The fields of a goal that end a run."""
 
@@ -54,6 +58,18 @@ def _with_defaults(goal: Goal, names: Iterable[str]) -> Goal:
         field_info = Goal.model_fields[name]
         changes[name] = field_info.get_default(call_default_factory=True)
     return goal.model_copy(update=changes)
+
+
+def goal_table(content: bytes, name: str) -> object:
+    """Return the table of a goal in the content of a file; None without a table."""
+    try:
+        table = tomllib.loads(content.decode())
+    except (ValueError, RecursionError):
+        return None
+    if name != PYPROJECT:
+        return table
+    tools = table.get("tool")
+    return tools.get("goal") if isinstance(tools, dict) else None
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,11 @@ from typing import Any
 from goalrunner.cli import goals, output
 from goalrunner.copies.run_copy import RunCopy
 from goalrunner.core.errors import UsageError
+from goalrunner.receipts.receipt_goal import RECEIPT_OBJECTIVE
 from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.statement import Predicate, RequiredProof
 from goalrunner.records.run_folder import write_json
+from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.reports.terminal_text import printable_line
 
 _REQUEST = "receipt.json"
@@ -109,16 +111,25 @@ class ReceiptRequest:
         """Return the request that leads to the same receipt.
 
         `head` names the commit that has its files here. Raise UsageError if base or
-        head is not here.
+        head is not here, or if the receipt does not have its goal.
         """
+        goal, base = predicate.goal, predicate.base.commit
+        is_own = "objective" in goal.options or goal.objective == RECEIPT_OBJECTIVE
+        if not goal.file and not is_own:
+            raise UsageError(
+                "the goal of this run was given by options, or by a file outside of the"
+                " repository; the receipt has only its digest, so it cannot be checked"
+                " again",
+                f"verify the commit with its own receipt: goal receipt --base "
+                f'{base[:SHORT_ID]} --validator "CMD"',
+            )
         revisions = Revisions(Path.cwd(), os.environ)
         root = Path(os.path.realpath(revisions.root))
-        goal = predicate.goal
         file = os.path.normpath(root / goal.file) if goal.file else ""
         return cls(
             root=str(root),
             workspace=os.path.normpath(root / goal.workspace),
-            base=revisions.commit(predicate.base.commit),
+            base=revisions.commit(base),
             head=revisions.commit(head),
             goal_file=file,
             settings=goal.options,
