@@ -849,6 +849,18 @@ COMMANDS = {
         program="make",
         proves_nothing=True,
     ),
+    "a new package with tests, of which commands name the folder": complete(
+        {
+            "more/__init__.py": "",
+            "more/sums.py": "def add(a, b):\n    return a + b\n",
+            "more/test_sums.py": "from more.sums import add\n\n\n"
+            "def test_add():\n    assert add(1, 2) == 3\n",
+        },
+        {"test_add": "fail to pass"},
+        "rests on changed files: more/test_sums.py",
+        validator=f"{PYTEST} more",
+        arguments=("--validator", "python -m compileall -q more"),
+    ),
     "a feature that an existing script asks for": complete(
         {"app.py": "print('hello')\n"},
         {},

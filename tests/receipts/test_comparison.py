@@ -178,6 +178,7 @@ def outcome(reason: str, *, with_tests: bool = False) -> tuple[ValidatorResult, 
 
 
 GREEN, RED = outcome("passed"), outcome("red")
+LACKING = frozenset({"v"})
 
 
 @pytest.mark.parametrize(
@@ -185,18 +186,24 @@ GREEN, RED = outcome("passed"), outcome("red")
     [
         (Sides(RED, GREEN, GREEN, GREEN), True),
         # The base is red because it lacks the script that the command names.
-        (Sides(RED, GREEN, GREEN, GREEN, needs_new_files=True), False),
+        (Sides(RED, GREEN, GREEN, GREEN, lacks_on_base=LACKING), False),
         # It is not known what the script says without the change.
-        (Sides(RED, GREEN, (), GREEN, needs_new_files=True), False),
+        (Sides(RED, GREEN, (), GREEN, lacks_on_base=LACKING), False),
         # The script of the head is red on the source of the base.
-        (Sides(RED, GREEN, RED, GREEN, needs_new_files=True), True),
+        (Sides(RED, GREEN, RED, GREEN, lacks_on_base=LACKING), True),
         (Sides(GREEN, GREEN, RED, GREEN), True),
         # Tests that ran on the base show that the command could run there.
         (
             Sides(
-                outcome("red", with_tests=True), GREEN, (), GREEN, needs_new_files=True
+                outcome("red", with_tests=True), GREEN, (), GREEN, lacks_on_base=LACKING
             ),
             True,
+        ),
+        (
+            Sides(
+                RED, GREEN, RED, GREEN, lacks_on_base=LACKING, lacks_on_checks=LACKING
+            ),
+            False,
         ),
         (Sides(outcome("not_found"), GREEN, GREEN, GREEN), False),
         (Sides(RED, RED, GREEN, GREEN), False),

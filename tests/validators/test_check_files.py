@@ -394,9 +394,9 @@ def test_a_command_needs_the_files_that_it_names(
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
 
-    paths = needed_paths([ValidatorSpec(name="v", run=run)], tmp_path, ())
+    paths = needed_paths(ValidatorSpec(name="v", run=run), tmp_path, ())
 
-    assert {*paths.files, *paths.folders} == set(needed.split())
+    assert paths.scripts | paths.operands == set(needed.split())
     assert paths.manifests == ({"Makefile"} if "make" in run else set())
 
 
@@ -407,6 +407,6 @@ def test_what_a_known_script_starts_may_be_the_work(tmp_path: Path) -> None:
     known_lines = [digest_of_path(script), digest_of_path("sh run.sh")]
     spec = ValidatorSpec(name="v", run="sh run.sh")
 
-    paths = needed_paths([spec], tmp_path, known_lines)
+    paths = needed_paths(spec, tmp_path, known_lines)
 
-    assert paths.files == {"run.sh"}
+    assert (paths.scripts, paths.operands) == ({"run.sh"}, set())

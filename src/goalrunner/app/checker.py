@@ -269,6 +269,10 @@ class CheckRunner:
         self._rules: Protection | None = None
         self._observed: object = None
         self._last: _Check | None = None
+        self.lacks_on_base: frozenset[str] = frozenset()
+        """The validators that name files which the start does not have."""
+        self.lacks_on_checks: frozenset[str] = frozenset()
+        """Those that lack such a file on the side N as well."""
         self._reviewed: ChangedChecks | None = None
 
     def _launcher(self, opened: OpenEnvironment) -> Launcher:
@@ -535,19 +539,14 @@ class CheckRunner:
             if known is not None:
                 sides[side] = known
         kept = KeptSides.of(check.now.tree, sides, self.config.redactor.text)
-        needs_new_files = check.changes.needs_new_files
-        kept = kept.model_copy(update={"needs_new_files": needs_new_files})
+        lacking = self.lacks_on_base | self.lacks_on_checks
+        kept = kept.model_copy(update={"lacking": tuple(sorted(lacking))})
         kept.write(self.folder.sides)
 
     @property
     def changes_program(self) -> bool:
         """Whether the last check has changed source or data, and not checks alone."""
         return self._last is not None and bool(self._last.changes.put_back("N"))
-
-    @property
-    def needs_new_files(self) -> bool:
-        """Whether a validator of the last check cannot run on the start alone."""
-        return self._last is not None and self._last.changes.needs_new_files
 
     @property
     def start_results(self) -> tuple[ValidatorResult, ...]:
@@ -588,21 +587,38 @@ class CheckRunner:
         )
 
     def _with_needed(self, plan: Plan) -> tuple[ChangedPath, ...]:
-        """Return the changes; those that validators need to run are marked."""
-        needed = needed_paths(
-            self._started.specs, self._store.workspace, self._started.lines
+        """Return the changes; those that validators need to run are marked.
+
+        Note which validators lack files on the sides with the source of the start.
+        """
+        new = {item.path for item in plan.changes if item.change == "new"}
+        kept: set[str] = set()
+        operands: dict[str, set[str]] = {}
+        names: set[str] = set()
+        for spec in self._started.specs:
+            needed = needed_paths(spec, self._store.workspace, self._started.lines)
+            scripts = needed.scripts & new | needed.manifests
+            kept |= scripts
+            # Other new files lie in folders that the start has, and it sees those.
+            folders = tuple(
+                path
+                for path in needed.operands
+                if path.endswith("/") and path[:-1] not in self._start.folders
+            )
+            operands[spec.name] = {
+                path
+                for path in new
+                if path in needed.operands or path.startswith(folders)
+            }
+            if scripts or operands[spec.name]:
+                names.add(spec.name)
+        changes = tuple(
+            replace(item, needed=item.path in kept) for item in plan.changes
         )
-        # Other new files lie in folders that the start has; its validators see those.
-        new_folders = tuple(
-            path for path in needed.folders if path[:-1] not in self._start.folders
-        )
-        changes: list[ChangedPath] = []
-        for item in plan.changes:
-            is_named = item.path in needed.files or item.path.startswith(new_folders)
-            is_needed = is_named and item.change == "new"
-            is_needed = is_needed or item.path in needed.manifests
-            changes.append(replace(item, needed=is_needed))
-        return tuple(changes)
+        put_back = {item.path for item in CheckedChanges(changes).put_back("N")}
+        lacking = {name for name, paths in operands.items() if paths & put_back}
+        self.lacks_on_base, self.lacks_on_checks = frozenset(names), frozenset(lacking)
+        return changes
 
     async def _decision(self, check: _Check) -> Decision:
         """Run one side after the other, until their results decide."""

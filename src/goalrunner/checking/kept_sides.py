@@ -23,9 +23,8 @@ class KeptSides(Frozen):
     """Of the snapshot that was checked."""
     sides: dict[Side, tuple[KeptResult, ...]]
     """A side that did not run, and differs from those that did, is missing."""
-    needs_new_files: bool = True
-    """Whether a validator cannot run on the start alone; False only if that is known.
-    """
+    lacking: tuple[str, ...] | None = None
+    """The validators that name files which the start does not have; None: unknown."""
 
     @classmethod
     def of(

@@ -3,7 +3,7 @@
 M is everything as the agent left it. B is the agent's source on everything else of the
 start. O is M with only the protected originals put back. T is B with the agent's
 versions of the test files. N is M with the source of the start, and its data that is no
-part of the checks; it has the new files that validators need to run. It informs a
+part of the checks; it has the new scripts of checks. It informs a
 reviewer and decides nothing. Nothing is run or read in this module.
 """
 
@@ -74,11 +74,6 @@ class CheckedChanges:
             can_be_put_back = item.allowed != NOT_KEPT
             changes.append(replace(item, allowed="") if can_be_put_back else item)
         return replace(self, changes=tuple(changes))
-
-    @property
-    def needs_new_files(self) -> bool:
-        """Whether a validator cannot run on the files of the start alone."""
-        return any(item.needed for item in self.changes)
 
     @property
     def sides(self) -> tuple[Side, ...]:

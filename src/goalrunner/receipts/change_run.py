@@ -376,4 +376,6 @@ async def _sides(checker: CheckRunner, *, has_changed: bool) -> Sides:
         return Sides(base, (), (), head)
     source = await checker.side_results("B")
     checks = await checker.side_results("N")
-    return Sides(base, source, checks, head, checker.needs_new_files)
+    return Sides(
+        base, source, checks, head, checker.lacks_on_base, checker.lacks_on_checks
+    )

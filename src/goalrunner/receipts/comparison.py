@@ -33,8 +33,10 @@ class Sides:
     checks: Sequence[ValidatorResult]
     """The checks of the head on the source of the base."""
     head: Sequence[ValidatorResult]
-    needs_new_files: bool = False
-    """Whether a validator cannot run on the base, which lacks a file that it names."""
+    lacks_on_base: frozenset[str] = frozenset()
+    """The validators whose command names files that the base lacks."""
+    lacks_on_checks: frozenset[str] = frozenset()
+    """Those that lack such a file with the checks of the head as well."""
 
 
 _FAILED = ("red", "timeout", "crashed")
@@ -44,18 +46,21 @@ _FAILED = ("red", "timeout", "crashed")
 def fails_without_change(sides: Sides) -> bool:
     """Return whether a validator, as a whole, fails without the change.
 
-    Red on the base counts where its tests are known, or where the base has all files
-    that the command names: a shell that does not find its script is red as well. The
-    checks of the head have these files, so that red there counts without tests.
+    Without results of single tests, red counts only where all files exist that the
+    command names: a shell that does not find its script is red as well.
     """
     green = {result.name for result in sides.source if result.passed}
     for result in sides.base:
         # A validator that is green only with other checks shows nothing by itself.
         is_fixed = result.reason in _FAILED and result.name in green
-        if is_fixed and (_endings_in(result) or not sides.needs_new_files):
+        could_run = _endings_in(result) or result.name not in sides.lacks_on_base
+        if is_fixed and could_run:
             return True
     return any(
-        result.reason in _FAILED and result.tests is None for result in sides.checks
+        result.reason in _FAILED
+        and result.tests is None
+        and result.name not in sides.lacks_on_checks
+        for result in sides.checks
     )
 
 

@@ -116,12 +116,17 @@ class EndedRun:
             without_tests = [item.model_copy(update={"tests": None}) for item in base]
             return Sides(without_tests, (), (), state.validators)
         sides = last_check.sides
+        if last_check.lacking is not None:
+            lacking = frozenset(last_check.lacking)
+        else:
+            lacking = frozenset(result.name for result in base)
         return Sides(
             base,
             sides.get("B", ()),
             sides.get("N", ()),
             sides.get("M", ()),
-            last_check.needs_new_files,
+            lacking,
+            lacking,
         )
 
     def _environment(self, outcome: GoalOutcome) -> dict[str, str]:

@@ -122,42 +122,42 @@ def lines_followed(spec: ValidatorSpec, workspace: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class NeededPaths:
-    """Files and folders without which validators cannot run."""
+    """Files and folders without which a validator cannot run."""
 
-    files: frozenset[str]
-    folders: tuple[str, ...]
-    """Each ends with a slash."""
+    scripts: frozenset[str]
+    """Those that belong to the check."""
+    operands: frozenset[str]
+    """Others that it names; folders end with a slash."""
     manifests: frozenset[str]
-    """A Makefile or package.json that has recipes or scripts of the validators which
-    the start does not have, so that its version of the start does not do."""
+    """A Makefile or package.json that has recipes or scripts of the validator which the
+    start does not have, so that its version of the start does not do."""
 
 
 def needed_paths(
-    specs: Iterable[ValidatorSpec], workspace: Path, known_lines: Collection[str]
+    spec: ValidatorSpec, workspace: Path, known_lines: Collection[str]
 ) -> NeededPaths:
-    """Return what command lines name, and what the scripts name to which they lead.
+    """Return what a command line names, and the scripts name to which it leads.
 
     Examples are `sh run.sh`, `mypy new.py` and `cd new && make`. `known_lines` are
     digests of lines (`digest_of_path`) of which only scripts of checks count: a script
     that existed before the work may start what the work is to create. What `grep` or
     `test` looks at is left out, because its absence is a result.
     """
-    paths: set[str] = set()
+    followed = FollowedLines(spec, workspace)
+    scripts: set[str] = set()
+    for path, role in followed.roles.items():
+        if role in ("script", "named"):
+            scripts.add(path)
+    operands: set[str] = set()
     manifests: set[str] = set()
-    for spec in specs:
-        followed = FollowedLines(spec, workspace)
-        for path, role in followed.roles.items():
-            if role in ("script", "named"):
-                paths.add(path)
-        for (line, folder), needed in followed.needed.items():
-            is_new = digest_of_path(line) not in known_lines
-            if is_new or (line, folder) == (spec.run, spec.cwd):
-                paths |= needed
-            if is_new and (line, folder) in followed.manifests:
-                manifests.add(followed.manifests[line, folder])
-    folders = {path for path in paths if path.endswith("/")}
+    for (line, folder), needed in followed.needed.items():
+        is_new = digest_of_path(line) not in known_lines
+        if is_new or (line, folder) == (spec.run, spec.cwd):
+            operands |= needed
+        if is_new and (line, folder) in followed.manifests:
+            manifests.add(followed.manifests[line, folder])
     return NeededPaths(
-        frozenset(paths - folders), tuple(sorted(folders)), frozenset(manifests)
+        frozenset(scripts), frozenset(operands - scripts), frozenset(manifests)
     )
 
 
