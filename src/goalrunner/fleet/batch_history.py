@@ -19,9 +19,9 @@ from goalrunner.batches.history import (
 from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
 from goalrunner.core.errors import RunNotFound, quoted, some
 from goalrunner.core.run_summary import RunSummary
+from goalrunner.fleet import LEASE
 from goalrunner.fleet.database import Connection
 from goalrunner.fleet.listing import ABLE, HOLD
-from goalrunner.fleet.runs import LEASE
 
 _TAKEN_OVER = "its worker gave no sign of life"
 _ENTRIES = """\

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from goalrunner.core.errors import RunNotFound, UsageError, quoted, some
-from goalrunner.fleet.database import Connection
-from goalrunner.fleet.limits import FleetLimit
-from goalrunner.fleet.runs import LEASE
+from goalrunner.fleet import LEASE
 from goalrunner.reports import figures
 from goalrunner.reports.terminal_text import lines_text, printable_line, table
+
+if TYPE_CHECKING:
+    from goalrunner.fleet.database import Connection
+    from goalrunner.fleet.limits import FleetLimit
 
 _STATES = ("running", "queued", "dead", "ended")
 _NARROWEST_REMARK = 12

@@ -9,11 +9,10 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from goalrunner.core.errors import UsageError
+from goalrunner.fleet import LEASE
 from goalrunner.fleet.database import Connection
 from goalrunner.fleet.limits import hold_of, record_spending
 
-LEASE = 30.0
-"""Seconds without a sign of life after which the runs of a worker are taken over."""
 MOST_DEATHS = 3
 """Workers that a run may cost before it is given up."""
 

@@ -18,7 +18,7 @@ from typing import Any
 from procrastinate.exceptions import ConnectorException
 
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, os_errors
-from goalrunner.fleet import VARIABLE
+from goalrunner.fleet import LEASE, VARIABLE
 from goalrunner.fleet.database import (
     AsyncDatabase,
     DatabaseUnreachable,
@@ -30,7 +30,6 @@ from goalrunner.fleet.queue import enqueue, queue_app, queue_name, queues_of
 from goalrunner.fleet.run_place import WorkerPlace
 from goalrunner.fleet.run_process import TRY_AGAIN, RunRequest
 from goalrunner.fleet.runs import (
-    LEASE,
     TakenRun,
     WorkerRow,
     answer_request,
