@@ -25,6 +25,7 @@ from goalrunner.fleet.store import FileLost, FleetStore, StoreUnavailable
 from tests.support.fleet import Fleet, effects, fleet, processes_left, project
 from tests.support.postgres import free_port
 
+pytestmark = pytest.mark.slow
 _BUCKET = "goals"
 
 
@@ -106,7 +107,6 @@ def test_files_of_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
         store.get("runs/one.tar", target)
 
 
-@pytest.mark.slow
 def test_a_run_waits_for_a_bucket_that_is_lost_and_comes_back(
     bucket: Bucket, database_url: str, tmp_path: Path
 ) -> None:
