@@ -28,7 +28,7 @@ from tests.support.postgres import Server
 from tests.support.proxies import proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-_GOALS = int(os.environ.get("FLEET_GOALS", "200"))
+_GOALS = int(os.environ.get("FLEET_GOALS", "60"))
 _MACHINES = ("", "", "second", "third")
 _PAST_LEASE = 8.0
 _COST = 0.01
