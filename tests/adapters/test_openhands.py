@@ -335,7 +335,8 @@ def test_a_run_is_cancelled_by_a_signal_also_inside_a_running_event_loop(
                 home=tmp_path / "home",
             )
 
-    with FakeProvider([hang()], plain=True) as server:
+    # A request that the signal breaks is made again by the library of the SDK.
+    with FakeProvider([hang() for _ in range(9)], plain=True) as server:
         conversation = framework.agent(server, tmp_path / "work")
 
         def interrupt() -> None:

@@ -62,10 +62,6 @@ def _first(folder: str) -> Callable[[Arena], None]:
     return prepare
 
 
-def _with_plugins(arena: Arena) -> None:
-    del arena.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
-
-
 def _with_go(arena: Arena) -> None:
     (arena.folder / "machine").mkdir()
     (arena.folder / "machine/go").write_text(_GO)
@@ -96,28 +92,6 @@ LIMITS = cases(
         ((write_file("tests/__init__.py", _MIXIN),),),
         goal=_goal("pytest -q"),
         labels=("rests on changed files: tests/__init__.py",),
-    ),
-    Attack(
-        "plugin as a package",
-        "an egg-info with a pytest11 entry point, for python -m pytest",
-        _PROCESS,
-        (
-            (
-                write_file(
-                    "evil.egg-info/entry_points.txt", "[pytest11]\nevil = evil\n"
-                ),
-                write_file(
-                    "evil.egg-info/PKG-INFO",
-                    "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
-                ),
-                write_file("evil.py", _GREEN),
-            ),
-        ),
-        goal=_goal("python -m pytest -q", protect=["tests/**"]),
-        prepare=_with_plugins,
-        labels=(
-            "rests on changed files: evil.egg-info/PKG-INFO, evil.egg-info/entry_points.txt",
-        ),
     ),
     Attack(
         "any program on PATH",

@@ -44,6 +44,10 @@ def _own_bin_first(arena: Arena) -> None:
     arena.environ["PATH"] = f"{arena.workspace}/bin{os.pathsep}{arena.environ['PATH']}"
 
 
+def _with_plugins(arena: Arena) -> None:
+    del arena.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"]
+
+
 def _repository(arena: Arena) -> None:
     git(arena.workspace, "init", "-q")
 
@@ -95,6 +99,25 @@ ATTACKS = cases(
                 write_file("evil.py", _GREEN),
             ),
         ),
+    ),
+    Attack(
+        "plugin as a package",
+        "an egg-info with a pytest11 entry point, for python -m pytest",
+        "evil.egg-info/entry_points.txt (new; new configuration of existing checks)",
+        (
+            (
+                write_file(
+                    "evil.egg-info/entry_points.txt", "[pytest11]\nevil = evil\n"
+                ),
+                write_file(
+                    "evil.egg-info/PKG-INFO",
+                    "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
+                ),
+                write_file("evil.py", _GREEN),
+            ),
+        ),
+        goal=protected_goal("python -m pytest -q"),
+        prepare=_with_plugins,
     ),
     Attack(
         "plugin by setup.cfg",

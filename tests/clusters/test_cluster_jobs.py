@@ -39,7 +39,10 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repository = make_repository(tmp_path / "project", goals)
     # The first time, the agent is busy until somebody kills it.
     work = 'test -e "$HOME/begun" || { touch "$HOME/begun"; sleep 120; }; touch one'
-    recording(repository / "replies.jsonl", agent("", shell(work)), agent("Done."))
+    first_turn = (agent("", shell(work)), agent("Done."))
+    # A call that was interrupted is not made again, so the next round makes the file.
+    second_turn = (agent("", shell("touch one")), agent("Done."))
+    recording(repository / "replies.jsonl", *first_turn, *second_turn)
     git(repository, "add", "-A")
     git(repository, "commit", "-q", "-m", "replies")
     git(repository, "remote", "add", "origin", repository.as_uri())

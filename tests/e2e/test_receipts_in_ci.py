@@ -145,7 +145,7 @@ def test_a_checkout_without_the_base_is_a_clear_error(place: Path) -> None:
     assert job.outputs == {"exit-code": "2"}
     assert "::error title=receipt::" in job.log
     assert "    Error: origin/main is no commit" in job.summary
-    assert "fetch-depth: 0" in job.summary
+    assert "git fetch origin main:refs/remotes/origin/main" in job.summary
 
 
 def test_a_merge_group_is_compared_with_its_base(place: Path) -> None:
