@@ -78,6 +78,12 @@ def wait_for_runs(url: str, number: int, states: tuple[str, ...]) -> None:
             time.sleep(0.2)
 
 
+@pytest.fixture(autouse=True)
+def ctrl_c_works() -> None:
+    """Let programs react to Ctrl-C, which those that a shell starts in the background ignore."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def interrupted(process: subprocess.Popen[str]) -> str:
     """Press Ctrl-C, and return what was printed until then."""
     process.send_signal(signal.SIGINT)
