@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,35 @@ def test_a_capped_run_has_the_same_exit_code_and_gets_no_further_round(
     assert goal_run(*options) == 1
     assert goal_run(*options) == 1
     assert rounds() == 1
+
+
+@pytest.mark.slow
+def test_a_run_that_sigterm_ended_goes_on(workspace: Path) -> None:
+    recording(
+        workspace.parent / "replies.jsonl",
+        agent("", shell("test -e ../begun || { touch ../begun; sleep 60; }")),
+        agent("Done."),
+        agent("", shell("touch 1")),
+        agent("Done."),
+    )
+    words = (
+        "run",
+        "--objective",
+        "Make files.",
+        "--model",
+        "scripted/../replies.jsonl",
+    )
+    options = ("--id", "files-1", "--validator", "test -e 1")
+    process = start(*words, *options, cwd=workspace)
+    until = time.monotonic() + 60
+    while not (workspace.parent / "begun").exists():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    assert goal_run("--validator", "test -e 1") == 0
+    assert "run_resumed" in run_folder().events.read_text()
 
 
 def test_what_a_killed_process_left_before_the_run_began_is_replaced(

@@ -272,7 +272,8 @@ def _again(folder: RunFolder, results: Results, *, quiet: bool, verbose: bool) -
     from goalrunner.app.run_options import RunOptions
 
     loaded = load_run(folder)
-    if loaded.state.status.value not in ("capped", "cancelled"):
+    # A run that a signal ended is no such one: a job that is preempted gets SIGTERM.
+    if not loaded.state.is_over:
         return _resume(folder, results, quiet=quiet, verbose=verbose)
 
     # A retry gives no higher limit, and does not undo what a person decided.

@@ -31,6 +31,7 @@ from goalrunner.core.events import (
 from goalrunner.core.field_types import Frozen
 from goalrunner.core.observation import ArtifactRef, DiffStat, Snapshot
 from goalrunner.core.outcome import (
+    FINAL,
     ApprovalFacts,
     GoalAttempt,
     GoalStatus,
@@ -418,6 +419,12 @@ class RunState(Frozen):
     def is_kept(self) -> bool:
         """Whether the run has records, by which a person or a command can find it."""
         return bool(self.goal.run_id)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether a retry, without a decision of a person, could change nothing."""
+        is_capped = self.status is GoalStatus.CAPPED
+        return is_capped or self.stop_reason in FINAL
 
     @property
     def way_on(self) -> str:

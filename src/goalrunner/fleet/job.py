@@ -39,7 +39,7 @@ class FleetJob(Frozen):
     def goal(self, project: Path, sandbox: str) -> Goal:
         """Return the goal in the project that was made of its source.
 
-        `sandbox` is the one of the worker; the goal may have a stricter one. Raise
+        `sandbox` is the one of the worker. The goal decides if that is "none". Raise
         GoalFileError.
         """
         file = project / self.goal_file
@@ -50,7 +50,7 @@ class FleetJob(Frozen):
             base=file.parent,
             workspace=project / self.source.folder,
         )
-        if goal.workspace.sandbox == "none":
+        if sandbox != "none":
             # What a goal may do on this machine is decided here, not by its author.
             workspace = goal.workspace.model_copy(update={"sandbox": sandbox})
             goal = goal.model_copy(update={"workspace": workspace})

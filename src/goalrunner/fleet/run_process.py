@@ -201,6 +201,10 @@ class _Drive:
                 lost_usage=(abandoned.usage or {}) if abandoned else {},
             )
             if has_begun(place.run.events):
+                loaded = load_run(place.run)
+                if loaded.state.is_over:
+                    # Its process was killed before it recorded the end for the fleet.
+                    return loaded.outcome(place.run)
                 note = _note(abandoned)
                 start = resume_run(place.run, options, {}, note=note)
             else:
