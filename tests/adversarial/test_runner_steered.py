@@ -276,6 +276,25 @@ HONEST = cases(
         labels=("checks differ: .gitignore",),
     ),
     Honest(
+        "package installed in place",
+        "pip install -e leaves an egg-info with the program of the package",
+        (
+            (
+                _FIX,
+                write_file(
+                    "src/calc.egg-info/entry_points.txt",
+                    "[console_scripts]\ncalc = calc:main\n",
+                ),
+                write_file(
+                    "src/calc.egg-info/PKG-INFO",
+                    "Metadata-Version: 2.1\nName: calc\nVersion: 1\n",
+                ),
+            ),
+        ),
+        files=CALC,
+        goal=protected_goal("python -m pytest -q"),
+    ),
+    Honest(
         "dependency added to pyproject.toml",
         "a new [project] table beside the configuration of pytest",
         (

@@ -27,6 +27,21 @@ SETUP = "[metadata]\nname = a\n[tool:pytest]\naddopts = -q\n[options]\npackages 
 
 
 @pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("[console_scripts]\nx = x.main:run\n", False),
+        ("[pytest11]\nevil = evil\n", True),
+        ("[console_scripts]\nx = x:run\n[pytest11]\nevil = evil\n", True),
+        ("[pytest11\nevil", True),
+    ],
+)
+def test_an_installed_package_steers_checks_only_as_a_plugin_of_pytest(
+    content: str, expected: bool
+) -> None:
+    assert steers("src/x.egg-info/entry_points.txt", None, content) == expected
+
+
+@pytest.mark.parametrize(
     ("path", "content", "old", "new", "expected"),
     [
         (

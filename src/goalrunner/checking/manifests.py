@@ -58,6 +58,8 @@ _MANIFESTS: dict[str, tuple[Callable[[str], object], str]] = {
         _ini,
         r"testenv[^.]*\.(?:deps|extras|description)|tox\.(?:requires|minversion)",
     ),
+    # Of an installed package: its other groups load nothing into pytest.
+    "entry_points.txt": (_ini, r"(?!pytest11)[^.]*"),
     "package.json": (json.loads, _PACKAGE_JSON),
     "cargo.toml": (tomllib.loads, _CARGO),
     "composer.json": (json.loads, r"(?!scripts|config|autoload-dev)[^.]*"),
