@@ -101,10 +101,12 @@ async def resume_run(
     *,
     note: str = "",
     last_goal_run: datetime | None = None,
+    goal: Goal | None = None,
 ) -> GoalOutcome:
     """Resume a run and drive it to its end.
 
-    `note` is a message of the owner to the agent.
+    `note` is a message of the owner to the agent. `goal` is that of the run with other
+    settings of this machine; None: the recorded one.
 
     If the run is complete, return its outcome, so that a retry is safe. But raise
     UsageError if it ended before `last_goal_run`: a later `goal run` failed to start,
@@ -112,7 +114,7 @@ async def resume_run(
     be resumed: it was cancelled, another process drives it, its log is damaged, or its
     limits are used up.
     """
-    earlier = EarlierRun(folder, load_run(folder), options, limits, note=note)
+    earlier = EarlierRun(folder, load_run(folder), options, limits, goal, note)
     outcome = earlier.completed()
     if outcome is not None:
         _refuse_older(earlier.loaded.state, last_goal_run)

@@ -367,13 +367,13 @@ def _print_run(database: Database, reference: str, *, json: bool) -> int:
     from goalrunner.core.run_summary import NOT_ENDED
     from goalrunner.fleet.listing import find_fleet_run, runs_table
 
-    found = database.call(lambda connection: find_fleet_run(connection, reference))
+    fleet_run = database.call(lambda connection: find_fleet_run(connection, reference))
     if json:
-        output.say(asdict(found))
+        output.say(asdict(fleet_run))
     else:
-        output.say(runs_table([found], output.columns()))
-        output.complain(_next_command(found))
-    return NOT_ENDED if found.exit_code is None else found.exit_code
+        output.say(runs_table([fleet_run], output.columns()))
+        output.complain(_next_command(fleet_run))
+    return NOT_ENDED if fleet_run.exit_code is None else fleet_run.exit_code
 
 
 def _next_command(run: FleetRun) -> str:
@@ -454,8 +454,8 @@ def logs(
     from goalrunner.fleet.watching import show_log
 
     with _fleet(db) as database:
-        found = database.call(lambda connection: find_fleet_run(connection, run))
-        has_ended = show_log(database, found.run_id, follows=follow)
+        fleet_run = database.call(lambda connection: find_fleet_run(connection, run))
+        has_ended = show_log(database, fleet_run.run_id, follows=follow)
     return 0 if has_ended else int(ExitCode.INTERRUPTED)
 
 
@@ -468,10 +468,10 @@ def fetch(run: _FleetRun, json: options.Json = False, db: _Db = None) -> int:
     from goalrunner.fleet.remote_runs import fetch_run
 
     with _fleet(db) as database:
-        found = database.call(lambda connection: find_fleet_run(connection, run))
-        folder = fetch_run(database, _store(database), found.run_id, runs.home())
+        fleet_run = database.call(lambda connection: find_fleet_run(connection, run))
+        folder = fetch_run(database, _store(database), fleet_run.run_id, runs.home())
     if json:
-        output.say({"run_id": found.run_id, "path": str(folder.path)})
+        output.say({"run_id": fleet_run.run_id, "path": str(folder.path)})
     else:
         output.say(f"{folder.path}\n")
     return 0
@@ -509,18 +509,18 @@ def retry(run: _FleetRun, db: _Db = None) -> int:
     from goalrunner.fleet.runs import queue_again
 
     with _fleet(db) as database:
-        found = database.call(lambda connection: find_fleet_run(connection, run))
+        fleet_run = database.call(lambda connection: find_fleet_run(connection, run))
         refuse_unless(
-            found, ("ended", "dead"), "it need not be queued", "goal fleet status"
+            fleet_run, ("ended", "dead"), "it need not be queued", "goal fleet status"
         )
-        if found.status in ("complete", "cancelled"):
+        if fleet_run.status in ("complete", "cancelled"):
             raise UsageError(
-                f"run {found.run_id} is {found.status}, which is final",
+                f"run {fleet_run.run_id} is {fleet_run.status}, which is final",
                 "goal fleet submit starts a new run",
             )
-        database.call(lambda connection: queue_again(connection, found.run_id))
+        database.call(lambda connection: queue_again(connection, fleet_run.run_id))
         asyncio.run(enqueue_now(database))
-    output.say(f"run {found.run_id} is queued\n")
+    output.say(f"run {fleet_run.run_id} is queued\n")
     return 0
 
 

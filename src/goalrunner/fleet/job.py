@@ -50,8 +50,14 @@ class FleetJob(Frozen):
             base=file.parent,
             workspace=project / self.source.folder,
         )
-        if sandbox != "none":
-            # What a goal may do on this machine is decided here, not by its author.
-            workspace = goal.workspace.model_copy(update={"sandbox": sandbox})
-            goal = goal.model_copy(update={"workspace": workspace})
+        return with_sandbox(goal, sandbox)
+
+
+def with_sandbox(goal: Goal, sandbox: str) -> Goal:
+    """Return a goal with the sandbox of a worker; "none": the goal decides."""
+    if sandbox == "none":
         return goal
+    # What a goal may do on this machine is decided here, not by its author, nor by the
+    # worker at which its run began.
+    workspace = goal.workspace.model_copy(update={"sandbox": sandbox})
+    return goal.model_copy(update={"workspace": workspace})

@@ -16,6 +16,7 @@ from goalrunner.app.previous_run import load_run
 from goalrunner.app.run_options import RunOptions
 from goalrunner.app.run_snapshots import KeptStore, RunSnapshots
 from goalrunner.app.session import arun, resume_run
+from goalrunner.app.stored_goal import frozen_goal
 from goalrunner.cli import main, output
 from goalrunner.cli.background import DetachedApprover
 from goalrunner.cli.drive import open_progress, workspace_state
@@ -30,7 +31,7 @@ from goalrunner.fleet.intents import (
     lines_of,
     lost_lines,
 )
-from goalrunner.fleet.job import FleetJob
+from goalrunner.fleet.job import FleetJob, with_sandbox
 from goalrunner.fleet.limits import FleetPauses
 from goalrunner.fleet.run_place import (
     AbandonedRound,
@@ -206,7 +207,9 @@ class _Drive:
                     # Its process was killed before it recorded the end for the fleet.
                     return loaded.outcome(place.run)
                 note = _note(abandoned)
-                start = resume_run(place.run, options, {}, note=note)
+                recorded_goal = frozen_goal(place.run, os.environ, loaded.goal_file)
+                goal = with_sandbox(recorded_goal, request.sandbox)
+                start = resume_run(place.run, options, {}, note=note, goal=goal)
             else:
                 if place.run.path.exists():
                     place.run.remove()
