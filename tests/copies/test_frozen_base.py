@@ -166,3 +166,31 @@ def test_the_mirror_may_lie_on_another_file_system(root: Path) -> None:
     with tempfile.TemporaryDirectory(dir=memory) as home:
         base = _base(Path(home), root)
         assert listing(base.files) == listing(root)
+
+
+def test_a_file_that_vanishes_while_the_tree_is_copied_is_not_missed(
+    tmp_path: Path, root: Path
+) -> None:
+    make_repository(root / "inner", {"c.py": "3\n"})
+    vanishing, called = root / "vanishing", tmp_path / "called"
+    # The first call, for the ignored files of the tree, comes before the tree is listed,
+    # and the second one, for those of the inner repository, while it is.
+    program = tmp_path / "bin" / "git"
+    write(
+        program.parent,
+        {
+            "git": f"""\
+#!/bin/sh
+if mkdir {called} 2>/dev/null; then touch {vanishing}; else rm -f {vanishing}; fi
+exec {shutil.which("git")} "$@"
+"""
+        },
+    )
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    with frozen_base(tmp_path / "home", root, {**os.environ, "PATH": path}) as (
+        base,
+        _,
+    ):
+        assert called.exists()
+        assert listing(base.files) == listing(root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,24 @@ def test_outside_of_a_copy_nothing_is_removed(
     with pytest.raises(EnvironmentFailed, match="is not in the copy"):
         found.hide()
     assert (tmp_path / "root" / "mine.txt").exists()
+
+
+class _InACopy(NewLiveFiles):
+    """It lists `paths`, of which the person may have removed some since."""
+
+    paths: tuple[str, ...] = ()
+
+    def find(self) -> Iterator[str]:
+        yield from self.paths
+
+    def _require_overlay(self) -> None:
+        pass
+
+
+def test_what_the_person_removes_meanwhile_need_not_be_removed(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    write(root, {"mine/a": "1\n", "mine.txt": "1\n", "kept.txt": "1\n"})
+    files = _InACopy(CopyRecord(str(root), str(root), str(tmp_path), (str(tmp_path),)))
+    files.paths = ("gone.txt", "gone/folder", "mine", "mine.txt")
+    files.hide()
+    assert [path.name for path in root.iterdir()] == ["kept.txt"]

@@ -16,7 +16,7 @@ from goalrunner.checking.environment import Layer, OpenEnvironment
 from goalrunner.checking.in_place import InPlace
 from goalrunner.checking.setup import Setup
 from goalrunner.copies.frozen_base import clone_tree
-from goalrunner.copies.live_tree import LiveTree, read_live_tree
+from goalrunner.copies.live_tree import LiveTree
 from goalrunner.copies.run_copy import CloneRecord
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.core.goal import Goal
@@ -49,11 +49,12 @@ def make_clone(
         # A folder in another one comes first, so that its paths are found there.
         for root in sorted(roots, reverse=True)
     }
-    trees = [read_live_tree(root, environ, folder / "rules") for root in roots]
+    trees: list[LiveTree] = []
     objects: list[str] = []
-    for tree in trees:
-        target = Path(places[str(tree.root)])
-        clone_tree(tree, target, environ)
+    for root in roots:
+        target = Path(places[str(root)])
+        tree = clone_tree(root, folder / "rules", target, environ)
+        trees.append(tree)
         for path in tree.files:
             # Git in the clone would otherwise write to the repository of the workspace.
             _move_link(tree.root / path, target / path, places)

@@ -10,9 +10,10 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from goalrunner.copies.live_tree import LiveTree, read_live_tree, rows_of
 from goalrunner.core.errors import EnvironmentFailed
@@ -20,6 +21,8 @@ from goalrunner.records.files import write_whole
 from goalrunner.records.removal import remove
 from goalrunner.snapshots.git import ask_git
 from goalrunner.snapshots.store_folder import store_name
+
+T = TypeVar("T")
 
 OPAQUE = ("user.overlay.opaque", "trusted.overlay.opaque")
 """Attributes of a folder in a lower layer that hide the folder of the same name below
@@ -29,7 +32,7 @@ _CLONE_CONTENT = 0x40049409
 """The request FICLONE of ioctl(2): both files share their blocks until one of them is
 written.
 """
-# A log that is written all the time would otherwise be read for ever.
+# What is written, or made and removed, all the time would be read for ever.
 _TRIES = 5
 # One call of sendfile transfers less than 2 GiB.
 _MOST_AT_ONCE = 1 << 30
@@ -82,6 +85,8 @@ def copy_errors(root: Path) -> Iterator[None]:
         hint = "free some space, or set GOAL_HOME to another disk"
         if isinstance(error, PermissionError):
             hint = "check its owner and permissions, or let git ignore it"
+        elif isinstance(error, FileNotFoundError):
+            hint = "let git ignore what is made and removed all the time, and try again"
         path = f" ({error.filename})" if error.filename else ""
         why = (error.strerror or str(error)).lower()
         raise EnvironmentFailed(
@@ -108,16 +113,46 @@ def frozen_base(
         handles.callback(os.close, lock)
         # `goal prune` waits for it, and so removes no base before its user is noted.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        tree = read_live_tree(root, environ, place / "rules")
-        yield _current(place, tree, environ), tree
+
+        def update() -> tuple[FrozenBase, LiveTree]:
+            tree = read_live_tree(root, environ, place / "rules")
+            return _current(place, tree, environ), tree
+
+        yield _again_if_files_vanish(update)
 
 
-def clone_tree(tree: LiveTree, target: Path, environ: Mapping[str, str]) -> None:
-    """Copy a live tree into a new folder, whose repositories borrow the objects of the
-    live ones. Raise OSError.
+def clone_tree(
+    root: Path, rules: Path, target: Path, environ: Mapping[str, str]
+) -> LiveTree:
+    """Copy the live tree at `root` into a new folder, whose repositories borrow the
+    objects of the live ones; return the tree. Raise EnvironmentFailed and OSError.
+
+    `rules` is that of `read_live_tree`.
     """
-    target.mkdir(mode=0o700, parents=True)
-    _Update(target, tree, None, environ).perform({}, rows_of(tree.manifest()))
+
+    def copy() -> LiveTree:
+        tree = read_live_tree(root, environ, rules)
+        target.mkdir(mode=0o700, parents=True)
+        update = _Update(target, tree, None, environ)
+        try:
+            update.perform({}, rows_of(tree.manifest()))
+        except FileNotFoundError:
+            remove(target)
+            raise
+        return tree
+
+    return _again_if_files_vanish(copy)
+
+
+def _again_if_files_vanish(copy: Callable[[], T]) -> T:
+    """Return what `copy` returns; call it again if files vanish while it reads them.
+
+    Programs that work in the live tree make and remove files at any time.
+    """
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(FileNotFoundError):
+            return copy()
+    return copy()
 
 
 def _current(place: Path, tree: LiveTree, environ: Mapping[str, str]) -> FrozenBase:

@@ -78,7 +78,8 @@ def _in_line(path: str) -> str:
 def read_live_tree(root: Path, environ: Mapping[str, str], rules: Path) -> LiveTree:
     """Read the tree at `root`, a folder without links in its path.
 
-    Raise EnvironmentFailed if git fails or a folder is closed.
+    Raise EnvironmentFailed if git fails or a folder is closed, and FileNotFoundError if
+    something vanishes meanwhile.
 
     `rules` is a folder for an empty repository, with which git reads the ignore files
     of a tree without one.
@@ -169,6 +170,9 @@ class _Reader:
         try:
             with os.scandir(place) as entries:
                 yield from entries
+        except FileNotFoundError:
+            # Someone works in the tree, which can be read again.
+            raise
         except OSError as error:
             raise EnvironmentFailed(
                 f"a copy of {self._tree.root} is not possible: {place} cannot be read "

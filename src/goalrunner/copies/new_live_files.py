@@ -4,6 +4,7 @@ it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -15,6 +16,8 @@ from goalrunner.copies.frozen_base import OPAQUE
 from goalrunner.copies.run_copy import CopyRecord
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.snapshots.patterns import CACHES, Patterns
+
+_TRIES = 5
 
 
 class NewLiveFiles:
@@ -41,11 +44,7 @@ class NewLiveFiles:
         """
         for path in self.find():
             self._require_overlay()
-            place = self._root / path
-            if stat.S_ISDIR(place.lstat().st_mode):
-                shutil.rmtree(place)
-            else:
-                place.unlink()
+            _remove(self._root / path)
 
     def find(self) -> Iterator[str]:
         """Yield their paths, relative to the root of the copy; for a new folder only
@@ -96,6 +95,20 @@ class NewLiveFiles:
         raise EnvironmentFailed(
             f"this process is not in the copy of {self._root}", "start the run again"
         )
+
+
+def _remove(place: Path) -> None:
+    """Remove a file or a folder that the person may remove at the same time."""
+    for _ in range(_TRIES):
+        # If a file in a folder is gone, the others are removed at the next try. What is
+        # never found is only in the listing of its folder: the overlay still has the
+        # state of before, and what the person has made since cannot be read.
+        with contextlib.suppress(FileNotFoundError):
+            if stat.S_ISDIR(place.lstat().st_mode):
+                shutil.rmtree(place)
+            else:
+                place.unlink()
+            return
 
 
 def _folders_of(shared: Sequence[str]) -> list[str]:
