@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from goalrunner.batches.candidates import MOST_RUNS, GroupChoice, refuse_options
+from goalrunner.cli.run import run
 from goalrunner.core.errors import UsageError
 
 MODELS = ["openai/a", "openai/b"]
@@ -82,4 +86,23 @@ def test_an_option_of_a_single_run_is_refused_with_another_way() -> None:
     refuse_options({"--record": None, "--detach": False})
     with pytest.raises(UsageError, match="--record is for a single run") as refusal:
         refuse_options({"--detach": False, "--record": "replies.jsonl"})
+    assert refusal.value.hint
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"record": Path("replies.jsonl")},
+        {"continue_from": "k3f9"},
+        {"detach": True},
+        {"dry_run": True},
+        {"fresh": True},
+        {"run_id": "nightly"},
+    ],
+)
+def test_the_command_refuses_each_option_of_a_single_run(
+    option: dict[str, Any],
+) -> None:
+    with pytest.raises(UsageError, match="is for a single run") as refusal:
+        run("Make it work.", best_of=2, **option)
     assert refusal.value.hint

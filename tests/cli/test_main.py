@@ -126,6 +126,11 @@ def named(name: str) -> Any:
         ("judge", 2, ["Measure how often judges", "Test whether a judge"]),
         ("judge --help", 0, ["Measure how often judges", "Test whether a judge"]),
         ("memory -h", 0, ["List the facts", "Keep a fact", "Remove a kept fact"]),
+        (
+            "receipt -h",
+            0,
+            ["Verify a change", "goal receipt make -h lists its"],
+        ),
     ],
 )
 def test_the_help_of_a_group_lists_its_commands(

@@ -150,6 +150,7 @@ _HINTS = {
     "--detach": "goal run ... & or a terminal multiplexer; goal watch GROUP follows it",
     "--dry-run": "look at each agent: goal run --agent NAME --dry-run",
     "--fresh": "leave it out: each run takes its baseline anew",
+    "--id": "leave it out: goal batch --resume GROUP goes on with a group",
 }
 """What to do instead of an option that is for a single run."""
 

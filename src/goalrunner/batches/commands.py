@@ -53,9 +53,9 @@ def batch(
     goals: Annotated[
         list[Path] | None,
         argument(
-            "GOALS...",
+            "GOALS",
             "Goal files, folders of goal files, or tables (.csv, .jsonl); with "
-            "--resume: the batch.",
+            "--resume: the name of a batch.",
             goal_files,
         ),
     ] = None,
@@ -72,7 +72,8 @@ def batch(
     template: Annotated[
         File,
         option(
-            "FILE", "The goal file for the rows of tables, with {column} in its texts."
+            "FILE",
+            "The goal file for the rows of tables: {column} stands for a value.",
         ),
     ] = None,
     agent: options.Agent = None,
@@ -88,28 +89,35 @@ def batch(
     ] = None,
     until: Annotated[
         str | None,
-        option("TIME", "Stop the runs at this time of day, or moment.", parser=UNTIL),
+        option("TIME", "Stop the runs at 07:30, or at 2026-01-31T07:30.", parser=UNTIL),
     ] = None,
     max_failures: Annotated[
         int | None,
-        option("N", "Begin no goal after N ended without success.", parser=COUNT),
+        option(
+            "N", "Start no more goals once N have ended without success.", parser=COUNT
+        ),
     ] = None,
     retries: Annotated[
         int, option("N", "Resume a failed run up to N times.", parser=ROUND)
     ] = 0,
     at_least: Annotated[
         int | None,
-        option("N", "Exit with 0 if N goals are complete; default: all.", parser=COUNT),
+        option(
+            "N",
+            "Exit with 0 if N goals are complete; default: all goals.",
+            parser=COUNT,
+        ),
     ] = None,
-    name: Annotated[Text, option("NAME", "The name of the batch.")] = None,
+    name: Annotated[Text, option("NAME", "The name of the new batch.")] = None,
     resume: Annotated[
         bool,
-        options.flag("--resume", "Go on with a batch; default: the newest one."),
+        options.flag("--resume", "Continue a batch; default: the newest one."),
     ] = False,
     apply: Annotated[
         bool,
         options.flag(
-            "--apply", "Then bring the verified changes onto the branch goal/BATCH."
+            "--apply",
+            "At the end, commit the verified changes on the branch goal/BATCH.",
         ),
     ] = False,
     junit: options.JUnit = None,
@@ -117,7 +125,7 @@ def batch(
         File,
         option(
             "FILE",
-            "Write one page there, and the pages of the runs beside it.",
+            "Write an HTML page there, and the pages of the runs beside it.",
             "--html",
         ),
     ] = None,
@@ -136,13 +144,13 @@ def batch(
     """Run many goals, each in a copy of its workspace, several at a time.
 
     The goals are read once: a goal file that changes later does not change the batch.
-    After Ctrl-C or a crash, --resume goes on where each run was. With --apply and the
-    name of a batch that was run before, only its changes are applied, as
+    After Ctrl-C or a crash, --resume continues each run where it stopped. With --apply
+    and the name of an earlier batch, no goal is run: its changes are applied, as
     `goal apply BATCH` does. The exit code is 0 if all goals are complete and no change
     is left out, else 1; 130 after Ctrl-C.
 
-    With --fleet, the goals are submitted to a fleet and followed here. Ctrl-C ends only
-    the view then.
+    With --fleet, the workers of a fleet run the goals, and their progress is shown
+    here; Ctrl-C then ends only the display.
     """
     if db is not None and not fleet:
         raise UsageError("--db is the database of a fleet", "add --fleet")

@@ -119,7 +119,7 @@ GROUPS = {
         ),
         "receipt verify": (
             "receipts.commands",
-            "Check offline that a receipt is intact and about the commit here.",
+            "Check offline that a receipt is intact and about the current commit.",
         ),
         "fleet init": (
             "fleet.commands",
@@ -311,6 +311,14 @@ def _imported(place: str, name: str) -> Any:
     return typer.main.get_command(single)
 
 
+def _note_on_default(group: str) -> str | None:
+    """Return how the help of a group leads to that of its default command."""
+    if group not in DEFAULTS:
+        return None
+    command = f"goal {group} {DEFAULTS[group][0]}"
+    return f"goal {group} is short for {command}; {command} -h lists its options."
+
+
 class _Commands(_Lazy):
     """All commands, in sections."""
 
@@ -328,6 +336,7 @@ class _Commands(_Lazy):
                 prefix=cmd_name,
                 name=cmd_name,
                 help=SUBCOMMANDS[cmd_name],
+                epilog=_note_on_default(cmd_name),
                 no_args_is_help=True,
                 rich_markup_mode=None,
             )

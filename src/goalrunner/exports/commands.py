@@ -42,10 +42,10 @@ def export(
     ] = None,
     patch: Annotated[bool, flag("--patch", "Write a patch for git apply.")] = False,
     branch: Annotated[
-        Text, option("NAME", "Commit it on a new branch of the repository.")
+        Text, option("NAME", "Commit the change on a new branch of the repository.")
     ] = None,
     comment: Annotated[
-        bool, flag("--comment", "Write Markdown for a pull request.")
+        bool, flag("--comment", "Write a summary in Markdown for a pull request.")
     ] = False,
     receipt: Annotated[
         bool, flag("--receipt", "Write a receipt, as goal receipt does.")
@@ -53,70 +53,91 @@ def export(
     sign: options.SigningKey = None,
     recording: Annotated[
         bool,
-        flag("--recording", "Write what goalrunner.testing.replay needs of the run."),
+        flag("--recording", "Write a recording for goalrunner.testing.replay."),
     ] = False,
     file: Annotated[
         File,
-        option("FILE", "Where the text goes; default: stdout.", "--output", "-o"),
+        option("FILE", "Write to this file; default: stdout.", "--output", "-o"),
     ] = None,
     base: Annotated[
-        Text, option("COMMIT", "Where the branch begins; default: where the run began.")
+        Text,
+        option("COMMIT", "The parent of the new commit; default: where the run began."),
     ] = None,
     incomplete: Annotated[
         bool, flag("--incomplete", "Export a run that is not complete.")
     ] = False,
     kubernetes: Annotated[
-        bool, flag("--kubernetes", "Write goals as an Indexed Job of Kubernetes.")
+        bool,
+        flag(
+            "--kubernetes",
+            "Write goals as a Job of Kubernetes, with an index for each.",
+        ),
     ] = False,
     slurm: Annotated[
-        bool, flag("--slurm", "Write goals as a script for an array of Slurm.")
+        bool, flag("--slurm", "Write goals as a batch script for a Slurm job array.")
     ] = False,
     github_matrix: Annotated[
-        bool, flag("--github-matrix", "Write goals as a matrix of GitHub Actions.")
+        bool, flag("--github-matrix", "Write goals as a matrix for GitHub Actions.")
     ] = False,
     image: Annotated[
-        Text, option("IMAGE", "For Kubernetes: the image with goal and the tools.")
+        Text,
+        option(
+            "IMAGE", "For Kubernetes: the image, with goal and the project's tools."
+        ),
     ] = None,
     secret: Annotated[
         Texts,
-        option("NAME", "For Kubernetes: a secret with keys; may be repeated."),
+        option(
+            "NAME",
+            "For Kubernetes: a secret whose keys become variables; may be repeated.",
+        ),
     ] = None,
     claim: Annotated[
         Text,
-        option("NAME", "For Kubernetes: the volume claim; default: a new one."),
+        option(
+            "NAME",
+            "For Kubernetes: the PersistentVolumeClaim of the runs; default: a new"
+            " one.",
+        ),
     ] = None,
     resources: Annotated[
         Text,
-        option("LIST", "Of each job: cpu=2,memory=4Gi,gpu=1; default: the first two."),
+        option(
+            "LIST",
+            "What each job gets: cpu=2,memory=4Gi,gpu=1; default: cpu=2,memory=4Gi.",
+        ),
     ] = None,
     jobs: Annotated[
         int | None,
         option("N", "The most jobs at the same time; default: 4.", parser=COUNT),
     ] = None,
     repository: Annotated[
-        Text, option("URL", "What the jobs clone; default: the remote origin.")
+        Text,
+        option(
+            "URL", "The repository that the jobs clone; default: the remote origin."
+        ),
     ] = None,
     name: Annotated[
         Text,
-        option("NAME", "The name of the jobs, with which the ids of runs begin."),
+        option("NAME", "The name of the jobs; the ids of their runs begin with it."),
     ] = None,
     fleet: Annotated[
         bool,
-        flag("--fleet", "With --kubernetes: workers of a fleet, instead of goals."),
+        flag("--fleet", "With --kubernetes: write workers of a fleet, not goals."),
     ] = False,
 ) -> int:
     """Write a verified change as a patch or a branch, or goals as jobs.
 
     The change is the one that the run verified, even if the workspace has changed
-    since, without caches and the goal's outputs. If the run is not complete, the
-    command fails with the run's exit code: 1, 3 or 4. The branch has one commit; work
-    tree, index and the current branch stay as they are.
+    since. Caches and the goal's outputs are left out. If the run is not complete, the
+    command fails with the run's exit code: 1, 3 or 4. --branch makes one commit; the
+    work tree, the index and the current branch stay as they are.
 
     --recording writes any run that is over, with its files, for a regression test.
 
-    --kubernetes, --slurm and --github-matrix write jobs for goal files of the present
+    --kubernetes, --slurm and --github-matrix write jobs for goal files of the current
     commit. Each job clones the commit and runs one goal. A job that is started again
-    resumes its run. --kubernetes --fleet writes workers, which take what
+    resumes its run. --kubernetes --fleet writes workers, which run the goals that
     `goal fleet submit` queues.
     """
     job_options = JobOptions(

@@ -179,9 +179,9 @@ def worker(
 ) -> int:
     """Take runs of a fleet on this machine, until Ctrl-C or SIGTERM.
 
-    Then the runs at work end in order, and go on at another worker. Agents and
-    validators work in a sandbox, unless the goal has another one, or --no-sandbox is
-    given. A worker takes no run that needs a label or a secret which it does not have.
+    Its runs then stop cleanly, and continue at another worker. Agents and validators
+    work in a sandbox, unless the goal has another one, or --no-sandbox is given. A
+    worker takes no run that needs a label or a secret which it does not have.
     """
     from goalrunner.fleet.settings import fleet_settings
     from goalrunner.fleet.worker import FleetWorker, WorkerOptions
@@ -248,7 +248,7 @@ def submit(
     goals: Annotated[
         list[Path],
         argument(
-            "GOALS...",
+            "GOALS",
             "Goal files, folders of goal files, or tables (.csv, .jsonl).",
             options.goal_files,
         ),
@@ -258,7 +258,7 @@ def submit(
     ] = None,
     queue: Annotated[str, option("NAME", "The queue.")] = _DEFAULT_QUEUE,
     priority: Annotated[
-        int, option("N", "A higher one comes first; default: 0.", parser=_WHOLE_NUMBER)
+        int, option("N", "Goals with a higher number run first.", parser=_WHOLE_NUMBER)
     ] = 0,
     after: Annotated[
         Texts, option("RUN", "A run that must be complete before; may be repeated.")

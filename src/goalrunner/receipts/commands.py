@@ -24,7 +24,7 @@ _RequireFailToPass = Annotated[
     bool,
     options.flag(
         "--require-fail-to-pass",
-        "Not verified unless a test or validator fails without the change.",
+        "Require a test or validator that fails without the change.",
     ),
 ]
 
@@ -34,16 +34,23 @@ def make(
         Text,
         argument(
             "GOAL",
-            "Goal file; default: that of the project, else options alone.",
+            "Goal file; default: that of the project, or the options alone.",
             options.goal_files,
         ),
     ] = None,
     base: Annotated[
         Text,
-        option("REV", "Before the change; default: where it left the default branch."),
+        option(
+            "REV",
+            "The commit before the change; default: where the head left the default"
+            " branch.",
+        ),
     ] = None,
     head: Annotated[
-        Text, option("REV", "With the change; default: the files of the work tree.")
+        Text,
+        option(
+            "REV", "The commit with the change; default: the files of the work tree."
+        ),
     ] = None,
     validator: Annotated[
         Texts,
@@ -60,12 +67,15 @@ def make(
         Texts,
         option(
             "PATTERN",
-            "Files of checks that the change may edit, as in [workspace] allow; may be"
-            " repeated.",
+            "Tests and other files of checks that the change may edit, as in"
+            " [workspace] allow; may be repeated.",
         ),
     ] = None,
     objective_from: Annotated[
-        File, option("FILE", "The text of an issue, or of a pull request.")
+        File,
+        option(
+            "FILE", "Take the objective from this text of an issue or a pull request."
+        ),
     ] = None,
     judge: options.Judge = None,
     tokens: options.Tokens = None,
@@ -83,11 +93,11 @@ def make(
 ) -> int:
     """Verify a change of any author, and write a receipt.
 
-    The validators run on the base and on the head; the tests of the base on the source
-    of the head, and the tests of the head on the source of the base, where new ones
-    must fail. A judge checks the criteria. All of it happens in a copy: the work tree,
-    the index and the branches stay as they are. The exit code is 0 if the change is
-    verified, 1 if not, 3 if a person has to decide.
+    The validators run on the base, on the head, with the tests of the base on the
+    source of the head, and with the tests of the head on the source of the base, where
+    new tests must fail. A judge checks the criteria. Everything runs in a copy: the
+    work tree, the index and the branches stay as they are. The exit code is 0 if the
+    change is verified, 1 if not, 3 if a person has to decide.
     """
     from goalrunner.receipts.isolated_check import verified, verify_inside
     from goalrunner.receipts.pages import receipt_facts
@@ -130,28 +140,29 @@ def verify(
         File,
         option(
             "FILE",
-            "The signers that count, as in ssh-keygen(1); default: those of git, by"
-            " gpg.ssh.allowedSignersFile.",
+            "The trusted signers: an allowed_signers file of ssh-keygen(1); default:"
+            " gpg.ssh.allowedSignersFile of git.",
         ),
     ] = None,
     any_signer: Annotated[
         bool,
-        options.flag("--any-signer", "Accept an unknown signer, and no signature."),
+        options.flag("--any-signer", "Accept an unknown signer, or no signature."),
     ] = False,
     head: Annotated[
-        str, option("REV", "The commit that it must be about; default: HEAD.")
+        str, option("REV", "The commit that the receipt must be about.")
     ] = "HEAD",
     require_fail_to_pass: _RequireFailToPass = False,
     rerun: Annotated[
-        bool, options.flag("--rerun", "Verify the change again, and compare.")
+        bool,
+        options.flag("--rerun", "Verify the change again, and compare the results."),
     ] = False,
     json: options.Json = False,
 ) -> int:
-    """Check offline that a receipt is intact and about the commit here.
+    """Check offline that a receipt is intact and about the current commit.
 
-    The signature is `FILE.sig`. The exit code is 0 if the receipt is complete, about
-    these files, and signed by one of the signers; else 1. With --rerun, the results
-    must be the same again.
+    The signature is read from `FILE.sig`. The exit code is 0 if the receipt says
+    "complete", is about the files of the commit, and is signed by a trusted signer;
+    else 1. With --rerun, which runs the validators, the results must be the same again.
     """
     from goalrunner.receipts.pages import finding_facts
     from goalrunner.receipts.signing import signers_of_git
