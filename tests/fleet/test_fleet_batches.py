@@ -56,11 +56,56 @@ def test_an_option_that_a_fleet_does_not_have_names_another_way(
     assert instead in capsys.readouterr().err
 
 
-def test_the_database_of_a_batch_needs_the_fleet(
-    place: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "option", [["--db", "postgresql://x/y"], ["--queue", "q"], ["--labels", "gpu"]]
+)
+def test_an_option_of_a_fleet_needs_the_fleet(
+    place: Path, capsys: pytest.CaptureFixture[str], option: list[str]
 ) -> None:
-    assert main(["batch", "p", "--db", "postgresql://x/y"]) == 2
-    assert "add --fleet" in capsys.readouterr().err
+    assert main(["batch", "p", *option]) == 2
+    assert f"{option[0]} is for a batch of a fleet" in capsys.readouterr().err
+
+
+@pytest.fixture
+def night(place: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A place with a batch of two queued runs."""
+    assert main(["fleet", "submit", "p", "--batch", "night"]) == 0
+    capsys.readouterr()
+    return place
+
+
+@pytest.mark.parametrize("command", ["status", "show"])
+def test_a_batch_of_the_fleet_is_printed_as_one_of_this_machine(
+    night: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    # Its name may be shortened; 4 is the exit code of what has not ended.
+    assert main([command, "nig"]) == 4
+    printed = capsys.readouterr().out
+    assert "night · 2 goals · on the fleet" in printed
+    assert "2 pending" in printed
+    assert main([command, "night", "--json"]) == 4
+    result = json.loads(capsys.readouterr().out)
+    assert (result["batch_id"], len(result["entries"])) == ("night", 2)
+
+
+def test_a_batch_of_the_fleet_has_a_report_and_an_exit_code(
+    night: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--batch", "night"]) == 0
+    assert "2 pending" in capsys.readouterr().out
+    assert main(["fleet", "cancel", "--batch", "night"]) == 0
+    assert main(["status", "night", "--junit", "j.xml"]) == 1
+    cases = ElementTree.parse(night / "j.xml").findall(".//testcase")
+    assert [case.get("name") for case in cases] == ["one", "two"]
+
+
+def test_an_unknown_name_is_an_error_as_without_a_fleet(
+    night: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", "day"]) == 2
+    assert "there is no run" in capsys.readouterr().err
+    assert main(["list", "--batch", "day"]) == 2
+    assert "no batch" in capsys.readouterr().err
 
 
 def wait_for_runs(url: str, number: int, states: tuple[str, ...]) -> None:
@@ -96,7 +141,9 @@ def interrupted(process: subprocess.Popen[str]) -> str:
 def test_ctrl_c_ends_the_view_and_names_the_commands(
     place: Path, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("batch", "p", "--fleet", "--name", "night", "--junit", "j.xml")
+    files = ("--name", "night", "--junit", "j.xml")
+    needs = ("--queue", "late", "--labels", "gpu,linux")
+    arguments = ("batch", "p", "--fleet", *files, *needs)
     process = start(*arguments, cwd=place, env=dict(os.environ))
     assert process.stdout is not None
     first_line = process.stdout.readline()
@@ -107,6 +154,13 @@ def test_ctrl_c_ends_the_view_and_names_the_commands(
     assert "2 pending" in printed
     cases = ElementTree.parse(place / "j.xml").findall(".//testcase")
     assert [case.get("name") for case in cases] == ["one", "two"]
+    with Database(database_url) as database:
+        rows = database.call(
+            lambda connection: connection.execute(
+                "SELECT queue, labels FROM goal_fleet_runs"
+            ).fetchall()
+        )
+    assert rows == [{"queue": "late", "labels": ["gpu", "linux"]}] * 2
     # It is there still, and its name is taken.
     assert main(["batch", "p", "--fleet", "--name", "night"]) == 2
     assert "goal watch night" in capsys.readouterr().err

@@ -140,6 +140,12 @@ def batch(
     db: Annotated[
         Text, option("URL", "With --fleet: its database; default: GOAL_FLEET.")
     ] = None,
+    queue: Annotated[
+        Text, option("NAME", "With --fleet: the queue; default: default.")
+    ] = None,
+    labels: Annotated[
+        Text, option("LIST", "With --fleet: what the worker must have: gpu.")
+    ] = None,
 ) -> int:
     """Run many goals, each in a copy of its workspace, several at a time.
 
@@ -152,8 +158,9 @@ def batch(
     With --fleet, the workers of a fleet run the goals, and their progress is shown
     here; Ctrl-C then ends only the display.
     """
-    if db is not None and not fleet:
-        raise UsageError("--db is the database of a fleet", "add --fleet")
+    _refuse_without_fleet(
+        {"--db": db, "--queue": queue, "--labels": labels}, has_fleet=fleet
+    )
     limits = _limits(cost, tokens, until, max_failures)
     if fleet:
         from goalrunner.fleet.batch_following import refuse_machine_options
@@ -193,10 +200,16 @@ def batch(
         refuse_without_repository(submission.entries, os.environ)
     _refuse_too_many(at_least, len(submission.entries))
     if fleet:
+        from goalrunner.fleet import DEFAULT_QUEUE
         from goalrunner.fleet.batch_following import FleetBatch
+        from goalrunner.fleet.queue import labels_of
+        from goalrunner.fleet.submission import SubmitOptions
 
-        on_fleet = FleetBatch(_batch_id(name, paths[0]), db, at_least, until)
-        on_fleet.submit(submission)
+        on_fleet = FleetBatch(_batch_id(name, paths[0]), db, at_least)
+        submit_options = SubmitOptions(
+            queue=queue or DEFAULT_QUEUE, labels=labels_of(labels or ""), deadline=until
+        )
+        on_fleet.submit(submission, submit_options)
         return _follow(on_fleet, display, printed.files)
     plan = BatchPlan(
         batch_id=_batch_id(name, paths[0]),
@@ -212,6 +225,15 @@ def batch(
         code = _drive(folder, log, printed)
     printed.files.write(folder)
     return code
+
+
+def _refuse_without_fleet(
+    options_of_fleets: dict[str, str | None], *, has_fleet: bool
+) -> None:
+    """Raise UsageError if an option is given that only a fleet has."""
+    for name, value in options_of_fleets.items():
+        if value is not None and not has_fleet:
+            raise UsageError(f"{name} is for a batch of a fleet", "add --fleet")
 
 
 def _follow(batch: FleetBatch, display: BatchDisplay, files: BatchFiles) -> int:

@@ -26,7 +26,11 @@ def print_batch(home: Path, reference: str, *, json: bool = False) -> int:
 
     Raise RunNotFound and RecordError.
     """
-    moment = moment_of(find_batch(home, reference))
+    return print_moment(moment_of(find_batch(home, reference)), json=json)
+
+
+def print_moment(moment: BatchMoment, *, json: bool = False) -> int:
+    """Print a batch as it is at one moment, and return its exit code."""
     if json:
         output.say(result_value(moment))
         return moment.exit_code

@@ -32,6 +32,7 @@ from goalrunner.records import run_folder, run_search, run_summaries
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from goalrunner.batches.rows import BatchMoment
     from goalrunner.core.events import Record
     from goalrunner.core.observation import TranscriptRef
     from goalrunner.records.run_folder import RunFolder
@@ -321,6 +322,11 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
         from goalrunner.batches.listing import print_batch
 
         return print_batch(home(), batch, json=json)
+    moment = batch_in_fleet(reference)
+    if moment is not None:
+        from goalrunner.batches.listing import print_moment
+
+        return print_moment(moment, json=json)
     from goalrunner.reports.status import status_lines
 
     try:
@@ -339,6 +345,23 @@ def print_status(reference: str | None = None, *, json: bool = False) -> int:
     lines = status_lines(summary, datetime.now(UTC), str(folder.path), activity)
     output.say(output.terminal_text(lines))
     return summary.process_exit_code
+
+
+def batch_in_fleet(reference: str | None) -> BatchMoment | None:
+    """Return how a batch of the fleet is now.
+
+    None without a fleet, for a run of this machine, and if the fleet has no batch of
+    that name.
+    """
+    if reference is None or not os.environ.get(fleet.VARIABLE):
+        return None
+    from goalrunner.fleet.remote_commands import local_run
+
+    if local_run(home(), reference) is not None:
+        return None
+    from goalrunner.fleet import remote_listing
+
+    return remote_listing.batch_in_fleet(reference)
 
 
 def _transcript_error(path: str) -> UsageError:

@@ -70,14 +70,9 @@ def show(
             " combined",
             "use one of them",
         )
-    batch = named_batch(runs.home(), run)
-    if batch is not None:
-        if sum(parts):
-            raise UsageError(
-                f"{batch} is a batch, of which only the goals are shown",
-                f"goal show {batch}, or goal show RUN for one of its runs",
-            )
-        return runs.print_status(batch, json=json)
+    batch_code = _show_batch(run, shows_part=sum(parts) > 0, json=json)
+    if batch_code is not None:
+        return batch_code
     folder = runs.find(run)
     if observation is not None:
         _show_observation(folder, observation, json=json, pager=not no_pager)
@@ -94,6 +89,24 @@ def show(
     else:
         _show_run(folder)
     return 0
+
+
+def _show_batch(reference: str | None, *, shows_part: bool, json: bool) -> int | None:
+    """Show the goals of a batch; return its exit code, or None if it is a run."""
+    batch = named_batch(runs.home(), reference)
+    if batch is None:
+        moment = None if shows_part else runs.batch_in_fleet(reference)
+        if moment is None:
+            return None
+        from goalrunner.batches.listing import print_moment
+
+        return print_moment(moment, json=json)
+    if shows_part:
+        raise UsageError(
+            f"{batch} is a batch, of which only the goals are shown",
+            f"goal show {batch}, or goal show RUN for one of its runs",
+        )
+    return runs.print_status(batch, json=json)
 
 
 def _show_events(folder: RunFolder, *, json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Annotated
 
 from goalrunner.batches.names import named_batch
@@ -86,8 +87,7 @@ def status(
 
             write_batch_junit(runs.home(), batch, junit)
         elif junit or summary or gitlab:
-            files = open_files(junit, summary, gitlab, asked_only=True)
-            files.write(runs.find(target), sys.stdout)
+            _write_files(target, junit, summary, gitlab)
         return runs.print_status(target, json=json)
     if base is None and (workspace or validator):
         raise UsageError(
@@ -110,6 +110,23 @@ def status(
         junit=junit,
         json=json,
     )
+
+
+def _write_files(
+    reference: str | None,
+    junit: Path | None,
+    summary: Path | None,
+    gitlab: Path | None,
+) -> None:
+    """Write the files about a run, or the report of a batch of the fleet."""
+    moment = runs.batch_in_fleet(reference) if junit else None
+    if moment is not None:
+        from goalrunner.batches.result_files import BatchFiles
+
+        BatchFiles.open(junit, None).write_moment(moment)
+        return
+    files = open_files(junit, summary, gitlab, asked_only=True)
+    files.write(runs.find(reference), sys.stdout)
 
 
 def _print_formats(*, json: bool) -> int:
@@ -218,9 +235,15 @@ def list_(
 
 def _list_batches(name: str | None, *, json: bool) -> int:
     """Print all batches, or the goals of one."""
-    from goalrunner.batches.listing import list_batches, print_batch
+    from goalrunner.batches.listing import list_batches, print_batch, print_moment
 
     if name is None:
         return list_batches(runs.home(), json=json)
-    print_batch(runs.home(), name, json=json)
+    is_here = named_batch(runs.home(), name) is not None
+    moment = None if is_here else runs.batch_in_fleet(name)
+    if moment is not None:
+        print_moment(moment, json=json)
+    else:
+        # It raises the error for an unknown name.
+        print_batch(runs.home(), name, json=json)
     return 0

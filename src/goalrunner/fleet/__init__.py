@@ -11,5 +11,6 @@ store: `store` has the files, of which `archives` are those of a run's folder.
 
 VARIABLE = "GOAL_FLEET"
 """The variable with the URL of the database."""
+DEFAULT_QUEUE = "default"
 LEASE = 30.0
 """Seconds without a sign of life after which the runs of a worker are taken over."""

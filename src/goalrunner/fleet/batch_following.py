@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TypeVar
 
 from goalrunner.batches.displays import BatchDisplay, open_display
@@ -63,11 +62,10 @@ class FleetBatch:
     db: str | None = None
     """The URL of the database; None: that of the environment."""
     at_least: int | None = None
-    until: str | None = None
 
-    def submit(self, submission: Submission) -> None:
+    def submit(self, submission: Submission, options: SubmitOptions) -> None:
         """Queue the goals: all of them, or none. Raise GoalError."""
-        options = SubmitOptions(batch=self.name, deadline=self.until)
+        options = replace(options, batch=self.name)
         with self._database() as database:
             self._refuse_taken(database)
             store = FleetStore(database.call(fleet_settings).store)
@@ -84,7 +82,7 @@ class FleetBatch:
                 lambda connection: fleet_plan(connection, self.name, self.at_least)
             )
             history = FleetHistory(plan)
-            moment = _moment(history)
+            moment = history.moment()
             was_interrupted = False
             try:
                 display.begin(moment)
@@ -109,7 +107,7 @@ class FleetBatch:
                 lambda connection: history.look(connection, self.name)
             )
         )
-        moment = _moment(history)
+        moment = history.moment()
         for event, state in happened:
             display.on_event(event, replace(moment, state=state))
         return moment
@@ -139,17 +137,6 @@ def _patiently(ask: Callable[[], T]) -> T:
             if time.monotonic() > until:
                 raise
             time.sleep(_PAUSE)
-
-
-def _moment(history: FleetHistory) -> BatchMoment:
-    return BatchMoment(
-        history.state,
-        history.summaries,
-        is_driven=True,
-        now=datetime.now(UTC),
-        in_fleet=True,
-        holds=history.holds,
-    )
 
 
 def watch_fleet_batch(batch: FleetBatch) -> int:

@@ -17,6 +17,7 @@ from goalrunner.batches.history import (
     batch_state,
 )
 from goalrunner.batches.plan import BatchEntry, BatchLimits, BatchPlan
+from goalrunner.batches.rows import BatchMoment
 from goalrunner.core.errors import RunNotFound, quoted, some
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.fleet import LEASE
@@ -137,6 +138,17 @@ class FleetHistory:
     def is_over(self) -> bool:
         """Whether nothing more happens, unless a person queues a run again."""
         return all(entry.is_over for entry in self.state.entries.values())
+
+    def moment(self) -> BatchMoment:
+        """Return the batch as it was at the last look."""
+        return BatchMoment(
+            self.state,
+            self.summaries,
+            is_driven=True,
+            now=datetime.now(UTC),
+            in_fleet=True,
+            holds=self.holds,
+        )
 
     def look(
         self, connection: Connection, name: str

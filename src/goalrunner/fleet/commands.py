@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import socket
 import time
@@ -27,7 +26,8 @@ from goalrunner.cli.options import (
     flag,
     option,
 )
-from goalrunner.core.errors import ExitCode, UsageError, quoted
+from goalrunner.core.errors import ExitCode, UsageError
+from goalrunner.fleet import DEFAULT_QUEUE
 from goalrunner.reports.terminal_text import lines_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ _Db = Annotated[
 _FleetRun = Annotated[str, argument("RUN", "Id of a run, or its beginning.")]
 _ROOT = Path("/var/tmp/goal-fleet")  # noqa: S108  a folder of the user alone is made
 _WHOLE_NUMBER = checked(int, "a whole number")
-_DEFAULT_QUEUE = "default"
 _LISTED = 40
 _REFRESH = 2.0
 """Seconds between two looks of --watch."""
@@ -137,18 +136,6 @@ def _store(database: Database) -> FleetStore:
     return FleetStore(database.call(fleet_settings).store)
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """Return the words of a list with commas. Raise UsageError."""
-    words = tuple(filter(None, (word.strip() for word in text.split(","))))
-    for word in words:
-        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", word) is None:
-            raise UsageError(
-                f"{quoted(word)} can be no label",
-                "use letters, digits, dots, hyphens and underscores: gpu,linux",
-            )
-    return words
-
-
 def worker(
     name: Annotated[
         Text, option("NAME", "Its name in the fleet; default: that of the machine.")
@@ -183,6 +170,7 @@ def worker(
     work in a sandbox, unless the goal has another one, or --no-sandbox is given. A
     worker takes no run that needs a label or a secret which it does not have.
     """
+    from goalrunner.fleet.queue import labels_of
     from goalrunner.fleet.settings import fleet_settings
     from goalrunner.fleet.worker import FleetWorker, WorkerOptions
 
@@ -208,8 +196,8 @@ def worker(
         jobs,
         root,
         settings.store,
-        tuple(queue or (_DEFAULT_QUEUE,)),
-        _words(labels),
+        tuple(queue or (DEFAULT_QUEUE,)),
+        labels_of(labels),
         tuple(secret or ()),
         sandbox="none" if no_sandbox else "bwrap",
     )
@@ -256,7 +244,7 @@ def submit(
     template: Annotated[
         File, option("FILE", "The goal file for the rows of tables.")
     ] = None,
-    queue: Annotated[str, option("NAME", "The queue.")] = _DEFAULT_QUEUE,
+    queue: Annotated[str, option("NAME", "The queue.")] = DEFAULT_QUEUE,
     priority: Annotated[
         int, option("N", "Goals with a higher number run first.", parser=_WHOLE_NUMBER)
     ] = 0,
@@ -286,7 +274,7 @@ def submit(
     commit, and what differs from it. Files that git ignores stay here.
     """
     from goalrunner.batches.submission import submit as read_goals
-    from goalrunner.fleet.queue import enqueue_now
+    from goalrunner.fleet.queue import enqueue_now, labels_of
     from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
 
     overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
@@ -295,7 +283,7 @@ def submit(
     submit_options = SubmitOptions(
         queue=queue,
         priority=priority,
-        labels=_words(labels),
+        labels=labels_of(labels),
         secrets=tuple(secret or ()),
         after=tuple(after or ()),
         batch=batch,

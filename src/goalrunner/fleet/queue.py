@@ -7,6 +7,7 @@ is decided by `runs`, and the queue only says that there is something to do.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import combinations
@@ -19,7 +20,7 @@ from procrastinate.exceptions import (
 )
 from psycopg import OperationalError
 
-from goalrunner.core.errors import UsageError, some
+from goalrunner.core.errors import UsageError, quoted, some
 from goalrunner.fleet.database import Database, has_table, migrate
 from goalrunner.fleet.runs import ready_runs
 
@@ -27,6 +28,18 @@ TASK = "goal.run"
 _PAUSE = 1.0
 _MOST_ABILITIES = 10
 """Labels and secrets of a worker: it listens to a queue for each set of them."""
+
+
+def labels_of(text: str) -> tuple[str, ...]:
+    """Return the labels of a list with commas. Raise UsageError."""
+    labels = tuple(filter(None, (word.strip() for word in text.split(","))))
+    for label in labels:
+        if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", label) is None:
+            raise UsageError(
+                f"{quoted(label)} can be no label",
+                "use letters, digits, dots, hyphens and underscores: gpu,linux",
+            )
+    return labels
 
 
 def queue_name(queue: str, labels: Iterable[str], secrets: Iterable[str]) -> str:

@@ -1,21 +1,30 @@
-"""The runs of a fleet in `goal list`, which never waits long for the database."""
+"""Runs and batches of a fleet in `goal list` and `goal status`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
+from goalrunner.batches.rows import BatchMoment
+from goalrunner.core.errors import RunNotFound
 from goalrunner.core.run_summary import RunSummary
-from goalrunner.fleet.database import Database, database_url, shown_url
-from goalrunner.fleet.listing import FleetRun, list_runs, runs_table
+from goalrunner.fleet.batch_history import FleetHistory, find_fleet_batch, fleet_plan
+from goalrunner.fleet.database import (
+    Connection,
+    Database,
+    DatabaseUnreachable,
+    database_url,
+    shown_url,
+)
+from goalrunner.fleet.listing import FleetRun, find_fleet_run, list_runs, runs_table
 
 _SHOWN = 20
 _LOOKED_AT = 200
 """Runs that are read, of which filters choose."""
 _PATIENCE = 1.0
-"""Seconds to connect, and seconds for the query."""
+"""Seconds to connect, and seconds for the query: `goal list` never waits long."""
 
 
 def listed_fleet_runs(
@@ -55,3 +64,34 @@ def fleet_section(runs: Sequence[FleetRun], columns: int | None) -> str:
 def fleet_values(runs: Sequence[FleetRun]) -> list[dict[str, Any]]:
     """Return runs for a list in JSON, beside the runs of this machine."""
     return [{"source": "fleet", **asdict(run), "status": run.word} for run in runs]
+
+
+def batch_in_fleet(reference: str) -> BatchMoment | None:
+    """Return how a batch is now.
+
+    None if a run has that name, if there is no such batch, and if the database does not
+    answer.
+    """
+    try:
+        with Database(database_url(None, os.environ)) as database:
+            return database.call(
+                lambda connection: _batch_moment(connection, reference)
+            )
+    except DatabaseUnreachable:
+        # A run that was fetched before can still be shown.
+        return None
+
+
+def _batch_moment(connection: Connection, reference: str) -> BatchMoment | None:
+    """Return how a batch is now; None if it is a run, or if there is none."""
+    try:
+        find_fleet_run(connection, reference)
+    except RunNotFound:
+        name = find_fleet_batch(connection, reference)
+    else:
+        return None
+    if name is None:
+        return None
+    history = FleetHistory(fleet_plan(connection, name, None))
+    history.look(connection, name)
+    return replace(history.moment(), is_driven=not history.is_over)

@@ -16,6 +16,7 @@ from goalrunner.batches.submission import Submission
 from goalrunner.core.errors import UsageError
 from goalrunner.core.field_types import SCRIPTED
 from goalrunner.core.goal import Goal
+from goalrunner.fleet import DEFAULT_QUEUE
 from goalrunner.fleet.database import Connection
 from goalrunner.fleet.job import FleetJob, StoredSource
 from goalrunner.fleet.sources import Source, pack
@@ -30,7 +31,7 @@ _NOWHERE = Path("/nonexistent")
 class SubmitOptions:
     """How goals are queued."""
 
-    queue: str = "default"
+    queue: str = DEFAULT_QUEUE
     priority: int = 0
     """A higher one comes first."""
     labels: Sequence[str] = ()

@@ -18,7 +18,7 @@ from typing import Any
 from procrastinate.exceptions import ConnectorException
 
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, os_errors
-from goalrunner.fleet import LEASE, VARIABLE
+from goalrunner.fleet import DEFAULT_QUEUE, LEASE, VARIABLE
 from goalrunner.fleet.database import (
     AsyncDatabase,
     DatabaseUnreachable,
@@ -70,7 +70,7 @@ class WorkerOptions:
     """The folder of the fleet on this machine; the same path on all of them."""
     store: str
     """The URL of the store."""
-    queues: tuple[str, ...] = ("default",)
+    queues: tuple[str, ...] = (DEFAULT_QUEUE,)
     labels: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
     sandbox: str = "bwrap"
