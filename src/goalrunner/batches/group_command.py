@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -43,7 +42,6 @@ def run_group(
     choice: GroupChoice,
     limits: BatchLimits,
     results: Results,
-    quiet: bool,
 ) -> int:
     """Run a goal several times at once, print the order of the runs, and write the
     results of the best one.
@@ -61,9 +59,8 @@ def run_group(
     plan = choice.plan(goal, limits, new_run_id(home, goal.goal.objective))
     texts = {entry.key: goal.text for entry in plan.entries}
     folder = BatchFolder.create(home, plan, texts)
-    # A program that reads stdout gets one JSON value, and nothing else.
-    stream = sys.stderr if results.json else sys.stdout
-    view = BatchView(open_display(stream, quiet=quiet))
+    stream = results.progress_stream
+    view = BatchView(open_display(stream, quiet=results.quiet))
     with folder.writing() as log, closing(view):
         scheduler = Scheduler(folder, log, view)
         main.wait_for(scheduler.run())

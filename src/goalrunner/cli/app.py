@@ -22,7 +22,7 @@ from goalrunner.core.errors import UsageError, nearest
 GROUPS = {
     "Run": {
         "demo": (
-            "cli.run",
+            "cli.demo",
             "Run an example goal in a new temporary folder; needs no key.",
         ),
         "init": ("cli.init", "Write goal.toml for the project in the current folder."),

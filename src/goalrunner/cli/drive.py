@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Results:
-    """Where the outcome of a run goes.
+    """How a run is shown, and where its outcome goes.
 
     The files were opened before the agent could redirect them.
     """
@@ -40,20 +40,26 @@ class Results:
     files: ResultFiles
     json: bool
     """Whether the outcome is printed on stdout, and the progress on stderr."""
+    quiet: bool = False
+    """Whether only the last lines of the progress are printed."""
+    verbose: bool = False
+    """Whether all that an external agent says is printed."""
+
+    @property
+    def progress_stream(self) -> TextIO:
+        """Where the progress is printed. With --json, stdout has JSON alone."""
+        return sys.stderr if self.json else sys.stdout
 
 
 def drive(
     start: Callable[[RunOptions], Coroutine[Any, Any, GoalOutcome]],
     options: RunOptions,
     results: Results,
-    *,
-    quiet: bool,
-    verbose: bool = False,
 ) -> int:
     """Start a run, print its progress, write its outcome, and return its exit code."""
-    stream = sys.stderr if results.json else sys.stdout
+    stream = results.progress_stream
     with open_progress(
-        stream, quiet=quiet, verbose=verbose, place=workspace_state
+        stream, quiet=results.quiet, verbose=results.verbose, place=workspace_state
     ) as progress:
         announcing = announcer(options.home)
         approver: Approver | None

@@ -152,7 +152,7 @@ def init(
         option(
             "CMD",
             "What verifies it; default: the project's tests.",
-            values=options.validators,
+            values=options.validator_commands,
         ),
     ] = None,
     agent: options.Agent = None,

@@ -62,7 +62,7 @@ def agent_completions(incomplete: str) -> list[str]:
     return [name for name in sorted(names) if name.startswith(incomplete)]
 
 
-def validators(incomplete: str) -> Iterator[tuple[str, str]]:
+def validator_commands(incomplete: str) -> Iterator[tuple[str, str]]:
     """Yield the test commands of the project in the current folder."""
     from goalrunner.app.project import detect_project
 
@@ -202,6 +202,15 @@ Agents = Annotated[
     ),
 ]
 Judge = Annotated[Text, option("NAME", "The judge's model.")]
+Criteria = Annotated[Texts, option("TEXT", "A success criterion; may be repeated.")]
+Validators = Annotated[
+    Texts,
+    option(
+        "CMD",
+        "A shell command that must pass; may be repeated.",
+        values=validator_commands,
+    ),
+]
 Format = Annotated[
     Text,
     option("NAME", "Its format; goal status --list-formats lists them.", "--format"),

@@ -1,16 +1,10 @@
-"""The commands that run a goal: `goal run`, `goal resume` and `goal demo`."""
+"""The commands that run a goal: `goal run` and `goal resume`."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import shutil
-import sys
-import tempfile
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-from urllib.parse import unquote
 
 from goalrunner.batches.candidates import GroupChoice, refuse_options
 from goalrunner.cli import goals, options, output, runs
@@ -25,19 +19,18 @@ from goalrunner.cli.options import (
     flag,
     goal_files,
     option,
-    validators,
 )
 from goalrunner.cli.result_file import ResultFile
 from goalrunner.core.errors import ExitCode, UsageError, one_line, quoted
 from goalrunner.core.labels import STRICT_LABELS
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.exports.result_files import open_files
-from goalrunner.records.run_search import newest_run
 from goalrunner.records.run_summaries import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterator, Mapping
     from datetime import datetime
+    from pathlib import Path
 
     from goalrunner.app.resuming import Limits
     from goalrunner.app.run_options import RunOptions
@@ -53,12 +46,6 @@ GoalArgument = Annotated[
         goal_files,
     ),
 ]
-Validator = Annotated[
-    Texts,
-    option(
-        "CMD", "A command that validates the work; may be repeated.", values=validators
-    ),
-]
 ContinueFrom = Annotated[
     Text,
     option("RUN", "Continue the conversation of that run.", values=options.run_ids),
@@ -70,13 +57,11 @@ def run(
     objective: Annotated[
         Text, option("TEXT", "The objective; replaces that of the goal file.")
     ] = None,
-    criterion: Annotated[
-        Texts, option("TEXT", "A success criterion; may be repeated.")
-    ] = None,
+    criterion: options.Criteria = None,
     constraint: Annotated[
         Texts, option("TEXT", "A constraint; may be repeated.")
     ] = None,
-    validator: Validator = None,
+    validator: options.Validators = None,
     agent: options.Agents = None,
     model: Annotated[
         Texts,
@@ -199,27 +184,23 @@ def run(
         "workspace.path": workspace,
         "parent": parent,
     }
-    from goalrunner.goalfile.loading import with_default_wait
-
-    loaded = goals.load(goal_file_or_text, overrides)
-    goal, goal_file = with_default_wait(loaded.goal), loaded.own_file
-    if strict:
-        goal = with_strict_labels(goal)
+    loaded = _load_goal(goal_file_or_text, overrides, strict=strict)
+    goal = loaded.goal
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import arun
 
-    # The outcome must not replace the goal file.
-    inputs = {"the goal file": goal_file} if goal_file is not None else {}
-    outcome_copy = None
-    if output_file is not None:
-        outcome_copy = ResultFile(output_file, inputs)
-    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
-    earlier = runs.find(continue_from) if continue_from is not None else None
+    results = Results(
+        _open_copy(output_file, loaded.own_file),
+        open_files(junit, summary, gitlab),
+        json=json,
+        quiet=quiet,
+        verbose=verbose,
+    )
     run_options = RunOptions(
         home=runs.home(),
-        goal_file=goal_file,
+        goal_file=loaded.own_file,
         record=record,
-        continues=earlier,
+        continues=runs.find(continue_from) if continue_from is not None else None,
         reuses_baseline=not fresh,
         run_id=run_id or "",
     )
@@ -230,7 +211,7 @@ def run(
     earlier_run = runs.with_id(run_id) if run_id is not None else None
     if earlier_run is not None:
         _refuse_other_goal(earlier_run, goal)
-        return _again(earlier_run, results, quiet=quiet, verbose=verbose)
+        return _try_again(earlier_run, results)
     if canary:
         from goalrunner.audits.commands import require_careful_judge
 
@@ -238,19 +219,33 @@ def run(
     if is_group:
         from goalrunner.batches.group_command import run_group, shared_limits
 
-        limits = shared_limits(tokens, cost)
-        return run_group(replace(loaded, goal=goal), group, limits, results, quiet)
+        return run_group(loaded, group, shared_limits(tokens, cost), results)
     if isolate or goal.workspace.isolate:
         from goalrunner.copies.commands import in_copy
 
         run_options = in_copy(goal, run_options, _choices(overrides, loaded))
-    return drive(
-        lambda options: arun(goal, options),
-        run_options,
-        results,
-        quiet=quiet,
-        verbose=verbose,
-    )
+    return drive(lambda options: arun(goal, options), run_options, results)
+
+
+def _load_goal(
+    named: str | None, overrides: Mapping[str, Any], *, strict: bool
+) -> goals.LoadedGoal:
+    """Return the goal of the command line, as `goal run` runs it."""
+    from goalrunner.goalfile.loading import with_default_wait
+
+    loaded = goals.load(named, overrides)
+    goal = with_default_wait(loaded.goal)
+    if strict:
+        goal = with_strict_labels(goal)
+    return replace(loaded, goal=goal)
+
+
+def _open_copy(path: Path | None, goal_file: Path | None = None) -> ResultFile | None:
+    """Open the file of `--output`, which must not be the goal file."""
+    if path is None:
+        return None
+    inputs = {"the goal file": goal_file} if goal_file is not None else {}
+    return ResultFile(path, inputs)
 
 
 def _refuse_other_goal(folder: RunFolder, goal: Goal) -> None:
@@ -266,26 +261,28 @@ def _refuse_other_goal(folder: RunFolder, goal: Goal) -> None:
         )
 
 
-def _again(folder: RunFolder, results: Results, *, quiet: bool, verbose: bool) -> int:
-    """Resume a run that can go on as it is; of another one, print the outcome again."""
+def _try_again(folder: RunFolder, results: Results) -> int:
+    """Resume a run that can go on as it is; otherwise, print its outcome again."""
     from goalrunner.app.previous_run import load_run
     from goalrunner.app.run_options import RunOptions
 
     loaded = load_run(folder)
-    # A run that a signal ended is no such one: a job that is preempted gets SIGTERM.
+    # A run that a signal ended can go on: a job that is preempted gets SIGTERM.
     if not loaded.state.is_over:
-        return _resume(folder, results, quiet=quiet, verbose=verbose)
+        return _resume(folder, results)
 
     # A retry gives no higher limit, and does not undo what a person decided.
     async def recorded_outcome(_: RunOptions) -> GoalOutcome:
         return loaded.outcome(folder)
 
-    nothing = RunOptions(home=runs.home())
-    return drive(recorded_outcome, nothing, results, quiet=quiet, verbose=verbose)
+    return drive(recorded_outcome, RunOptions(home=runs.home()), results)
 
 
 def _choices(overrides: Mapping[str, Any], loaded: goals.LoadedGoal) -> Iterator[str]:
-    """Yield the options for an agent and a validator that no option names."""
+    """Yield options for the agent and the validators that were chosen for the person.
+
+    With them, the process in the copy does not ask again.
+    """
     if not overrides["agent.use"] and "agent.use" in loaded.options:
         yield f"--agent={loaded.options['agent.use']}"
     if not overrides["validators"]:
@@ -382,10 +379,14 @@ def resume(
             f"run {folder.run_id}, {objective}, is complete since"
             f" {earlier.finished_at}; nothing is run"
         )
-    outcome_copy = ResultFile(output_file) if output_file is not None else None
-    results = Results(outcome_copy, open_files(junit, summary, gitlab), json)
-    request = _Resume(limits, note, last_goal_run)
-    return _resume(folder, results, request, quiet=quiet, verbose=verbose)
+    results = Results(
+        _open_copy(output_file),
+        open_files(junit, summary, gitlab),
+        json=json,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    return _resume(folder, results, _Resume(limits, note, last_goal_run))
 
 
 @dataclass(frozen=True)
@@ -397,14 +398,7 @@ class _Resume:
     last_goal_run: datetime | None = None
 
 
-def _resume(
-    folder: RunFolder,
-    results: Results,
-    request: _Resume = _Resume(),
-    *,
-    quiet: bool,
-    verbose: bool,
-) -> int:
+def _resume(folder: RunFolder, results: Results, request: _Resume = _Resume()) -> int:
     """Resume a run, in its copy if it has one."""
     from goalrunner.app.run_options import RunOptions
     from goalrunner.app.session import resume_run
@@ -421,70 +415,4 @@ def _resume(
             last_goal_run=request.last_goal_run,
         )
 
-    return drive(start, run_options, results, quiet=quiet, verbose=verbose)
-
-
-def demo(json: options.OutcomeJson = False, quiet: options.Quiet = False) -> int:
-    """Run an example goal in a new temporary folder; needs no key.
-
-    The models' replies are recorded. Everything else really runs: the tools, the
-    validator, the check environment, and the checks of the judge's citations. The
-    folder is kept, so that you can look at the goal file and at what has changed.
-    """
-    # An example in the current folder would change the user's own project.
-    folder = Path(tempfile.mkdtemp(prefix="goal-demo-")).resolve()
-    for file in (Path(__file__).parents[1] / "quickstart").iterdir():
-        if file.is_file():
-            shutil.copyfile(file, folder / file.name)
-    # Variables would replace the recorded models.
-    for name in ("GOAL_AGENT", "GOAL_MODEL", "GOAL_JUDGE"):
-        os.environ.pop(name, None)
-    # The Python that runs `goal` also runs the tests of the demo, even if no other is
-    # installed.
-    path = os.environ.get("PATH", os.defpath)
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{path}"
-    code = run(str(folder / "goal.toml"), json=json, quiet=quiet)
-    if code == 0 and not (json or quiet):
-        output.say(_next_steps(folder, newest_run(runs.home(), folder).run_id))
-    return code
-
-
-def _next_steps(folder: Path, run_id: str) -> str:
-    """Return the commands that come after the demo, as they can be typed here."""
-    source = _source_of_uvx()
-    command = f"uvx --from {shlex.quote(source)} goal" if source else "goal"
-    steps = {
-        f"{command} show {run_id}": "the run, round by round",
-        f"{command} diff {run_id}": "what the agent changed",
-        f"{command} init": "a goal file for your own project, in its folder",
-    }
-    if source:
-        install = f"uv tool install {shlex.quote(source)}"
-        steps[install] = "installs goal, so that `goal` alone is enough"
-    width = max(map(len, steps))
-    lines = [f"{step:{width}}   {text}" for step, text in steps.items()]
-    return "\n".join(["", f"The goal file is {folder}/goal.toml. Next:", *lines, ""])
-
-
-def _source_of_uvx() -> str:
-    """Return the package of the `uvx` that runs this process.
-
-    It is empty without uvx, and if `goal` itself is on the PATH.
-    """
-    import importlib.metadata
-    import json
-
-    # uvx adds the folder of its own environment to the PATH.
-    uvx_folder = str(Path(sys.executable).parent)
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    path = os.pathsep.join(folder for folder in folders if folder != uvx_folder)
-    is_in_venv = os.environ.get("VIRTUAL_ENV") == sys.prefix
-    if "UV" not in os.environ or is_in_venv or shutil.which("goal", path=path):
-        return ""
-    package = importlib.metadata.distribution("goalrunner")
-    origin = json.loads(package.read_text("direct_url.json") or "{}")
-    url = str(origin.get("url", package.name))
-    # pip records the origin in this form: PEP 610.
-    if "vcs_info" in origin:
-        return f"{origin['vcs_info']['vcs']}+{url}"
-    return unquote(url).removeprefix("file://")
+    return drive(start, run_options, results)

@@ -52,17 +52,8 @@ def make(
             "REV", "The commit with the change; default: the files of the work tree."
         ),
     ] = None,
-    validator: Annotated[
-        Texts,
-        option(
-            "COMMAND",
-            "A shell command that must pass; may be repeated.",
-            values=options.validators,
-        ),
-    ] = None,
-    criterion: Annotated[
-        Texts, option("TEXT", "A success criterion; may be repeated.")
-    ] = None,
+    validator: options.Validators = None,
+    criterion: options.Criteria = None,
     allow: Annotated[
         Texts,
         option(
