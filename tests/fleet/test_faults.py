@@ -153,15 +153,28 @@ def test_processes_that_are_stopped_past_the_lease_repeat_nothing(
     machines.start_worker("b")
     pids = victims(machines, run_id)
     send(pids, signal.SIGSTOP)
-    is_taken_over = victims is not process_alone
-    if is_taken_over:
-        machines.wait(lambda rows: the_row(rows)["token"] > 2)
-    else:
-        time.sleep(_PAST_LEASE)
+    # A worker that lives kills the process of its run, and takes the run again.
+    machines.wait(lambda rows: the_row(rows)["token"] > 2)
     gate.touch()
     send(pids, signal.SIGCONT)
+    assert_complete(machines, done)
+
+
+def test_a_call_that_takes_longer_than_a_lease_is_not_ended(
+    machines: Fleet, tmp_path: Path
+) -> None:
+    done, gate, run_id = begun(machines, tmp_path)
+    machines.start_worker("a")
+    machines.wait(lambda rows: effects(done) == ["g1"])
+    # A process that is stopped for less than that goes on as well.
+    process = machines.process_of(run_id)
+    os.kill(process, signal.SIGSTOP)
+    time.sleep(_PAST_LEASE / 3)
+    os.kill(process, signal.SIGCONT)
+    time.sleep(_PAST_LEASE)
+    gate.touch()
     row = assert_complete(machines, done)
-    assert (row["token"] > 1) is is_taken_over
+    assert (row["token"], row["deaths"]) == (1, 0)
 
 
 @pytest.mark.parametrize("victims", [worker_alone, process_alone, both])

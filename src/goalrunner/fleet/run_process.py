@@ -6,11 +6,15 @@ killed at any time, and started again here or elsewhere.
 
 from __future__ import annotations
 
+import asyncio
+import faulthandler
 import os
 import stat
 import sys
+from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from goalrunner.app.previous_run import load_run
 from goalrunner.app.run_options import RunOptions
@@ -48,6 +52,14 @@ from goalrunner.records.event_log import has_begun
 from goalrunner.records.run_summaries import read_summary
 from goalrunner.system.watchdog import end_with_parent
 
+T = TypeVar("T")
+
+_LONGEST_BLOCK = 600.0
+"""Seconds for which the event loop may be blocked. All that takes long is awaited; the
+longest wait that blocks it is the one for the database, of two minutes.
+"""
+HUNG = "\nTimeout ("
+"""What is printed before the traceback of a process that hangs."""
 _PATIENCE = 600.0
 """Seconds to try again while the store does not answer."""
 TRY_AGAIN = os.EX_TEMPFAIL
@@ -215,9 +227,35 @@ class _Drive:
                     place.run.remove()
                 goal = request.job.goal(place.project, request.sandbox)
                 start = arun(with_default_wait(goal), options)
-            outcome = main.wait_for(start)
+            outcome = main.wait_for(unless_hung(start, _LONGEST_BLOCK))
             progress.finish(outcome)
         return outcome
+
+
+async def unless_hung(work: Coroutine[Any, Any, T], limit: float) -> T:
+    """Return the result of a coroutine; end the process if it blocks the event loop.
+
+    After `limit` seconds in which the loop could do nothing else, no limit of the goal
+    holds, and no request of a person is heard. A traceback is printed, the exit code is
+    1, and the run goes on in another process.
+    """
+    postponing = asyncio.create_task(_postpone_end(limit))
+    # The work may block the loop before it awaits anything.
+    await asyncio.sleep(0)
+    try:
+        return await work
+    finally:
+        postponing.cancel()
+        faulthandler.cancel_dump_traceback_later()
+
+
+async def _postpone_end(limit: float) -> None:
+    """Show again and again that the event loop does its work."""
+    while True:
+        # Its thread is not one of Python: it also ends a process in which a search by a
+        # regular expression never ends.
+        faulthandler.dump_traceback_later(limit, exit=True, file=2)
+        await asyncio.sleep(limit / 10)
 
 
 def _note(abandoned: AbandonedRound | None) -> str:

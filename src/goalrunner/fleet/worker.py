@@ -10,11 +10,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 from procrastinate.exceptions import ConnectorException
 
 from goalrunner.core.errors import ExitCode, GoalError, UsageError, os_errors
@@ -28,7 +30,7 @@ from goalrunner.fleet.job import FleetJob
 from goalrunner.fleet.limits import runs_over_budget
 from goalrunner.fleet.queue import enqueue, queue_app, queue_name, queues_of
 from goalrunner.fleet.run_place import WorkerPlace
-from goalrunner.fleet.run_process import TRY_AGAIN, RunRequest
+from goalrunner.fleet.run_process import HUNG, TRY_AGAIN, RunRequest
 from goalrunner.fleet.runs import (
     TakenRun,
     WorkerRow,
@@ -97,8 +99,10 @@ class FleetWorker:
         self._worker_id = 0
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._at_work: set[str] = set()
-        self._stopped: set[str] = set()
+        self._interrupted: set[str] = set()
         """Runs that this worker ended, which did not fail."""
+        self._stopped_since: dict[str, float] = {}
+        """When a process was first seen that a signal such as SIGSTOP has stopped."""
         self._reported: dict[str, dict[str, Any]] = {}
         """The figures of runs as they were last recorded."""
         self._is_ending = False
@@ -188,6 +192,7 @@ class FleetWorker:
             for chore in (
                 self._look_after_all_runs,
                 self._give_back_forgotten,
+                self._kill_stopped,
                 self._report_progress,
                 self._stop_runs_over_budget,
                 self._cancel_runs,
@@ -260,6 +265,21 @@ class FleetWorker:
                 reason = f"worker {self._options.name} did not begin it"
                 await self._ask(give_back, taken_run, reason, died=False)
 
+    async def _kill_stopped(self) -> None:
+        """Kill processes that a signal has stopped for a lease; their runs go on.
+
+        To a process that works or waits, however long its call takes, this does not
+        apply.
+        """
+        now = time.monotonic()
+        for run_id, process in self._processes.items():
+            if not _is_stopped(process.pid):
+                self._stopped_since.pop(run_id, None)
+                continue
+            since = self._stopped_since.setdefault(run_id, now)
+            if now - since >= self._options.lease:
+                _signal(process, signal.SIGKILL)
+
     async def _report_progress(self) -> None:
         """Record the figures of the runs at work, for `goal fleet status`."""
         for run_id in list(self._processes):
@@ -275,7 +295,7 @@ class FleetWorker:
         """End the runs in order whose day's dollars are spent; they go on tomorrow."""
         for run_id in await self._ask(runs_over_budget, self._worker_id):
             if run_id in self._processes:
-                self._stopped.add(run_id)
+                self._interrupted.add(run_id)
                 _signal(self._processes[run_id], signal.SIGTERM)
 
     async def _cancel_runs(self) -> None:
@@ -325,6 +345,7 @@ class FleetWorker:
         finally:
             self._at_work.remove(run_id)
             self._reported.pop(run_id, None)
+            self._stopped_since.pop(run_id, None)
 
     async def _take_and_drive(self, run_id: str) -> None:
         if not await self._has_space():
@@ -344,20 +365,26 @@ class FleetWorker:
             code = int(ExitCode.FAILED)
         signals = (signal.SIGTERM, signal.SIGINT)
         was_interrupted = -code in signals or code - 128 in signals
-        was_stopped = self._is_ending or was_interrupted or run_id in self._stopped
-        self._stopped.discard(run_id)
-        died = not was_stopped and code != TRY_AGAIN
-        reason = f"its process on {self._options.name} ended with exit code {code}"
-        error_message = _last_error(WorkerPlace(self._options.root, run_id).output)
-        # A process that was killed has printed none.
-        if error_message and code > 0:
-            reason = f"{reason}: {error_message}"
+        was_ended = self._is_ending or was_interrupted or run_id in self._interrupted
+        self._interrupted.discard(run_id)
+        died = not was_ended and code != TRY_AGAIN
+        reason = self._why_it_ended(run_id, code)
         state = await self._give_back(taken_run, reason, died=died)
         # Without a state, its process has recorded the end, or another one has the run.
         self._say(f"{run_id}: {state or f'ended with exit code {code}'}")
         with contextlib.suppress(DatabaseUnreachable, ConnectorException):
             if state == "queued" or await self._ask(has_followers, run_id):
                 await self._enqueue_ready()
+
+    def _why_it_ended(self, run_id: str, code: int) -> str:
+        """Return why the process of a run ended before the run did."""
+        process = f"its process on {self._options.name}"
+        if run_id in self._stopped_since:
+            return f"{process} was stopped by a signal, and killed after a while"
+        reason = f"{process} ended with exit code {code}"
+        error_message = _last_error(WorkerPlace(self._options.root, run_id).output)
+        # A process that was killed has printed none.
+        return f"{reason}: {error_message}" if error_message and code > 0 else reason
 
     async def _give_back(
         self, taken_run: TakenRun, reason: str, *, died: bool
@@ -431,6 +458,9 @@ def _last_error(output: Path) -> str:
         end = output.read_bytes()[-_END_OF_OUTPUT:].decode(errors="replace")
     except OSError:
         return ""
+    _, hung, later_output = f"\n{end}".rpartition(HUNG)
+    if hung and "\nError: " not in later_output:
+        return f"it hung, and {output} says where"
     _, _, message = f"\n{end}".rpartition("\nError: ")
     return message.partition("\n")[0] if message != f"\n{end}" else ""
 
@@ -438,3 +468,11 @@ def _last_error(output: Path) -> str:
 def _signal(process: asyncio.subprocess.Process, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(number)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        # It has ended.
+        return False
