@@ -72,15 +72,15 @@ async def test_a_call_without_a_result_does_not_keep_a_turn_that_is_over(
 
 
 WAITING = {
-    "an open call": 'say("call", id="1", tool="Bash", command="sleep")\ntime.sleep(2.5)\nsay("result", id="1", output="")\n',
+    "an open call": 'say("call", id="1", tool="Bash", command="sleep")\ntime.sleep(1.5)\nsay("result", id="1", output="")\n',
     "a busy child": textwrap.dedent(
         """
         import subprocess
-        work = "import time; end = time.monotonic() + 2.5\\nwhile time.monotonic() < end: pass"
+        work = "import time; end = time.monotonic() + 1.5\\nwhile time.monotonic() < end: pass"
         subprocess.run([sys.executable, "-c", work])
         """
     ),
-    "progress on stderr": 'for _ in range(10):\n    print(".", file=sys.stderr, flush=True)\n    time.sleep(0.25)\n',
+    "progress on stderr": 'for _ in range(6):\n    print(".", file=sys.stderr, flush=True)\n    time.sleep(0.25)\n',
 }
 
 
@@ -171,6 +171,6 @@ async def test_a_silent_turn_of_an_acp_agent_is_cut_and_the_next_one_resumes_the
 async def test_a_turn_of_an_acp_agent_with_an_open_call_is_not_silent(
     tmp_path: Path,
 ) -> None:
-    bench = AcpBench(tmp_path, [["shell", "sleep 2.5"], ["say", "done"]])
+    bench = AcpBench(tmp_path, [["shell", "sleep 1.5"], ["say", "done"]])
     reply, _ = await bench.play(idle_timeout=1.0)
     assert reply.text == "done"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -144,14 +143,11 @@ async def test_a_judge_that_is_not_signed_in_ends_the_run_before_round_1(
 
 
 async def test_a_run_waits_until_the_limit_of_its_judge_resets(place: Place) -> None:
-    resets_at = datetime.now(UTC).timestamp() + 12
-    install(
-        place.programs, "claude", READY, {"status": 429, "resets_at": resets_at}, PROOF
-    )
+    install(place.programs, "claude", READY, {"status": 429, "resets_in": 2}, PROOF)
     outcome = await place.run("judge = 'claude'\nwait = '5m'\n")
     assert outcome.status == "complete", outcome.message
-    assert datetime.now(UTC).timestamp() >= resets_at
-    assert len(calls(place.programs)) == 3
+    _, refused, audit = calls(place.programs)
+    assert audit["time"] >= refused["time"] + 2
 
 
 async def test_an_agent_that_changes_the_memory_of_its_judge_ends_the_run(
@@ -262,9 +258,7 @@ async def test_a_second_opinion_is_asked_for_in_a_new_process(place: Place) -> N
 
 
 async def test_a_program_reviews_changed_checks(place: Place) -> None:
-    (place.workspace / "test_done.py").write_text(
-        "def test_done():\n    assert open('done').read() == '2'\n"
-    )
+    (place.workspace / "test_done.py").write_text("assert open('done').read() == '2'\n")
     change = "sed -i s/2/3/ test_done.py; printf 3 > done"
     review = {
         "json": {
@@ -273,7 +267,7 @@ async def test_a_program_reviews_changed_checks(place: Place) -> None:
         }
     }
     install(place.programs, "claude", READY, review)
-    text = "judge = 'claude'\nstall_rounds = 1\nvalidator = 'python -m pytest -q'\n"
+    text = "judge = 'claude'\nstall_rounds = 1\nvalidator = 'python test_done.py'\n"
     outcome = await place.run(text, change)
     assert outcome.status != "complete"
     asked = [

@@ -103,7 +103,13 @@ def workspace(tmp_path: Path, home: Path) -> Path:
 _WITHOUT_RIGHTS = ("setpriv", "--bounding-set", "-sys_admin")
 
 
-@pytest.mark.parametrize("before", [(), _WITHOUT_RIGHTS], ids=["as-it-is", "no-rights"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param((), id="as-it-is"),
+        pytest.param(_WITHOUT_RIGHTS, id="no-rights", marks=pytest.mark.slow),
+    ],
+)
 def test_a_run_in_a_copy_leaves_the_workspace_as_it_is(
     workspace: Path, home: Path, before: tuple[str, ...]
 ) -> None:
@@ -128,6 +134,7 @@ def test_a_run_in_a_copy_leaves_the_workspace_as_it_is(
     assert (workspace / "mul.txt").read_text() == "2 + 3\n\n\n\n\nmy last\n"
 
 
+@pytest.mark.slow
 def test_a_conflict_and_a_red_merged_tree_change_nothing(
     workspace: Path, home: Path
 ) -> None:
@@ -195,6 +202,7 @@ def test_a_killed_run_goes_on_in_its_copy(workspace: Path, home: Path) -> None:
     assert (upper / "made" / "slot").read_text() == "0\n"
 
 
+@pytest.mark.slow
 def test_the_work_tree_of_another_repository_is_copied_with_its_repository(
     workspace: Path, home: Path
 ) -> None:
@@ -210,6 +218,7 @@ def test_the_work_tree_of_another_repository_is_copied_with_its_repository(
     assert git(tree, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_repository_is_copied(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "plain"
     plain_agent = _AGENT.replace("git ", ": ")
@@ -231,7 +240,8 @@ echo "${{GOAL_SLOT:-live}} ${{GOAL_PORT:-0}}" > {gate}/seen/$$
 """
 
 
-@pytest.mark.parametrize("copies", [2, pytest.param(10, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("copies", [2, 10])
 @pytest.mark.timeout(300)
 def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
     workspace: Path, home: Path, copies: int
@@ -276,6 +286,7 @@ def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
     assert str(home) not in Path("/proc/self/mounts").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_whose_copy_is_discarded_is_applied_and_not_resumed(
     workspace: Path, home: Path
 ) -> None:
@@ -299,6 +310,7 @@ def test_a_run_whose_copy_is_discarded_is_applied_and_not_resumed(
     assert "has no copy" in none.err
 
 
+@pytest.mark.slow
 def test_an_unfinished_rebase_and_a_run_that_is_not_complete_are_refused(
     workspace: Path, home: Path
 ) -> None:
@@ -315,6 +327,7 @@ def test_a_home_inside_of_the_workspace_is_refused(workspace: Path) -> None:
     assert "set GOAL_HOME to another folder" in refused.err
 
 
+@pytest.mark.slow
 def test_the_list_a_restore_and_prune_know_copies(workspace: Path, home: Path) -> None:
     assert _goal("run", "--isolate", cwd=workspace, home=home).code == 0
     run = only_run(home)
@@ -332,6 +345,7 @@ def test_the_list_a_restore_and_prune_know_copies(workspace: Path, home: Path) -
     assert _goal("apply", cwd=workspace, home=home).code == 0
 
 
+@pytest.mark.slow
 def test_an_apply_that_was_killed_is_undone_by_the_next_one(
     workspace: Path, home: Path
 ) -> None:
@@ -365,6 +379,7 @@ def test_an_apply_that_was_killed_is_undone_by_the_next_one(
     assert (workspace / "mul.txt").read_text() == "edited since\n"
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_git_works_in_a_copy_with_a_sandbox(workspace: Path, home: Path) -> None:
     goal = _GOAL.replace("&& test", "&& git log agents && ! test -e escaped && test")

@@ -273,23 +273,28 @@ def test_no_mutation_of_an_incomplete_verdict_is_complete(
     assert not outcome.passed or not outcome.complete
 
 
+SLOW_FILLERS = (
+    "{//",
+    "{#",
+    "{/**/",
+    '{"a":',
+    "{[",
+    "{1,",
+    "{ x",
+    '{"\\"',
+    '{"a":[1,],',
+    "{,",
+)
+
+
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "filler",
     [
         "{/*",
-        "{//",
-        "{#",
-        "{/**/",
-        '{"a":',
         '{"a',
-        "{[",
-        "{1,",
-        "{ x",
-        '{"\\"',
         "{/**/\n",
-        '{"a":[1,],',
-        "{,",
+        *(pytest.param(filler, marks=pytest.mark.slow) for filler in SLOW_FILLERS),
     ],
 )
 def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:

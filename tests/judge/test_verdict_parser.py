@@ -419,7 +419,11 @@ def test_a_verdict_with_one_character_changed_passes_only_when_it_is_still_one(
 
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize(
-    "filler", ["-", " ", "- ", "none ", '"complete" ', "{", "<think>"]
+    "filler",
+    [
+        *("-", " ", "- ", "none ", '"complete" ', "<think>"),
+        pytest.param("{", marks=pytest.mark.slow),
+    ],
 )
 def test_time_grows_with_the_length_of_an_answer_alone(filler: str) -> None:
     long = filler * (200_000 // len(filler)) + "x"

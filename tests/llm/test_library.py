@@ -237,7 +237,8 @@ print(litellm.modify_params, litellm.disable_aiohttp_transport, litellm.suppress
 """
 
 
-@pytest.mark.parametrize("first", [pytest.param("first", marks=pytest.mark.slow), ""])
+@pytest.mark.slow
+@pytest.mark.parametrize("first", ["first", ""])
 def test_settings_of_a_calling_program_stay_as_they_are(
     first: str, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ home = Path(os.environ["HOME"])
 calls = home / "calls"
 calls.mkdir(exist_ok=True)
 number = len(list(calls.iterdir()))
-call = {"argv": sys.argv[1:], "stdin": sys.stdin.read(), "env": dict(os.environ), "cwd": os.getcwd(), "files": os.listdir()}
+call = {"time": time.time(), "argv": sys.argv[1:], "stdin": sys.stdin.read(), "env": dict(os.environ), "cwd": os.getcwd(), "files": os.listdir()}
 (calls / f"{number:03}.json").write_text(json.dumps(call))
 answers = json.loads((home / "answers.json").read_text())
 answer = answers[min(number, len(answers) - 1)]
@@ -43,8 +43,9 @@ elif "unfit" in answer:
     sys.exit(1)
 else:
     free = {"total_cost_usd": 0, "usage": {"input_tokens": 0, "output_tokens": 0}}
-    if "resets_at" in answer:
-        limit = {"status": "rejected", "resetsAt": answer["resets_at"], "rateLimitType": "five_hour"}
+    if "resets_in" in answer or "resets_at" in answer:
+        resets_at = answer.get("resets_at") or call["time"] + answer["resets_in"]
+        limit = {"status": "rejected", "resetsAt": resets_at, "rateLimitType": "five_hour"}
         say(type="rate_limit_event", rate_limit_info=limit)
         free["api_error"] = "usage_limit_reached"
     said = {401: "Not logged in", 429: "Request rejected (429)"}.get(answer["status"], "Overloaded")
