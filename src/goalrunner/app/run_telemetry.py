@@ -49,11 +49,11 @@ def open_telemetry(config: RunConfig, records: RunRecords) -> Telemetry | None:
     refuse_missing_extra(config.goal)
     # Imported on use: the packages are an extra, and take a fifth of a second.
     from goalrunner.telemetry.attributes import RunFacts
-    from goalrunner.telemetry.content import RunContent
+    from goalrunner.telemetry.content import NO_CONTENT, RunContent
     from goalrunner.telemetry.observer import SessionPlace, Telemetry
 
     redact = config.redactor.text
-    content = None
+    content = NO_CONTENT
     if settings.content:
         content = RunContent(records.artifacts, records.transcript, redact)
     # An external agent, or a program's own, may report many calls at once.

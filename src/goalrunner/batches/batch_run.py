@@ -25,7 +25,7 @@ from goalrunner.copies.merging import (
 )
 from goalrunner.core.errors import GoalError, RecordError, some
 from goalrunner.core.observation import Snapshot
-from goalrunner.exports.commands import commit_message
+from goalrunner.exports.change import commit_message
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.objects import Entry

@@ -23,7 +23,15 @@ from goalrunner.batches.displays import BatchDisplay, BatchView, open_display
 from goalrunner.batches.history import BatchResumed, EntryIntegrated
 from goalrunner.batches.integration import refuse_without_repository
 from goalrunner.batches.integration_command import apply_batch, apply_open_batch
-from goalrunner.batches.option_values import DOLLARS, TOKENS, UNTIL
+from goalrunner.batches.option_values import (
+    DOLLARS,
+    GOALS,
+    TOKENS,
+    UNTIL,
+    AgentModel,
+    goal_keys,
+    goals_argument,
+)
 from goalrunner.batches.plan import BatchLimits, BatchPlan
 from goalrunner.batches.result_files import BatchFiles
 from goalrunner.batches.scheduler import Scheduler
@@ -34,8 +42,7 @@ from goalrunner.cli.options import (
     ROUND,
     File,
     Text,
-    argument,
-    goal_files,
+    flag,
     option,
 )
 from goalrunner.core.errors import ExitCode, UsageError, quoted
@@ -52,12 +59,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 def batch(
     goals: Annotated[
         list[Path] | None,
-        argument(
-            "GOALS",
-            "Goal files, folders of goal files, or tables (.csv, .jsonl); with "
-            "--resume: the name of a batch.",
-            goal_files,
-        ),
+        goals_argument(f"{GOALS}; with --resume: the name of a batch."),
     ] = None,
     jobs: Annotated[
         int | None,
@@ -77,7 +79,7 @@ def batch(
         ),
     ] = None,
     agent: options.Agent = None,
-    model: Annotated[Text, option("NAME", "The model of the agents.")] = None,
+    model: AgentModel = None,
     judge: options.Judge = None,
     cost: Annotated[
         float | None,
@@ -111,11 +113,11 @@ def batch(
     name: Annotated[Text, option("NAME", "The name of the new batch.")] = None,
     resume: Annotated[
         bool,
-        options.flag("--resume", "Continue a batch; default: the newest one."),
+        flag("--resume", "Continue a batch; default: the newest one."),
     ] = False,
     apply: Annotated[
         bool,
-        options.flag(
+        flag(
             "--apply",
             "At the end, commit the verified changes on the branch goal/BATCH.",
         ),
@@ -131,11 +133,11 @@ def batch(
     ] = None,
     json: Annotated[
         bool,
-        options.flag("--json", "Print each event, then the result, as JSON lines."),
+        flag("--json", "Print each event, then the result, as JSON lines."),
     ] = False,
     quiet: options.Quiet = False,
     fleet: Annotated[
-        bool, options.flag("--fleet", "Let the workers of a fleet run the goals.")
+        bool, flag("--fleet", "Let the workers of a fleet run the goals.")
     ] = False,
     db: Annotated[
         Text, option("URL", "With --fleet: its database; default: GOAL_FLEET.")
@@ -194,25 +196,29 @@ def batch(
     )
     if resume:
         return _resume(paths, limits, jobs, printed)
-    overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
-    submission = _submitted(paths, template, overrides)
+    if not paths:
+        raise UsageError(
+            "there is no goal to run", "name goal files or folders: goal batch goals/"
+        )
+    submission = submit(paths, template, goal_keys(agent, model, judge))
     if apply:
         refuse_without_repository(submission.entries, os.environ)
     _refuse_too_many(at_least, len(submission.entries))
+    batch_id = _batch_id(name, paths[0])
     if fleet:
         from goalrunner.fleet import DEFAULT_QUEUE
         from goalrunner.fleet.batch_following import FleetBatch
         from goalrunner.fleet.queue import labels_of
         from goalrunner.fleet.submission import SubmitOptions
 
-        on_fleet = FleetBatch(_batch_id(name, paths[0]), db, at_least)
+        fleet_batch = FleetBatch(batch_id, db, at_least)
         submit_options = SubmitOptions(
             queue=queue or DEFAULT_QUEUE, labels=labels_of(labels or ""), deadline=until
         )
-        on_fleet.submit(submission, submit_options)
-        return _follow(on_fleet, display, printed.files)
+        fleet_batch.submit(submission, submit_options)
+        return _follow(fleet_batch, display, printed.files)
     plan = BatchPlan(
-        batch_id=_batch_id(name, paths[0]),
+        batch_id=batch_id,
         created_at=event_time(),
         entries=submission.entries,
         jobs=jobs or _DEFAULT_JOBS,
@@ -220,6 +226,11 @@ def batch(
         retries=retries,
         at_least=at_least,
     )
+    return _run_here(plan, submission, printed)
+
+
+def _run_here(plan: BatchPlan, submission: Submission, printed: _Output) -> int:
+    """Run a new batch on this machine, and return its exit code."""
     folder = BatchFolder.create(runs.home(), plan, submission.texts)
     with folder.writing() as log:
         code = _drive(folder, log, printed)
@@ -243,18 +254,6 @@ def _follow(batch: FleetBatch, display: BatchDisplay, files: BatchFiles) -> int:
         output.complain("these commands find the fleet by the variable GOAL_FLEET")
     files.write_moment(moment)
     return int(ExitCode.INTERRUPTED) if was_interrupted else moment.exit_code
-
-
-def _submitted(
-    paths: list[Path], template: Path | None, overrides: dict[str, str | None]
-) -> Submission:
-    """Return the goals that are named, with the options that are given."""
-    if not paths:
-        raise UsageError(
-            "there is no goal to run", "name goal files or folders: goal batch goals/"
-        )
-    values = {key: value for key, value in overrides.items() if value is not None}
-    return submit(paths, template, values)
 
 
 def _refuse_too_many(at_least: int | None, goals: int) -> None:

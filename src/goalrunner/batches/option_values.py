@@ -1,4 +1,4 @@
-"""What options about limits may have as their values.
+"""The options that `goal batch` and `goal fleet` share, and the values of limits.
 
 This imports little, so that the commands of a fleet start fast.
 """
@@ -8,8 +8,26 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime, timedelta
+from typing import Annotated, Any
 
-from goalrunner.cli.options import checked
+from goalrunner.cli.options import Text, argument, checked, goal_files, option
+
+GOALS = "Goal files, folders of goal files, or tables (.csv, .jsonl)"
+"""What the argument of a command with many goals can name."""
+AgentModel = Annotated[Text, option("NAME", "The model of the agents.")]
+
+
+def goals_argument(text: str) -> Any:
+    """Return the argument for the goals of a batch, with the text of its help."""
+    return argument("GOALS", text, goal_files)
+
+
+def goal_keys(
+    agent: str | None, model: str | None, judge: str | None
+) -> dict[str, str]:
+    """Return the keys of each goal file that options replace, by dotted key."""
+    values = {"agent.use": agent, "agent.model": model, "judge.model": judge}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _moment(text: str) -> str | None:

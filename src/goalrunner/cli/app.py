@@ -60,7 +60,7 @@ GROUPS = {
             "Print what a run or a round changed, as a unified patch.",
         ),
         "report": (
-            "exports.commands",
+            "exports.report_command",
             "Write a run as one HTML file that needs no network.",
         ),
         "export": (

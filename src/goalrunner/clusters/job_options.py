@@ -4,8 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Annotated
 
+from goalrunner.cli.options import COUNT, Text, Texts, flag, option
 from goalrunner.core.errors import UsageError, some
+
+Image = Annotated[
+    Text,
+    option("IMAGE", "For Kubernetes: the image, with goal and the project's tools."),
+]
+Secrets = Annotated[
+    Texts,
+    option(
+        "NAME",
+        "For Kubernetes: a secret whose keys become variables; may be repeated.",
+    ),
+]
+Claim = Annotated[
+    Text,
+    option(
+        "NAME",
+        "For Kubernetes: the PersistentVolumeClaim of the runs; default: a new one.",
+    ),
+]
+Resources = Annotated[
+    Text,
+    option(
+        "LIST",
+        "What each job gets: cpu=2,memory=4Gi,gpu=1; default: cpu=2,memory=4Gi.",
+    ),
+]
+MostJobs = Annotated[
+    int | None,
+    option("N", "The most jobs at the same time; default: 4.", parser=COUNT),
+]
+Repository = Annotated[
+    Text,
+    option("URL", "The repository that the jobs clone; default: the remote origin."),
+]
+JobName = Annotated[
+    Text,
+    option("NAME", "The name of the jobs; the ids of their runs begin with it."),
+]
+FleetWorkers = Annotated[
+    bool,
+    flag("--fleet", "With --kubernetes: write workers of a fleet, not goals."),
+]
 
 
 @dataclass(frozen=True)

@@ -11,18 +11,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from goalrunner.batches.plan import BatchEntry
 from goalrunner.batches.submission import submit
-from goalrunner.core.errors import UsageError, WorkspaceError, one_line, quoted, some
-from goalrunner.snapshots.git import ask_git
+from goalrunner.core.errors import UsageError, one_line, quoted, some
+from goalrunner.snapshots.git import read_git
 from goalrunner.snapshots.repositories import enclosing
 
 _SHORT_COMMIT = 8
 _LONGEST_NAME = 40
 """Of a job. With the name of a task, it is the id of a run, of up to 63 characters."""
 _LONGEST_TASK_NAME = 22
-_PATIENCE = 60.0
-"""Seconds for one command of git."""
-_NO_ANSWER = (124, 127)
-"""The exit codes of a git that took too long, or is missing."""
 
 
 @dataclass(frozen=True)
@@ -173,12 +169,8 @@ class _Git:
 
         Raise WorkspaceError if git cannot be used.
         """
-        code, output, errors = ask_git(
-            self._root, *arguments, environ=self._environ, timeout=_PATIENCE
-        )
-        if code in _NO_ANSWER:
-            raise WorkspaceError(f"git cannot be used: {os.fsdecode(errors)}")
-        return os.fsdecode(output).rstrip() if code == 0 else ""
+        code, output = read_git(self._root, *arguments, environ=self._environ)
+        return output if code == 0 else ""
 
     def head(self) -> str:
         """Return the present commit. Raise UsageError if there is none."""

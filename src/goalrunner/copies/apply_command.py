@@ -14,8 +14,7 @@ from goalrunner.copies.committing import commit_paths, refuse_commit
 from goalrunner.copies.merging import MergeConflict, MergedTree
 from goalrunner.copies.run_copy import RunCopy, has_unfinished_turn
 from goalrunner.core.errors import GoalError, UsageError, WorkspaceBusy, some
-from goalrunner.exports.change import RunChange
-from goalrunner.exports.commands import commit_message
+from goalrunner.exports.change import RunChange, commit_message
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.reports.short_forms import SHORT_ID
 

@@ -12,10 +12,12 @@ from pathlib import Path, PurePosixPath
 
 from goalrunner.app.run_snapshots import KeptStore
 from goalrunner.app.stored_goal import frozen_table
-from goalrunner.core.errors import UsageError, WorkspaceError, some
+from goalrunner.core.errors import UsageError, WorkspaceError, one_line, some
 from goalrunner.core.observation import Change
+from goalrunner.core.outcome import GoalOutcome
 from goalrunner.core.run_state import RunState
 from goalrunner.records.run_folder import RunFolder
+from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import Git, git_environment, git_program
 from goalrunner.snapshots.ignore_rules import Start
 from goalrunner.snapshots.paths import printable_path, raw
@@ -37,7 +39,8 @@ _PATCH = (
 )
 _APPLY = ("apply", "--cached", "--binary", "--whitespace=nowarn")
 _SUBMODULE = "160000"
-_SHORT_ID = 12
+_SUBJECT = 72
+"""Characters of the first line of a commit message, as git's documentation advises."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +242,7 @@ class RunChange:
         """Return where a branch begins; `base` is the name that the user gave."""
         commit = await self._base_commit(repository, base)
         folder = os.path.relpath(self._kept_store.store.workspace, repository.root)
-        name, hint = commit[:_SHORT_ID], self._patch_hint
+        name, hint = commit[:SHORT_ID], self._patch_hint
         if base is not None:
             name = base
             hint = f"without --base, the branch begins where the run began; {hint}"
@@ -405,3 +408,17 @@ def new_commit(
             'name the author: git config user.name "..."',
         )
     return finished.stdout.decode().strip()
+
+
+def commit_message(outcome: GoalOutcome) -> str:
+    """Return the message of the commit.
+
+    It is the objective, and trailers with the run, its status and its labels.
+    """
+    objective = outcome.objective.strip()
+    subject = one_line(objective, _SUBJECT)
+    body = objective if subject != objective else ""
+    trailers = [f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}"]
+    trailers += [f"Goal-Label: {label}" for label in outcome.labels]
+    paragraphs = filter(None, (subject, body, "\n".join(trailers)))
+    return "\n\n".join(paragraphs) + "\n"

@@ -1,33 +1,26 @@
-"""The commands `goal export` and `goal report`."""
+"""The command `goal export`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from goalrunner.batches.names import named_batch
 from goalrunner.cli import main, options, output, runs
-from goalrunner.cli.options import COUNT, File, Text, Texts, argument, flag, option
+from goalrunner.cli.options import File, Text, Texts, argument, flag, option
 from goalrunner.cli.result_file import ResultFile
-from goalrunner.clusters.job_options import JobOptions
-from goalrunner.core.errors import ExitCode, GoalError, UsageError, one_line, some
+from goalrunner.clusters import job_options
+from goalrunner.core.errors import ExitCode, GoalError, UsageError, some
 from goalrunner.exports.result_files import changed_files
+from goalrunner.reports.short_forms import SHORT_ID
 
 if TYPE_CHECKING:
     from goalrunner.app.previous_run import LoadedRun
-    from goalrunner.batches.batch_folder import BatchFolder
-    from goalrunner.batches.group_table import GroupRow
     from goalrunner.core.outcome import GoalOutcome
     from goalrunner.exports.change import NewBranch
     from goalrunner.records.run_folder import RunFolder
-
-
-# Characters of the first line of a commit message, as git's documentation advises.
-_SUBJECT = 72
-_SHORT_ID = 12
 
 
 def export(
@@ -79,52 +72,14 @@ def export(
     github_matrix: Annotated[
         bool, flag("--github-matrix", "Write goals as a matrix for GitHub Actions.")
     ] = False,
-    image: Annotated[
-        Text,
-        option(
-            "IMAGE", "For Kubernetes: the image, with goal and the project's tools."
-        ),
-    ] = None,
-    secret: Annotated[
-        Texts,
-        option(
-            "NAME",
-            "For Kubernetes: a secret whose keys become variables; may be repeated.",
-        ),
-    ] = None,
-    claim: Annotated[
-        Text,
-        option(
-            "NAME",
-            "For Kubernetes: the PersistentVolumeClaim of the runs; default: a new"
-            " one.",
-        ),
-    ] = None,
-    resources: Annotated[
-        Text,
-        option(
-            "LIST",
-            "What each job gets: cpu=2,memory=4Gi,gpu=1; default: cpu=2,memory=4Gi.",
-        ),
-    ] = None,
-    jobs: Annotated[
-        int | None,
-        option("N", "The most jobs at the same time; default: 4.", parser=COUNT),
-    ] = None,
-    repository: Annotated[
-        Text,
-        option(
-            "URL", "The repository that the jobs clone; default: the remote origin."
-        ),
-    ] = None,
-    name: Annotated[
-        Text,
-        option("NAME", "The name of the jobs; the ids of their runs begin with it."),
-    ] = None,
-    fleet: Annotated[
-        bool,
-        flag("--fleet", "With --kubernetes: write workers of a fleet, not goals."),
-    ] = False,
+    image: job_options.Image = None,
+    secret: job_options.Secrets = None,
+    claim: job_options.Claim = None,
+    resources: job_options.Resources = None,
+    jobs: job_options.MostJobs = None,
+    repository: job_options.Repository = None,
+    name: job_options.JobName = None,
+    fleet: job_options.FleetWorkers = False,
 ) -> int:
     """Write a verified change as a patch or a branch, or goals as jobs.
 
@@ -140,70 +95,135 @@ def export(
     resumes its run. --kubernetes --fleet writes workers, which run the goals that
     `goal fleet submit` queues.
     """
-    job_options = JobOptions(
+    about_change = _ChangeOptions(
+        patch, branch, comment, receipt, sign, recording, base, incomplete
+    )
+    about_jobs = job_options.JobOptions(
         image, repository, name, secret, claim, resources, jobs, fleet
     )
-    system = _chosen_system(
-        {
-            "--kubernetes": kubernetes,
-            "--slurm": slurm,
-            "--github-matrix": github_matrix,
-        },
-        {
-            "--patch": patch,
-            "--branch": branch,
-            "--comment": comment,
-            "--receipt": receipt,
-            "--sign": sign,
-            "--recording": recording,
-            "--base": base,
-            "--incomplete": incomplete,
-        },
-    )
+    systems = {
+        "--kubernetes": kubernetes,
+        "--slurm": slurm,
+        "--github-matrix": github_matrix,
+    }
+    system = _chosen_system(systems, about_change)
+    references = run or []
     if system is not None:
         from goalrunner.clusters.commands import export_jobs
 
-        export_jobs(run or (), system, job_options, file)
+        export_jobs(references, system, about_jobs, file)
         return 0
-    job_options.refuse_any_but((), "the export of a run")
-    if len(run or []) > 1:
+    about_jobs.refuse_any_but((), "the export of a run")
+    if len(references) > 1:
         raise UsageError(
             "a change is that of one run",
             "name one run, or add --kubernetes, --slurm or --github-matrix for goals",
         )
-    forms = [patch, comment, receipt, recording, branch is not None]
-    _refuse_combinations(forms, branch, file, base)
-    if sign is not None and not receipt:
-        raise UsageError("--sign signs a receipt", "add --receipt -o receipt.json")
+    about_change.refuse_combinations(file)
+    folder = runs.find(references[0] if references else None)
+    if recording:
+        _write_recording(folder, file)
+        return 0
+    return _export_change(folder, about_change, file)
+
+
+@dataclass(frozen=True)
+class _ChangeOptions:
+    """The options of `goal export` about the change of a run."""
+
+    patch: bool
+    branch: str | None
+    comment: bool
+    receipt: bool
+    sign: Path | None
+    recording: bool
+    base: str | None
+    incomplete: bool
+
+    def names(self) -> list[str]:
+        """Return the options that are set: ["--patch"]."""
+        return [f"--{item.name}" for item in fields(self) if getattr(self, item.name)]
+
+    def refuse_combinations(self, file: Path | None) -> None:
+        """Raise UsageError for options that exclude each other.
+
+        `file` is that of `--output`.
+        """
+        has_branch = self.branch is not None
+        forms = (has_branch, self.patch, self.comment, self.receipt, self.recording)
+        if sum(forms) != 1:
+            raise UsageError(
+                "one of --patch, --branch NAME, --comment, --receipt and --recording "
+                "is needed",
+                "goal export --patch -o change.patch",
+            )
+        if has_branch and file is not None:
+            raise UsageError(
+                "--branch writes no file, so --output cannot be used", "remove --output"
+            )
+        if self.base is not None and not has_branch:
+            raise UsageError(
+                "--base is where a branch begins, so it needs --branch",
+                "add --branch NAME, or remove --base",
+            )
+        if self.sign is not None and not self.receipt:
+            raise UsageError("--sign signs a receipt", "add --receipt -o receipt.json")
+
+
+def _chosen_system(
+    systems: Mapping[str, bool], about_change: _ChangeOptions
+) -> str | None:
+    """Return the option of the system that jobs are written for; None without jobs.
+
+    Raise UsageError for a second one, and for options about a change.
+    """
+    chosen = [name for name, is_chosen in systems.items() if is_chosen]
+    if not chosen:
+        return None
+    others = chosen[1:] + about_change.names()
+    if others:
+        raise UsageError(
+            f"{chosen[0]} cannot be combined with {some(others)}", "use one of them"
+        )
+    return chosen[0]
+
+
+def _write_recording(folder: RunFolder, file: Path | None) -> None:
+    from goalrunner.testing.run_reading import read_run
+
+    recorded = read_run(folder, runs.home())
+    _write(recorded.text, file, recorded.workspace)
+
+
+def _export_change(
+    folder: RunFolder, about_change: _ChangeOptions, file: Path | None
+) -> int:
+    """Write the change of a run in the form that is asked for; return the exit code.
+
+    Raise GoalError, with the exit code of the run if it is not complete.
+    """
     from goalrunner.app.previous_run import load_run
-    from goalrunner.exports.change import RunChange
+    from goalrunner.exports.change import RunChange, commit_message
     from goalrunner.exports.markdown import summary_markdown
 
-    folder = runs.find(run[0] if run else None)
-    if recording:
-        from goalrunner.testing.run_reading import read_run
-
-        recorded = read_run(folder, runs.home())
-        _write(recorded.text, file, recorded.workspace)
-        return 0
     loaded = load_run(folder)
     state, outcome = loaded.state, loaded.outcome(folder)
-    if not (outcome.passed or incomplete):
+    if not (outcome.passed or about_change.incomplete):
         raise _not_complete(outcome)
-    if receipt:
-        return _write_receipt(folder, loaded, file, sign, incomplete=incomplete)
-    content: str | bytes
-    if comment:
-        content = summary_markdown(outcome, files=changed_files(folder, state))
-    else:
-        change = RunChange(folder, state, runs.home(), os.environ)
-        if branch is not None:
-            message = commit_message(outcome)
-            new = main.wait_for(change.branch(branch, base, message, os.environ))
-            _say_branch(branch, new)
-            return 0
-        content = main.wait_for(change.patch())
-    _write(content, file, state.workspace)
+    if about_change.receipt:
+        return _write_receipt(folder, loaded, about_change, file)
+    if about_change.comment:
+        text = summary_markdown(outcome, files=changed_files(folder, state))
+        _write(text, file, state.workspace)
+        return 0
+    change = RunChange(folder, state, runs.home(), os.environ)
+    branch = about_change.branch
+    if branch is None:
+        _write(main.wait_for(change.patch()), file, state.workspace)
+        return 0
+    message = commit_message(outcome)
+    new_branch = change.branch(branch, about_change.base, message, os.environ)
+    _say_branch(branch, main.wait_for(new_branch))
     return 0
 
 
@@ -215,76 +235,32 @@ def _write(content: str | bytes, file: Path | None, workspace: str) -> None:
         output.say(content)
 
 
-def _chosen_system(
-    systems: Mapping[str, bool], change_options: Mapping[str, object]
-) -> str | None:
-    """Return the option of the system that jobs are written for; None without jobs.
-
-    Raise UsageError for a second one, and for options about a change.
-    """
-    chosen = [name for name, is_chosen in systems.items() if is_chosen]
-    if not chosen:
-        return None
-    others = chosen[1:] + [name for name, value in change_options.items() if value]
-    if others:
-        raise UsageError(
-            f"{chosen[0]} cannot be combined with {some(others)}", "use one of them"
-        )
-    return chosen[0]
-
-
 def _write_receipt(
     folder: RunFolder,
     loaded: LoadedRun,
+    about_change: _ChangeOptions,
     file: Path | None,
-    key: Path | None,
-    *,
-    incomplete: bool,
 ) -> int:
     """Write the receipt of a run.
 
-    Return the exit code of its result, or 0 if it may be `incomplete`.
+    Return the exit code of its result; 0 with `--incomplete`.
     """
     from goalrunner.receipts.commands import EXIT_CODES
     from goalrunner.receipts.result_files import ReceiptFiles
     from goalrunner.receipts.run_receipt import EndedRun
 
     workspaces = [Path(loaded.state.workspace)]
-    files = ReceiptFiles.of_options(file, key=key, workspaces=workspaces)
+    files = ReceiptFiles.of_options(file, key=about_change.sign, workspaces=workspaces)
     ended = EndedRun(folder, loaded, runs.home(), os.environ)
     statement = main.wait_for(ended.receipt())
     files.write(statement)
     if file is None:
         output.say(statement.json_text())
     predicate = statement.predicate
-    if predicate.result == "complete" or incomplete:
+    if predicate.result == "complete" or about_change.incomplete:
         return 0
     output.complain(f"The receipt is {predicate.result}: {predicate.reason}")
     return EXIT_CODES[predicate.result]
-
-
-def _refuse_combinations(
-    forms: Sequence[bool], branch: str | None, file: Path | None, base: str | None
-) -> None:
-    """Raise UsageError for options that exclude each other.
-
-    `forms` say of each form of the export whether it is asked for.
-    """
-    if sum(forms) != 1:
-        raise UsageError(
-            "one of --patch, --branch NAME, --comment, --receipt and --recording is "
-            "needed",
-            "goal export --patch -o change.patch",
-        )
-    if branch is not None and file is not None:
-        raise UsageError(
-            "--branch writes no file, so --output cannot be used", "remove --output"
-        )
-    if base is not None and branch is None:
-        raise UsageError(
-            "--base is where a branch begins, so it needs --branch",
-            "add --branch NAME, or remove --base",
-        )
 
 
 def _not_complete(outcome: GoalOutcome) -> GoalError:
@@ -301,7 +277,7 @@ def _not_complete(outcome: GoalOutcome) -> GoalError:
 
 
 def _say_branch(name: str, new: NewBranch) -> None:
-    commit, base = new.commit[:_SHORT_ID], new.base[:_SHORT_ID]
+    commit, base = new.commit[:SHORT_ID], new.base[:SHORT_ID]
     output.say(
         f"Branch {name}: commit {commit} on {base}. "
         f"To publish it: git push origin {name}\n"
@@ -312,152 +288,3 @@ def _say_branch(name: str, new: NewBranch) -> None:
             f"in files that it did not change ({some(new.unchecked)}); "
             "the checks saw these, and the branch does not have them"
         )
-
-
-def commit_message(outcome: GoalOutcome) -> str:
-    """Return the message of the commit.
-
-    It is the objective, and trailers with the run, its status and its labels.
-    """
-    objective = outcome.objective.strip()
-    subject = one_line(objective, _SUBJECT)
-    body = objective if subject != objective else ""
-    trailers = [f"Goal-Run: {outcome.run_id}", f"Goal-Status: {outcome.status}"]
-    trailers += [f"Goal-Label: {label}" for label in outcome.labels]
-    paragraphs = filter(None, (subject, body, "\n".join(trailers)))
-    return "\n\n".join(paragraphs) + "\n"
-
-
-def report(
-    run: Annotated[
-        Texts,
-        argument(
-            "RUN|BATCH",
-            "Id of a run or its beginning, or the name of a batch; default: the newest"
-            " run of this workspace.",
-            options.runs_and_batches,
-        ),
-    ] = None,
-    file: Annotated[
-        File,
-        option(
-            "FILE",
-            "Where to write it; default: the folder of the run or batch.",
-            "--output",
-            "-o",
-        ),
-    ] = None,
-    compare: Annotated[
-        bool,
-        flag("--compare", "Put several runs side by side, or those of one group."),
-    ] = False,
-    open_: Annotated[bool, flag("--open", "Show it in the browser.")] = False,
-) -> int:
-    """Write a run as one HTML file that needs no network.
-
-    It has the verdict, each criterion with its evidence, the rounds with their output
-    and diffs, approvals and usage. A batch has one page for all goals, and the pages of
-    its runs beside it. The path of the file is printed.
-    """
-    references = run or []
-    batch = None
-    if len(references) == 1 and not compare:
-        batch = named_batch(runs.home(), references[0])
-    if batch is not None:
-        copy = _write_batch(batch, file)
-    elif compare:
-        copy = _write_runs(_compared(references), file, with_diffs=False)
-    else:
-        copy = _write_runs(_single(references), file, with_diffs=True)
-    if copy.is_stream:
-        return 0
-    path = copy.path.absolute()
-    output.say(f"{path}\n")
-    if open_:
-        import webbrowser
-
-        if not webbrowser.open(path.as_uri()):
-            output.complain("No browser could be started; open the file above in one.")
-    return 0
-
-
-def _write_batch(name: str, file: Path | None) -> ResultFile:
-    from goalrunner.batches.batch_folder import find_batch
-    from goalrunner.batches.result_files import BatchFiles
-
-    folder = find_batch(runs.home(), name)
-    page = ResultFile(file or folder.path / "report.html")
-    BatchFiles(junit=None, html=page).write(folder)
-    return page
-
-
-def _write_runs(
-    reported: _Reported, file: Path | None, *, with_diffs: bool
-) -> ResultFile:
-    from goalrunner.exports.html import page_text
-    from goalrunner.exports.recorded_page import run_page
-
-    pages = [run_page(folder, with_diffs=with_diffs) for folder in reported.folders]
-    workspaces = [Path(page.outcome.workspace) for page in pages]
-    copy = ResultFile(file or reported.default, workspaces=workspaces)
-    copy.write(page_text(pages, reported.ranking))
-    return copy
-
-
-@dataclass(frozen=True)
-class _Reported:
-    """The runs of a report."""
-
-    folders: list[RunFolder]
-    default: Path
-    """Where the page is written."""
-    ranking: Sequence[GroupRow] = ()
-    """The runs of a group in their order; empty for other runs."""
-
-
-def _single(references: list[str]) -> _Reported:
-    if len(references) > 1:
-        raise UsageError(
-            "a report is about one run",
-            f"put them side by side: goal report --compare {' '.join(references)}",
-        )
-    folder = runs.find(references[0] if references else None)
-    return _Reported([folder], folder.path / "report.html")
-
-
-def _compared(references: list[str]) -> _Reported:
-    """Return the runs that are named, or those of the only group that is named.
-
-    Raise UsageError if these are less than two runs.
-    """
-    if len(references) == 1:
-        from goalrunner.batches.group_runs import find_group
-
-        group = find_group(runs.home(), references[0])
-        if group is not None:
-            return _compared_group(group)
-    if len(references) < 2:
-        raise UsageError(
-            "--compare needs two runs or a group",
-            "goal report --compare RUN RUN; goal list shows the runs",
-        )
-    folders = [runs.find(reference) for reference in references]
-    names = [folder.run_id for folder in folders]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"run {name} is named twice", "goal list shows the runs")
-    return _Reported(folders, folders[0].path / f"compare-{names[-1]}.html")
-
-
-def _compared_group(group: BatchFolder) -> _Reported:
-    from goalrunner.batches.group_runs import group_runs
-    from goalrunner.batches.group_table import group_rows
-
-    ranked_runs = group_runs(group, runs.home())
-    folders = [runs.find(run.run_id) for run in ranked_runs if run.run_id]
-    if not folders:
-        raise UsageError(
-            f"no run of the group {group.batch_id} has begun",
-            f"goal batch --resume {group.batch_id} goes on with it",
-        )
-    return _Reported(folders, group.path / "compare.html", group_rows(ranked_runs))

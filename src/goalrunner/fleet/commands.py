@@ -13,7 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from goalrunner.batches.option_values import DOLLARS, UNTIL
+from goalrunner.batches.option_values import (
+    DOLLARS,
+    GOALS,
+    UNTIL,
+    AgentModel,
+    goal_keys,
+    goals_argument,
+)
 from goalrunner.cli import options, output, runs
 from goalrunner.cli.options import (
     COUNT,
@@ -233,14 +240,7 @@ def _metrics(otlp: str | None, url: str, worker: FleetWorker) -> Iterator[None]:
 
 
 def submit(
-    goals: Annotated[
-        list[Path],
-        argument(
-            "GOALS",
-            "Goal files, folders of goal files, or tables (.csv, .jsonl).",
-            options.goal_files,
-        ),
-    ],
+    goals: Annotated[list[Path], goals_argument(f"{GOALS}.")],
     template: Annotated[
         File, option("FILE", "The goal file for the rows of tables.")
     ] = None,
@@ -263,7 +263,7 @@ def submit(
         ),
     ] = None,
     agent: options.Agent = None,
-    model: Annotated[Text, option("NAME", "The model of the agents.")] = None,
+    model: AgentModel = None,
     judge: options.Judge = None,
     json: options.Json = False,
     db: _Db = None,
@@ -277,9 +277,7 @@ def submit(
     from goalrunner.fleet.queue import enqueue_now, labels_of
     from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
 
-    overrides = {"agent.use": agent, "agent.model": model, "judge.model": judge}
-    given_options = {key: value for key, value in overrides.items() if value}
-    submission = read_goals(goals, template, given_options)
+    submission = read_goals(goals, template, goal_keys(agent, model, judge))
     submit_options = SubmitOptions(
         queue=queue,
         priority=priority,

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from goalrunner.app.build import PreparedRun, prepare_run
 from goalrunner.app.checker import CheckRunner
@@ -50,6 +50,7 @@ from goalrunner.receipts.revisions import commit_of_work_tree
 from goalrunner.receipts.statement import (
     CheckedGoal,
     CheckedRevision,
+    GoalRevision,
     Predicate,
     Statement,
     make_statement,
@@ -57,7 +58,8 @@ from goalrunner.receipts.statement import (
 from goalrunner.reports.short_forms import SHORT_ID
 from goalrunner.snapshots.git import ask_git
 
-_PATIENCE = 300.0
+_LONGEST_CALL = 300.0
+"""Seconds for one command of git: a diff of a large change takes long."""
 
 
 class AppliedChange(NoAgent):
@@ -93,17 +95,8 @@ class AppliedChange(NoAgent):
         return self._git_diff("--no-ext-diff", *options)
 
     def _git_diff(self, *options: str, paths: Sequence[str] = ()) -> bytes:
-        _, output, _ = ask_git(
-            self._root,
-            "diff",
-            *options,
-            self._base,
-            self._head,
-            "--",
-            *paths,
-            environ=os.environ,
-            timeout=_PATIENCE,
-        )
+        revisions = (self._base, self._head)
+        _, output = _ask_git(self._root, "diff", *options, *revisions, "--", *paths)
         return output
 
 
@@ -114,7 +107,7 @@ class _ChosenGoal:
     goal: Goal
     file: Path | None = None
     """Outside of the copy; None for options alone."""
-    revision: Literal["base", "head", ""] = ""
+    revision: GoalRevision = ""
     """Empty for a file that neither has, and for options alone."""
     labels: tuple[str, ...] = ()
 
@@ -200,46 +193,48 @@ class ChangeCheck:
 
     def _goal_in(self, file: Path | None) -> _ChosenGoal:
         """Return the goal in a file, or that of the options alone."""
-        request, settings = self._request, dict(self._request.settings)
+        settings = dict(self._request.settings)
         if file is None:
-            check_out(request.base, self._root)
+            check_out(self._request.base, self._root)
             return _ChosenGoal(for_receipt(self._goal_of_options(settings)))
-        revision: Literal["base", "head", ""] = ""
+        path = file
+        revision: GoalRevision = ""
         labels: tuple[str, ...] = ()
-        place = file
-        if file.is_relative_to(request.root):
-            name = file.relative_to(request.root)
-            place = self._root / name
-            of_base = self._object(f"{request.base}:{name}")
-            of_head = self._object(f"{self._head}:{name}")
-            if of_base != of_head and self._has_changed_goal(name, of_base, of_head):
+        if file.is_relative_to(self._request.root):
+            name = file.relative_to(self._request.root)
+            path = self._root / name
+            if self._has_changed_goal(name):
                 labels = (Label.GOAL_CHANGED.value,)
-            # Git does not have a file that it ignores; then it is that of the person.
-            if of_base:
-                revision = "base"
-                check_out(request.base, self._root)
-            elif of_head:
-                revision = "head"
-                check_out(self._head, self._root)
-        environ = self._options.environ
-        goal = load_goal(place, settings, environ, runnable=False)
+            revision = self._check_out_with(name)
+        goal = load_goal(path, settings, self._options.environ, runnable=False)
         return _ChosenGoal(for_receipt(goal), file, revision, labels)
 
-    def _has_changed_goal(self, name: Path, *objects: str) -> bool:
-        """Return whether the objects of git have different goals.
+    def _check_out_with(self, name: Path) -> GoalRevision:
+        """Check out the base if it has a file, or else the head; return which one.
+
+        Git does not have a file that it ignores. The file is then that of the person,
+        and nothing is checked out.
+        """
+        if self._object(f"{self._request.base}:{name}"):
+            check_out(self._request.base, self._root)
+            return "base"
+        if self._object(f"{self._head}:{name}"):
+            check_out(self._head, self._root)
+            return "head"
+        return ""
+
+    def _has_changed_goal(self, name: Path) -> bool:
+        """Return whether base and head have different goals in a file.
 
         The rest of a pyproject.toml changes with each dependency.
         """
+        of_base = self._object(f"{self._request.base}:{name}")
+        of_head = self._object(f"{self._head}:{name}")
+        if of_base == of_head:
+            return False
         tables: list[object] = []
-        for object_id in objects:
-            _, content, _ = ask_git(
-                self._root,
-                "cat-file",
-                "blob",
-                object_id,
-                environ=os.environ,
-                timeout=_PATIENCE,
-            )
+        for object_id in (of_base, of_head):
+            _, content = _ask_git(self._root, "cat-file", "blob", object_id)
             tables.append(goal_table(content, name.name))
         # What cannot be read may be anything.
         return None in tables or tables[0] != tables[1]
@@ -288,21 +283,12 @@ class ChangeCheck:
         workspace = self._copy.inside(workspace_of(goal))
         if workspace == self._root:
             return ()
+        options = ("--name-only", "-z", "--no-renames")
+        revisions = (self._request.base, self._head)
+        # All files but those of the workspace.
         inside = os.path.relpath(workspace, self._root)
-        code, output, _ = ask_git(
-            self._root,
-            "diff",
-            "--name-only",
-            "-z",
-            "--no-renames",
-            self._request.base,
-            self._head,
-            "--",
-            ".",
-            f":(exclude,literal){inside}",
-            environ=os.environ,
-            timeout=_PATIENCE,
-        )
+        paths = (".", f":(exclude,literal){inside}")
+        code, output = _ask_git(self._root, "diff", *options, *revisions, "--", *paths)
         names = [name for name in os.fsdecode(output).split("\0") if name]
         if code != 0 or not names:
             return ()
@@ -311,10 +297,16 @@ class ChangeCheck:
     def _object(self, name: str) -> str:
         """Return the id of an object of the repository; empty if there is none."""
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        code, output, _ = ask_git(
-            self._root, *words, environ=os.environ, timeout=_PATIENCE
-        )
+        code, output = _ask_git(self._root, *words)
         return output.decode().strip() if code == 0 else ""
+
+
+def _ask_git(root: Path, *arguments: str) -> tuple[int, bytes]:
+    """Return exit code and output of a git command in the copy."""
+    code, output, _ = ask_git(
+        root, *arguments, environ=os.environ, timeout=_LONGEST_CALL
+    )
+    return code, output
 
 
 class _ChangeRun:

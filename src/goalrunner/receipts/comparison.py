@@ -21,6 +21,8 @@ from goalrunner.core.verdict import ValidatorResult
 
 UNKNOWN = ""
 """The ending of a test where no runner gave the ids of tests."""
+_FAILED = ("red", "timeout", "crashed")
+"""The reasons of a validator that did run, and did not pass."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,6 @@ class Sides:
     """Those that lack such a file with the checks of the head as well."""
 
 
-_FAILED = ("red", "timeout", "crashed")
-"""The reasons of a validator that did run, and did not pass."""
-
-
 def fails_without_change(sides: Sides) -> bool:
     """Return whether a validator, as a whole, fails without the change.
 
@@ -56,12 +54,11 @@ def fails_without_change(sides: Sides) -> bool:
         could_run = _endings_in(result) or result.name not in sides.lacks_on_base
         if is_fixed and could_run:
             return True
-    return any(
-        result.reason in _FAILED
-        and result.tests is None
-        and result.name not in sides.lacks_on_checks
-        for result in sides.checks
-    )
+    for result in sides.checks:
+        could_run = result.name not in sides.lacks_on_checks
+        if result.reason in _FAILED and result.tests is None and could_run:
+            return True
+    return False
 
 
 class Proof(StrEnum):
@@ -145,16 +142,16 @@ def compared_tests(sides: Sides) -> tuple[ComparedTest, ...]:
 
 
 def counts(rows: Iterable[ComparedTest]) -> dict[Proof, int]:
-    """Return how many tests each kind of change has, without those that have none."""
+    """Return the number of tests by what they prove, without zeros."""
     numbers = Counter(row.proof for row in rows)
-    return {change: numbers[change] for change in Proof if numbers[change]}
+    return {proof: numbers[proof] for proof in Proof if numbers[proof]}
 
 
 def proof_of(endings: Endings) -> Proof:
     """Return what the endings of a test mean."""
     if endings.head in SKIPPED:
-        is_new_skip = endings.base in RAN
-        return Proof.SKIPPED if is_new_skip else Proof.NOT_RUN
+        ran_before = endings.base in RAN
+        return Proof.SKIPPED if ran_before else Proof.NOT_RUN
     # A test that did not run on the base proves no more than a new one.
     if endings.base not in RAN and endings.head not in (ABSENT, UNKNOWN):
         return _proof_of_new(endings)
@@ -214,12 +211,13 @@ class _ResultsOfValidator:
             moved = moved_tests(self.base, self.head)
         new_ids = set(moved.values())
         base, head = _endings_in(self.base), _endings_in(self.head)
+        all_tests = dict.fromkeys((*base, *head))
         files_with_tests: set[str] = set()
-        for test in (*base, *head):
+        for test in all_tests:
             file, separator, _ = test.partition("::")
             if separator:
                 files_with_tests.add(file)
-        for test in dict.fromkeys((*base, *head)):
+        for test in all_tests:
             # A file that could not be collected on one side has its tests on another.
             if test not in new_ids and test not in files_with_tests:
                 yield test, moved.get(test, "")

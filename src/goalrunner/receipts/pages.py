@@ -1,9 +1,9 @@
-"""A receipt as one screen of text, and as Markdown for a pull request."""
+"""A receipt as one screen of text, as Markdown, and as JUnit XML."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from goalrunner.exports.junit import Case, suite_text
@@ -14,13 +14,15 @@ from goalrunner.receipts.statement import (
     CheckedCriterion,
     CheckedRevision,
     CheckedTest,
+    CheckedValidator,
     Predicate,
 )
-from goalrunner.receipts.verification import ReceiptFinding
+from goalrunner.receipts.verification import FindingState, ReceiptFinding
 from goalrunner.reports.layout import Fact, Tone
 from goalrunner.reports.result_notes import label_lines
 from goalrunner.reports.short_forms import SHORT_ID
 
+_NOT_RUN = "not run"
 _MOST_TESTS = 10
 """Tests of one kind that a screen names."""
 _MOST_ROWS = 50
@@ -32,7 +34,17 @@ _LISTED = (
     Proof.FAIL_TO_PASS,
     Proof.UNPROVEN,
 )
-"""The changes of tests that are listed, the most important one first."""
+"""What the tests that are listed show, the most important kind first."""
+
+
+_GOOD: tuple[str, Tone] = ("✓", "good")
+_BAD: tuple[str, Tone] = ("✗", "bad")
+_MARKS: Mapping[FindingState, tuple[str, Tone]] = {
+    "good": _GOOD,
+    "bad": _BAD,
+    "note": ("·", "plain"),
+}
+"""What stands before a finding, and how its line is coloured."""
 
 
 def revision_name(revision: CheckedRevision) -> str:
@@ -46,14 +58,8 @@ def receipt_facts(predicate: Predicate) -> Iterator[Fact]:
     yield Fact("change", names)
     yield Fact("goal", predicate.goal.objective)
     for validator in predicate.validators:
-        is_green = validator.head == "passed"
-        mark, tone = _mark(is_green)
-        head = validator.summary or validator.head or "not run"
-        text = (
-            f"{mark} {validator.name}: base {validator.base or 'not run'}, head {head}"
-        )
-        yield Fact("validator", text, tone)
-        # A person has named the others.
+        yield _validator_fact(validator)
+        # A goal file or an option names the others, so a person knows their commands.
         if not predicate.goal.file and "validators" not in predicate.goal.options:
             yield Fact("", f"detected: {validator.command}")
     yield from _test_facts(predicate.tests)
@@ -64,10 +70,16 @@ def receipt_facts(predicate: Predicate) -> Iterator[Fact]:
     yield from label_lines(predicate.labels)
     yield Fact("proof", _proof_text(predicate))
     _, tone = _mark(predicate.result == "complete")
-    text = predicate.result
-    if predicate.reason:
-        text += f": {predicate.reason}"
-    yield Fact("receipt", text, tone)
+    reason = f": {predicate.reason}" if predicate.reason else ""
+    yield Fact("receipt", f"{predicate.result}{reason}", tone)
+
+
+def _validator_fact(validator: CheckedValidator) -> Fact:
+    mark, tone = _mark(validator.head == "passed")
+    base = validator.base or _NOT_RUN
+    head = validator.summary or validator.head or _NOT_RUN
+    text = f"{mark} {validator.name}: base {base}, head {head}"
+    return Fact("validator", text, tone)
 
 
 def _proof_text(predicate: Predicate) -> str:
@@ -76,16 +88,16 @@ def _proof_text(predicate: Predicate) -> str:
 
 
 def _mark(is_good: bool) -> tuple[str, Tone]:
-    return ("✓", "good") if is_good else ("✗", "bad")
+    return _GOOD if is_good else _BAD
 
 
 def _test_facts(tests: Sequence[CheckedTest]) -> Iterator[Fact]:
     numbers = Counter(row.change for row in tests)
-    if numbers:
-        parts: list[str] = []
-        for change in Proof:
-            if numbers[change]:
-                parts.append(f"{numbers[change]} {change}")
+    parts: list[str] = []
+    for change in Proof:
+        if numbers[change]:
+            parts.append(f"{numbers[change]} {change}")
+    if parts:
         yield Fact("tests", ", ".join(parts))
     # Tests that pass on all sides are only counted: a project may have thousands.
     for change in _LISTED:
@@ -109,50 +121,70 @@ def receipt_markdown(predicate: Predicate) -> str:
     """Return the receipt as a comment for a pull request."""
     mark = "✅" if predicate.result == "complete" else "❌"
     reason = f": {escaped(predicate.reason)}" if predicate.reason else ""
-    lines = [f"### {mark} Receipt: {predicate.result}{reason}", ""]
     base, head = revision_name(predicate.base), revision_name(predicate.head)
-    lines += [f"{code(base)} → {code(head)} · {escaped(predicate.goal.objective)}", ""]
-    lines += [f"**Proof:** {escaped(_proof_text(predicate))}.", ""]
-    lines += ["| validator | base | head |", "|---|---|---|"]
-    for validator in predicate.validators:
-        summary = f" ({escaped(validator.summary)})" if validator.summary else ""
-        ending = f"{escaped(validator.head or 'not run')}{summary}"
-        name, base = escaped(validator.name), escaped(validator.base or "not run")
-        lines.append(f"| {name} | {base} | {ending} |")
-    lines += _test_table(predicate.tests)
-    if predicate.criteria:
-        lines += ["", "| criterion | | evidence |", "|---|---|---|"]
-    for criterion in predicate.criteria:
-        mark, _ = _mark(criterion.satisfied)
-        # A table of Markdown has no other line break.
-        evidence = "<br>".join(escaped(text) for text in _citations(criterion))
-        lines.append(f"| {escaped(criterion.criterion)} | {mark} | {evidence} |")
+    lines = [
+        f"### {mark} Receipt: {predicate.result}{reason}",
+        "",
+        f"{code(base)} → {code(head)} · {escaped(predicate.goal.objective)}",
+        "",
+        f"**Proof:** {escaped(_proof_text(predicate))}.",
+        *_validator_table(predicate.validators),
+        *_test_table(predicate.tests),
+        *_criterion_table(predicate.criteria),
+    ]
     if predicate.labels:
         lines += ["", "What weakens the result:", ""]
         lines += [f"- {escaped(label)}" for label in predicate.labels]
     return "\n".join(lines) + "\n"
 
 
+def _validator_table(validators: Sequence[CheckedValidator]) -> list[str]:
+    lines = ["", "| validator | base | head |", "|---|---|---|"]
+    for validator in validators:
+        name = escaped(validator.name)
+        base = escaped(validator.base or _NOT_RUN)
+        head = escaped(validator.head or _NOT_RUN)
+        if validator.summary:
+            head += f" ({escaped(validator.summary)})"
+        lines.append(f"| {name} | {base} | {head} |")
+    return lines
+
+
+def _criterion_table(criteria: Sequence[CheckedCriterion]) -> list[str]:
+    if not criteria:
+        return []
+    lines = ["", "| criterion | | evidence |", "|---|---|---|"]
+    for criterion in criteria:
+        mark, _ = _mark(criterion.satisfied)
+        # A table of Markdown has no other line break.
+        evidence = "<br>".join(escaped(text) for text in _citations(criterion))
+        lines.append(f"| {escaped(criterion.criterion)} | {mark} | {evidence} |")
+    return lines
+
+
 def _test_table(tests: Sequence[CheckedTest]) -> list[str]:
     """Return a table of the tests that a reviewer should look at."""
-    rows: list[CheckedTest] = []
-    for change in _LISTED:
-        rows += [row for row in tests if row.change == change]
-    others = len(tests) - len(rows)
     if not tests:
         return []
+    listed: list[CheckedTest] = []
+    for change in _LISTED:
+        listed += [row for row in tests if row.change == change]
     heads = "| test | base | head's source | head's tests | head | |"
     lines = ["", heads, "|---|---|---|---|---|---|"]
-    for row in rows[:_MOST_ROWS]:
+    for row in listed[:_MOST_ROWS]:
         endings = (row.base, row.head_source, row.head_checks, row.head)
         cells = " | ".join(ending or "unknown" for ending in endings)
         lines.append(f"| {escaped(row.test)} | {cells} | {row.change} |")
-    hidden = max(len(rows) - _MOST_ROWS, 0)
-    more = [f"{hidden} more"] if hidden else []
+    notes: list[str] = []
+    if len(listed) > _MOST_ROWS:
+        notes.append(f"{len(listed) - _MOST_ROWS} more")
+    others = len(tests) - len(listed)
     if others:
         noun = "other" if others == 1 else "others"
-        more.append(f"{others} {noun}, such as those that pass on all sides")
-    return [*lines, "", "; ".join(more)] if more else lines
+        notes.append(f"{others} {noun}, such as those that pass on all sides")
+    if notes:
+        lines += ["", "; ".join(notes)]
+    return lines
 
 
 def receipt_junit(predicate: Predicate) -> str:
@@ -162,7 +194,7 @@ def receipt_junit(predicate: Predicate) -> str:
     cases = [_case("receipt", "complete", reason, is_good=result == "complete")]
     for validator in predicate.validators:
         is_green = validator.head == "passed"
-        summary = validator.summary or validator.head or "not run"
+        summary = validator.summary or validator.head or _NOT_RUN
         cases.append(_case("validators", validator.name, summary, is_good=is_green))
     for criterion in predicate.criteria:
         is_good, missing = criterion.satisfied, criterion.missing
@@ -195,11 +227,6 @@ def _case(group: str, name: str, message: str, *, is_good: bool) -> Case:
 
 def finding_facts(findings: Sequence[ReceiptFinding]) -> Iterator[Fact]:
     """Yield the lines of a checked receipt."""
-    marks: dict[str, tuple[str, Tone]] = {
-        "good": ("✓", "good"),
-        "bad": ("✗", "bad"),
-        "note": ("·", "plain"),
-    }
     for finding in findings:
-        mark, tone = marks[finding.state]
+        mark, tone = _MARKS[finding.state]
         yield Fact(finding.about, f"{mark} {finding.text}", tone)

@@ -7,7 +7,6 @@ import platform
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from goalrunner.core import VERSION
 from goalrunner.core.errors import one_line, some
@@ -35,6 +34,7 @@ from goalrunner.receipts.statement import (
     CitedEvidence,
     Predicate,
     ProofKind,
+    ReceiptResult,
     RequiredProof,
 )
 
@@ -82,32 +82,22 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     """Return what a run says about the change."""
     outcome, sides = run.outcome, run.sides
     rows = compared_tests(sides)
-    result, reason = _result(run, rows)
-    if run.changed_checks is not None:
-        reason = _open_decision(run.changed_checks)
-    elif result == "not complete" and (red := _red_tests(sides, rows)):
-        reason = red
-    # A change that is not verified has no proof, whatever single tests show.
-    proof = _proof(run, rows) if result == "complete" else "none"
-    required = change.required_proof
-    if result == "complete" and required and proof != required:
-        result, proof = "not complete", "none"
-        reason = (
-            "no test and no validator fails without the change and passes with it, "
-            "which --require-fail-to-pass requires"
-        )
+    conclusion = _conclusion(run, rows, change.required_proof)
     return Predicate(
-        result=result,
-        reason=reason,
-        proof=proof,
-        required_proof=required,
+        result=conclusion.result,
+        reason=conclusion.reason,
+        proof=conclusion.proof,
+        required_proof=change.required_proof,
         base=change.base,
         head=change.head,
         goal=change.goal,
         validators=tuple(_validators(sides)),
         tests=tuple(map(_checked_test, rows)),
         criteria=_criteria(outcome.evidence),
-        labels=(*_labels(run, rows, proof), *_not_judged(run.outcome, change.goal)),
+        labels=(
+            *_labels(run, rows, conclusion.proof),
+            *_not_judged(outcome, change.goal),
+        ),
         environment=run.environment,
         judge=outcome.models.get("judge", ""),
         run_id=outcome.run_id,
@@ -116,8 +106,42 @@ def predicate_of(run: VerifiedRun, change: CheckedChange) -> Predicate:
     )
 
 
-def _result(run: VerifiedRun, rows: Sequence[ComparedTest]) -> tuple[Any, str]:
-    """Return the result of a receipt, and what is missing."""
+@dataclass(frozen=True)
+class _Conclusion:
+    """What a receipt says in the end."""
+
+    result: ReceiptResult
+    reason: str
+    """What is missing; empty for a complete receipt."""
+    proof: ProofKind = "none"
+
+
+def _conclusion(
+    run: VerifiedRun, rows: Sequence[ComparedTest], required: RequiredProof
+) -> _Conclusion:
+    """Return the result of a receipt, why it is not complete, and its proof."""
+    result, reason = _result(run, rows)
+    if run.changed_checks is not None:
+        reason = _open_decision(run.changed_checks)
+    elif result == "not complete":
+        reason = _red_tests(run.sides, rows) or reason
+    if result != "complete":
+        # A change that is not verified has no proof, whatever single tests show.
+        return _Conclusion(result, reason)
+    proof = _proof(run, rows)
+    if required and proof != required:
+        return _Conclusion(
+            "not complete",
+            "no test and no validator fails without the change and passes with it, "
+            "which --require-fail-to-pass requires",
+        )
+    return _Conclusion(result, reason, proof)
+
+
+def _result(
+    run: VerifiedRun, rows: Sequence[ComparedTest]
+) -> tuple[ReceiptResult, str]:
+    """Return the result of a run, and what is missing; empty: nothing."""
     outcome = run.outcome
     reason = outcome.message
     if outcome.verdict is not None and outcome.verdict.missing:
@@ -190,14 +214,14 @@ def _labels(
 ) -> tuple[str, ...]:
     """Return what weakens a receipt: the labels of the run, and those of tests."""
     numbers = counts(rows)
-    gone = numbers.get(Proof.DELETED, 0) + numbers.get(Proof.SKIPPED, 0)
+    missing_tests = numbers.get(Proof.DELETED, 0) + numbers.get(Proof.SKIPPED, 0)
     labels: list[str] = []
     for label in run.outcome.labels:
         # A run names them so that the files of the start can be restored.
         if label_in(label) == Label.PROTECTED_CHANGED:
             continue
         # The labels of single tests say the same, unless more tests are only counted.
-        if not _says_no_more(label, gone):
+        if not _is_counted_by_id(label, missing_tests):
             labels.append(label)
     was_green = all(result.passed for result in run.sides.base)
     # A refactoring is no fault; but the tests do not show what the change is for.
@@ -210,16 +234,20 @@ def _labels(
     return tuple(dict.fromkeys(labels))
 
 
-def _says_no_more(label: str, gone: int) -> bool:
-    """Return whether a label counts removed tests, and no more than are gone by id."""
-    count = label.removeprefix(f"{Label.TESTS_REMOVED}: ")
-    return count != label and count.isdecimal() and int(count) <= gone
+def _is_counted_by_id(label: str, missing_tests: int) -> bool:
+    """Return whether a label counts removed tests that are all known by their ids."""
+    prefix = f"{Label.TESTS_REMOVED}: "
+    if not label.startswith(prefix):
+        return False
+    count = label.removeprefix(prefix)
+    return count.isdecimal() and int(count) <= missing_tests
 
 
 def _not_judged(outcome: GoalOutcome, goal: CheckedGoal) -> tuple[str, ...]:
     """Return the label of criteria for which no judge looked for evidence."""
-    is_judged = "judge" in outcome.models
-    return () if is_judged or not goal.success_criteria else (Label.NOT_JUDGED.value,)
+    if goal.success_criteria and "judge" not in outcome.models:
+        return (Label.NOT_JUDGED.value,)
+    return ()
 
 
 def _validators(sides: Sides) -> list[CheckedValidator]:

@@ -91,15 +91,13 @@ class ReceiptRequest:
         if goal_file is not None:
             file = _path_in(root, folder / goal_file)
         elif looks_for_goal:
-            project_file = goals.of_folder()
-            # A link in the change could lead to another goal.
-            file = str(folder / project_file) if project_file is not None else ""
+            file = _project_goal_file(folder)
         return cls(
             root=str(root),
             workspace=str(folder),
             base=pair.base.commit,
             head=pair.head.commit,
-            goal_file=os.path.normpath(file) if file else "",
+            goal_file=file,
             looks_for_goal=looks_for_goal,
             settings={key: value for key, value in settings.items() if value},
             required_proof=required_proof,
@@ -157,6 +155,17 @@ def _path_in(root: Path, path: Path) -> str:
         if os.path.realpath(folder) == str(root):
             return str(root / name.relative_to(folder))
     return os.path.realpath(path)
+
+
+def _project_goal_file(folder: Path) -> str:
+    """Return the goal file of the project, absolute; empty if there is none.
+
+    Links are not followed: one in the change could lead to another goal.
+    """
+    project_file = goals.of_folder()
+    if project_file is None:
+        return ""
+    return os.path.normpath(folder / project_file)
 
 
 def objective_in(path: Path) -> str:

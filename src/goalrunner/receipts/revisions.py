@@ -12,10 +12,9 @@ from pathlib import Path
 from goalrunner.core.errors import UsageError, WorkspaceError, some
 from goalrunner.exports.change import person_environment
 from goalrunner.reports.short_forms import SHORT_ID
-from goalrunner.snapshots.git import ask_git
+from goalrunner.snapshots.git import read_git
 from goalrunner.snapshots.repositories import enclosing
 
-_PATIENCE = 60.0
 _SUBMODULE = "160000"
 """The mode of a submodule in a git tree."""
 _SHALLOW = (
@@ -99,7 +98,7 @@ class Revisions:
         """Return the id of the commit that a name means. Raise UsageError."""
         # A name that begins with a hyphen would be an option of git.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-        code, output, _ = self._git(*words, f"{name}^{{commit}}")
+        code, output = self._git(*words, f"{name}^{{commit}}")
         if code == 0:
             return output
         hint = "git log --oneline lists the commits, and git branch --all the branches"
@@ -115,7 +114,7 @@ class Revisions:
 
     def _default_branch(self) -> str:
         for name in _DEFAULT_BRANCHES:
-            code, _, _ = self._git("rev-parse", "--verify", "--quiet", name)
+            code, _ = self._git("rev-parse", "--verify", "--quiet", name)
             if code == 0:
                 return name
         raise UsageError(
@@ -126,7 +125,7 @@ class Revisions:
     def _fork(self, base: str, head: str, name: str) -> str:
         """Return the commit at which the head left the base. Raise UsageError."""
         # Commits that the base got later would look as if the change had undone them.
-        code, output, _ = self._git("merge-base", base, head)
+        code, output = self._git("merge-base", base, head)
         if code == 0:
             return output
         hint = "name a commit before the change: --base REV"
@@ -135,7 +134,7 @@ class Revisions:
         raise UsageError(f"{name} and the head have no common commit", hint)
 
     def _is_shallow(self) -> bool:
-        _, output, _ = self._git("rev-parse", "--is-shallow-repository")
+        _, output = self._git("rev-parse", "--is-shallow-repository")
         return output == "true"
 
     def _uncommitted(self, results: Sequence[str]) -> list[str]:
@@ -144,14 +143,13 @@ class Revisions:
             *("--porcelain", "-z", "--no-renames"),
             *("--ignore-submodules", "--untracked-files=all"),
         )
-        _, output, _ = self._git("status", *options, "--", *_all_but(results))
+        _, output = self._git("status", *options, "--", *_all_but(results))
         paths: list[str] = []
         for row in output.split("\0"):
-            # A row has two letters for the kind of the change, a space and the path;
-            # the first letter of all may be a space, which was removed.
-            _, _, path = row.strip().partition(" ")
+            # A row has two letters for the kind of the change, a space and the path.
+            path = row[3:]
             if path:
-                paths.append(path.strip())
+                paths.append(path)
         return paths
 
     def _refuse_same(self, base: str, head: str) -> None:
@@ -188,7 +186,7 @@ class Revisions:
     def _submodules(self, command: str, *arguments: str) -> list[str]:
         """Return the submodules among the differences that a command of git prints."""
         options = ("--raw", "-z", "--no-renames")
-        _, output, _ = self._git(command, *options, *arguments)
+        _, output = self._git(command, *options, *arguments)
         fields = output.split("\0")
         paths: list[str] = []
         for row, path in zip(fields[::2], fields[1::2], strict=False):
@@ -197,13 +195,13 @@ class Revisions:
         return paths
 
     def _revision(self, commit: str) -> Revision:
-        _, tree, _ = self._git("rev-parse", "--verify", f"{commit}^{{tree}}")
+        _, tree = self._git("rev-parse", "--verify", f"{commit}^{{tree}}")
         return Revision(commit, tree)
 
     def tree_of(self, commit: str) -> str:
         """Return the id of a commit's tree; empty if there is no such commit."""
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-        code, tree, _ = self._git(*words, f"{commit}^{{tree}}")
+        code, tree = self._git(*words, f"{commit}^{{tree}}")
         return tree if code == 0 else ""
 
     def commit_with(self, tree: str) -> str:
@@ -215,7 +213,7 @@ class Revisions:
             return self.commit("HEAD")
         # Branches alone: a tag may name a commit that no branch has any more.
         form = "--format=%(objectname) %(tree)"
-        _, output, _ = self._git("for-each-ref", form, "refs/heads")
+        _, output = self._git("for-each-ref", form, "refs/heads")
         commits: set[str] = set()
         for line in output.splitlines():
             commit, _, tree_of_commit = line.partition(" ")
@@ -223,14 +221,8 @@ class Revisions:
                 commits.add(commit)
         return commits.pop() if len(commits) == 1 else ""
 
-    def _git(self, *arguments: str) -> tuple[int, str, str]:
-        code, output, errors = ask_git(
-            self.root, *arguments, environ=self._environ, timeout=_PATIENCE
-        )
-        # These are the codes of a timeout, and of a program that is missing.
-        if code in (124, 127):
-            raise WorkspaceError(f"git cannot be used: {os.fsdecode(errors)}")
-        return code, os.fsdecode(output).strip(), os.fsdecode(errors).strip()
+    def _git(self, *arguments: str) -> tuple[int, str]:
+        return read_git(self.root, *arguments, environ=self._environ)
 
 
 def _all_but(paths: Sequence[str]) -> list[str]:

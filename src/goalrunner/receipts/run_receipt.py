@@ -57,11 +57,10 @@ class EndedRun:
             raise _not_committed(self.folder.run_id, changed)
         revisions = Revisions(changed.repository.root, self.environ)
         base_tree = revisions.tree_of(changed.base)
+        head_commit = revisions.commit_with(changed.tree)
         checked = CheckedChange(
             CheckedRevision(commit=changed.base, tree=base_tree),
-            CheckedRevision(
-                commit=revisions.commit_with(changed.tree), tree=changed.tree
-            ),
+            CheckedRevision(commit=head_commit, tree=changed.tree),
             self._goal(Path(changed.repository.root)),
         )
         predicate = predicate_of(self._verified(changed), checked)
@@ -82,18 +81,19 @@ class EndedRun:
 
     def _verified(self, changed: ChangedTree) -> VerifiedRun:
         """Return the run with what is known of the sides of its last check."""
-        state, folder = self.loaded.state, self.folder
-        sides, labels = self._sides(), list[str]()
+        state = self.loaded.state
+        sides = self._sides()
+        outcome = self.loaded.outcome(self.folder)
+        labels = list(outcome.labels)
         proofs = {row.proof for row in compared_tests(sides)}
-        if not proofs.isdisjoint((Proof.UNPROVEN, Proof.NOT_KNOWN)) or not sides.source:
+        has_unknown = not proofs.isdisjoint((Proof.UNPROVEN, Proof.NOT_KNOWN))
+        if has_unknown or not sides.source:
             labels.append(Label.SIDES_UNKNOWN.value)
-        # Snapshots are of the workspace, and the tree of the commit is of all.
-        if os.path.realpath(state.workspace) != os.path.realpath(
-            changed.repository.root
-        ):
+        # The snapshots have the workspace alone, and the commit has the repository.
+        root = os.path.realpath(changed.repository.root)
+        if os.path.realpath(state.workspace) != root:
             labels.append(Label.OUTSIDE_UNKNOWN.value)
-        outcome = self.loaded.outcome(folder)
-        outcome = outcome.model_copy(update={"labels": (*outcome.labels, *labels)})
+        outcome = outcome.model_copy(update={"labels": tuple(labels)})
         return VerifiedRun(
             outcome, sides, state.changed_checks, self._environment(outcome)
         )

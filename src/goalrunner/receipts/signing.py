@@ -43,9 +43,8 @@ def sign_file(file: Path, key: Path) -> Path:
     # It prints its prompts on the terminal, and writes the signature beside the file.
     done = _ssh_keygen("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(file))
     if done.returncode != 0 or not signature.exists():
-        words = done.stderr.decode(errors="replace").strip()
         raise UsageError(
-            f"{file} could not be signed with {key}: {words}",
+            f"{file} could not be signed with {key}: {_errors(done)}",
             "ssh-add KEY, and --sign KEY.pub, for a key with a passphrase",
         )
     return signature
@@ -56,12 +55,9 @@ def signers_of_git(environ: Mapping[str, str]) -> Path | None:
 
     Git verifies signed commits with it, so a person names the signers once.
     """
-    folder = Path.cwd()
+    git = git_program(Path.cwd(), environ)
     done = subprocess.run(
-        [
-            git_program(folder, environ),
-            *("config", "--type=path", "--get", "gpg.ssh.allowedSignersFile"),
-        ],
+        [git, "config", "--type=path", "--get", "gpg.ssh.allowedSignersFile"],
         env=person_environment(environ),
         capture_output=True,
         check=False,
@@ -84,23 +80,23 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
     """Return who signed a receipt. Raise UsageError if the signature does not fit.
 
     `allowed` is a file of allowed signers, as ssh-keygen(1) describes it. Without it,
-    or if it does not have the key, the identity is empty: only that the file is
-    unchanged since it was signed is known.
+    or if it does not have the key, the identity is empty: the signature then shows only
+    that the file was not changed after it was signed.
     """
     content = file.read_bytes()
     where = ("-n", NAMESPACE, "-s", str(signature))
     # It checks that key and content fit, and asks for no identity.
     done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
     if done.returncode != 0:
-        problem = _last_words(done) or _errors(done)
+        problem = _last_line(done) or _errors(done)
         raise UsageError(
             f"the signature of {file} does not fit: {problem}",
             "the receipt was changed after it was signed, or has another signature",
         )
-    key = _last_words(done)
+    key = _last_line(done)
     if allowed is None:
         return Signer("", key)
-    # `verify` wants to be told who it was, so the name is looked up by the key first.
+    # `verify` needs the name of the signer, so it is looked up by the key first.
     principals = _ssh_keygen(
         "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
     )
@@ -136,7 +132,7 @@ def _errors(done: subprocess.CompletedProcess[bytes]) -> str:
     return done.stderr.decode(errors="replace").strip()
 
 
-def _last_words(done: subprocess.CompletedProcess[bytes]) -> str:
+def _last_line(done: subprocess.CompletedProcess[bytes]) -> str:
     lines: Sequence[str] = done.stdout.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else ""
 

@@ -34,6 +34,11 @@ PROOF_MEANINGS: Final[Mapping[ProofKind, str]] = {
     "none": "the change is not verified",
 }
 
+ReceiptResult = Literal["complete", "not complete", "blocked", "failed"]
+
+GoalRevision = Literal["base", "head", ""]
+"""The revision whose goal file was read; empty: neither has it, or there is none."""
+
 RequiredProof = Literal["fail to pass", ""]
 """The kind of proof without which a change is not verified; empty: any."""
 
@@ -70,8 +75,7 @@ class CheckedGoal(_Part):
     success_criteria: tuple[str, ...] = ()
     file: str = ""
     """The goal file, relative to the repository; empty: there was none."""
-    revision: Literal["base", "head", ""] = ""
-    """Where the file was read."""
+    revision: GoalRevision = ""
     workspace: str = "."
     """Relative to the repository."""
     options: Mapping[str, Any] = Field(default_factory=dict)
@@ -129,7 +133,7 @@ class CheckedCriterion(_Part):
 class Predicate(_Part):
     """What was verified about the change, and how."""
 
-    result: Literal["complete", "not complete", "blocked", "failed"]
+    result: ReceiptResult
     reason: str = ""
     """What is missing; empty for a complete receipt."""
     proof: ProofKind = "none"

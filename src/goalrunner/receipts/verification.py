@@ -25,6 +25,11 @@ from goalrunner.receipts.statement import (
 from goalrunner.reports.short_forms import SHORT_ID
 
 _NOT_SHOWN = (Proof.UNPROVEN, Proof.NOT_KNOWN)
+"""What a receipt says of a test about which it does not know enough."""
+
+
+FindingState = Literal["good", "bad", "note"]
+"""A note makes a receipt neither valid nor invalid."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ class ReceiptFinding:
     """One thing that was checked."""
 
     about: str
-    state: Literal["good", "bad", "note"]
+    """"signature", "subject", "base", "result", "proof" or "rerun"."""
+    state: FindingState
     text: str
 
 
@@ -86,7 +92,7 @@ def check_receipt(
     since = ReceiptFinding("base", "note", f"it shows the change since {base} alone")
     findings = [signed, *_subject(statement, head), since]
     result = statement.predicate.result
-    state: Literal["good", "bad"] = "good" if result == "complete" else "bad"
+    state: FindingState = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
     findings.append(_proof(statement.predicate, required_proof))
     return CheckedReceipt(statement, tuple(findings), signer)
@@ -125,7 +131,7 @@ def _signature(file: Path, signers: Path | None) -> tuple[str, ReceiptFinding]:
 def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
     """Return which proof the receipt has, and whether it is what is required."""
     proof = predicate.proof
-    state: Literal["good", "bad", "note"] = "note"
+    state: FindingState = "note"
     if required:
         state = "good" if proof == required else "bad"
     text = f"{proof}: {PROOF_MEANINGS[proof]}"
@@ -162,17 +168,18 @@ def _subject(statement: Statement, head: str) -> Iterator[ReceiptFinding]:
         text = f"it is about the files of {commit[:SHORT_ID]}, seen in {where}"
         yield ReceiptFinding("subject", "good", text)
     else:
+        place = _place_of(digests)
         text = f"it is about other files than those of {head} ({commit[:SHORT_ID]})"
-        text += _place_of(digests)
+        text += f": {place}"
         yield ReceiptFinding("subject", "bad", text)
 
 
 def _place_of(digests: Mapping[str, str]) -> str:
     """Return where the files are that a receipt is about, and what to type."""
     if not digests.get(COMMIT):
-        return ": a work tree with uncommitted files; commit them, and name --head REV"
+        return "a work tree with uncommitted files; commit them, and name --head REV"
     subject = digests[COMMIT][:SHORT_ID]
-    return f": the commit {subject}; to check that one: --head {subject}"
+    return f"the commit {subject}; to check that one: --head {subject}"
 
 
 def compared_receipts(first: Predicate, second: Predicate) -> ReceiptFinding:

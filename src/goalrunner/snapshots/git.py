@@ -31,6 +31,10 @@ _SAFE = (
 )  # fmt: skip
 _OPTIONS = ("--no-pager", "--no-replace-objects", *_SAFE, "-c", "core.quotepath=false")
 _TIMEOUT = 900.0
+_LONGEST_READ = 60.0
+"""Seconds for a command of `read_git`."""
+_TIMED_OUT, _MISSING = 124, 127
+"""Exit codes, as a shell has them for a program that took too long or is missing."""
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 
@@ -105,10 +109,26 @@ def ask_git(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return 124, b"", b"timed out"
+        return _TIMED_OUT, b"", b"timed out"
     except (OSError, WorkspaceError) as error:
-        return 127, b"", str(error).encode()
+        return _MISSING, b"", str(error).encode()
     return answer.returncode, answer.stdout, answer.stderr
+
+
+def read_git(
+    root: Path, *arguments: str, environ: Mapping[str, str]
+) -> tuple[int, str]:
+    """Return exit code and output of a command that reads the repository at `root`.
+
+    The output has no white space at its end. Raise WorkspaceError if git is missing, or
+    takes longer than a minute.
+    """
+    code, output, errors = ask_git(
+        root, *arguments, environ=environ, timeout=_LONGEST_READ
+    )
+    if code in (_TIMED_OUT, _MISSING):
+        raise WorkspaceError(f"git cannot be used: {os.fsdecode(errors)}")
+    return code, os.fsdecode(output).rstrip()
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ a person, no command, no path and no output. What is None or empty is left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from goalrunner.core import events
-from goalrunner.core.labels import label_in
 from goalrunner.core.outcome import GoalStatus, Usage
 from goalrunner.core.verdict import ValidatorResult
 from goalrunner.telemetry import conventions as names
-from goalrunner.telemetry.content import RunContent
+from goalrunner.telemetry.content import SentContent, in_unicode
 
 Value = str | bool | int | float | list[str]
 Attributes = dict[str, Value]
@@ -58,26 +57,7 @@ def present(attributes: Mapping[str, Value | None]) -> Attributes:
     return values
 
 
-def in_unicode(text: str) -> str:
-    """Return a text in Unicode.
-
-    A half of a character pair, which JSON of a model may have, cannot be sent: the
-    whole batch would be refused.
-    """
-    return text.encode(errors="replace").decode()
-
-
-def label_names(labels: Iterable[str], content: RunContent | None) -> list[str]:
-    """Return labels; without content only their names, as the rest may be paths."""
-    if content is not None:
-        return [in_unicode(content.text(label)) for label in labels]
-    known = map(label_in, labels)
-    return sorted({str(label) for label in known if label is not None})
-
-
-def started_attributes(
-    event: events.RunStarted, content: RunContent | None
-) -> Attributes:
+def started_attributes(event: events.RunStarted, content: SentContent) -> Attributes:
     """Return how a run began."""
     return present(
         {
@@ -85,13 +65,13 @@ def started_attributes(
             "goal.sandbox": event.sandbox,
             "goal.isolated": event.isolated,
             "goal.check_environment": event.check_environment,
-            "goal.labels": label_names(event.labels, content),
-            "goal.workspace": content.text(event.workspace) if content else "",
+            "goal.labels": content.labels(event.labels),
+            "goal.workspace": content.text(event.workspace),
         }
     )
 
 
-def ended_attributes(event: events.RunEnded, content: RunContent | None) -> Attributes:
+def ended_attributes(event: events.RunEnded, content: SentContent) -> Attributes:
     """Return how a run ended. A run that failed is an error."""
     is_failed = event.status is GoalStatus.FAILED
     return present(
@@ -99,7 +79,7 @@ def ended_attributes(event: events.RunEnded, content: RunContent | None) -> Attr
             "goal.status": str(event.status),
             "goal.stop_reason": str(event.stop_reason),
             "goal.signal": event.signal,
-            "goal.message": content.text(event.message) if content else "",
+            "goal.message": content.text(event.message),
             names.ERROR: str(event.stop_reason) if is_failed else "",
         }
     )
@@ -119,23 +99,21 @@ def usage_attributes(used: Usage) -> Attributes:
 
 def turn_attributes(event: events.RoundFinished) -> Attributes:
     """Return how a turn of the agent ended. One that was interrupted is an error."""
-    changes = event.changes
-    return present(
-        {
-            "goal.turn.reason": event.reason,
-            "goal.turn.steps": event.steps,
-            "goal.turn.idle": event.idle,
-            "goal.changes.files": changes.files if changes else None,
-            "goal.changes.added": changes.added if changes else None,
-            "goal.changes.removed": changes.removed if changes else None,
-            names.ERROR: event.reason if event.reason == "interrupted" else "",
-        }
-    )
+    attributes: dict[str, Value | None] = {
+        "goal.turn.reason": event.reason,
+        "goal.turn.steps": event.steps,
+        "goal.turn.idle": event.idle,
+    }
+    if event.changes is not None:
+        attributes["goal.changes.files"] = event.changes.files
+        attributes["goal.changes.added"] = event.changes.added
+        attributes["goal.changes.removed"] = event.changes.removed
+    if event.reason == "interrupted":
+        attributes[names.ERROR] = event.reason
+    return present(attributes)
 
 
-def validator_attributes(
-    result: ValidatorResult, content: RunContent | None
-) -> Attributes:
+def validator_attributes(result: ValidatorResult, content: SentContent) -> Attributes:
     """Return the result of a validator."""
     return present(
         {
@@ -145,28 +123,26 @@ def validator_attributes(
             "goal.validator.exit_code": result.exit_code,
             "goal.validator.tests_run": result.tests_run,
             "goal.validator.tests_failed": result.tests_failed,
-            "goal.validator.command": content.text(result.command) if content else "",
-            "goal.validator.output": content.output(result.output) if content else "",
+            "goal.validator.command": content.text(result.command),
+            "goal.validator.output": content.output(result.output),
         }
     )
 
 
-def evaluation_attributes(
-    result: ValidatorResult, content: RunContent | None
-) -> Attributes:
+def evaluation_attributes(result: ValidatorResult, content: SentContent) -> Attributes:
     """Return the result of a validator as the event of an evaluation."""
     return present(
         {
             names.EVALUATION_NAME: result.name,
             names.SCORE: float(result.passed),
             names.SCORE_LABEL: "pass" if result.passed else "fail",
-            names.EXPLANATION: content.text(result.feedback) if content else "",
+            names.EXPLANATION: content.text(result.feedback),
         }
     )
 
 
 def check_attributes(
-    event: events.ValidatorsFinished, content: RunContent | None
+    event: events.ValidatorsFinished, content: SentContent
 ) -> Attributes:
     """Return what a check of all validators says."""
     red = sum(not result.passed for result in event.results)
@@ -176,13 +152,13 @@ def check_attributes(
             "goal.validators.green": len(event.results) - red,
             "goal.validators.refused": bool(event.refusal),
             "goal.validators.changed_checks": event.changed_checks is not None,
-            "goal.labels": label_names(event.labels, content),
+            "goal.labels": content.labels(event.labels),
         }
     )
 
 
 def verdict_attributes(
-    event: events.VerdictRecorded, content: RunContent | None
+    event: events.VerdictRecorded, content: SentContent
 ) -> Attributes:
     """Return the verdict of a judge as the event of an evaluation."""
     is_complete = event.verdict.complete
@@ -191,33 +167,31 @@ def verdict_attributes(
             names.EVALUATION_NAME: "judge",
             names.SCORE: event.verdict.score,
             names.SCORE_LABEL: "complete" if is_complete else "incomplete",
-            names.EXPLANATION: content.text(event.verdict.missing) if content else "",
+            names.EXPLANATION: content.text(event.verdict.missing),
         }
     )
 
 
 def critique_attributes(
-    event: events.CritiqueFinished, content: RunContent | None
+    event: events.CritiqueFinished, content: SentContent
 ) -> Attributes:
     """Return the score of a critic as the event of an evaluation."""
     return present(
         {
             names.EVALUATION_NAME: "critic",
             names.SCORE: event.score,
-            names.EXPLANATION: content.text(event.feedback) if content else "",
+            names.EXPLANATION: content.text(event.feedback),
         }
     )
 
 
-def failure_attributes(
-    event: events.WorkFailed, content: RunContent | None
-) -> Attributes:
+def failure_attributes(event: events.WorkFailed, content: SentContent) -> Attributes:
     """Return why an agent or a model could not go on."""
     return present(
         {
             "goal.account": event.account,
             "goal.failure.kind": event.kind,
-            "goal.failure.reason": content.text(event.reason) if content else "",
+            "goal.failure.reason": content.text(event.reason),
             "goal.stop_reason": str(event.stop_reason),
         }
     )

@@ -1,4 +1,4 @@
-"""What a run says and does, for telemetry with `content = true`.
+"""What telemetry sends of the texts of a run: nothing, or all with `content = true`.
 
 Secrets are replaced: the records of the run contain none any more. A long text is cut
 in the middle, as backends have limits.
@@ -7,9 +7,10 @@ in the middle, as backends have limits.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from goalrunner.core.errors import RecordError
+from goalrunner.core.labels import label_in
 from goalrunner.core.observation import ArtifactRef, TranscriptRef
 from goalrunner.core.record_ports import Artifacts, Transcript
 
@@ -17,7 +18,40 @@ _EACH_END = 2000
 """Characters at each end of a text that is cut."""
 
 
-class RunContent:
+def in_unicode(text: str) -> str:
+    """Return a text in Unicode.
+
+    A half of a character pair, which JSON of a model may have, cannot be sent: the
+    whole batch would be refused.
+    """
+    return text.encode(errors="replace").decode()
+
+
+class SentContent:
+    """What is sent of the texts of a run. In this class, that is nothing."""
+
+    def text(self, text: str) -> str:
+        """Return a text as it may leave the machine; empty: it may not."""
+        return ""
+
+    def labels(self, labels: Iterable[str]) -> list[str]:
+        """Return labels: without content only their names, as the rest may be paths."""
+        names = map(label_in, labels)
+        return sorted({str(name) for name in names if name is not None})
+
+    def output(self, ref: ArtifactRef | None) -> str:
+        """Return an output; empty if there is none, or it cannot be read."""
+        return ""
+
+    def message(self, role: str, ref: TranscriptRef) -> str:
+        """Return a message in the form of the conventions: a list with its parts."""
+        return ""
+
+
+NO_CONTENT = SentContent()
+
+
+class RunContent(SentContent):
     """Reads content from the records of a run."""
 
     def __init__(
@@ -31,11 +65,15 @@ class RunContent:
         self._redact = redact
 
     def text(self, text: str) -> str:
-        """Return a text as it may leave the machine."""
+        """Return a text without secrets, and without its middle if it is long."""
         redacted = self._redact(text)
         if len(redacted) <= 2 * _EACH_END:
             return redacted
         return f"{redacted[:_EACH_END]}\n[...]\n{redacted[-_EACH_END:]}"
+
+    def labels(self, labels: Iterable[str]) -> list[str]:
+        """Return labels as they are."""
+        return [in_unicode(self.text(label)) for label in labels]
 
     def output(self, ref: ArtifactRef | None) -> str:
         """Return an output; empty if there is none, or it cannot be read."""

@@ -23,7 +23,7 @@ from goalrunner.core.errors import UsageError, one_line
 from goalrunner.core.events import Record, RunEnded
 from goalrunner.core.goal_tables import TelemetryConfig
 from goalrunner.telemetry.attributes import RunFacts
-from goalrunner.telemetry.content import RunContent
+from goalrunner.telemetry.content import SentContent
 from goalrunner.telemetry.delivery import REQUEST_TIMEOUT, Delivery
 from goalrunner.telemetry.metrics import RunMetrics
 from goalrunner.telemetry.spans import RunSpans
@@ -73,13 +73,13 @@ class Telemetry:
         config: TelemetryConfig,
         run: RunFacts,
         session: SessionPlace,
-        content: RunContent | None,
+        content: SentContent,
         observers: Sequence[Observer] = (),
     ) -> None:
         """Begin to send. Raise UsageError for variables OTEL_* that are not valid.
 
-        `content` reads prompts and outputs; None: they are not sent. The `observers`
-        show the note.
+        `content` says what is sent of prompts and outputs. The `observers` show the
+        note.
         """
         self._config = config
         self._folder = session.folder

@@ -8,7 +8,7 @@ ends at the times of its events, so what the log does not know has no span.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from opentelemetry.trace import (
     Link,
@@ -28,9 +28,10 @@ from goalrunner.core.verdict import ValidatorResult
 from goalrunner.telemetry import attributes as facts
 from goalrunner.telemetry import conventions as names
 from goalrunner.telemetry.attributes import Attributes, RunFacts, Value, present
-from goalrunner.telemetry.content import RunContent
+from goalrunner.telemetry.content import NO_CONTENT, SentContent, in_unicode
 from goalrunner.telemetry.trace_context import SessionTrace
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_SPAN = SpanContext(0, 0, is_remote=False)
 
 _MESSAGES = {"user": names.INPUT_MESSAGES, "assistant": names.OUTPUT_MESSAGES}
@@ -56,11 +57,10 @@ _CHAT_STARTS = (
 
 def nanoseconds(at: str) -> int:
     """Return a time of the log in nanoseconds since 1970."""
+    since = datetime.fromisoformat(at) - _EPOCH
     # A float has too few digits for microseconds since 1970.
-    since = datetime.fromisoformat(at) - datetime.fromisoformat(
-        "1970-01-01T00:00+00:00"
-    )
-    return ((since.days * 86400 + since.seconds) * 10**6 + since.microseconds) * 1000
+    microseconds = since // timedelta(microseconds=1)
+    return microseconds * 1000
 
 
 class RunSpans:
@@ -71,9 +71,9 @@ class RunSpans:
         tracer: Tracer,
         run: RunFacts,
         trace: SessionTrace,
-        content: RunContent | None = None,
+        content: SentContent = NO_CONTENT,
     ) -> None:
-        """`content`: reads prompts and outputs; None: they are not sent."""
+        """`content`: what is sent of prompts and outputs."""
         self._tracer = tracer
         self._run = run
         self._agent = run.agent
@@ -137,7 +137,7 @@ class RunSpans:
     def _on_run(self, event: events.Event) -> None:
         session = self._open["session"]
         match event:
-            case events.GoalCreated() if self._content is not None:
+            case events.GoalCreated():
                 objective = self._content.text(event.goal.description)
                 session.set_attributes(present({"goal.objective": objective}))
             case events.RunStarted():
@@ -168,16 +168,12 @@ class RunSpans:
         session = self._open["session"]
         if event.status is GoalStatus.COMPLETE:
             session.set_status(Status(StatusCode.OK))
-        totals: Attributes = {"goal.rounds": self._round}
+        totals: dict[str, Value | None] = {"goal.rounds": self._round}
         # Without a report, tokens and dollars are unknown.
         if self._usage != Usage():
-            used = self._usage
-            known = {
-                "goal.tokens": used.known_tokens,
-                "goal.cost_usd": used.cost_usd,
-            }
-            totals |= present(known)
-        self._end("session", {**ended, **totals})
+            totals["goal.tokens"] = self._usage.known_tokens
+            totals["goal.cost_usd"] = self._usage.cost_usd
+        self._end("session", {**ended, **present(totals)})
 
     # The rounds, and the agent in them.
 
@@ -239,9 +235,8 @@ class RunSpans:
             **self._common(names.TOOL),
             names.TOOL_NAME: event.tool,
             names.TOOL_CALL: event.tool_call_id,
+            names.TOOL_ARGUMENTS: self._content.text(event.summary),
         }
-        if self._content is not None:
-            attributes[names.TOOL_ARGUMENTS] = self._content.text(event.summary)
         key = f"tool {event.tool_call_id}"
         self._start(key, f"{names.TOOL} {event.tool}", attributes)
 
@@ -250,9 +245,8 @@ class RunSpans:
         attributes: Attributes = {
             "goal.observation": observation.id,
             "goal.tool.reported": bool(observation.reported_by),
+            names.TOOL_RESULT: self._content.output(observation.output),
         }
-        if self._content is not None:
-            attributes[names.TOOL_RESULT] = self._content.output(observation.output)
         self._end(f"tool {event.tool_call_id}", attributes)
 
     def _count(self, event: events.UsageRecorded) -> None:
@@ -275,10 +269,8 @@ class RunSpans:
     def _read_message(self, event: events.MessageRecorded) -> None:
         """Add the prompt and the last answer to the turn."""
         turn = self._open.get("turn")
-        if self._content is None or turn is None or not event.has_text:
-            return
         name = _MESSAGES.get(event.role)
-        if name is not None:
+        if turn is not None and name is not None and event.has_text:
             text = self._content.message(event.role, event.text)
             turn.set_attributes(present({name: text}))
 
@@ -379,9 +371,8 @@ class RunSpans:
         attributes: Attributes = {
             "goal.approval.id": event.approval_id,
             "goal.approval.kind": event.kind,
+            "goal.approval.action": self._content.text(event.action),
         }
-        if self._content is not None:
-            attributes["goal.approval.action"] = self._content.text(event.action)
         key = f"approval {event.approval_id}"
         self._start(key, f"approval {event.kind}", attributes)
 
@@ -417,7 +408,7 @@ class RunSpans:
     ) -> Span:
         """Return a span in the innermost span that contains others."""
         return self._tracer.start_span(
-            facts.in_unicode(name),
+            in_unicode(name),
             set_span_in_context(self._innermost()),
             kind,
             present({"goal.run": self._run.short_id, **attributes}),
