@@ -9,36 +9,36 @@ from typing import Annotated
 from goalrunner.cli.options import COUNT, Text, Texts, flag, option
 from goalrunner.core.errors import UsageError, some
 
-Image = Annotated[
+JobImage = Annotated[
     Text,
     option("IMAGE", "For Kubernetes: the image, with goal and the project's tools."),
 ]
-Secrets = Annotated[
+JobSecrets = Annotated[
     Texts,
     option(
         "NAME",
         "For Kubernetes: a secret whose keys become variables; may be repeated.",
     ),
 ]
-Claim = Annotated[
+JobVolume = Annotated[
     Text,
     option(
         "NAME",
         "For Kubernetes: the PersistentVolumeClaim of the runs; default: a new one.",
     ),
 ]
-Resources = Annotated[
+JobResources = Annotated[
     Text,
     option(
         "LIST",
         "What each job gets: cpu=2,memory=4Gi,gpu=1; default: cpu=2,memory=4Gi.",
     ),
 ]
-MostJobs = Annotated[
+JobsAtOnce = Annotated[
     int | None,
     option("N", "The most jobs at the same time; default: 4.", parser=COUNT),
 ]
-Repository = Annotated[
+JobRepository = Annotated[
     Text,
     option("URL", "The repository that the jobs clone; default: the remote origin."),
 ]

@@ -72,12 +72,12 @@ def export(
     github_matrix: Annotated[
         bool, flag("--github-matrix", "Write goals as a matrix for GitHub Actions.")
     ] = False,
-    image: job_options.Image = None,
-    secret: job_options.Secrets = None,
-    claim: job_options.Claim = None,
-    resources: job_options.Resources = None,
-    jobs: job_options.MostJobs = None,
-    repository: job_options.Repository = None,
+    image: job_options.JobImage = None,
+    secret: job_options.JobSecrets = None,
+    claim: job_options.JobVolume = None,
+    resources: job_options.JobResources = None,
+    jobs: job_options.JobsAtOnce = None,
+    repository: job_options.JobRepository = None,
     name: job_options.JobName = None,
     fleet: job_options.FleetWorkers = False,
 ) -> int:
