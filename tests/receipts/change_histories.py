@@ -239,6 +239,7 @@ class History:
     shape: Callable[[Path, Change, Change], Place] = branch
     program: str = ""
     """What must be installed."""
+    environment: Mapping[str, str] = field(default_factory=dict)
     proves_nothing: bool = False
     """Whether nothing fails without the change, although the base is red."""
 
@@ -612,6 +613,7 @@ WEAKENED = {
         {"test_first": "weakened", "test_spaces": "weakened"},
         "rests on changed files: green.egg-info/PKG-INFO",
         "weakened tests: 2",
+        environment={"PYTEST_DISABLE_PLUGIN_AUTOLOAD": ""},
     ),
     "a module in the place of pytest": refused(
         {"words.py": BROKEN, "pytest.py": "raise SystemExit(0)\n"}, {}

@@ -21,25 +21,19 @@ from tests.receipts.change_histories import (
     TESTS,
     branch,
 )
-from tests.support.command_line import start
+from tests.support.forking import goal
 from tests.support.workspaces import git, make_repository, write
 
 pytestmark = pytest.mark.slow
 
 
 def verify(
-    root: Path, *arguments: str, home: Path | None = None
+    root: Path, *arguments: str, home: Path | None = None, **env: str
 ) -> tuple[int, Any, str]:
     """The exit code of `goal receipt --json`, the document, and stderr."""
-    process = start(
-        "receipt",
-        *arguments,
-        "--json",
-        cwd=root,
-        env={"GOAL_HOME": str(home or root.parent / "home")},
-    )
-    out, errors = process.communicate(timeout=300)
-    return process.returncode, json.loads(out) if out else None, errors
+    env["GOAL_HOME"] = str(home or root.parent / "home")
+    ended = goal("receipt", *arguments, "--json", cwd=root, env=env)
+    return ended.code, json.loads(ended.out) if ended.out else None, ended.err
 
 
 @pytest.mark.parametrize("name", HISTORIES)
@@ -55,7 +49,7 @@ def test_each_history_gets_the_receipt_that_it_deserves(
     if history.validator:
         arguments += ["--validator", history.validator]
 
-    code, document, errors = verify(place.root, *arguments)
+    code, document, errors = verify(place.root, *arguments, **history.environment)
 
     assert document is not None, errors
     predicate = document["predicate"]

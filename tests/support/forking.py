@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+from pydantic import BaseModel
+
 import goalrunner
 from tests.support.command_line import Ended, environment
 
@@ -115,6 +117,8 @@ def _serve() -> None:
             # A feature may need an extra that is not installed.
             with contextlib.suppress(UsageError, ImportError):
                 importlib.import_module(module.name)  # once, for every fork
+    importlib.import_module("pathspec")  # imported where it is used
+    _build_models(BaseModel)
     for line in sys.stdin:
         job = json.loads(line)
         if job["has_key"]:
@@ -127,6 +131,14 @@ def _serve() -> None:
             time.sleep(number)
             os.kill(pid, signal.SIGKILL)
         print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])), flush=True)
+
+
+def _build_models(base: type[BaseModel]) -> None:
+    """Build the schemas of our models, which is put off to the first use of each: a sixth of a short run."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith("goalrunner."):
+            model.model_rebuild()
+        _build_models(model)
 
 
 def _work(job: dict[str, Any]) -> None:
