@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,13 @@ pytestmark = pytest.mark.slow
 
 
 def verify(
-    root: Path, *arguments: str, home: Path | None = None, **env: str
+    root: Path,
+    *arguments: str,
+    home: Path | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> tuple[int, Any, str]:
     """The exit code of `goal receipt --json`, the document, and stderr."""
-    env["GOAL_HOME"] = str(home or root.parent / "home")
+    env = {"GOAL_HOME": str(home or root.parent / "home"), **(environ or {})}
     ended = goal("receipt", *arguments, "--json", cwd=root, env=env)
     return ended.code, json.loads(ended.out) if ended.out else None, ended.err
 
@@ -49,7 +53,7 @@ def test_each_history_gets_the_receipt_that_it_deserves(
     if history.validator:
         arguments += ["--validator", history.validator]
 
-    code, document, errors = verify(place.root, *arguments, **history.environment)
+    code, document, errors = verify(place.root, *arguments, environ=history.environment)
 
     assert document is not None, errors
     predicate = document["predicate"]
