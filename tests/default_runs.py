@@ -63,7 +63,6 @@ ATTACKS: Mapping[str, Sequence[str]] = {
     ),
     # Each mechanism.
     "protected files": (f"{_TAMPERED}[test-deleted]", f"{_TESTED}[new-tests-by-default]"),
-    "protected files, in place": (f"{_TAMPERED}[same-size-same-time-in-place]", f"{_TESTED}[new-tests-by-default-in-place]"),
     "configuration of checks": (f"{_STEERED}[conftest-deselects]", f"{_CONFIGURED}[first-tests-of-a-project]"),
     "reports of test runners": (f"{_ENDED}[hard-exit-in-the-call]", f"{_RUNNERS}[pytest-with-skipped-and-expected-failures]"),
     "number of tests": (f"{_FEWER}[skip-below-a-runner-script]", f"{_AS_MANY}[runner-script]"),

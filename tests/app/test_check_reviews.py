@@ -93,7 +93,10 @@ def test_the_judge_accepts_what_the_goal_asks_for(workspace: Workspace) -> None:
     assert outcome.usage["judge"].calls == 2
 
 
-@pytest.mark.parametrize(("policy", "runs"), [("judge", 4), ("refuse", 3)])
+@pytest.mark.parametrize(
+    ("policy", "runs"),
+    [("judge", 4), pytest.param("refuse", 3, marks=pytest.mark.slow)],
+)
 def test_what_was_reviewed_does_not_run_again(
     workspace: Workspace, policy: str, runs: int
 ) -> None:
@@ -159,7 +162,9 @@ def test_an_answer_without_valid_quotes_accepts_nothing(workspace: Workspace) ->
     ("judged", "more"),
     [
         (None, ""),
-        ((GREEN,), '[approvals]\nchecks = "person"'),
+        pytest.param(
+            (GREEN,), '[approvals]\nchecks = "person"', marks=pytest.mark.slow
+        ),
         (({"account": "judge", "text": "fine"},) * 3 + (GREEN,), ""),
     ],
     ids=["without a judge", "where the goal says so", "where the judge is unreadable"],
@@ -217,7 +222,11 @@ COMPARES = "python3 -c 'import total; assert str(total.total()) in open(\"golden
     ("reviewed", "complete"),
     [
         (review((["hunk-1"], ASKED)), True),
-        (review(refused={"hunk-1": "the goal names no golden file"}), False),
+        pytest.param(
+            review(refused={"hunk-1": "the goal names no golden file"}),
+            False,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["accepted", "refused"],
 )

@@ -22,7 +22,9 @@ sys.meta_path.insert(0, Hidden())
 """
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
+@pytest.mark.parametrize(
+    "command", [pytest.param("run", marks=pytest.mark.slow), "check"]
+)
 def test_the_error_names_the_command_that_installs_them(
     tmp_path: Path, own_home: Path, command: str
 ) -> None:

@@ -130,7 +130,13 @@ async def test_red_output_that_points_at_a_protected_file_is_noted_before_round_
     assert note.endswith('[workspace] allow = ["tests/conftest.py"]')
 
 
-@pytest.mark.parametrize("work", ["rm tests/test_calc.py", "echo x >> pyproject.toml"])
+@pytest.mark.parametrize(
+    "work",
+    [
+        "rm tests/test_calc.py",
+        pytest.param("echo x >> pyproject.toml", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_run_names_protected_files_that_stay_changed_also_if_its_checks_saw_them(
     work: str, arena: Arena
 ) -> None:
@@ -152,10 +158,14 @@ def test_old(): assert 0
 @pytest.mark.parametrize(
     ("fixes", "says"),
     [
-        ([], ()),
+        pytest.param([], (), marks=pytest.mark.slow),
         (["tests/test_l.py::test_new"], ()),
         (["tests/test_l.py::test_come"], ("tests/test_l.py::test_come",)),
-        (["tests/test_m.py::test_first"], ("tests/test_m.py::test_first",)),
+        pytest.param(
+            ["tests/test_m.py::test_first"],
+            ("tests/test_m.py::test_first",),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_a_note_names_tests_that_are_still_to_be_written_and_no_file_of_failing_ones(

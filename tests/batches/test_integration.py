@@ -139,7 +139,7 @@ def test_what_was_not_committed_is_the_first_commit(
     assert git(workspace, "show", "goal/night:a.txt") == "mine\n1\n"
 
 
-@pytest.mark.parametrize("logged", [False, True])
+@pytest.mark.parametrize("logged", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_killed_integration_goes_on_where_it_was(
     workspace: Path, home: Path, check: PlainCheck, *, logged: bool
 ) -> None:

@@ -134,7 +134,10 @@ def test_a_run_without_model_calls_of_its_own_imports_no_litellm(
 
 @pytest.mark.parametrize(
     ("model", "said"),
-    [("openai/gpt-5", "OPENAI_API_KEY is not set"), ("nope/x", "unknown provider")],
+    [
+        ("openai/gpt-5", "OPENAI_API_KEY is not set"),
+        pytest.param("nope/x", "unknown provider", marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_cannot_start_imports_no_litellm(
     model: str, said: str, own_home: Path, tmp_path: Path

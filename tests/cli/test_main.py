@@ -295,7 +295,15 @@ def test_it_is_a_module_too() -> None:
     assert ran.stdout == f"goal {__version__}\n"
 
 
-@pytest.mark.parametrize("value", ["foo", "", "-1", "1e9"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "foo",
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param("-1", marks=pytest.mark.slow),
+        pytest.param("1e9", marks=pytest.mark.slow),
+    ],
+)
 def test_no_option_shows_the_words_of_a_library_for_a_wrong_value(
     value: str,
     tmp_path: Path,

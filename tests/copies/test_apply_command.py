@@ -277,7 +277,14 @@ printf '2 * 3\\n' > mul.txt
 """
 
 
-@pytest.mark.parametrize("arguments", [(), ("--commit",), ("--branch", "swapped")])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        pytest.param(("--commit",), marks=pytest.mark.slow),
+        pytest.param(("--branch", "swapped"), marks=pytest.mark.slow),
+    ],
+)
 def test_a_folder_and_a_link_out_of_the_workspace_change_places(
     arguments: tuple[str, ...],
     tmp_path: Path,
@@ -305,6 +312,7 @@ def test_a_folder_and_a_link_out_of_the_workspace_change_places(
         assert git(workspace, "status", "--porcelain") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("overlay")
 def test_what_rests_on_ignored_files_of_a_copy_is_checked_without_them(
     tmp_path: Path,

@@ -101,6 +101,7 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_without_namespaces_a_run_works_in_a_clone(workspace: Path, home: Path) -> None:
     if subprocess.run([*_NO_NAMESPACES, "true"], check=False).returncode != 0:
         pytest.skip("bwrap cannot refuse namespaces here")

@@ -77,9 +77,13 @@ def _writes(**files: str) -> tuple[dict[str, Any], ...]:
     ("work", "labels"),
     [
         (_writes(feature=FEATURE, test=COUNTS), ()),
-        (_writes(feature=FEATURE, test=ADDS), ("checks passed before the change",)),
+        pytest.param(
+            _writes(feature=FEATURE, test=ADDS),
+            ("checks passed before the change",),
+            marks=pytest.mark.slow,
+        ),
         (_writes(test=ADDS), ("checks passed before the change",)),
-        (_writes(feature=FEATURE), ()),
+        pytest.param(_writes(feature=FEATURE), (), marks=pytest.mark.slow),
     ],
     ids=[
         "a feature and its test",

@@ -162,7 +162,11 @@ def test_no_key_of_a_criterion_may_be_missing(key: str) -> None:
             "Beside a verdict the answer holds another one, or pieces of it.",
         ),
         ("{" * 2_000, "The answer holds too many braces to be one JSON object."),
-        ('{"a":' * 2_000, "The answer holds too many braces to be one JSON object."),
+        pytest.param(
+            '{"a":' * 2_000,
+            "The answer holds too many braces to be one JSON object.",
+            marks=pytest.mark.slow,
+        ),
         ("[" * 100_000 + "{", NO_VERDICT),
         (
             json.dumps(verdict()).replace("43 passed", "\\ud800"),

@@ -55,7 +55,10 @@ print(asyncio.run(LLM("scripted/replies.jsonl").complete([])).text, "litellm" in
 
 @pytest.mark.parametrize(
     ("judge", "reason"),
-    [("opnai/gpt-5-mini", "model_not_found"), ("openai/gpt-5-mini", "authentication")],
+    [
+        ("opnai/gpt-5-mini", "model_not_found"),
+        pytest.param("openai/gpt-5-mini", "authentication", marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_whose_judge_cannot_be_asked_imports_no_litellm(
     judge: str, reason: str, tmp_path: Path

@@ -227,7 +227,7 @@ CHANGES: tuple[Callable[[Path, random.Random], object], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 async def test_random_changes_are_seen_as_by_git(
     store: SnapshotStore, workspace: Path, seed: int
 ) -> None:
