@@ -38,6 +38,7 @@ from goalrunner.core.verdict import (
     UnreadAnswer,
     ValidatorResult,
 )
+from goalrunner.engine.prompts import interruption_text
 from goalrunner.testing import satisfied, unsatisfied
 from tests.support.folding import state_after
 
@@ -185,6 +186,20 @@ def test_a_resumed_run_asks_an_unreadable_judge_again_and_not_the_agent() -> Non
     changed = resumed.model_copy(update={"changed": ("src/a.py",)})
     checked_again = state_after(BOTH, *unread(1, 1), changed)
     assert decide(checked_again) == Validate(1)
+
+
+def test_calls_of_a_lost_round_are_in_the_next_prompt_and_in_a_label() -> None:
+    calls = tuple(f"shell: make step{number}" for number in range(7))
+    resumed = RunResumed(plan=BOTH, version="1", abandoned=calls[:1])
+    again = RunResumed(plan=BOTH, version="1", abandoned=calls[1:])
+    state = state_after(BOTH, RoundStarted(round=1, prompt="first"), resumed, again)
+    brief = decide(state)
+    assert isinstance(brief, RunRound)
+    prompt = interruption_text(brief.interruption)
+    assert [call in prompt for call in calls] == [True] * len(calls)
+    assert "The owner says" not in prompt
+    assert state.labels[0] == "unknown effects: shell: make step0"
+    assert "shell: make step1" in state.labels[1]
 
 
 def test_a_proven_verdict_completes() -> None:

@@ -21,7 +21,7 @@ from tests.support.fleet import (
     fleet,
     processes_left,
 )
-from tests.support.recordings import agent, recording, shell
+from tests.support.recordings import agent, judge, recording, shell
 from tests.support.workspaces import git, make_repository
 
 pytestmark = [
@@ -100,9 +100,47 @@ def test_a_run_goes_on_where_its_machines_are_lost_one_after_another(
     assert len(of_type(records, "run_ended")) == 1
     assert len(of_type(records, "run_resumed")) == 2
     assert len(of_type(records, "round_finished")) == 3
-    notes = folder.transcript.read_text()
+    prompts = folder.transcript.read_text()
     for number in (2, 3):
-        assert f"- shell: echo {number} >>" in notes
+        assert f"- shell: echo {number} >>" in prompts
+    # No person has said it.
+    assert "The owner says" not in prompts
     outcome = json.loads(folder.outcome.read_bytes())
     # Four turns were whole, and two calls were lost with their machines.
     assert outcome["usage"]["agent"]["cost_usd"] == pytest.approx(0.08)
+    first, second = (label for label in outcome["labels"] if "unknown" in label)
+    assert first.startswith("unknown effects: shell: echo 2 >>")
+    assert second.startswith("unknown effects: shell: echo 3 >>")
+    capsys.readouterr()
+    for words in (["show", run_id], ["show", run_id, "--events", "--json"]):
+        assert main(words) == 0
+        assert "shell: echo 3 >>" in capsys.readouterr().out, words
+    assert main(["report", run_id]) == 0
+    page = (folder.path / "report.html").read_text()
+    assert "unknown effects: shell: echo 3" in page
+
+
+def test_a_run_that_is_lost_in_its_first_round_tells_what_was_called(
+    machines: Fleet, tmp_path: Path
+) -> None:
+    done, gates = tmp_path / "done", tmp_path / "gates"
+    gates.mkdir()
+    project = three_rounds(tmp_path / "p", done, gates)
+    # Without validators there is no baseline, after which the run would be stored.
+    goal = 'objective = "Make r3."\njudge = "scripted/judge.jsonl"\n'
+    limits = 'model = "scripted/replies.jsonl"\nmax_iterations = 1\n'
+    (project / "goal.toml").write_text(goal + limits)
+    recording(project / "judge.jsonl", judge(("Make r3.", []), missing="r3"))
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "a judge")
+    (run_id,) = machines.submit(project)
+    first = machines.start_worker("a", machine="first")
+    machines.wait(lambda rows: effects(done) == ["1"] and rows[run_id]["shipped"])
+    machines.lose(first)
+    (gates / "1").touch()
+    machines.start_worker("b", machine="second")
+    (row,) = machines.wait_for_ends(seconds=120).values()
+    assert (row["state"], row["status"]) == ("ended", "capped"), machines.output()
+    assert effects(done) == ["1", "1"]
+    labels = row["summary"]["labels"]
+    assert any("unknown effects: shell: echo 1 >>" in label for label in labels)

@@ -162,6 +162,7 @@ class EarlierRun:
             plan=rules,
             version=VERSION,
             note=self.note,
+            abandoned=self.options.abandoned_calls,
             in_flight=estimates,
             deadline_at=deadline_at(run.parts.clock.now(), seconds_left),
             notes=notes,

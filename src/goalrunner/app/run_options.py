@@ -128,6 +128,8 @@ class RunOptions:
     """Called with the lines of the log before each effect."""
     lost_usage: Mapping[Account, Usage] = field(default_factory=dict)
     """What a resumed run has used that its log does not hold, by account."""
+    abandoned_calls: tuple[str, ...] = ()
+    """Calls that its log does not hold either, for people: "shell: make"."""
 
     @property
     def goal_folder(self) -> Path | None:

@@ -249,6 +249,9 @@ class RunResumed(Frozen):
     """Paths that changed while the run was interrupted."""
     cut: tuple[str, ...] = ()
     """Tool calls that had begun and have no result."""
+    abandoned: tuple[str, ...] = ()
+    """Calls of a round that was lost with its machine, for people: "shell: make". It is
+    not known what they changed outside of the workspace."""
     in_flight: dict[str, Usage] = Field(default={})
     """By account: estimates for interrupted model calls."""
     deadline_at: str | None = None

@@ -41,6 +41,7 @@ class Label(StrEnum):
     UNGUARDED_ANSWER = "unguarded answer"
     UNASKED = "unasked actions"
     HIDDEN_READABLE = "hidden checks readable"
+    UNKNOWN_EFFECTS = "unknown effects"
     NOT_AUDITED = "validators green, not audited"
     NO_SNAPSHOTS = "no snapshots"
     WEAKENED_TESTS = "weakened tests"
@@ -211,6 +212,13 @@ EXPLANATIONS = {
     Label.HIDDEN_READABLE: Explanation(
         "The agent could read what the hidden validators check.",
         "Move the checks out of the workspace, and run the agent in a sandbox.",
+    ),
+    Label.UNKNOWN_EFFECTS: Explanation(
+        "The machine of the run was lost in the middle of a round, which was abandoned "
+        "and begun anew on another one. What these calls changed outside of the "
+        "workspace is not known.",
+        "Look at what they may have changed; `goal show` lists them all.",
+        "CALLS",
     ),
     Label.NOT_AUDITED: Explanation(
         "A limit ended the run after its validators had passed, before the judge "

@@ -174,6 +174,8 @@ class Interruption(Frozen):
 
     note: str = ""
     changed: tuple[str, ...] = ()
+    abandoned: tuple[str, ...] = ()
+    """Calls of a round that was lost with its machine."""
     answers: tuple[tuple[str, str], ...] = ()
     """Question and answer."""
 

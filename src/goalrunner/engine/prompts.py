@@ -90,6 +90,11 @@ CHECK_FILES_REFUSED = """\
 These files check your work. Leave what they contain as it is:
 """
 
+ABANDONED = """\
+The machine of this run was lost in the middle of a round, which is abandoned: the \
+workspace is as it was before that round. These calls may have had effects outside of \
+the workspace, so look before you repeat them:
+"""
 CHANGED_MEANWHILE = """\
 The run was interrupted. These files have changed since you were last seen; look at \
 them again:
@@ -101,6 +106,7 @@ CHECK_LAST = (
 )
 
 _MOST_PATHS = 30
+_MOST_CALLS = 50
 _MOST_CHECKS = 12
 
 
@@ -250,6 +256,8 @@ def interruption_text(interruption: Interruption | None) -> str:
     if interruption is None:
         return ""
     parts: list[str] = []
+    if interruption.abandoned:
+        parts.append(ABANDONED + _items(_at_most(_MOST_CALLS, interruption.abandoned)))
     if interruption.changed:
         paths = _at_most(_MOST_PATHS, interruption.changed)
         parts.append(CHANGED_MEANWHILE + _items(paths))

@@ -14,7 +14,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -51,7 +51,7 @@ class AbandonedRound:
 
     calls: tuple[str, ...] = ()
     """The calls of tools, for people: "shell: make deploy"."""
-    usage: dict[Account, Usage] | None = None
+    usage: dict[Account, Usage] = field(default_factory=dict)
     """What it used, by account."""
 
 

@@ -141,7 +141,7 @@ class _Drive:
             )
         return outcome.exit_code
 
-    def _prepare(self, database: Database) -> AbandonedRound | None:
+    def _prepare(self, database: Database) -> AbandonedRound:
         """Make the place as it was; return what was lost with another machine."""
         request, place = self.request, self.place
         taken_run = request.taken_run
@@ -156,7 +156,7 @@ class _Drive:
             place.note_holder(taken_run, is_new=False)
             place.add_lines(previous_lines)
             self._add_to_database(database, previous_lines)
-            return None
+            return AbandonedRound()
         lost = database.call(lambda connection: lost_lines(connection, taken_run))
         abandoned = abandoned_round(request.run_id, lost)
         patiently(lambda: place.fetch(taken_run, self.store), _PATIENCE)
@@ -196,7 +196,7 @@ class _Drive:
         self,
         database: Database,
         shipping: Shipping,
-        abandoned: AbandonedRound | None,
+        abandoned: AbandonedRound,
     ) -> GoalOutcome:
         """Run the goal, or resume its run."""
         request, place = self.request, self.place
@@ -211,17 +211,17 @@ class _Drive:
                 approver=DetachedApprover(),
                 log_mirror=IntentWriter(database, request.run_id, request.token),
                 refuse_call=pauses.refuse_call,
-                lost_usage=(abandoned.usage or {}) if abandoned else {},
+                lost_usage=abandoned.usage,
+                abandoned_calls=abandoned.calls,
             )
             if has_begun(place.run.events):
                 loaded = load_run(place.run)
                 if loaded.state.is_over:
                     # Its process was killed before it recorded the end for the fleet.
                     return loaded.outcome(place.run)
-                note = _note(abandoned)
                 recorded_goal = frozen_goal(place.run, os.environ, loaded.goal_file)
                 goal = with_sandbox(recorded_goal, request.sandbox)
-                start = resume_run(place.run, options, {}, note=note, goal=goal)
+                start = resume_run(place.run, options, {}, goal=goal)
             else:
                 if place.run.path.exists():
                     place.run.remove()
@@ -256,18 +256,6 @@ async def _postpone_end(limit: float) -> None:
         # regular expression never ends.
         faulthandler.dump_traceback_later(limit, exit=True, file=2)
         await asyncio.sleep(limit / 10)
-
-
-def _note(abandoned: AbandonedRound | None) -> str:
-    """Return what the agent has to know about work that was lost."""
-    if abandoned is None or not abandoned.calls:
-        return ""
-    calls = "\n".join(f"- {call}" for call in abandoned.calls)
-    return (
-        "The machine of this run was lost in the middle of a round. The workspace is "
-        "as it was before that round. These calls may have had effects outside of the "
-        f"workspace, so look before you repeat them:\n{calls}"
-    )
 
 
 def drive_requested_run() -> int:

@@ -14,6 +14,7 @@ from goalrunner.core.events import (
     QuestionOpened,
     Record,
     RoundFinished,
+    RoundStarted,
     ValidatorsFinished,
     VerdictRecorded,
     WaitStarted,
@@ -38,6 +39,15 @@ _POINTS = (
     WaitStarted,
 )
 _LOGGER = logging.getLogger("goalrunner")
+
+
+def _is_first_round(record: Record) -> bool:
+    """Return whether the agent is about to work for the first time.
+
+    Of a run that was never stored, nothing would be known at another machine. Later
+    rounds begin where the check of the one before ended, which was stored.
+    """
+    return isinstance(record.event, RoundStarted) and record.event.round == 1
 
 
 @dataclass(frozen=True)
@@ -79,7 +89,7 @@ class Shipping:
     def on_record(self, record: Record) -> None:
         """Store the folder when nothing is open in the run."""
         self._seq = record.seq
-        if not isinstance(record.event, _POINTS):
+        if not isinstance(record.event, _POINTS) and not _is_first_round(record):
             return
         if self._thread is not None and self._thread.is_alive():
             # The store is slow. The next archive will have this as well.

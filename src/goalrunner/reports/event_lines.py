@@ -273,6 +273,11 @@ def _interruption_lines(event: events.RunResumed) -> Iterator[Fact]:
         yield Fact("", note, "warn")
     if event.note:
         yield Fact("", f"note: {event.note}")
+    if event.abandoned:
+        text = "a round was lost with its machine; unknown effects elsewhere:"
+        yield Fact("abandoned", text, "warn")
+        for call in event.abandoned:
+            yield Fact("", call, "warn")
     if event.changed:
         paths = some(event.changed, _NAMED)
         yield Fact("", f"changed between sessions: {paths}", "warn")

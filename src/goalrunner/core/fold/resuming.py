@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from goalrunner.core import events
+from goalrunner.core.errors import some
 from goalrunner.core.fold.person import with_note
 from goalrunner.core.fold.usage import with_more_usage
+from goalrunner.core.labels import Label
 from goalrunner.core.outcome import FINAL, GoalStatus, StopReason
 from goalrunner.core.run_state import (
     KEPT,
@@ -18,6 +20,9 @@ from goalrunner.core.run_state import (
     Waiting,
 )
 from goalrunner.core.waiting import fits
+
+_NAMED_CALLS = 5
+"""Calls that a label names; the event has all of them."""
 
 
 def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
@@ -51,6 +56,9 @@ def resumed(state: RunState, event: events.RunResumed, at: str) -> RunState:
         interruption=interruption,
         outside=tuple(dict.fromkeys((*state.outside, *event.changed)))[-KEPT:],
     )
+    if event.abandoned:
+        label = Label.UNKNOWN_EFFECTS.about(some(event.abandoned, _NAMED_CALLS))
+        state = state.with_label(label)
     return _at_valid_phase(state, before, event)
 
 
@@ -77,7 +85,10 @@ def _interruption(state: RunState, event: events.RunResumed) -> Interruption | N
     """Return what the next prompt says about the interruption; None for nothing."""
     before = with_note(state, event.note).interruption or Interruption()
     changed = tuple(dict.fromkeys((*before.changed, *event.changed)))
-    interruption = before.model_copy(update={"changed": changed})
+    abandoned = (*before.abandoned, *event.abandoned)
+    interruption = before.model_copy(
+        update={"changed": changed, "abandoned": abandoned}
+    )
     return None if interruption == Interruption() else interruption
 
 
