@@ -32,7 +32,10 @@ def goals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["a.toml", "--tokens", "1.5"], '"1.5" is not valid; use a whole number'),
         (["a.toml", "--until", "25:00"], '"25:00" is not valid; use "07:30"'),
         (["a.toml", "--until", "2020-01-01"], "+00:00 is over"),
-        (["a.toml", "--at-least", "2"], "--at-least 2 of 1 goals is not possible"),
+        (
+            ["a.toml", "--at-least", "2"],
+            "--at-least 2 is more than the number of goals: 1",
+        ),
         (["a.toml", "--name", "a/b"], '--name "a/b" is not valid'),
         (["a.toml", "--name", "night"], "there is a batch night already"),
         (["--resume", "day"], 'no batch "day"'),

@@ -67,7 +67,7 @@ def test_a_goal_file_that_is_not_committed_as_it_is_is_refused(
     changed, new = repository / "goals" / "one.toml", repository / "goals" / "new.toml"
     write(repository, {"goals/one.toml": GOAL + "max_iterations = 2\n"})
     write(repository, {".gitignore": "new.toml\n", "goals/new.toml": GOAL})
-    with pytest.raises(UsageError, match="not committed as it is here") as error:
+    with pytest.raises(UsageError, match="not committed, or changed since") as error:
         tasks(changed, new)
     assert "goals/one.toml" in str(error.value)
     assert "goals/new.toml" in str(error.value)

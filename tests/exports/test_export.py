@@ -363,7 +363,7 @@ def test_a_link_in_the_workspace_is_not_written_through(
         (["--branch", "bad..name"], "not a valid name"),
         (["--branch", "x", "--base", "nowhere"], "has no commit nowhere"),
         (["--branch", "x", "-o", "file"], "--branch writes no file"),
-        ([], "one of --patch, --branch NAME, --comment, --receipt and"),
+        ([], "exactly one of --patch, --branch NAME, --comment, --receipt"),
     ],
 )
 def test_what_cannot_be_a_branch_is_refused(

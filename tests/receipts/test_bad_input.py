@@ -68,6 +68,16 @@ def test_a_criterion_without_a_judge_is_an_error(tmp_path: Path) -> None:
     assert "--judge" in errors
 
 
+def test_a_goal_file_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    root = branch(tmp_path / "ws", BASE, FIX).root
+
+    code, document, errors = verify(root, "verfy")
+
+    assert (code, document) == (2, None)
+    assert "there is no goal file" in errors
+    assert "goal receipt -h lists the commands" in errors
+
+
 def test_criteria_of_a_goal_that_nobody_judged_are_named(tmp_path: Path) -> None:
     goal = (
         f'objective = "It parses."\nvalidator = "{PYTEST}"\n'

@@ -148,6 +148,8 @@ def test_a_receipt_without_a_known_signer_is_not_valid(
     assert main(command) == 1
     assert "no file says which signers you trust" in capsys.readouterr().out
     assert main([*VERIFY, str(receipt)]) == 0
+    # What to do about the signer is of no use to a person who accepts any.
+    assert "name it: --signers" not in capsys.readouterr().out
 
 
 def test_the_signers_of_git_count(repository: Path, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_statement_is_read_as_it_was_written() -> None:
     [
         ("{", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ("[]", "is no receipt"),
+        ("[]", "is not a receipt"),
         ('{"_type": "https://in-toto.io/Statement/v1"}', "predicate type is missing"),
         (
             make_statement(predicate()).json_text().replace('"complete"', '"perfect"'),

@@ -260,7 +260,7 @@ def _refuse_too_many(at_least: int | None, goals: int) -> None:
     """Raise UsageError if more goals must be complete than there are."""
     if at_least is not None and at_least > goals:
         raise UsageError(
-            f"--at-least {at_least} of {goals} goals is not possible",
+            f"--at-least {at_least} is more than the number of goals: {goals}",
             "name more goals, or a smaller number",
         )
 

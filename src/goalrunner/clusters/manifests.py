@@ -95,9 +95,9 @@ def _refuse_no_repository(task_list: TaskList) -> None:
 def _refuse_no_image(settings: JobSettings) -> None:
     if settings.image is None:
         raise UsageError(
-            "a task of Kubernetes needs a container image",
-            "--image IMAGE: one with goal, git, the agent, "
-            "and what the validators of the project need",
+            "a job of Kubernetes needs a container image",
+            "--image IMAGE: an image with goal, git, the agent, "
+            "and what the validators need",
         )
 
 

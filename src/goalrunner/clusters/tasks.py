@@ -129,12 +129,13 @@ def _path_in(root: Path, entry: BatchEntry) -> str:
 
 
 def refuse_name(name: str) -> None:
-    """Raise UsageError for what can be no name of a job in Kubernetes."""
+    """Raise UsageError for a name that Kubernetes does not accept for a job."""
     is_label = re.fullmatch(r"[a-z]([a-z0-9]|-(?!-))*[a-z0-9]", name) is not None
     if not is_label or len(name) > _LONGEST_NAME:
         raise UsageError(
-            f"{quoted(name)} can be no name of a job",
-            f"use up to {_LONGEST_NAME} small letters, digits and hyphens",
+            f"{quoted(name)} is not a valid name for a job",
+            f"use up to {_LONGEST_NAME} small letters, digits and hyphens, "
+            "and begin with a letter",
         )
 
 
@@ -152,8 +153,8 @@ def _run_id(job: str, entry: BatchEntry, used: set[str]) -> str:
 
 def _not_published(commit: str) -> str:
     return (
-        f"commit {commit[:_SHORT_COMMIT]} is on no branch of a remote, as far as this "
-        "repository knows: git push, before the job begins"
+        f"this repository knows no remote branch with commit {commit[:_SHORT_COMMIT]}: "
+        "git push, before the job starts"
     )
 
 
@@ -190,7 +191,8 @@ class _Git:
         names += [file for file in files if file not in committed]
         if names:
             raise UsageError(
-                f"not committed as it is here: {some(sorted(names))}",
+                f"not committed, or changed since the last commit: "
+                f"{some(sorted(names))}",
                 "commit the goal files; the tasks read them from the commit",
             )
 

@@ -153,8 +153,8 @@ class _ChangeOptions:
         forms = (has_branch, self.patch, self.comment, self.receipt, self.recording)
         if sum(forms) != 1:
             raise UsageError(
-                "one of --patch, --branch NAME, --comment, --receipt and --recording "
-                "is needed",
+                "exactly one of --patch, --branch NAME, --comment, --receipt and "
+                "--recording is needed",
                 "goal export --patch -o change.patch",
             )
         if has_branch and file is not None:

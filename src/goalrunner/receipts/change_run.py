@@ -134,7 +134,7 @@ class ChangeCheck:
         chosen = self._chosen_goal()
         if "success_criteria" in request.settings and not chosen.goal.has_judge:
             raise UsageError(
-                "--criterion is what a judge looks for, and there is no judge",
+                "--criterion needs a judge, and there is none",
                 "name one: --judge MODEL",
             )
         check_out(request.base, self._root)
@@ -206,6 +206,11 @@ class ChangeCheck:
             if self._has_changed_goal(name):
                 labels = (Label.GOAL_CHANGED.value,)
             revision = self._check_out_with(name)
+        if not revision and not path.exists():
+            raise UsageError(
+                f"there is no goal file {file}, here or in the change",
+                "name another one; goal receipt -h lists the commands",
+            )
         goal = load_goal(path, settings, self._options.environ, runnable=False)
         return _ChosenGoal(for_receipt(goal), file, revision, labels)
 

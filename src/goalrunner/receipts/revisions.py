@@ -58,7 +58,7 @@ class Revisions:
         repository = enclosing(Path(os.path.realpath(folder)))
         if repository is None:
             raise UsageError(
-                f"{folder} is in no git repository, so it has no base",
+                f"{folder} is not in a git repository, so there is no change",
                 "run it in the repository of the change",
             )
         self.root = repository.root
@@ -110,7 +110,7 @@ class Revisions:
                 hint += ", and git fetch --unshallow"
         elif self._is_shallow():
             hint = _SHALLOW
-        raise UsageError(f"{name} is no commit of {self.root}", hint)
+        raise UsageError(f"{name} is not a commit of {self.root}", hint)
 
     def _default_branch(self) -> str:
         for name in _DEFAULT_BRANCHES:

@@ -186,19 +186,19 @@ def make_statement(predicate: Predicate) -> Statement:
 
 
 def read_statement(text: str | bytes, name: str) -> Statement:
-    """Return the statement in a JSON text. Raise UsageError if it is no receipt."""
+    """Return the statement in a JSON text. Raise UsageError if it is not one."""
     try:
         values = json.loads(text)
     # Thousands of nested brackets raise RecursionError in the parser of Python 3.11.
     except (ValueError, RecursionError):
         raise UsageError(
-            f"{name} is not JSON, so it is no receipt",
+            f"{name} is not JSON, so it is not a receipt",
             "goal receipt -o receipt.json makes one",
         ) from None
     kind = _text(values, "predicateType")
     if _text(values, "_type") != STATEMENT_TYPE or kind != PREDICATE_TYPE:
         raise UsageError(
-            f"{name} is no receipt: its predicate type is {kind or 'missing'}",
+            f"{name} is not a receipt: its predicate type is {kind or 'missing'}",
             "goal receipt -o receipt.json makes one",
         )
     try:
@@ -208,7 +208,7 @@ def read_statement(text: str | bytes, name: str) -> Statement:
         problem = error.errors()[0]
         place = ".".join(map(str, problem["loc"]))
         raise UsageError(
-            f"{name} is no valid receipt: {place}: {problem['msg']}"
+            f"{name} is not a valid receipt: {place}: {problem['msg']}"
         ) from None
 
 

@@ -78,19 +78,24 @@ def check_receipt(
     fit, or without a repository.
     """
     try:
-        text = file.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}", "name a receipt") from error
-    statement = read_statement(text, str(file))
+    statement = read_statement(content, str(file))
     if signers is not None:
         check_signers(signers)
-    signer, signed = _signature(file, signers)
-    if signed.state == "bad" and any_signer:
-        signed = replace(signed, state="note")
+    signer, problem = _signer(file, signers)
+    if problem is None:
+        signature = ReceiptFinding("signature", "good", f"signed by {signer}")
+    elif any_signer:
+        signature = ReceiptFinding("signature", "note", problem.message)
+    else:
+        text = f"{problem.message}; {problem.remedy}"
+        signature = ReceiptFinding("signature", "bad", text)
     base = statement.predicate.base.commit[:SHORT_ID]
     # An author can name a base that has a part of the change already.
-    since = ReceiptFinding("base", "note", f"it shows the change since {base} alone")
-    findings = [signed, *_subject(statement, head), since]
+    since = ReceiptFinding("base", "note", f"it is about the change since {base} only")
+    findings = [signature, *_subject(statement, head), since]
     result = statement.predicate.result
     state: FindingState = "good" if result == "complete" else "bad"
     findings.append(ReceiptFinding("result", state, result))
@@ -98,34 +103,40 @@ def check_receipt(
     return CheckedReceipt(statement, tuple(findings), signer)
 
 
-def _signature(file: Path, signers: Path | None) -> tuple[str, ReceiptFinding]:
-    """Return who signed a receipt; it is bad if the person does not know the signer.
+@dataclass(frozen=True)
+class _SignatureProblem:
+    """Why the signer of a receipt does not count."""
+
+    message: str
+    remedy: str
+    """What to do if the receipt is accepted only with a signature."""
+
+
+def _signer(file: Path, signers: Path | None) -> tuple[str, _SignatureProblem | None]:
+    """Return who signed a receipt; empty, with the problem, for an unknown signer.
 
     Raise UsageError if the signature does not fit.
     """
     signature = signature_of(file)
     if not signature.is_file():
-        text = (
-            f"not signed (no {signature}): anyone may have written it; its author "
-            "signs it with --sign KEY, or accept it with --any-signer"
+        return "", _SignatureProblem(
+            f"not signed (no {signature}): anyone may have written it",
+            "its author signs it with --sign KEY, or accept it with --any-signer",
         )
-        return "", ReceiptFinding("signature", "bad", text)
     # An edited receipt is an error and no finding, whatever else is accepted.
     signer = verify_signature(file, signature, signers)
     if signer.identity:
-        text = f"signed by {signer.identity}"
-        return signer.identity, ReceiptFinding("signature", "good", text)
+        return signer.identity, None
     # An author of an edited receipt can sign it with another key.
-    text = (
-        f"signed with a key that is not in {signers}: add its public key there, if "
-        "you trust it"
-    )
     if signers is None:
-        text = (
-            "unchanged since it was signed, but no file says which signers you trust: "
-            "--signers FILE, or gpg.ssh.allowedSignersFile of git"
+        return "", _SignatureProblem(
+            "unchanged since it was signed, but no file says which signers you trust",
+            "name it: --signers FILE, or gpg.ssh.allowedSignersFile of git",
         )
-    return "", ReceiptFinding("signature", "bad", text)
+    return "", _SignatureProblem(
+        f"signed with a key that is not in {signers}",
+        "add its public key there, if you trust it",
+    )
 
 
 def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
