@@ -140,5 +140,5 @@ def test_a_workspace_outside_of_the_repository_is_refused(repository: Path) -> N
 
 @pytest.mark.parametrize("name", ["Night", "-a", "a-", "a--b", "a_b", "1a", "n" * 41])
 def test_a_name_that_kubernetes_refuses_is_refused(repository: Path, name: str) -> None:
-    with pytest.raises(UsageError, match="no name of a job"):
+    with pytest.raises(UsageError, match="is not a valid name for a job"):
         tasks(repository / "goals", name=name)

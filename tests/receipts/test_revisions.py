@@ -95,7 +95,7 @@ def test_equal_revisions_are_an_error(repository: Path) -> None:
 
 def test_an_unknown_revision_is_an_error(repository: Path) -> None:
     for name in ("gone", "--all", "main:a"):
-        with pytest.raises(UsageError, match="is no commit"):
+        with pytest.raises(UsageError, match="is not a commit"):
             revisions(repository).change(name, "fix")
 
 
@@ -106,7 +106,7 @@ def test_a_shallow_clone_says_how_to_deepen_it(
     git(tmp_path, "clone", "-q", "--depth", "1", "--branch", "fix", url, "shallow")
     missing = commit(repository, "main")
 
-    with pytest.raises(UsageError, match="is no commit") as error:
+    with pytest.raises(UsageError, match="is not a commit") as error:
         revisions(tmp_path / "shallow").change(missing, "fix")
 
     assert "--unshallow" in error.value.hint
@@ -164,7 +164,7 @@ def test_a_submodule_with_other_files_than_those_of_the_head_is_an_error(
 
 
 def test_a_folder_outside_of_a_repository_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no git repository"):
+    with pytest.raises(UsageError, match="is not in a git repository"):
         revisions(tmp_path)
 
 
@@ -204,7 +204,7 @@ def test_a_branch_that_a_clone_does_not_have_names_the_command(
         str(clone),
     )
 
-    with pytest.raises(UsageError, match="origin/main is no commit") as raised:
+    with pytest.raises(UsageError, match="origin/main is not a commit") as raised:
         revisions(clone).change("origin/main", None)
 
     hint = str(raised.value.hint)
