@@ -307,6 +307,11 @@ async def test_a_fast_flood_is_over_the_limit_too(shell: Shell) -> None:
             id="no environment",
         ),
         pytest.param(
+            "env -i prlimit --msgqueue=1:1 setsid -f sh -c 'echo $$ > pid; exec sleep 1000'",
+            id="no tags",
+            marks=linux,
+        ),
+        pytest.param(
             "trap '' TERM HUP; sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & :",
             id="deaf",
         ),

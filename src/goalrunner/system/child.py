@@ -222,7 +222,12 @@ class ChildProcess:
             return True
         if self._limit and launch_tags.limit_of(process.pid) == self._limit:
             return True
-        return self.pid in (process.session, process.group)
+        if self.pid in (process.session, process.group):
+            return True
+        # Orphans become children of this program. Without tags, one may be of any
+        # launch; no launch may leave it behind.
+        is_adopted = bool(self._limit) and process.parent == os.getpid()
+        return is_adopted and launch_tags.has_left_launch(process.pid)
 
 
 @asynccontextmanager
@@ -265,11 +270,13 @@ async def started(
             )
     except (OSError, ValueError, IndexError) as error:
         raise unstartable(argv, cwd, env) or _refusal(argv, error) from error
+    launch_tags.cannot_raise(process.pid, limit)
     child = ChildProcess(process, token, limit, grace)
-    try:
-        yield child
-    finally:
-        await child.end()
+    with launch_tags.living_launch(token, limit):
+        try:
+            yield child
+        finally:
+            await child.end()
 
 
 def _refusal(argv: Sequence[str], error: Exception) -> NotStarted:

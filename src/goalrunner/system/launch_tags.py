@@ -3,12 +3,14 @@
 One tag is a token in an environment variable. A process can clear its environment, so
 another one is a resource limit that no program uses: the bytes of POSIX message queues.
 Each launcher has numbers of its own, of which its watchdog has the first, and each
-launch one of the others.
+launch one of the others. A process can lower its limit further, to a number that
+nothing else has: it left its launch.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import sys
 import threading
@@ -26,6 +28,9 @@ The outermost comes first; colons separate them.
 LAUNCHES = 1_000
 """Numbers of a launcher."""
 _LAUNCHERS = 400
+
+_living: dict[str, int] = {}
+"""The launches of this program that have not ended: the limit of each, by its token."""
 
 starting = threading.Lock()
 """Held while a process is started, so that only those of launches get the limit."""
@@ -91,3 +96,37 @@ def limit_of(pid: int) -> int:
         with contextlib.suppress(OSError):
             return resource.prlimit(pid, resource.RLIMIT_MSGQUEUE)[0]
     return -1
+
+
+@contextmanager
+def living_launch(token: str, limit: int) -> Iterator[None]:
+    """Note a launch for the time of this context."""
+    _living[token] = limit
+    try:
+        yield
+    finally:
+        del _living[token]
+
+
+def cannot_raise(pid: int, limit: int) -> None:
+    """Keep a process and its later children from having a higher limit again."""
+    if sys.platform == "linux" and limit:
+        import resource
+
+        # It may have ended, or be that of another user.
+        with contextlib.suppress(OSError):
+            resource.prlimit(pid, resource.RLIMIT_MSGQUEUE, (limit, limit))
+
+
+def has_left_launch(pid: int) -> bool:
+    """Return whether a child of this program removed the tags of its launch.
+
+    Processes that other code of this program has started have the program's own limit.
+    """
+    limit = limit_of(pid)
+    with starting:
+        own_limit = limit_of(os.getpid())
+    launches = _living.copy()
+    if limit in (-1, own_limit, *launches.values()):
+        return False
+    return not any(has_token(pid, token) for token in launches)
