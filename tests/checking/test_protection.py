@@ -402,6 +402,15 @@ def test_new_configuration_counts_where_it_takes_effect_on_what_was_there(
     assert not item.is_work
 
 
+@pytest.mark.parametrize("path", [".cargo/config.toml", "rust-toolchain.toml"])
+def test_new_configuration_of_cargo_counts_beside_sources(path: str) -> None:
+    # Tests of Rust lie in sources, so their files are not known.
+    seen = ObservedChecks(tools=frozenset({"cargo"}))
+    start = StartFiles(["src/lib.rs"])
+    item = Protection().with_observed(seen, start).describe(path, "new")
+    assert (item.rule, item.protected) == (TESTS_OF_THE_START, True)
+
+
 def test_in_a_project_without_tests_new_configuration_of_runners_is_work() -> None:
     for path in ("pytest.ini", "conftest.py", "Makefile", "jest.config.js"):
         assert added(DEFAULT, path, "src/a.py").is_work

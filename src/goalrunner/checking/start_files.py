@@ -215,7 +215,11 @@ class StartTests:
     @cached_property
     def folders_above(self) -> frozenset[str]:
         """Every folder that a file of tests lies in, "" for the workspace."""
-        return folders_of(path for path in self.all if self.kind(path) == "test")
+        folders = folders_of(path for path in self.all if self.kind(path) == "test")
+        # Tests of Rust may lie in each source.
+        if self._observed.runs_tests and "cargo" in (self._observed.tools or ()):
+            folders |= self._start.source_folders
+        return folders
 
     def kind(self, path: str) -> TestKind | None:
         """Return the kind of a file of the start; None if it belongs to no tests.

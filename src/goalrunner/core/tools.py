@@ -139,6 +139,8 @@ _JAVASCRIPT = (
     ".babelrc*",
     "babel.config.*",
     ".npmrc",
+    ".yarnrc*",
+    ".pnpmfile.*",
 )
 # A change of one of these can make a red check green, so they count as checks.
 CONFIGURATION: dict[str, tuple[str, ...]] = {
@@ -181,6 +183,8 @@ CONFIGURATION: dict[str, tuple[str, ...]] = {
         ".clippy.toml",
         "rustfmt.toml",
         ".rustfmt.toml",
+        "rust-toolchain",
+        "rust-toolchain.toml",
     ),
     **dict.fromkeys(
         ("gradle", "gradlew"),
