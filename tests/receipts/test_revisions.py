@@ -210,3 +210,22 @@ def test_a_branch_that_a_clone_does_not_have_names_the_command(
     hint = str(raised.value.hint)
     assert "git fetch origin main:refs/remotes/origin/main" in hint
     assert "--unshallow" in hint
+
+
+@pytest.mark.parametrize("trick", ["replace", "graft"])
+def test_what_the_repository_puts_in_the_place_of_a_commit_does_not_count(
+    trick: str, repository: Path
+) -> None:
+    main, fix = commit(repository, "main"), commit(repository, "fix")
+    tree = commit(repository, "main^{tree}")
+    git(repository, "commit", "-q", "--allow-empty", "-m", "three")
+    if trick == "replace":
+        other = git(repository, "commit-tree", "fix^{tree}", "-m", "other").strip()
+        git(repository, "replace", main, other)
+    else:
+        # The fork would be an earlier commit, or none at all.
+        write(repository, {".git/info/grafts": f"{fix}\n"})
+
+    change = revisions(repository).change("main", "HEAD")
+
+    assert (change.base.commit, change.base.tree) == (main, tree)

@@ -36,6 +36,12 @@ _ABANDONED = 60.0
 has no lock for a moment.
 """
 _NO_VALIDATOR = "no validator runs on it"
+# A hook could change files, and the others could make git take a changed file for the
+# same.
+_SETTINGS = (
+    "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false",
+    "-c", "core.trustctime=true", "-c", "core.checkStat=default",
+)  # fmt: skip
 _LONGEST = 300
 """Characters of a validator's output in a message."""
 
@@ -178,24 +184,41 @@ def check_out(commit: str, root: Path) -> None:
     Git does it with the configuration of the person, so that filters such as those of
     Git LFS run. Raise EnvironmentFailed.
     """
-    without_hooks = ["git", "-c", "core.hooksPath=/dev/null"]
-    for arguments in (
-        ["checkout", "--quiet", "--force", "--detach", commit],
-        ["clean", "-d", "--force", "--quiet"],
-    ):
-        done = subprocess.run(
-            [*without_hooks, *arguments],
-            cwd=root,
-            # A variable such as GIT_DIR could name the repository of the person.
-            env=person_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            check=False,
-        )
-        if done.returncode != 0:
-            words = done.stderr.decode(errors="replace").strip()
-            raise EnvironmentFailed(f"git cannot check out {commit[:12]}: {words}")
+    flagged_paths: list[bytes] = []
+    for row in _git(root, "ls-files", "-v", "-z").split(b"\0"):
+        flag, _, path = row.partition(b" ")
+        # Git would not look at these files: a lower letter stands for
+        # assume-unchanged, and S for skip-worktree, with which a sparse checkout
+        # leaves out files.
+        is_flagged = flag.islower() or flag == b"S"
+        if is_flagged and os.path.lexists(root / os.fsdecode(path)):
+            flagged_paths.append(path)
+    if flagged_paths:
+        names = b"\0".join(flagged_paths)
+        for option in ("--no-assume-unchanged", "--no-skip-worktree"):
+            _git(root, "update-index", option, "-z", "--stdin", stdin=names)
+    _git(root, "checkout", "--quiet", "--force", "--detach", commit)
+    _git(root, "clean", "-d", "--force", "--quiet")
+
+
+def _git(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    """Return the output of git with the configuration of the person.
+
+    Raise EnvironmentFailed if it fails.
+    """
+    done = subprocess.run(
+        ["git", *_SETTINGS, *arguments],
+        cwd=root,
+        # A variable such as GIT_DIR could name the repository of the person.
+        env=person_environment(os.environ),
+        input=stdin,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        words = done.stderr.decode(errors="replace").strip()
+        raise EnvironmentFailed(f"git {arguments[0]} failed in the copy: {words}")
+    return done.stdout
 
 
 def _problem_of_goal(goal: Goal, options: RunOptions) -> str:

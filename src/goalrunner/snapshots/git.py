@@ -29,7 +29,7 @@ _SAFE = (
     "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null",
     "-c", "core.trustctime=true", "-c", "core.pager=cat", "-c", "credential.helper=",
 )  # fmt: skip
-_OPTIONS = ("--no-pager", "--no-replace-objects", *_SAFE, "-c", "core.quotepath=false")
+_OPTIONS = ("--no-pager", *_SAFE, "-c", "core.quotepath=false")
 _TIMEOUT = 900.0
 _LONGEST_READ = 60.0
 """Seconds for a command of `read_git`."""
@@ -61,6 +61,9 @@ def git_environment(environ: Mapping[str, str]) -> dict[str, str]:
         # program for that.
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_ALLOW_PROTOCOL": "",
+        # A commit is what its id says: an agent can write these refs and this file.
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_GRAFT_FILE": os.devnull,
         "LC_ALL": "C",
     }
 
