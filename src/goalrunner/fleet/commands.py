@@ -594,7 +594,7 @@ def requeue(
         raise UsageError("say which runs", "goal fleet requeue --stalled")
     with _fleet(db) as database:
         freed = database.call(free_runs_of_dead)
-        asyncio.run(enqueue_now(database))
+        asyncio.run(enqueue_now(database, removes_stalled=True))
     lines: list[Any] = [f"run {run_id} is queued\n" for run_id in freed]
     output.say("".join(lines) or "no run is stalled\n")
     return 0

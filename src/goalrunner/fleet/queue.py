@@ -7,6 +7,7 @@ is decided by `runs`, and the queue only says that there is something to do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
@@ -18,9 +19,11 @@ from procrastinate.exceptions import (
     AlreadyEnqueued,
     ConnectorException,
 )
+from procrastinate.jobs import Status
 from psycopg import OperationalError
 
 from goalrunner.core.errors import UsageError, quoted, some
+from goalrunner.fleet import LEASE
 from goalrunner.fleet.database import Database, has_table, migrate
 from goalrunner.fleet.runs import ready_runs
 
@@ -137,6 +140,26 @@ async def enqueue(
         return
 
 
+async def remove_stalled_jobs(app: procrastinate.App) -> int:
+    """Remove the jobs that workers had begun when they were killed; return how many.
+
+    Nothing else ends them. Their runs need no job, because a run that can be taken gets
+    a new one. If a worker was only stopped, its process of the run ends as well.
+    """
+    stalled_jobs = await app.job_manager.get_stalled_jobs(
+        # The queue has a heartbeat of its own, which shorter leases do not change.
+        task_name=TASK,
+        seconds_since_heartbeat=LEASE,
+    )
+    removed = 0
+    for job in stalled_jobs:
+        # Another worker that starts now removes the same ones.
+        with contextlib.suppress(ConnectorException):
+            await app.job_manager.finish_job(job, Status.FAILED, delete_job=True)
+            removed += 1
+    return removed
+
+
 async def prepare_database(url: str) -> int:
     """Make the tables of the fleet and of its queue; return how many steps it took."""
     with Database(url) as database:
@@ -151,11 +174,16 @@ async def prepare_database(url: str) -> int:
     return steps
 
 
-async def enqueue_now(database: Database) -> None:
-    """Queue the runs that can begin. Workers do this every few seconds as well."""
+async def enqueue_now(database: Database, *, removes_stalled: bool = False) -> None:
+    """Queue the runs that can begin. Workers do this every few seconds as well.
+
+    `removes_stalled`: also remove what killed workers left, as workers do at the start.
+    """
     ready = database.call(ready_runs)
     app = queue_app(database.url)
     async with app.open_async():
+        if removes_stalled:
+            await remove_stalled_jobs(app)
         for run in ready:
             name = queue_name(run.queue, run.labels, run.secrets)
             await enqueue(app, run.run_id, name, run.priority)

@@ -28,7 +28,13 @@ from goalrunner.fleet.database import (
 )
 from goalrunner.fleet.job import FleetJob
 from goalrunner.fleet.limits import runs_over_budget
-from goalrunner.fleet.queue import enqueue, queue_app, queue_name, queues_of
+from goalrunner.fleet.queue import (
+    enqueue,
+    queue_app,
+    queue_name,
+    queues_of,
+    remove_stalled_jobs,
+)
 from goalrunner.fleet.run_place import WorkerPlace
 from goalrunner.fleet.run_process import HUNG, TRY_AGAIN, RunRequest
 from goalrunner.fleet.runs import (
@@ -133,6 +139,7 @@ class FleetWorker:
         await self._ask(require_schema)
         await self._register()
         async with self._app.open_async():
+            await remove_stalled_jobs(self._app)
             queue = asyncio.create_task(
                 self._app.run_worker_async(
                     queues=names,
