@@ -202,11 +202,12 @@ def redacted_events(events: Events, redactor: Redactor) -> Events:
         # The text of a claim is redacted where it is read.
         if isinstance(item, Claim):
             return item
-        update = {
-            "command": redactor.text(item.command),
-            "facts": tuple(map(redactor.text, item.facts)),
-        }
-        return item.model_copy(update=update)
+        command = redactor.text(item.command)
+        facts = tuple(map(redactor.text, item.facts))
+        # Copies of all observations of a long transcript would be most of the memory.
+        if (command, facts) == (item.command, item.facts):
+            return item
+        return item.model_copy(update={"command": command, "facts": facts})
 
     if isinstance(events, Trail):
         items = tuple(map(redacted, events.items))

@@ -205,7 +205,7 @@ class Claim(Frozen):
     """The message in the transcript."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UserText:
     """What a person wrote to the agent in a round; never evidence."""
 

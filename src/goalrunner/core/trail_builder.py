@@ -12,6 +12,7 @@ from sys import intern
 from typing import Any, Literal
 
 from goalrunner.core.call_order import CallOrder, removed_by
+from goalrunner.core.field_types import Unchecked
 from goalrunner.core.messages import clean
 from goalrunner.core.observation import (
     FORGEABLE,
@@ -41,11 +42,9 @@ _BACKGROUND_COMMAND = "<task_type>local_bash</task_type>"
 """The mark of a background command in a result of Claude Code's TaskOutput."""
 _MARK_WITHIN = 300
 """The first characters of a result, which contain the mark."""
-# Each call of frozenset() makes a new object of 216 bytes.
-_NO_TEXTS: frozenset[str] = frozenset()
-# A set of the fields of its own would be half of the memory of an item.
-_FIELDS_OF_OBSERVATION = set(Observation.model_fields)
-_FIELDS_OF_CLAIM = set(Claim.model_fields)
+# A transcript of 100 MB may have 80,000 items, which are all kept.
+_new_observation = Unchecked(Observation)
+_new_claim = Unchecked(Claim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class _Call:
 
     tool: str = "tool"
     command: str = ""
-    texts: frozenset[str] = _NO_TEXTS
+    texts: tuple[str, ...] = ()
     """Its arguments that are texts."""
     forgeable: str = ""
     """A file of the agent whose content its output may show; empty: none."""
@@ -75,7 +74,7 @@ class _Call:
         doubts of both, and no command.
         """
         return _Call(
-            texts=self.texts | other.texts,
+            texts=self.texts + other.texts,
             forgeable=self.forgeable or other.forgeable,
             summary=self.summary or other.summary,
             waiting=self.waiting + 1,
@@ -115,7 +114,11 @@ class TrailBuilder:
         self._observation_count = 0
         self._response_index: int | None = None
         """The index of the last text of the agent itself."""
+        self._facts: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._calls: dict[str, _Call] = {}
+        """By id: those that wait, or whose further results are doubtful."""
+        self._answered: dict[str, int] = {}
+        """By id: the numbers of the other ones that have a result."""
         self._written = WrittenFiles()
         self._order = CallOrder()
         self._call_count = 0
@@ -145,8 +148,7 @@ class TrailBuilder:
             return
         if not summary:
             self._response_index = len(self._items)
-        claim = Claim.model_construct(_FIELDS_OF_CLAIM, round=self._round)
-        self._add_item(claim, text)
+        self._add_item(_new_claim(round=self._round), text)
 
     def _add_item(self, item: Observation | Claim, text: str) -> None:
         self._items.append(item)
@@ -183,7 +185,7 @@ class TrailBuilder:
             # One name for all calls of a tool.
             tool=intern(source_of(clean(tool))),
             command=clean(shown_arguments(tool, arguments, command)),
-            texts=frozenset(argument_texts(arguments)) or _NO_TEXTS,
+            texts=tuple(argument_texts(arguments)),
             forgeable=forgeable,
             summary=summary or (self._subagents and is_subagent(tool)),
             started=started,
@@ -242,12 +244,13 @@ class TrailBuilder:
         if call.forgeable:
             facts = (*facts, _forgeable_fact(call.forgeable))
         self._observation_count += 1
-        observation = Observation.model_construct(
-            _FIELDS_OF_OBSERVATION,
+        known_facts = tuple(facts)
+        observation = _new_observation(
             id=f"o{self._observation_count}",
             source=call.tool,
-            facts=tuple(facts),
-            command=call.command,
+            # A long transcript repeats the same few facts and commands.
+            facts=self._facts.setdefault(known_facts, known_facts),
+            command=intern(call.command),
             round=self._round,
             started=call.started,
             reported_by=self.reporter,
@@ -259,20 +262,35 @@ class TrailBuilder:
         """Return the call that a result belongs to. It no longer waits for this one."""
         call = self._calls.pop(identifier, None)
         if call is None:
-            source = source_of(clean(tool)) if tool else "tool"
-            return _Call(source, number=self._call_count)
+            return self._call_without_doubts(identifier, tool)
         is_shared = call.waiting > 1
         # Calls without an id say nothing about later results without an id.
         if identifier or is_shared:
-            # A further result with this id has the doubts of the call, not its command.
-            self._calls[identifier] = replace(
-                call,
-                tool="tool",
-                command="",
-                texts=call.texts if is_shared else _NO_TEXTS,
-                waiting=max(call.waiting - 1, 0),
-            )
+            self._keep_doubts(identifier, call)
         return call
+
+    def _call_without_doubts(self, identifier: str, tool: str) -> _Call:
+        """Return a call that has its result already, or one that is not known."""
+        number = self._answered.get(identifier)
+        if number is not None:
+            return _Call(number=number)
+        source = source_of(clean(tool)) if tool else "tool"
+        return _Call(source, number=self._call_count)
+
+    def _keep_doubts(self, identifier: str, call: _Call) -> None:
+        """Keep what a further result with the id of a call has: its doubts."""
+        if call.waiting <= 1 and not call.forgeable and not call.summary:
+            # Nearly all calls; a number takes a tenth of the memory.
+            self._answered[identifier] = call.number
+            return
+        is_shared = call.waiting > 1
+        self._calls[identifier] = _Call(
+            texts=call.texts if is_shared else (),
+            forgeable=call.forgeable,
+            summary=call.summary,
+            waiting=max(call.waiting - 1, 0),
+            number=call.number,
+        )
 
     def _is_report(self, call: _Call, text: str) -> bool:
         """Return whether a result is the report of another agent, by its text.
@@ -284,7 +302,7 @@ class TrailBuilder:
         return _BACKGROUND_COMMAND not in text[:_MARK_WITHIN]
 
     def finish(self, deliverable: Deliverable) -> Trail:
-        """Return the trail.
+        """Return the trail. Nothing can be added afterwards.
 
         If the response is the deliverable, the last text of the agent is an
         observation.
@@ -298,15 +316,20 @@ class TrailBuilder:
                 round=number,
             )
         calls = self._call_count - self._withdrawn_count
+        # No later change of a file makes a response outdated.
+        stale = self._order.stale() if deliverable == "workspace" else {}
+        # What only pairs calls with results makes room for the index of the texts.
+        del self._order, self._calls, self._answered
         # `read` of this trail returns places; that of the returned one returns texts.
         with_places = trail_with(zip(self._items, self._places, strict=True))
+        # The returned trail must not keep this object.
+        read_text, read_place = self._read, with_places.read
         return replace(
             with_places,
-            read=lambda item: self._read(with_places.read(item)),
+            read=lambda item: read_text(read_place(item)),
             said=tuple(self._user_texts),
             unanswered=0 if self._has_results else calls,
-            # No later change of a file makes a response outdated.
-            stale=self._order.stale() if deliverable == "workspace" else {},
+            stale=stale,
         )
 
 

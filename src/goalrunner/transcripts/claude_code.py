@@ -60,9 +60,11 @@ class ClaudeCodeReader(ChatReader):
     def rows(self, source: TranscriptSource) -> Iterator[Any]:
         self._source = source
         branches = Branches.of_rows(super().rows(source))
-        withdrawn = branches.withdrawn()
+        withdrawn, repeated = branches.withdrawn(), branches.repeated
+        # The ids of all rows are no longer needed.
+        del branches
         for number, row in enumerate(super().rows(source)):
-            if number not in branches.repeated:
+            if number not in repeated:
                 self.trail.withdrawn = number in withdrawn
                 yield row
 

@@ -80,7 +80,7 @@ class GeminiReader(RowReader):
     def __init__(self) -> None:
         super().__init__()
         self._store = TextStore()
-        self._messages: dict[str, tuple[int, int]] = {}
+        self._messages: dict[str, int] = {}
         """By id: the place of the JSON of a message in the store."""
 
     def matches(self, source: TranscriptSource) -> bool:

@@ -32,8 +32,8 @@ class _Span:
     began: int
     operation: str
     failed: bool
-    attributes: tuple[int, int]
-    """The place of their JSON in the store."""
+    attributes: int
+    """The number of their JSON in the store."""
 
 
 class OpenTelemetryReader(RowReader):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from array import array
 from tempfile import NamedTemporaryFile, gettempdir
 
 from goalrunner.core.errors import UsageError
@@ -18,10 +19,11 @@ class TextStore:
         self._file = NamedTemporaryFile(prefix="goal-transcript-")  # noqa: SIM115
         # The file must outlive this function; it is removed with this object.
         weakref.finalize(self, self._file.close)
-        self._end = 0
+        self._offsets = array("Q", [0])
+        """By number of a text: where it begins; last, where the next one will."""
 
-    def add(self, text: str) -> tuple[int, int]:
-        """Store a text and return its offset and its length in bytes.
+    def add(self, text: str) -> int:
+        """Store a text and return its number.
 
         Raise UsageError if the disk is full.
         """
@@ -37,11 +39,10 @@ class TextStore:
                 f"the texts of the transcript cannot be stored in {folder}: {reason}",
                 "free some space there, or set TMPDIR to another folder",
             ) from None
-        begin = self._end
-        self._end += len(data)
-        return begin, len(data)
+        self._offsets.append(self._offsets[-1] + len(data))
+        return len(self._offsets) - 2
 
-    def read(self, place: tuple[int, int]) -> str:
-        """Return the text at the offset and length that `add` returned."""
-        begin, length = place
-        return os.pread(self._file.fileno(), length, begin).decode()
+    def read(self, number: int) -> str:
+        """Return the text with the number that `add` returned."""
+        begin, end = self._offsets[number : number + 2]
+        return os.pread(self._file.fileno(), end - begin, begin).decode()
