@@ -144,7 +144,7 @@ def test_a_checkout_without_the_base_is_a_clear_error(place: Path) -> None:
     assert job.code == 2, job.log
     assert job.outputs == {"exit-code": "2"}
     assert "::error title=receipt::" in job.log
-    assert "    Error: origin/main is no commit" in job.summary
+    assert "    Error: origin/main is not a commit" in job.summary
     assert "git fetch origin main:refs/remotes/origin/main" in job.summary
 
 
