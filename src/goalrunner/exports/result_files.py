@@ -47,23 +47,12 @@ class ResultFiles:
         if not (self.copies or self.environ.keys() & _STEP):
             return
         # Slow to import, and most runs write no such file.
-        from goalrunner.app.previous_run import load_run
         from goalrunner.exports import annotations
         from goalrunner.exports.junit import junit_text
         from goalrunner.exports.markdown import summary_markdown
 
-        state: RunState | None = None
-        changes: tuple[Change, ...] = ()
-        outcome = fallback
-        try:
-            if folder is not None:
-                loaded = load_run(folder)
-                state, outcome = loaded.state, loaded.outcome(folder)
-                changes = changed_files(folder, state)
-        except (GoalError, OSError):
-            if fallback is None:
-                raise
-        assert outcome is not None, "there is a run or its outcome"
+        result = _run_result(folder, fallback)
+        outcome, state = result.outcome, result.state
         results: tuple[ValidatorResult, ...] = ()
         criteria: tuple[str, ...] = ()
         goal_file = ""
@@ -76,7 +65,7 @@ class ResultFiles:
             with contextlib.suppress(OSError, ValueError):
                 stream.write(annotations.github_text(problems, outcome.labels))
                 stream.flush()
-        summary = summary_markdown(outcome, files=changes, state=state)
+        summary = summary_markdown(outcome, files=result.changes, state=state)
         self._append_to_step(summary)
         texts = {
             "--junit": junit_text(outcome, results, criteria),
@@ -100,16 +89,46 @@ class ResultFiles:
             output.complain(f"Warning: GITHUB_STEP_SUMMARY cannot be written: {reason}")
 
 
-def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
-    """Return the files that the run changed.
+@dataclass(frozen=True)
+class _RunResult:
+    """What is reported of a run that has ended."""
 
-    None if no round has ended, or if the snapshots are gone.
+    outcome: GoalOutcome
+    state: RunState | None = None
+    """None: the log cannot be read."""
+    changes: tuple[Change, ...] = ()
+
+
+def _run_result(folder: RunFolder | None, fallback: GoalOutcome | None) -> _RunResult:
+    """Return the result of a run, or the `fallback` alone if its log cannot be read.
+
+    Raise GoalError and OSError without a fallback.
+    """
+    from goalrunner.app.previous_run import load_run
+
+    if folder is not None:
+        try:
+            loaded = load_run(folder)
+            changes = changed_files(folder, loaded.state)
+            return _RunResult(loaded.outcome(folder), loaded.state, changes)
+        except (GoalError, OSError):
+            if fallback is None:
+                raise
+    assert fallback is not None, "there is a run or its outcome"
+    return _RunResult(fallback)
+
+
+def changed_files(folder: RunFolder, state: RunState) -> tuple[Change, ...]:
+    """Return the files that the run changed, sorted by path.
+
+    Return no files if no round has ended, or if the snapshots are gone.
     """
     from goalrunner.exports.change import RunChange
 
     try:
         return main.wait_for(RunChange(folder, state, runs.home(), os.environ).files())
-    except GoalError:
+    except (GoalError, OSError):
+        # A report without its list of files is better than none.
         return ()
 
 

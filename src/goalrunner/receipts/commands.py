@@ -116,8 +116,6 @@ def make(
     change = RequestedChange(base, head, files.paths)
     request = ReceiptRequest.of_options(change, goal, settings, required)
     statement = verified(request)
-    if isinstance(statement, int):
-        return statement
     files.write(statement)
     predicate = statement.predicate
     text = statement.json_text()
@@ -169,10 +167,7 @@ def verify(
         required_proof=required,
     )
     if rerun and checked.is_valid:
-        second = _checked_again(checked, head)
-        if isinstance(second, int):
-            return second
-        checked = second
+        checked = _checked_again(checked, head)
     if json:
         rows = [asdict(finding) for finding in checked.findings]
         output.say({"valid": checked.is_valid, "findings": rows})
@@ -181,11 +176,8 @@ def verify(
     return 0 if checked.is_valid else 1
 
 
-def _checked_again(checked: CheckedReceipt, head: str) -> CheckedReceipt | int:
-    """Verify the change of a receipt again; return the exit code if that failed.
-
-    Raise UsageError if its signer is not known.
-    """
+def _checked_again(checked: CheckedReceipt, head: str) -> CheckedReceipt:
+    """Verify the change of a receipt again. Raise UsageError for an unknown signer."""
     from goalrunner.receipts.isolated_check import verified
     from goalrunner.receipts.requests import ReceiptRequest
 
@@ -198,6 +190,4 @@ def _checked_again(checked: CheckedReceipt, head: str) -> CheckedReceipt | int:
             "name the signers that you trust: --signers FILE",
         )
     statement = verified(ReceiptRequest.of_receipt(predicate, head))
-    if isinstance(statement, int):
-        return statement
     return checked.with_rerun(statement.predicate)

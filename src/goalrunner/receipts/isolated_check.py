@@ -28,10 +28,11 @@ from goalrunner.records.run_search import new_run_id
 from goalrunner.system.watchdog import end_with_parent
 
 
-def verified(request: ReceiptRequest) -> Statement | int:
-    """Verify a change in a new copy; return the exit code if that failed.
+def verified(request: ReceiptRequest) -> Statement:
+    """Verify a change in a new copy.
 
-    Raise EnvironmentFailed if a copy is not possible here.
+    Raise SystemExit with the exit code of the process in the copy if that failed; it
+    has printed the error. Raise EnvironmentFailed if a copy is not possible here.
     """
     home = runs.home()
     run = RunFolder.create(home, new_run_id(home, "receipt"))
@@ -43,10 +44,9 @@ def verified(request: ReceiptRequest) -> Statement | int:
             # Its copy is gone, so the run cannot go on after a decision.
             cancel_run(run, "a receipt does not wait for a decision")
         return statement
-    # The process in the copy has printed the error.
     if not run.events.exists():
         run.remove()
-    return code or int(ExitCode.FAILED)
+    raise SystemExit(code or int(ExitCode.FAILED))
 
 
 @contextlib.contextmanager

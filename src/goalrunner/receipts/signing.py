@@ -84,29 +84,13 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
     that the file was not changed after it was signed.
     """
     content = file.read_bytes()
-    where = ("-n", NAMESPACE, "-s", str(signature))
-    # It checks that key and content fit, and asks for no identity.
-    done = _ssh_keygen("-Y", "check-novalidate", *where, stdin=content)
-    if done.returncode != 0:
-        problem = _last_line(done) or _errors(done)
-        raise UsageError(
-            f"the signature of {file} does not fit: {problem}",
-            "the receipt was changed after it was signed, or has another signature",
-        )
-    key = _last_line(done)
-    if allowed is None:
-        return Signer("", key)
-    # `verify` needs the name of the signer, so it is looked up by the key first.
-    principals = _ssh_keygen(
-        "-Y", "find-principals", "-s", str(signature), "-f", str(allowed)
-    )
-    # A line for each line of the file that has the key; a name may contain spaces.
-    names = principals.stdout.decode(errors="replace").splitlines()
-    if principals.returncode != 0 or not names:
+    key = _signing_key(file, signature, content)
+    names = _names_of_signer(signature, allowed) if allowed is not None else []
+    if not names:
         return Signer("", key)
     for name in names:
-        words = ("-Y", "verify", *where, "-f", str(allowed), "-I", name)
-        done = _ssh_keygen(*words, stdin=content)
+        words = ("-Y", "verify", *_of_receipt(signature), "-f", str(allowed))
+        done = _ssh_keygen(*words, "-I", name, stdin=content)
         # Another line of the same key may be for another namespace.
         if done.returncode == 0:
             return Signer(name, key)
@@ -115,6 +99,41 @@ def verify_signature(file: Path, signature: Path, allowed: Path | None) -> Signe
         f"{names[0]} may not sign receipts: {_errors(done)}",
         f'write namespaces="{NAMESPACE}" in the line of this key in {allowed}',
     )
+
+
+def _signing_key(file: Path, signature: Path, content: bytes) -> str:
+    """Return what ssh-keygen prints of the key that signed a receipt.
+
+    Raise UsageError if the signature does not fit the content.
+    """
+    # It checks that key and content fit, and asks for no identity.
+    words = ("-Y", "check-novalidate", *_of_receipt(signature))
+    done = _ssh_keygen(*words, stdin=content)
+    if done.returncode != 0:
+        problem = _last_line(done) or _errors(done)
+        raise UsageError(
+            f"the signature of {file} does not fit: {problem}",
+            "the receipt was changed after it was signed, or has another signature",
+        )
+    return _last_line(done)
+
+
+def _names_of_signer(signature: Path, allowed: Path) -> list[str]:
+    """Return the names that the file of allowed signers gives to the signing key.
+
+    `verify` of ssh-keygen needs the name of the signer.
+    """
+    words = ("-Y", "find-principals", "-s", str(signature), "-f", str(allowed))
+    done = _ssh_keygen(*words)
+    if done.returncode != 0:
+        return []
+    # A line for each line of the file that has the key; a name may contain spaces.
+    return done.stdout.decode(errors="replace").splitlines()
+
+
+def _of_receipt(signature: Path) -> tuple[str, ...]:
+    """Return the arguments that name the signature of a receipt."""
+    return ("-n", NAMESPACE, "-s", str(signature))
 
 
 def check_signers(file: Path) -> None:
