@@ -96,7 +96,7 @@ def ran(result: ValidatorResult) -> tuple[str, ...]:
     "line",
     [
         "pytest -qq",
-        "PYTHONPATH=. pytest -q",
+        pytest.param("PYTHONPATH=. pytest -q", marks=pytest.mark.slow),
         "PYTHONPATH=.:$PYTHONPATH pytest -q",
         pytest.param("env PYTHONPATH='tests' python -m pytest", marks=pytest.mark.slow),
         pytest.param(
@@ -128,11 +128,7 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(
         pytest.param(RED, "pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
         pytest.param(RED, "PYTHONPATH=. pytest -q | tail -n 1", "its report has 1 failed", marks=pytest.mark.slow),
         (LEAVES, "python -m pytest", NONE),
-        (
-            LEAVES,
-            "PYTHONPATH=. pytest",
-            NONE,
-        ),
+        pytest.param(LEAVES, "PYTHONPATH=. pytest", NONE, marks=pytest.mark.slow),
         (
             {**GREEN, "pytest.py": "print('2 passed in 0.01s')"},
             "python -m pytest",
@@ -159,7 +155,7 @@ async def test_an_honest_run_is_green_and_its_tests_are_known(
             "pytest || true",
             NONE,
         ),
-        ({"tests/test_broken.py": "import no_such_module\n"}, "pytest || true", "its report has 1 failed"),
+        pytest.param({"tests/test_broken.py": "import no_such_module\n"}, "pytest || true", "its report has 1 failed", marks=pytest.mark.slow),
     ],
     ids=["or", "semicolon", "pipe", "own-path", "exit", "exit-option", "shadow", "skipped", "stopped", "unplugged", "broken"],
 )  # fmt: skip
@@ -172,7 +168,11 @@ async def test_what_exit_0_hides_is_red(
 
 
 @pytest.mark.parametrize(
-    "line", ["PYTHONPATH=. pytest -q", "bash -c 'PYTHONPATH=. pytest -q'"]
+    "line",
+    [
+        "PYTHONPATH=. pytest -q",
+        pytest.param("bash -c 'PYTHONPATH=. pytest -q'", marks=pytest.mark.slow),
+    ],
 )
 async def test_the_folder_of_the_plugin_may_have_spaces(
     workspace: Path, line: str
@@ -185,7 +185,10 @@ async def test_the_folder_of_the_plugin_may_have_spaces(
     assert (result.passed, result.tests_run) == (True, 2), result.feedback
 
 
-@pytest.mark.parametrize("line", ["pytest -q", "PYTHONPATH=. pytest -q"])
+@pytest.mark.parametrize(
+    "line",
+    ["pytest -q", pytest.param("PYTHONPATH=. pytest -q", marks=pytest.mark.slow)],
+)
 async def test_a_red_run_counts_its_tests(workspace: Path, line: str) -> None:
     files = {
         **RED,
@@ -312,7 +315,9 @@ async def test_tests_that_did_not_run_are_known_and_not_whole(
     assert ran == endings
 
 
-@pytest.mark.parametrize("line", ["make -s test", "sh check.sh"])
+@pytest.mark.parametrize(
+    "line", [pytest.param("make -s test", marks=pytest.mark.slow), "sh check.sh"]
+)
 async def test_a_pytest_that_a_script_starts_names_its_tests(
     workspace: Path, line: str
 ) -> None:

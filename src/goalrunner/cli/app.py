@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -291,6 +292,7 @@ class _Lazy(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+@cache
 def _imported(place: str, name: str) -> Any:
     """Import the function at a place, and return it as the command of that name."""
     module_name, _, function_name = place.partition(":")

@@ -5,10 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import (
+    Environment,
+    FileSystemLoader,
+    StrictUndefined,
+    Template,
+    select_autoescape,
+)
 
 from goalrunner.core import VERSION
 from goalrunner.reports import figures
@@ -27,8 +34,16 @@ def rendered(
 
     A page has one stylesheet and no script; all values are escaped.
     """
+    return _compiled(template, tuple((filters or {}).items())).render(**values)
+
+
+@cache
+def _compiled(
+    path: Path, filters: tuple[tuple[str, Callable[..., Any]], ...]
+) -> Template:
+    """Return a template with its filters. Compiling takes longer than filling it in."""
     environment = Environment(
-        loader=FileSystemLoader(template.parent),
+        loader=FileSystemLoader(path.parent),
         autoescape=select_autoescape(("html.j2", "xml.j2")),
         undefined=StrictUndefined,
         finalize=_printable_value,
@@ -43,7 +58,7 @@ def rendered(
         one_line=printable_line,
         cut=cut,
         model_name=model_name,
-        **(filters or {}),
+        **dict(filters),
     )
     style = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
     # The page's policy allows this stylesheet by its hash, and nothing else.
@@ -57,7 +72,7 @@ def rendered(
         style=style,
         digest=digest,
     )
-    return environment.get_template(template.name).render(**values)
+    return environment.get_template(path.name)
 
 
 def _printable_value(value: Any) -> Any:
