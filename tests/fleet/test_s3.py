@@ -22,6 +22,7 @@ import s3fs
 from goalrunner.fleet.database import Database
 from goalrunner.fleet.remote_runs import fetch_run
 from goalrunner.fleet.store import FileLost, FleetStore, StoreUnavailable
+from goalrunner.records.event_log import read_records
 from tests.support.fleet import Fleet, effects, fleet, processes_left, project
 from tests.support.postgres import free_port
 
@@ -98,6 +99,8 @@ def test_files_of_a_bucket(bucket: Bucket, tmp_path: Path) -> None:
     store.put(source, "runs/one.tar")
     store.get("runs/one.tar", target)
     assert target.read_bytes() == b"content"
+    assert store.names("runs") == {"one.tar"}
+    assert store.names("nothing") == set()
     with pytest.raises(FileLost, match=r"has lost runs/two\.tar"):
         store.get("runs/two.tar", target)
     bucket.lose()
@@ -132,9 +135,17 @@ def wait_for_the_end_of_a_run(machines: Fleet, bucket: Bucket, tmp_path: Path) -
     bucket.make()
     row = machines.wait_for_ends()[run_id]
     assert (row["status"], row["token"], row["deaths"]) == ("complete", 1, 0)
-    # What was stored before was lost with the bucket, and that is said.
+    # What was stored before was lost with the bucket, and is stored again.
+    with Database(machines.url) as database:
+        folder = fetch_run(database, bucket.store, run_id, tmp_path / "home")
+    records = list(read_records(folder.events))
+    assert records[0].event.type == "goal_created"
+    assert records[-1].event.type == "run_ended"
+    bucket.lose()
+    bucket.make()
+    # If no worker has the folder any more, that is said.
     with (
         Database(machines.url) as database,
         pytest.raises(FileLost, match="has lost"),
     ):
-        fetch_run(database, bucket.store, run_id, tmp_path / "home")
+        fetch_run(database, bucket.store, run_id, tmp_path / "other_home")

@@ -204,7 +204,9 @@ def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | 
 
 _SHIP = """\
 UPDATE goal_fleet_runs
-SET shipped = shipped || %(archive)s::text, shipped_seq = %(seq)s,
+SET shipped = CASE WHEN %(is_whole)s THEN ARRAY[%(archive)s::text]
+        ELSE shipped || %(archive)s::text END,
+    shipped_seq = %(seq)s,
     shipped_token = %(token)s,
     deaths = CASE WHEN %(ends_round)s THEN 0 ELSE deaths END,
     summary = %(summary)s
@@ -220,8 +222,11 @@ def record_shipped(
     summary: dict[str, Any],
     *,
     ends_round: bool = False,
+    is_whole: bool = False,
 ) -> bool:
     """Record an archive of the run's folder; return False if the run was lost.
+
+    One that is whole replaces those before it.
 
     Workers that died before the end of a round do not count after it: their number is
     limited by that of the rounds.
@@ -232,6 +237,7 @@ def record_shipped(
         "archive": archive,
         "seq": seq,
         "ends_round": ends_round,
+        "is_whole": is_whole,
         "summary": Jsonb(summary),
     }
     return connection.execute(_SHIP, parameters).fetchone() is not None

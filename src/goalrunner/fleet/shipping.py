@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def _is_first_round(record: Record) -> bool:
     return isinstance(record.event, RoundStarted) and record.event.round == 1
 
 
+def _folder(taken_run: TakenRun) -> str:
+    """Return the folder of a run in the store."""
+    return f"runs/{taken_run.run_id}"
+
+
 @dataclass(frozen=True)
 class _Archive:
     """The new files of a run, at one moment of it."""
@@ -59,6 +65,8 @@ class _Archive:
     seq: int
     """The number of the last event in it."""
     ends_round: bool
+    is_whole: bool
+    """Whether it has all files, and needs no archive before it."""
 
 
 class Shipping:
@@ -79,6 +87,9 @@ class Shipping:
         self._taken = taken_run
         self._place = place
         self._writer = ArchiveWriter(place.home)
+        self._keys = list(taken_run.shipped)
+        """The archives that the store should have of this run."""
+        self._lost_archives = False
         if taken_run.shipped:
             # What was fetched, or was stored from here, need not be stored again.
             self._writer.archived = dict(self._writer.files())
@@ -113,11 +124,17 @@ class Shipping:
         if self._thread is not None:
             self._thread.join()
         patiently(lambda: self._ship(self._archive()), patience)
+        if self._lost_archives:
+            patiently(lambda: self._ship(self._archive()), patience)
 
     def _archive(self, *, ends_round: bool = False) -> _Archive:
         # On the disk of the run; one that a killed process left is written again.
         path = self._place.folder / "archive.tar"
-        return _Archive(path, self._writer.write(path), self._seq, ends_round)
+        is_whole = self._lost_archives
+        if is_whole:
+            self._writer.archived = {}
+        stamps = self._writer.write(path)
+        return _Archive(path, stamps, self._seq, ends_round, is_whole)
 
     def _try_to_ship(self, archive: _Archive) -> None:
         try:
@@ -131,7 +148,7 @@ class Shipping:
 
     def _ship(self, archive: _Archive) -> None:
         self._count += 1
-        key = f"runs/{self._taken.run_id}/{self._taken.token}-{self._count}.tar"
+        key = f"{_folder(self._taken)}/{self._taken.token}-{self._count}.tar"
         try:
             self._store.put(archive.path, key)
         finally:
@@ -145,8 +162,20 @@ class Shipping:
                 archive.seq,
                 summary,
                 ends_round=archive.ends_round,
+                is_whole=archive.is_whole,
             )
         )
         # Until the next round, which may take long, a connection would be for nothing.
         self._database.close()
         self._writer.archived |= archive.stamps
+        self._keys = [key] if archive.is_whole else [*self._keys, key]
+        self._lost_archives = not self._stored(self._keys)
+
+    def _stored(self, keys: Sequence[str]) -> bool:
+        """Return whether the store has these archives.
+
+        They are not written anew now: the run goes on meanwhile, and files that change
+        do not belong together.
+        """
+        names = self._store.names(_folder(self._taken))
+        return all(key.rpartition("/")[2] in names for key in keys)

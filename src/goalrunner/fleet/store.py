@@ -97,6 +97,21 @@ class FleetStore:
                 "restore it, or submit the goal again",
             ) from error
 
+    def names(self, folder: str) -> set[str]:
+        """Return the names of the files in a folder of the store; none if it is gone.
+
+        Raise StoreUnavailable.
+        """
+
+        def list_files(system: Any, top: str) -> set[str]:
+            try:
+                paths = system.ls(f"{top}/{folder}", detail=False)
+            except FileNotFoundError:
+                return set()
+            return {str(path).rpartition("/")[2] for path in paths}
+
+        return self._use(list_files, f"{folder} cannot be listed")
+
     def try_out(self) -> None:
         """Make the folder, and write, read and remove a file there.
 
