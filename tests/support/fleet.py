@@ -24,7 +24,7 @@ from goalrunner.fleet.queue import prepare_database
 from goalrunner.fleet.remote_runs import log_lines
 from goalrunner.fleet.runs import queue_again
 from goalrunner.fleet.store import FleetStore
-from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
+from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_ids, new_runs
 from tests.support.command_line import environment
 from tests.support.recordings import agent, recording, shell
 from tests.support.workspaces import git, make_repository
@@ -145,8 +145,11 @@ class Fleet:
         """Submit the goal files of a folder; return the ids of their runs."""
         options = options or SubmitOptions()
         submission = submit(sorted(project.glob("*.toml")), None, {})
-        new = new_runs(submission, self.store, options)
         with Database(self.url) as database:
+            run_ids = database.call(
+                lambda connection: new_ids(connection, submission.entries)
+            )
+            new = new_runs(submission, self.store, options, run_ids)
             database.call(lambda connection: insert_runs(connection, new, options))
         return [run.run_id for run in new]
 

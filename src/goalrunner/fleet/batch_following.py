@@ -26,7 +26,7 @@ from goalrunner.fleet.database import (
 from goalrunner.fleet.queue import enqueue_now
 from goalrunner.fleet.settings import fleet_settings
 from goalrunner.fleet.store import FleetStore
-from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
+from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_ids, new_runs
 
 T = TypeVar("T")
 
@@ -69,7 +69,10 @@ class FleetBatch:
         with self._database() as database:
             self._refuse_taken(database)
             store = FleetStore(database.call(fleet_settings).store)
-            new = new_runs(submission, store, options)
+            run_ids = database.call(
+                lambda connection: new_ids(connection, submission.entries)
+            )
+            new = new_runs(submission, store, options, run_ids)
             database.call(lambda connection: insert_runs(connection, new, options))
             asyncio.run(enqueue_now(database))
 

@@ -275,7 +275,12 @@ def submit(
     """
     from goalrunner.batches.submission import submit as read_goals
     from goalrunner.fleet.queue import enqueue_now, labels_of
-    from goalrunner.fleet.submission import SubmitOptions, insert_runs, new_runs
+    from goalrunner.fleet.submission import (
+        SubmitOptions,
+        insert_runs,
+        new_ids,
+        new_runs,
+    )
 
     submission = read_goals(goals, template, goal_keys(agent, model, judge))
     submit_options = SubmitOptions(
@@ -288,7 +293,10 @@ def submit(
         deadline=until,
     )
     with _fleet(db) as database:
-        new = new_runs(submission, _store(database), submit_options)
+        run_ids = database.call(
+            lambda connection: new_ids(connection, submission.entries)
+        )
+        new = new_runs(submission, _store(database), submit_options, run_ids)
         database.call(lambda connection: insert_runs(connection, new, submit_options))
         asyncio.run(enqueue_now(database))
     ids = [run.run_id for run in new]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ from goalrunner.records.run_search import new_run_id
 from goalrunner.snapshots.repositories import enclosing
 
 _NOWHERE = Path("/nonexistent")
+"""In place of a GOAL_HOME: the runs of this machine do not count here."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,49 @@ class NewRun:
     """The agent's program, or the provider of its model."""
 
 
+_USED_IDS = "SELECT run_id FROM goal_fleet_runs WHERE run_id = ANY (%s)"
+
+
+def new_ids(
+    connection: Connection,
+    entries: Sequence[BatchEntry],
+    source: random.Random | None = None,
+) -> dict[str, str]:
+    """Return the id of a new run for each entry, by its key.
+
+    `source` is the source of randomness.
+    """
+    run_ids: dict[str, str] = {}
+    without_id = list(entries)
+    # Ids are short, for people: of 10,000 goals that begin with the same words, some
+    # would have the id of another one.
+    while without_id:
+        for entry in without_id:
+            run_ids[entry.key] = new_run_id(_NOWHERE, entry.objective, source)
+        numbers = Counter(run_ids.values())
+        rows = connection.execute(_USED_IDS, [list(numbers)]).fetchall()
+        used_ids = {str(row["run_id"]) for row in rows}
+        without_id = []
+        for entry in entries:
+            run_id = run_ids[entry.key]
+            if run_id in used_ids or numbers[run_id] > 1:
+                without_id.append(entry)
+    return run_ids
+
+
 def new_runs(
     submission: Submission,
     store: FleetStore,
     options: SubmitOptions,
+    run_ids: Mapping[str, str],
     environ: Mapping[str, str] = os.environ,
 ) -> list[NewRun]:
     """Return a run for each goal, whose files are in the store now.
 
+    `run_ids` are those of `new_ids`.
     Goals of one workspace share its source. Raise GoalError.
     """
     sources: dict[str, Source] = {}
-    run_ids: dict[str, str] = {}
-    for entry in submission.entries:
-        run_ids[entry.key] = new_run_id(_NOWHERE, entry.objective)
     made: list[NewRun] = []
     for entry in submission.entries:
         run_id = run_ids[entry.key]
