@@ -117,10 +117,10 @@ class FleetBatch:
 
     def _refuse_taken(self, database: Database) -> None:
         database.call(require_schema)
-        taken = database.call(
+        earlier_plan = database.call(
             lambda connection: fleet_plan(connection, self.name, None)
         )
-        if taken.entries:
+        if earlier_plan.entries:
             raise UsageError(
                 f"there is a batch {self.name} in the fleet already",
                 f"goal watch {self.name} follows it; or choose another name: --name",

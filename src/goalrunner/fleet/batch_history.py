@@ -132,7 +132,7 @@ class FleetHistory:
         self.holds: dict[str, str] = {}
         """By key: why a run does not begin."""
         self.summaries: dict[str, RunSummary] = {}
-        self._seen: dict[str, RunProgress] = {}
+        self._earlier_rows: dict[str, RunProgress] = {}
 
     @property
     def is_over(self) -> bool:
@@ -166,16 +166,16 @@ class FleetHistory:
         happened: list[tuple[BatchEvent, BatchState]] = []
         # Goals that are submitted later under the same name are not of this plan.
         for key, row in zip(self.state.entries, rows, strict=False):
-            for event in progress_events(key, self._seen.get(row.run_id), row):
+            for event in progress_events(key, self._earlier_rows.get(row.run_id), row):
                 self.state = after(self.state, event)
                 happened.append((event, self.state))
-            self._seen[row.run_id] = row
+            self._earlier_rows[row.run_id] = row
             self.holds[key] = row.hold
         return happened
 
     def _has_figures(self, row: RunProgress) -> bool:
         """Return whether the figures of a run may have changed since the last look."""
-        return row.state == "running" or self._seen.get(row.run_id) != row
+        return row.state == "running" or self._earlier_rows.get(row.run_id) != row
 
 
 def progress_events(

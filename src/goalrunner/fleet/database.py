@@ -74,9 +74,11 @@ class _Call:
         try:
             if self.connection is None or self.connection.closed:
                 self.connection = connect(self.url, self.timeout)
+            # A connection that waits inside of a transaction would hold locks.
             with self.connection.transaction():
                 return work(self.connection)
         finally:
+            # Its caller waits no longer, and nothing else has this connection.
             if self.is_abandoned and self.connection is not None:
                 self.connection.close()
 
@@ -128,6 +130,7 @@ class Database:
             self._connection = thread.connection
             self.close()
             raise self._unreachable(str(error)) from error
+        # An error of `work` itself says nothing about the connection.
         except BaseException:
             self._connection = thread.connection
             raise
@@ -238,6 +241,7 @@ def schema_version(connection: Connection) -> int:
 
 def require_schema(connection: Connection) -> None:
     """Raise UsageError if the schema is not the one of this program."""
+    # Also a newer one: its program may write what this one would misread.
     version, newest = schema_version(connection), max(migrations())
     if version > newest:
         raise _newer(version, newest)

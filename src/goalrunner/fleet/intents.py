@@ -31,6 +31,8 @@ WITH lease AS (
 )
 SELECT (SELECT count(*) FROM lease) AS leases, (SELECT count(*) FROM written) AS written
 """
+# The same number with another text was written by a second process with this token,
+# whose log is not the one here.
 _COUNT_SAME = """\
 SELECT count(*) AS same FROM goal_fleet_intents AS intent
 JOIN unnest(%(seqs)s::bigint[], %(lines)s::text[]) AS lines (seq, line)
@@ -89,6 +91,7 @@ class IntentWriter:
             row = connection.execute(_WRITE, parameters).fetchone()
             assert row is not None
             if not row["leases"]:
+                # Fenced: a higher token is in the row, so another worker goes on.
                 return False
             if row["written"] == len(lines):
                 return True
@@ -96,6 +99,8 @@ class IntentWriter:
             same = connection.execute(_COUNT_SAME, parameters).fetchone()
             return same is not None and same["same"] == len(lines)
 
+        # This blocks the event loop, so that the run does nothing at all before the
+        # line is written.
         until = time.monotonic() + _PATIENCE
         while True:
             try:

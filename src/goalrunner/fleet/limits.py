@@ -81,6 +81,7 @@ def hold_of(connection: Connection, queue: str, account: str) -> Hold | None:
     """Return why a run of this queue and account may not begin; None if it may."""
     parameters = {"queue": queue, "account": account}
     locked = connection.execute(_LOCK, parameters)
+    # Most queues and accounts have no limit, and then nothing is counted.
     if not locked.rowcount:
         return None
     rows = connection.execute(_LIST + _OF_RUN, parameters).fetchall()
@@ -91,6 +92,7 @@ def hold_of(connection: Connection, queue: str, account: str) -> Hold | None:
         hold = _hold(FleetLimit(**row), times["now"], times["tomorrow"])
         if hold is not None:
             holds.append(hold)
+    # All of them must let it go, so the last one decides.
     return max(holds, key=lambda hold: hold.until, default=None)
 
 

@@ -65,6 +65,8 @@ def queues_of(
             f"not {len(abilities)}: {some(abilities)}",
             "start several workers",
         )
+    # procrastinate compares names of queues only, so each set of needs is a queue: a
+    # worker listens to those for all sets of what it has.
     names: list[str] = []
     for queue in queues:
         for size in range(len(abilities) + 1):
@@ -131,6 +133,8 @@ async def enqueue(
 ) -> None:
     """Queue a run, which is queued once at most. It is delivered at a time, or now."""
     options: dict[str, Any] = {"schedule_at": at} if at is not None else {}
+    # The lock holds only until a worker begins the job: a run that is given back
+    # meanwhile can be queued again.
     deferrer = app.configure_task(
         TASK, queue=queue, priority=priority, queueing_lock=run_id, **options
     )

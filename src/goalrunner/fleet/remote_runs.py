@@ -89,6 +89,7 @@ def fetch_run(
         )
     folder = RunFolder(home / RUNS / run_id)
     fetched_keys = _fetched(folder)
+    # The run was stored whole again, after the store had lost its archives.
     if keys[: len(fetched_keys)] != fetched_keys:
         fetched_keys = []
     new_keys = keys[len(fetched_keys) :]

@@ -96,10 +96,12 @@ class WorkerPlace:
             f"cannot use {self.folder}", "check the --root of the worker", UsageError
         ):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Beside the folder, in which an agent could replace it.
             path = self.folder.with_name(f"{self.run_id}.lock")
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             _lock(handle, self.run_id)
+            # The next process may have to kill this one.
             os.ftruncate(handle, 0)
             os.pwrite(handle, str(os.getpid()).encode(), 0)
             yield
@@ -113,6 +115,7 @@ class WorkerPlace:
         """
         if taken_run.previous_token not in (0, *self._tokens()):
             return False
+        # Also the lines: the folder may be an old copy of the disk.
         return _agree(lines, _lines_of_file(self.run.events))
 
     def note_holder(self, taken_run: TakenRun, *, is_new: bool) -> None:
@@ -177,6 +180,7 @@ def _lines_of_file(log: Path) -> list[tuple[int, bytes]]:
     """Return the whole lines of a log with their numbers."""
     if not log.exists():
         return []
+    # A killed process may have left a part of a line at the end.
     *lines, _ = log.read_bytes().split(b"\n")
     return list(enumerate(lines, 1))
 

@@ -117,6 +117,7 @@ class _Drive:
         """Drive the run to its end, and record the end; return the exit code."""
         with (
             Database(self.database_url) as database,
+            # A thread stores archives, and would hold up the lines of the log.
             Database(self.database_url) as shipping_database,
             self.place.held(),
         ):
@@ -128,6 +129,8 @@ class _Drive:
             if outcome.signal is not None:
                 # It was interrupted, and goes on when a worker takes it again.
                 return outcome.exit_code
+            # The files first: after its end, no worker has the run, and nothing would
+            # store them.
             shipping.finish(_PATIENCE)
             summary = read_summary(self.place.run)
             database.call(
@@ -152,6 +155,7 @@ class _Drive:
         )
         source = request.job.source.source()
         if place.has_newest_records(taken_run, previous_lines):
+            # A process that was killed early has perhaps not made the workspace.
             patiently(lambda: unpack(source, self.store, place.project), _PATIENCE)
             place.note_holder(taken_run, is_new=False)
             place.add_lines(previous_lines)
@@ -165,6 +169,7 @@ class _Drive:
         )
         if has_begun(place.run.events):
             self._restore(workspace)
+        # The last step: until then, the files here do not count as those of the run.
         place.note_holder(taken_run, is_new=True)
         return abandoned
 
@@ -184,13 +189,13 @@ class _Drive:
         """Give the workspace the files with which the last stored round ended."""
         loaded = load_run(self.place.run)
         _, snapshot = RunSnapshots.of(loaded).end(None)
-        kept = KeptStore(
+        snapshots_here = KeptStore(
             workspace, self.place.home, os.environ, start=self.place.run.start
         )
         try:
-            main.wait_for(kept.perform(snapshot))
+            main.wait_for(snapshots_here.perform(snapshot))
         finally:
-            kept.store.close()
+            snapshots_here.store.close()
 
     def _outcome(
         self,
@@ -223,6 +228,7 @@ class _Drive:
                 goal = with_sandbox(recorded_goal, request.sandbox)
                 start = resume_run(place.run, options, {}, goal=goal)
             else:
+                # What a process left that was killed before the run began.
                 if place.run.path.exists():
                     place.run.remove()
                 goal = request.job.goal(place.project, request.sandbox)

@@ -129,6 +129,8 @@ WHERE stopped_at IS NULL
             AND observer.steady_since
                 < clock_timestamp() - make_interval(secs => %(lease)s)))
 """
+# The token rises here already, not only when the run is taken: a process of the dead
+# worker that is still alive can write no further line, so no further effect follows.
 _REQUEUE = """\
 UPDATE goal_fleet_runs AS run
 SET token = token + 1, worker_id = NULL,
@@ -152,11 +154,15 @@ def free_runs_of_dead(
     worker that asks: if the database did not hear from it for a while, it may not have
     heard from the others for the same reason, so they have another lease.
     """
+    # In one transaction: a sign of life that comes between the two waits, and then says
+    # that its worker is dead.
     connection.execute(_TAKE_DEAD, {"lease": lease, "observer": observer})
     rows = connection.execute(_REQUEUE, [MOST_DEATHS, MOST_DEATHS]).fetchall()
     return [row["run_id"] for row in rows if row["state"] == "queued"]
 
 
+# `previous_token` is that of the last line, not that of the last worker: one that took
+# the run and wrote nothing has not changed it.
 _TAKE_RUN = """\
 UPDATE goal_fleet_runs
 SET state = 'running', token = token + 1, worker_id = %(worker)s,
@@ -188,6 +194,8 @@ def take_run(connection: Connection, run_id: str, worker_id: int) -> TakenRun | 
     be delivered twice, and the second one finds nothing to do. A run that a limit holds
     back is delivered again later.
     """
+    # Its row is locked first, then those of limits: with another order, two workers
+    # could wait for each other.
     queued = connection.execute(_QUEUED, [run_id]).fetchone()
     if queued is None:
         return None
@@ -272,6 +280,8 @@ def end_run(
     return has_ended
 
 
+# The token rises, so that what is left of the process writes nothing. Deaths count only
+# in a row: a run that was given back in order has shown that it does not kill workers.
 _RELEASE = """\
 UPDATE goal_fleet_runs
 SET token = token + 1, state = CASE WHEN %(died)s AND deaths + 1 >= %(most)s
@@ -379,6 +389,7 @@ def has_followers(connection: Connection, run_id: str) -> bool:
 
 def ready_runs(connection: Connection) -> list[QueuedRun]:
     """Return the runs that can begin and that the queue does not have."""
+    # In this order: what comes after a run whose deadline is over is skipped at once.
     for statement in (_EXPIRE, _EXPIRE_RUNNING, _SKIP):
         connection.execute(statement)
     rows = connection.execute(_READY).fetchall()
@@ -475,6 +486,7 @@ def cancel_fleet_run(connection: Connection, run_id: str, reason: str) -> bool:
 
     Otherwise its worker ends it: it looks every few seconds.
     """
+    # A run that is taken between the two statements is found by the second one.
     row = connection.execute(_CANCEL_QUEUED, [reason, run_id]).fetchone()
     if row is not None:
         return True
@@ -513,7 +525,10 @@ def cancel_fleet_batch(
 
 
 def queue_again(connection: Connection, run_id: str) -> None:
-    """Queue a run that has ended, or was given up."""
+    """Queue a run that has ended, or was given up.
+
+    Its token and its archives stay, so that it goes on where it was.
+    """
     connection.execute(
         "UPDATE goal_fleet_runs SET state = 'queued', status = '', exit_code = NULL, "
         "deaths = 0, reason = '', ended_at = NULL, cancel_reason = NULL "

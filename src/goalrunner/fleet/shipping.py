@@ -84,7 +84,7 @@ class Shipping:
     ) -> None:
         self._database = database
         self._store = store
-        self._taken = taken_run
+        self._taken_run = taken_run
         self._place = place
         self._writer = ArchiveWriter(place.home)
         self._keys = list(taken_run.shipped)
@@ -144,11 +144,11 @@ class Shipping:
 
     def _warn(self, error: GoalError) -> None:
         # The run goes on; the next archive has what this one has.
-        _LOGGER.warning("run %s is not stored: %s", self._taken.run_id, error)
+        _LOGGER.warning("run %s is not stored: %s", self._taken_run.run_id, error)
 
     def _ship(self, archive: _Archive) -> None:
         self._count += 1
-        key = f"{_folder(self._taken)}/{self._taken.token}-{self._count}.tar"
+        key = f"{_folder(self._taken_run)}/{self._taken_run.token}-{self._count}.tar"
         try:
             self._store.put(archive.path, key)
         finally:
@@ -157,7 +157,7 @@ class Shipping:
         self._database.call(
             lambda connection: runs.record_shipped(
                 connection,
-                self._taken,
+                self._taken_run,
                 key,
                 archive.seq,
                 summary,
@@ -177,5 +177,5 @@ class Shipping:
         They are not written anew now: the run goes on meanwhile, and files that change
         do not belong together.
         """
-        names = self._store.names(_folder(self._taken))
+        names = self._store.names(_folder(self._taken_run))
         return all(key.rpartition("/")[2] in names for key in keys)

@@ -115,6 +115,7 @@ def unpack(
             tip = git.fetched(file)
     git.output("checkout", "--quiet", "--detach", tip)
     git.output("reset", "--quiet", "--mixed", source.base)
+    # At once, so that a project that exists is whole.
     unfinished.rename(project)
     return workspace
 

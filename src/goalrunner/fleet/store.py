@@ -73,6 +73,7 @@ class FleetStore:
                 return
             # A disk that is not mounted is no empty store.
             system.ls(folder)
+            # A reader, or a process that is killed here, must not leave half a file.
             unfinished = f"{target}.new"
             system.makedirs(target.rpartition("/")[0], exist_ok=True)
             system.put_file(str(source), unfinished)

@@ -185,5 +185,6 @@ def insert_runs(
                 "deadline": options.deadline,
             }
         )
+    # One round trip for many rows, in the transaction of the caller.
     with connection.cursor() as cursor:
         cursor.executemany(_INSERT, parameters)

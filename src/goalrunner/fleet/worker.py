@@ -99,7 +99,7 @@ class FleetWorker:
         self._options = options
         self._say = say
         self._app = queue_app(url, self._drive, lambda: self._is_ending)
-        # What takes long must not delay the signs of life.
+        # A connection of their own: what takes long must not delay the signs of life.
         self._heartbeats = AsyncDatabase(url)
         self._ask = AsyncDatabase(url).ask
         self._worker_id = 0
@@ -145,7 +145,9 @@ class FleetWorker:
                     queues=names,
                     name=options.name,
                     concurrency=options.jobs,
+                    # How a run ended is in its own row.
                     delete_jobs="always",
+                    # Its handlers would not end the processes of runs.
                     install_signal_handlers=False,
                 )
             )
@@ -154,10 +156,13 @@ class FleetWorker:
                 loop.add_signal_handler(number, self._end, queue)
             life = asyncio.gather(self._live(queue), self._keep_house(queue))
             try:
+                # It is cancelled to end it, and then still waits for the runs at work,
+                # for which the signs of life go on.
                 with contextlib.suppress(asyncio.CancelledError):
                     await queue
             finally:
                 life.cancel()
+                # Otherwise its runs are taken over after a lease.
                 with contextlib.suppress(DatabaseUnreachable):
                     await self._ask(sign_off, self._worker_id)
         if self._error is not None:
@@ -237,6 +242,7 @@ class FleetWorker:
         It was stopped for longer than a lease, and its runs belong to others.
         """
         self._say(f"worker {self._options.name} was taken for dead; it begins again")
+        # Their lines are refused, and this ends calls that are still at work.
         for process in self._processes.values():
             _signal(process, signal.SIGKILL)
         try:
@@ -268,6 +274,8 @@ class FleetWorker:
         The database had given them, and its answer was lost.
         """
         for taken_run in await self._ask(runs_of_worker, self._worker_id):
+            # A run is noted as at work before the database is asked for it, so this
+            # does not give back what is just taken.
             if taken_run.run_id not in self._at_work:
                 reason = f"worker {self._options.name} did not begin it"
                 await self._ask(give_back, taken_run, reason, died=False)
@@ -315,6 +323,7 @@ class FleetWorker:
 
     async def _perform_requests(self) -> None:
         for request in await self._ask(open_requests, self._worker_id):
+            # Who can write into the database must not get to run any command here.
             if request.arguments[:1] not in _DECISIONS:
                 answer = "a worker performs only decisions about a run\n"
                 await self._ask(answer_request, request.request_id, answer)
@@ -339,11 +348,14 @@ class FleetWorker:
 
     def _environ(self) -> dict[str, str]:
         environ = dict(os.environ)
+        # The run is one of this machine here, and must not be looked for in the fleet.
         environ.pop(VARIABLE, None)
         return environ
 
     async def _drive(self, run_id: str) -> None:
         """Take a run and drive it in a process, unless another worker has it."""
+        # The queue delivers at least once. What this worker does not do now is queued
+        # again by `_enqueue_ready`.
         if self._is_ending or run_id in self._at_work:
             return
         self._at_work.add(run_id)
@@ -371,6 +383,8 @@ class FleetWorker:
             self._say(f"{run_id}: {error}")
             code = int(ExitCode.FAILED)
         signals = (signal.SIGTERM, signal.SIGINT)
+        # asyncio reports a signal as a negative number; a program that handles it exits
+        # with 128 and the number.
         was_interrupted = -code in signals or code - 128 in signals
         was_ended = self._is_ending or was_interrupted or run_id in self._interrupted
         self._interrupted.discard(run_id)
@@ -450,6 +464,8 @@ class FleetWorker:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
+                # Ctrl-C at the terminal of this worker must not end it: a run ends in
+                # order, after it has given up its calls.
                 start_new_session=True,
             )
         self._processes[taken_run.run_id] = process
