@@ -33,9 +33,8 @@ def revisions(root: Path) -> Revisions:
 def test_the_base_is_where_the_head_left_the_default_branch(repository: Path) -> None:
     change = revisions(repository).change(None, "fix")
 
-    assert change.base.commit == commit(repository, "main")
-    assert change.head.commit == commit(repository, "fix")
-    assert change.head.tree == commit(repository, "fix^{tree}")
+    assert change.base == commit(repository, "main")
+    assert change.head == commit(repository, "fix")
     assert not change.notes
 
 
@@ -48,19 +47,18 @@ def test_later_commits_of_the_base_do_not_count(repository: Path) -> None:
 
     change = revisions(repository).change("main", "fix")
 
-    assert change.base.commit == fork
+    assert change.base == fork
     assert "left main" in change.notes[0]
 
 
 def test_a_head_without_a_name_is_the_work_tree(repository: Path) -> None:
     clean = revisions(repository).change("main", None)
-    assert clean.head.commit == commit(repository, "fix")
+    assert clean.head == commit(repository, "fix")
 
     write(repository, {"a": "3\n"})
     change = revisions(repository).change("main", None)
 
-    assert change.head.commit == ""
-    assert change.head.name == "working tree"
+    assert change.head == ""
 
 
 def test_files_of_the_result_are_no_change(repository: Path) -> None:
@@ -72,9 +70,9 @@ def test_files_of_the_result_are_no_change(repository: Path) -> None:
     (repository / "b").unlink()
     clean = revisions(repository).change("main", None, results)
 
-    assert changed.head.commit == ""
+    assert changed.head == ""
     assert git(repository, "ls-tree", "-r", "--name-only", tree).split() == ["a", "b"]
-    assert clean.head.commit == commit(repository, "fix")
+    assert clean.head == commit(repository, "fix")
 
 
 def test_a_merge_commit_is_compared_with_the_named_base(repository: Path) -> None:
@@ -83,7 +81,7 @@ def test_a_merge_commit_is_compared_with_the_named_base(repository: Path) -> Non
 
     change = revisions(repository).change("HEAD^", "HEAD")
 
-    assert change.base.commit == commit(repository, "HEAD^1")
+    assert change.base == commit(repository, "HEAD^1")
 
 
 def test_equal_revisions_are_an_error(repository: Path) -> None:
@@ -147,8 +145,8 @@ def test_a_submodule_that_is_not_moved_is_no_obstacle(
     # A build made this file.
     write(submodule, {"built": "1\n"})
 
-    assert revisions(repository).change("fix", None).base.commit
-    assert revisions(repository).change("fix", "next").base.commit
+    assert revisions(repository).change("fix", None).base
+    assert revisions(repository).change("fix", "next").base
 
 
 def test_a_submodule_with_other_files_than_those_of_the_head_is_an_error(
@@ -226,6 +224,7 @@ def test_what_the_repository_puts_in_the_place_of_a_commit_does_not_count(
         # The fork would be an earlier commit, or none at all.
         write(repository, {".git/info/grafts": f"{fix}\n"})
 
-    change = revisions(repository).change("main", "HEAD")
+    of_repository = revisions(repository)
 
-    assert (change.base.commit, change.base.tree) == (main, tree)
+    assert of_repository.change("main", "HEAD").base == main
+    assert of_repository.tree_of(main) == tree

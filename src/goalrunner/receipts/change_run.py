@@ -46,7 +46,7 @@ from goalrunner.receipts.receipt_goal import (
     goal_table,
 )
 from goalrunner.receipts.requests import ReceiptRequest
-from goalrunner.receipts.revisions import commit_of_work_tree
+from goalrunner.receipts.revisions import Revisions, commit_of_work_tree
 from goalrunner.receipts.statement import (
     CheckedGoal,
     CheckedRevision,
@@ -126,6 +126,7 @@ class ChangeCheck:
         self._root = options.copy.inside(Path(request.root))
         # The base may not have the current folder, and a check-out removes it then.
         os.chdir(self._root)
+        self._revisions = Revisions(self._root, options.environ)
         self._head = request.head or commit_of_work_tree(self._root, request.results)
 
     def verify(self) -> Statement:
@@ -150,8 +151,8 @@ class ChangeCheck:
         set_up(chosen.goal, options)
         run = _ChangeRun(chosen.goal, options)
         verified = asyncio.run(run.run())
-        base_tree = self._object(f"{request.base}^{{tree}}")
-        head_tree = self._object(f"{self._head}^{{tree}}")
+        base_tree = self._revisions.tree_of(request.base)
+        head_tree = self._revisions.tree_of(self._head)
         head = CheckedRevision(commit=request.head, tree=head_tree)
         base = CheckedRevision(commit=request.base, tree=base_tree)
         described = self._described(chosen)
@@ -188,8 +189,10 @@ class ChangeCheck:
         if file is None:
             return False
         name = os.path.relpath(file, self._request.root)
-        revisions = (self._request.base, self._head)
-        return not any(self._object(f"{revision}:{name}") for revision in revisions)
+        for revision in (self._request.base, self._head):
+            if self._revisions.object_id(f"{revision}:{name}"):
+                return False
+        return True
 
     def _goal_in(self, file: Path | None) -> _ChosenGoal:
         """Return the goal in a file, or that of the options alone."""
@@ -220,10 +223,10 @@ class ChangeCheck:
         Git does not have a file that it ignores. The file is then that of the person,
         and nothing is checked out.
         """
-        if self._object(f"{self._request.base}:{name}"):
+        if self._revisions.object_id(f"{self._request.base}:{name}"):
             check_out(self._request.base, self._root)
             return "base"
-        if self._object(f"{self._head}:{name}"):
+        if self._revisions.object_id(f"{self._head}:{name}"):
             check_out(self._head, self._root)
             return "head"
         return ""
@@ -233,8 +236,8 @@ class ChangeCheck:
 
         The rest of a pyproject.toml changes with each dependency.
         """
-        of_base = self._object(f"{self._request.base}:{name}")
-        of_head = self._object(f"{self._head}:{name}")
+        of_base = self._revisions.object_id(f"{self._request.base}:{name}")
+        of_head = self._revisions.object_id(f"{self._head}:{name}")
         if of_base == of_head:
             return False
         tables: list[object] = []
@@ -298,12 +301,6 @@ class ChangeCheck:
         if code != 0 or not names:
             return ()
         return (Label.CHANGED_OUTSIDE.about(some(names)),)
-
-    def _object(self, name: str) -> str:
-        """Return the id of an object of the repository; empty if there is none."""
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        code, output = _ask_git(self._root, *words)
-        return output.decode().strip() if code == 0 else ""
 
 
 def _ask_git(root: Path, *arguments: str) -> tuple[int, bytes]:

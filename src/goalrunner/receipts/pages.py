@@ -10,7 +10,6 @@ from goalrunner.exports.junit import Case, suite_text
 from goalrunner.exports.markdown import code, escaped
 from goalrunner.receipts.comparison import RED, SUSPECT, Proof
 from goalrunner.receipts.statement import (
-    PROOF_MEANINGS,
     CheckedCriterion,
     CheckedRevision,
     CheckedTest,
@@ -68,7 +67,7 @@ def receipt_facts(predicate: Predicate) -> Iterator[Fact]:
         yield Fact("criterion", f"{mark} {criterion.criterion}", tone)
         yield from (Fact("", text) for text in _citations(criterion))
     yield from label_lines(predicate.labels)
-    yield Fact("proof", _proof_text(predicate))
+    yield Fact("proof", predicate.proof_text)
     _, tone = _mark(predicate.result == "complete")
     reason = f": {predicate.reason}" if predicate.reason else ""
     yield Fact("receipt", f"{predicate.result}{reason}", tone)
@@ -80,11 +79,6 @@ def _validator_fact(validator: CheckedValidator) -> Fact:
     head = validator.summary or validator.head or _NOT_RUN
     text = f"{mark} {validator.name}: base {base}, head {head}"
     return Fact("validator", text, tone)
-
-
-def _proof_text(predicate: Predicate) -> str:
-    proof = predicate.proof
-    return f"{proof}: {PROOF_MEANINGS[proof]}"
 
 
 def _mark(is_good: bool) -> tuple[str, Tone]:
@@ -127,7 +121,7 @@ def receipt_markdown(predicate: Predicate) -> str:
         "",
         f"{code(base)} → {code(head)} · {escaped(predicate.goal.objective)}",
         "",
-        f"**Proof:** {escaped(_proof_text(predicate))}.",
+        f"**Proof:** {escaped(predicate.proof_text)}.",
         *_validator_table(predicate.validators),
         *_test_table(predicate.tests),
         *_criterion_table(predicate.criteria),

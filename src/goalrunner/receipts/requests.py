@@ -95,8 +95,8 @@ class ReceiptRequest:
         return cls(
             root=str(root),
             workspace=str(folder),
-            base=pair.base.commit,
-            head=pair.head.commit,
+            base=pair.base,
+            head=pair.head,
             goal_file=file,
             looks_for_goal=looks_for_goal,
             settings={key: value for key, value in settings.items() if value},

@@ -27,25 +27,13 @@ _DEFAULT_BRANCHES = (_REMOTE_HEAD, "refs/heads/main", "refs/heads/master")
 
 
 @dataclass(frozen=True)
-class Revision:
-    """A commit and its tree, by their ids."""
-
-    commit: str
-    """Empty for the files of the work tree, which no commit has."""
-    tree: str
-
-    @property
-    def name(self) -> str:
-        """What people read: the beginning of the id, or "working tree"."""
-        return self.commit[:SHORT_ID] or "working tree"
-
-
-@dataclass(frozen=True)
 class RevisionPair:
     """The two revisions that are compared."""
 
-    base: Revision
-    head: Revision
+    base: str
+    """The commit."""
+    head: str
+    """The commit; empty for the files of the work tree, which no commit has."""
     notes: tuple[str, ...] = ()
     """How the two differ from what a person may have meant."""
 
@@ -71,17 +59,14 @@ class Revisions:
 
         The base is where the head left the named revision, or else the default branch.
         Without a head, it is the work tree; if that has changes beside files of
-        `results`, its revision has neither commit nor tree. Raise UsageError.
+        `results`, the head of the pair is empty. Raise UsageError.
         """
         head_commit = self.commit(head or "HEAD")
         named = base or self._default_branch()
         fork = self._fork(self.commit(named), head_commit, named)
         uncommitted = self._uncommitted(results) if head is None else []
-        if uncommitted:
-            changed_head = Revision("", "")
-        else:
+        if not uncommitted:
             self._refuse_same(fork, head_commit)
-            changed_head = self._revision(head_commit)
         self._refuse_submodules(fork, head_commit)
         notes: list[str] = []
         if base is not None and fork != self.commit(base):
@@ -92,15 +77,14 @@ class Revisions:
                 f"uncommitted files are part of the change: {some(uncommitted)}; "
                 "without them: --head HEAD"
             )
-        return RevisionPair(self._revision(fork), changed_head, tuple(notes))
+        changed_head = "" if uncommitted else head_commit
+        return RevisionPair(fork, changed_head, tuple(notes))
 
     def commit(self, name: str) -> str:
         """Return the id of the commit that a name means. Raise UsageError."""
-        # A name that begins with a hyphen would be an option of git.
-        words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-        code, output = self._git(*words, f"{name}^{{commit}}")
-        if code == 0:
-            return output
+        commit = self.object_id(f"{name}^{{commit}}")
+        if commit:
+            return commit
         hint = "git log --oneline lists the commits, and git branch --all the branches"
         remote, _, branch = name.partition("/")
         if branch and self._git("remote", "get-url", remote)[0] == 0:
@@ -114,8 +98,7 @@ class Revisions:
 
     def _default_branch(self) -> str:
         for name in _DEFAULT_BRANCHES:
-            code, _ = self._git("rev-parse", "--verify", "--quiet", name)
-            if code == 0:
+            if self.object_id(name):
                 return name
         raise UsageError(
             f"the default branch of {self.root} is not known",
@@ -194,15 +177,16 @@ class Revisions:
                 paths.append(path)
         return paths
 
-    def _revision(self, commit: str) -> Revision:
-        _, tree = self._git("rev-parse", "--verify", f"{commit}^{{tree}}")
-        return Revision(commit, tree)
-
     def tree_of(self, commit: str) -> str:
         """Return the id of a commit's tree; empty if there is no such commit."""
+        return self.object_id(f"{commit}^{{tree}}")
+
+    def object_id(self, name: str) -> str:
+        """Return the id of an object, such as `HEAD:goal.toml`; empty without one."""
+        # A name that begins with a hyphen would be an option of git.
         words = ("rev-parse", "--verify", "--quiet", "--end-of-options")
-        code, tree = self._git(*words, f"{commit}^{{tree}}")
-        return tree if code == 0 else ""
+        code, object_id = self._git(*words, name)
+        return object_id if code == 0 else ""
 
     def commit_with(self, tree: str) -> str:
         """Return the commit that has a tree: HEAD, or else the end of a branch.

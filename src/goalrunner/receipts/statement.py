@@ -156,6 +156,11 @@ class Predicate(_Part):
     finished_at: str
     """ISO 8601, UTC."""
 
+    @property
+    def proof_text(self) -> str:
+        """The proof, and what it means."""
+        return f"{self.proof}: {PROOF_MEANINGS[self.proof]}"
+
 
 class Statement(_Part):
     """An in-toto Statement v1 with the predicate of a receipt."""

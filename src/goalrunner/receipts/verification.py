@@ -14,7 +14,6 @@ from goalrunner.receipts.revisions import Revisions
 from goalrunner.receipts.signing import check_signers, signature_of, verify_signature
 from goalrunner.receipts.statement import (
     COMMIT,
-    PROOF_MEANINGS,
     TREE,
     CheckedTest,
     Predicate,
@@ -145,7 +144,7 @@ def _proof(predicate: Predicate, required: RequiredProof) -> ReceiptFinding:
     state: FindingState = "note"
     if required:
         state = "good" if proof == required else "bad"
-    text = f"{proof}: {PROOF_MEANINGS[proof]}"
+    text = predicate.proof_text
     if state == "bad":
         text += f"; {required} is required"
     return ReceiptFinding("proof", state, text)
