@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -117,8 +118,8 @@ def _serve() -> None:
             # A feature may need an extra that is not installed.
             with contextlib.suppress(UsageError, ImportError):
                 importlib.import_module(module.name)  # once, for every fork
-    importlib.import_module("pathspec")  # imported where it is used
     _build_models(BaseModel)
+    _compile_patterns()
     for line in sys.stdin:
         job = json.loads(line)
         if job["has_key"]:
@@ -139,6 +140,15 @@ def _build_models(base: type[BaseModel]) -> None:
         if model.__module__.startswith("goalrunner."):
             model.model_rebuild()
         _build_models(model)
+
+
+def _compile_patterns() -> None:
+    """Compile the constant lists of patterns, each of which is compiled at its first use."""
+    from goalrunner.snapshots.patterns import Patterns
+
+    for patterns in gc.get_objects():
+        if isinstance(patterns, Patterns):
+            patterns.match("")
 
 
 def _work(job: dict[str, Any]) -> None:
