@@ -18,7 +18,8 @@ from goalrunner.core.outcome import GoalOutcome
 from goalrunner.goalfile.loading import load_goal_text
 from goalrunner.records.event_log import read_records
 from goalrunner.records.run_search import find_run
-from tests.support.command_line import Ended, start
+from tests.support import forking
+from tests.support.command_line import Ended
 from tests.support.judge_programs import READY, calls, install, script, verdict
 from tests.support.programs import Programs
 
@@ -37,9 +38,7 @@ NO_PROOF = verdict((CRITERION, []))
 def goal(*arguments: str | Path, place: Place) -> Ended:
     """Run `goal` in the workspace, on the machine of the place."""
     environ = {**place.environ, "GOAL_HOME": str(place.home), "XDG_CONFIG_HOME": ""}
-    process = start(*arguments, cwd=place.workspace, env=environ)
-    out, err = process.communicate(timeout=80)
-    return Ended(process.returncode, out, err)
+    return forking.goal(*arguments, cwd=place.workspace, env=environ)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from goalrunner.batches.batch_folder import BatchFolder
 from goalrunner.checking.overlay import probe
+from tests.support import forking
 from tests.support.command_line import GOAL, Ended, environment
 from tests.support.ended_batch import Work, ended_batch
 from tests.support.workspaces import git, listing, make_repository, write
@@ -67,17 +68,8 @@ def _apply(
 
 
 def _batch(*arguments: str, cwd: Path, home: Path) -> Ended:
-    done = subprocess.run(
-        [*GOAL, "batch", *arguments],
-        cwd=cwd,
-        env=environment(GOAL_HOME=str(home)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    return Ended(done.returncode, done.stdout, done.stderr)
+    env = {"GOAL_HOME": str(home)}
+    return forking.goal("batch", *arguments, cwd=cwd, env=env)
 
 
 def _ended(process: subprocess.Popen[str]) -> Ended:

@@ -20,6 +20,7 @@ from goalrunner.checking.overlay import probe
 from goalrunner.core.run_summary import RunSummary
 from goalrunner.records.run_folder import RunFolder
 from goalrunner.records.run_summaries import read_summary
+from tests.support import forking
 from tests.support.command_line import GOAL, Ended, environment
 from tests.support.external import program
 from tests.support.workspaces import git, make_repository
@@ -66,9 +67,9 @@ class Batches:
         )
 
     def run(self, *arguments: str) -> Ended:
-        process = self.start(*arguments)
-        output, _ = process.communicate(timeout=110)
-        return Ended(process.returncode, output, "")
+        env = {"GOAL_HOME": str(self.home)}
+        ended = forking.goal("batch", *arguments, cwd=self.workspace, env=env)
+        return Ended(ended.code, ended.out + ended.err, "")
 
     def submit(self, *arguments: str) -> Ended:
         return self.run(".", "--name", NAME, *arguments)

@@ -18,6 +18,7 @@ import pytest
 from goalrunner.batches.batch_folder import BatchFolder, batch_names
 from goalrunner.batches.history import BatchState
 from goalrunner.checking.overlay import probe
+from tests.support import forking
 from tests.support.command_line import GOAL, Ended, environment
 from tests.support.workspaces import git, make_repository
 
@@ -77,30 +78,17 @@ class Project:
         text = _GOAL.format(place=root, python=json.dumps(sys.executable))
         self.workspace = make_repository(root / "ws", {"goal.toml": text})
 
-    @property
-    def _environment(self) -> dict[str, str]:
-        return environment(GOAL_HOME=str(self.home))
-
     def goal(self, *arguments: str) -> Ended:
         """Run `goal` to its end."""
-        done = subprocess.run(
-            [*GOAL, *arguments],
-            cwd=self.workspace,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        env = {"GOAL_HOME": str(self.home)}
+        return forking.goal(*arguments, cwd=self.workspace, env=env)
 
     def started(self, *arguments: str) -> subprocess.Popen[str]:
         """Start `goal` and go on."""
         return subprocess.Popen(
             [*GOAL, *arguments],
             cwd=self.workspace,
-            env=self._environment,
+            env=environment(GOAL_HOME=str(self.home)),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -17,6 +17,7 @@ from goalrunner.copies.clone import make_clone
 from goalrunner.copies.entering import goal_command, inner_command, make_copy
 from goalrunner.core.errors import EnvironmentFailed
 from goalrunner.records.run_folder import RunFolder
+from tests.support import forking
 from tests.support.command_line import GOAL, Ended, environment, only_run
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -63,10 +64,13 @@ _NO_NAMESPACES = (
 def _goal(
     *arguments: str, cwd: Path, home: Path, before: tuple[str, ...] = ()
 ) -> Ended:
+    env = {"GOAL_HOME": str(home)}
+    if not before:
+        return forking.goal(*arguments, cwd=cwd, env=env)
     done = subprocess.run(
         [*before, *GOAL, *arguments],
         cwd=cwd,
-        env=environment(GOAL_HOME=str(home)),
+        env=environment(**env),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

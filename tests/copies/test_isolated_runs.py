@@ -23,6 +23,7 @@ from goalrunner.snapshots.objects import find_snapshot
 from goalrunner.snapshots.store import SnapshotStore
 from goalrunner.snapshots.store_folder import make_store, store_name
 from tests.conformance.place import living
+from tests.support import forking
 from tests.support.command_line import GOAL, Ended, environment, only_run, outcome_of
 from tests.support.sandboxes import needs_sandbox
 from tests.support.workspaces import git, listing, make_repository, write
@@ -58,10 +59,13 @@ _GIT_USER = {
 def _goal(
     *arguments: str, cwd: Path, home: Path, before: tuple[str, ...] = ()
 ) -> Ended:
+    env = {**_GIT_USER, "GOAL_HOME": str(home)}
+    if not before:
+        return forking.goal(*arguments, cwd=cwd, env=env)
     done = subprocess.run(
         [*before, *GOAL, *arguments],
         cwd=cwd,
-        env=environment(**_GIT_USER, GOAL_HOME=str(home)),
+        env=environment(**env),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,8 @@ from goalrunner.receipts.statement import CheckedGoal, CheckedRevision, make_sta
 from goalrunner.receipts.verification import compared_receipts
 from tests.receipts.test_signing import allow, make_key
 from tests.receipts.test_statement import predicate
-from tests.support.command_line import GOAL, environment
+from tests.support import forking
+from tests.support.command_line import Ended
 from tests.support.workspaces import git, make_repository, write
 
 
@@ -263,16 +263,9 @@ def test_a_signed_receipt_is_made_and_verified(
     git(repository, "commit", "-q", "-a", "-m", "two")
     receipt, comment = tmp_path / "receipt.json", tmp_path / "comment.md"
 
-    def goal(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*GOAL, "receipt", *map(str, arguments)],
-            cwd=repository,
-            env=environment(GOAL_HOME=str(tmp_path / "home")),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=100,
-        )
+    def goal(*arguments: str | Path) -> Ended:
+        env = {"GOAL_HOME": str(tmp_path / "home")}
+        return forking.goal("receipt", *arguments, cwd=repository, env=env)
 
     made = goal(
         "--validator", "grep -q 2 a", "-o", receipt, "--comment", comment, "--sign", key
@@ -281,13 +274,13 @@ def test_a_signed_receipt_is_made_and_verified(
     receipt.write_text(receipt.read_text().replace("complete", "finished"))
     edited = goal("verify", receipt, "--signers", allow(key))
 
-    assert made.returncode == 0, made.stderr
-    assert "complete" in made.stdout
+    assert made.code == 0, made.err
+    assert "complete" in made.out
     assert "Receipt: complete" in comment.read_text()
-    assert "the same results" in verified.stdout
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert "signed by me@example.org" in verified.stdout
-    assert edited.returncode == 2
+    assert "the same results" in verified.out
+    assert verified.code == 0, verified.out + verified.err
+    assert "signed by me@example.org" in verified.out
+    assert edited.code == 2
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tests.receipts.test_signing import allow, make_key
-from tests.support.command_line import only_run, start
+from tests.support import forking
+from tests.support.command_line import only_run
 from tests.support.workspaces import git, make_repository, write
 
 pytestmark = pytest.mark.slow
@@ -68,9 +69,9 @@ class Project:
         assert code == 0, errors
 
     def goal(self, *arguments: str) -> tuple[int, str, str]:
-        process = start(*arguments, cwd=self.root, env={"GOAL_HOME": str(self.home)})
-        out, errors = process.communicate(timeout=200)
-        return process.returncode, out, errors
+        env = {"GOAL_HOME": str(self.home)}
+        ended = forking.goal(*arguments, cwd=self.root, env=env)
+        return ended.code, ended.out, ended.err
 
     def receipt(self, *arguments: str) -> tuple[int, Any, str]:
         code, out, errors = self.goal("export", "--receipt", *arguments)
