@@ -237,7 +237,7 @@ def test_the_runs_of_a_batch_share_a_budget(batches: Batches) -> None:
     goals = {
         f"g{number}.toml": 'objective = "out exists"\nvalidator = "test -e out"\n'
         'model = "scripted/replies.jsonl"\n'
-        for number in range(5)
+        for number in range(4)
     }
     batches.write({**goals, "replies.jsonl": text})
     ran = batches.submit("--jobs", "3", "--cost", "1")
@@ -249,7 +249,7 @@ def test_the_runs_of_a_batch_share_a_budget(batches: Batches) -> None:
     resumed = batches.run("--resume", "--cost", "inf")
     assert resumed.code == 0, resumed.out
     spent = sum(summary.known_cost_usd for summary in batches.summaries())
-    assert 3.0 <= round(spent, 6) <= 3.3
+    assert 2.4 <= round(spent, 6) <= 2.7
     assert set(batches.ends().values()) == {1}
 
 
@@ -367,16 +367,16 @@ def test_a_batch_of_two_repositories_is_frozen_and_can_be_cancelled(
 
 
 def test_goals_that_fail_at_once_end_once_each(batches: Batches) -> None:
-    files = {f"g{number}.toml": goal_file(number) for number in range(20)}
+    files = {f"g{number}.toml": goal_file(number) for number in range(12)}
     batches.write(files)
     # No copy can be made: the runs lie in the folder that is to be copied.
     batches.home = batches.workspace / "home"
     batches.batch = BatchFolder(batches.home / "batches" / NAME)
-    ran = batches.submit("--jobs", "10")
+    ran = batches.submit("--jobs", "6")
     assert ran.code == 1, ran.out
     assert set(batches.outcomes().values()) == {"failed"}
     assert set(batches.ends().values()) == {1}
-    assert len(batches.ends()) == 20
+    assert len(batches.ends()) == 12
     state = batches.batch.state()
     messages = {one.message.partition(" lie ")[2] for one in state.entries.values()}
     assert len(messages) == 1, messages

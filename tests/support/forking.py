@@ -26,6 +26,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
 from pydantic import BaseModel
 
 import goalrunner
@@ -62,14 +63,7 @@ class Forks:
     """A context manager: the program that is forked."""
 
     def __init__(self) -> None:
-        self._program = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.forking"],
-            cwd=ROOT,
-            env=environment(),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        self._program = _started()
 
     def goal(
         self,
@@ -80,9 +74,6 @@ class Forks:
         stdin: str = "",
     ) -> Ended:
         """Run `goal` to its end; `kill` is ("before" or "after", number of an event) or ("seconds", time)."""
-        jobs, codes = self._program.stdin, self._program.stdout
-        assert jobs is not None
-        assert codes is not None
         with tempfile.TemporaryDirectory() as folder:
             read, *printed = [Path(folder) / name for name in ("in", "out", "err")]
             read.write_text(stdin, encoding="utf-8")
@@ -96,17 +87,44 @@ class Forks:
                 "read": str(read),
                 "printed": [str(path) for path in printed],
             }
-            jobs.write(json.dumps(job) + "\n")
-            jobs.flush()
-            code = json.loads(codes.readline())
+            code = self._code_of(job)
             out, err = (path.read_text(encoding="utf-8") for path in printed)
         return Ended(code, out, err)
+
+    def _code_of(self, job: Mapping[str, Any]) -> int:
+        jobs, codes = self._program.stdin, self._program.stdout
+        assert jobs is not None
+        assert codes is not None
+        try:
+            jobs.write(json.dumps(job) + "\n")
+            jobs.flush()
+            return int(json.loads(codes.readline()))
+        except BaseException:
+            # A test took too long. The next one would get the code of this one.
+            program = psutil.Process(self._program.pid)
+            for process in (program, *program.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self._program.communicate()
+            self._program = _started()
+            raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._program.communicate(timeout=20)
+
+
+def _started() -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.support.forking"],
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def _serve() -> None:
