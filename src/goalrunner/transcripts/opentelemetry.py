@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 from goalrunner.core.messages import at, block_text, items, parsed, text
@@ -84,9 +85,10 @@ class OpenTelemetryReader(RowReader):
         self._spans.append(
             _Span(
                 id=text(at(span, "spanId")),
-                parent=text(at(span, "parentSpanId")),
+                # Spans share their parents and operations.
+                parent=intern(text(at(span, "parentSpanId"))),
                 began=int(began) if began.isdecimal() and began.isascii() else 0,
-                operation=operation,
+                operation=intern(operation),
                 failed=at(span, "status", "code") in _ERROR,
                 attributes=self._store.add(json.dumps(attributes)),
             )
