@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,20 @@ from typing import Any
 import pytest
 
 from tests.bench.measuring import Pairs, hold, remark, run_process
-from tests.transcripts.sessions import SESSIONS, TESTS
+from tests.transcripts.sessions import SESSIONS, TESTS, Session
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(600)]
 
 SIZE = 100 * 2**20
-OUTPUT = 'a line of output 0123456789 "quoted"\n' * 1_600
+LINE = 'a line of output 0123456789 "quoted"\n'
+LONG_OUTPUT = LINE * 1_600
 """About 60 kB, in front of each summary of the tests."""
+SMALL_OUTPUT = LINE * 190
+"""About 7 kB: a transcript has some 80,000 items."""
+SMALL_ROWS = ("openai-responses", "copilot", "claude-code", "atif", "opentelemetry")
+ID = re.compile(r"id|\w+(?:_id|Id|[uU]uid)")
+COPY = "@copy@"
+"""Stands in an id for the number of the copy of the session."""
 READ = """
 import pathlib, re, resource, sys, time
 from goalrunner.transcripts import read_transcript
@@ -40,27 +48,37 @@ print(time.perf_counter() - began)
 """Decodes the lines of the same file, and keeps nothing."""
 
 
-def grown(value: Any) -> Any:
-    """A record with longer outputs."""
+def grown(value: Any, output: str, key: str = "") -> Any:
+    """A record with longer outputs, and ids that each copy of it can make its own."""
     if isinstance(value, str):
-        return value.replace(TESTS, OUTPUT + TESTS)
+        if value and ID.fullmatch(key) and "ession" not in key:
+            return value + COPY
+        return value.replace(TESTS, output + TESTS)
     if isinstance(value, dict):
-        return {key: grown(item) for key, item in value.items()}
-    return [grown(item) for item in value] if isinstance(value, list) else value
+        return {key: grown(item, output, key) for key, item in value.items()}
+    if isinstance(value, list):
+        return [grown(item, output, key) for item in value]
+    return value
 
 
-def write_transcript(path: Path, name: str, size: int) -> None:
+def rows_of(session: Session) -> list[Any] | None:
+    """The lines of a session; None for a document whose records are copied."""
+    if session.is_lines:
+        return [json.loads(line) for line in session.text.splitlines()]
+    # Each line may be a document.
+    return [json.loads(session.text)] if session.format == "opentelemetry" else None
+
+
+def write_transcript(
+    path: Path, name: str, size: int, output: str = LONG_OUTPUT
+) -> None:
     """Write a transcript of at least so many bytes: the session of the tests, again and again."""
     session = SESSIONS[name]
-    rows = (
-        [json.loads(line) for line in session.text.splitlines()]
-        if session.is_lines
-        else None
-    )
+    rows = rows_of(session)
     with path.open("w", encoding="utf-8") as file:
         if rows is not None:
             body, begin, between, end = (
-                "".join(json.dumps(grown(row)) + "\n" for row in rows),
+                "".join(json.dumps(grown(row, output)) + "\n" for row in rows),
                 "",
                 "",
                 "",
@@ -72,7 +90,7 @@ def write_transcript(path: Path, name: str, size: int) -> None:
                 for key in ("messages", "trajectory", "steps")
                 if isinstance(document, dict) and key in document
             ]
-            items = grown(document[found[0]] if found else document)
+            items = grown(document[found[0]] if found else document, output)
             body, between, end = (
                 ",\n".join(map(json.dumps, items)),
                 ",\n",
@@ -89,9 +107,11 @@ def write_transcript(path: Path, name: str, size: int) -> None:
             )
             opened = json.dumps(head)[:-1] + (", " if head else "")
             begin = f'{opened}"{found[0]}": [' if found else "["
-        file.write(begin + body)
+        file.write(begin + body.replace(COPY, "0"))
+        copy = 0
         while file.tell() < size:
-            file.write(between + body)
+            copy += 1
+            file.write(between + body.replace(COPY, str(copy)))
         file.write(end)
 
 
@@ -123,3 +143,14 @@ def test_a_long_transcript_is_read_in_little_memory(name: str, tmp_path: Path) -
     remark(
         "items are kept with about", [(peak - least) / megabytes], "MiB for each MiB"
     )
+
+
+@pytest.mark.parametrize("name", SMALL_ROWS)
+def test_a_long_transcript_of_small_rows_is_read_in_80_mib(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "small-rows"
+    write_transcript(path, name, SIZE, SMALL_OUTPUT)
+    _, peak = measured(path, name)
+    limits = Pairs([peak], [80])
+    hold("peak memory of a transcript of 100 MB in small rows / 80 MiB", limits, "MiB")

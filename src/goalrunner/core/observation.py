@@ -247,16 +247,25 @@ class Trail:
 def trail_with(items_and_texts: Iterable[tuple[Observation | Claim, str]]) -> Trail:
     """Return the trail of these items with their texts."""
     items: list[Observation | Claim] = []
-    texts: dict[str | int, str] = {}
+    texts: list[str] = []
+    for item, text in items_and_texts:
+        items.append(item)
+        texts.append(text)
+    return trail_with_texts_at(items, texts.__getitem__)
+
+
+def trail_with_texts_at(
+    items: Iterable[Observation | Claim], text_at: Callable[[int], str]
+) -> Trail:
+    """Return the trail of these items; `text_at` returns the text of a position."""
 
     def key(item: Observation | Claim) -> str | int:
         # Claims have no id; two with the same text are equal, but not the same.
         return item.id if isinstance(item, Observation) else id(item)
 
-    for item, text in items_and_texts:
-        items.append(item)
-        texts[key(item)] = text
-    return Trail(items=tuple(items), read=lambda item: texts[key(item)])
+    all_items = tuple(items)
+    positions = {key(item): position for position, item in enumerate(all_items)}
+    return Trail(items=all_items, read=lambda item: text_at(positions[key(item)]))
 
 
 class EvidenceRow(Frozen):

@@ -22,7 +22,7 @@ from goalrunner.core.observation import (
     Trail,
     UserText,
     source_of,
-    trail_with,
+    trail_with_texts_at,
 )
 from goalrunner.core.tool_arguments import (
     argument_texts,
@@ -88,15 +88,15 @@ class TrailBuilder:
 
     `reporter` is the program that reports the results, if it is an external one.
     `subagents`: whether results of tools with names like `task` are reports of other
-    agents, and so claims. `store` keeps a text elsewhere and returns its place; `read`
-    returns the text at a place. By default, a text is its own place.
+    agents, and so claims. `store` keeps a text elsewhere; `read` returns the text that
+    was stored first for 0, and so on. By default, the texts are in memory.
     """
 
     def __init__(
         self,
         reporter: str = "",
-        store: Callable[[str], Any] = str,
-        read: Callable[[Any], str] = str,
+        store: Callable[[str], object] | None = None,
+        read: Callable[[int], str] | None = None,
         *,
         subagents: bool = True,
     ) -> None:
@@ -107,10 +107,10 @@ class TrailBuilder:
         A program that removes messages from a conversation keeps changed files.
         """
         self._subagents = subagents
-        self._store, self._read = store, read
+        texts: list[str] = []
+        self._store = store or texts.append
+        self._read = read or texts.__getitem__
         self._items: list[Observation | Claim] = []
-        self._places: list[Any] = []
-        """The place of the text of each item."""
         self._observation_count = 0
         self._response_index: int | None = None
         """The index of the last text of the agent itself."""
@@ -152,7 +152,7 @@ class TrailBuilder:
 
     def _add_item(self, item: Observation | Claim, text: str) -> None:
         self._items.append(item)
-        self._places.append(self._store(text))
+        self._store(text)
 
     def called(
         self,
@@ -316,17 +316,12 @@ class TrailBuilder:
                 round=number,
             )
         calls = self._call_count - self._withdrawn_count
+        # What only pairs calls with results makes room for the rest.
+        del self._calls, self._answered
         # No later change of a file makes a response outdated.
         stale = self._order.stale() if deliverable == "workspace" else {}
-        # What only pairs calls with results makes room for the index of the texts.
-        del self._order, self._calls, self._answered
-        # `read` of this trail returns places; that of the returned one returns texts.
-        with_places = trail_with(zip(self._items, self._places, strict=True))
-        # The returned trail must not keep this object.
-        read_text, read_place = self._read, with_places.read
         return replace(
-            with_places,
-            read=lambda item: read_text(read_place(item)),
+            trail_with_texts_at(self._items, self._read),
             said=tuple(self._user_texts),
             unanswered=0 if self._has_results else calls,
             stale=stale,
