@@ -68,16 +68,17 @@ def test_no_row_of_a_list_is_wider_than_the_terminal(columns: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "labels", "is_named"),
+    ("status", "labels", "words"),
     [
-        ("blocked", ["checks differ: a.py"], True),
-        ("complete", [], True),
-        ("complete", ["checks differ: a.py"], False),
-        ("running", [], False),
+        ("blocked", ["checks differ: a.py"], NAMED),
+        ("complete", [], "the validators pass with the originals as well"),
+        ("complete", ["checks differ: a.py"], ""),
+        ("complete", ["rests on changed tests: a.py"], ""),
+        ("running", [], ""),
     ],
 )
 def test_protected_files_are_named_unless_a_label_of_a_complete_run_does(
-    status: str, labels: list[str], is_named: bool
+    status: str, labels: list[str], words: str
 ) -> None:
     read = RunSummary.read(
         summary(
@@ -87,7 +88,9 @@ def test_protected_files_are_named_unless_a_label_of_a_complete_run_does(
             left_changed=["a.py"],
         )
     )
-    assert (f"{NAMED}: a.py" in laid_out(status_lines(read, NOW))) == is_named
+    text = laid_out(status_lines(read, NOW))
+    assert ("goal restore" in text) == bool(words)
+    assert words in text
 
 
 @pytest.mark.parametrize("values", COMMANDS)

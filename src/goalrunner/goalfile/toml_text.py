@@ -212,6 +212,8 @@ def _bad_toml(error: tomllib.TOMLDecodeError, text: str, name: str) -> GoalFileE
         )
     elif reason == "Invalid value":
         message += '; write text in quotes: key = "text"'
+    elif reason == r"Illegal character '\n'":
+        message += '; a text ends with a quote on the same line: key = "text"'
     return file_refusal(name, message, place)
 
 

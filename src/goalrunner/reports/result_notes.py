@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from goalrunner.core.errors import some
 from goalrunner.core.labels import EXPLANATIONS, Label, label_in
+from goalrunner.core.outcome import GoalStatus
 from goalrunner.core.run_summary import LOST, RUNNING, UNREADABLE, RunSummary
 from goalrunner.reports import figures
 from goalrunner.reports.layout import Fact
@@ -22,7 +23,7 @@ _NAMED = 5
 # next to this command.
 _RESTORABLE = (Label.TESTS_REMOVED, Label.CHECKS_DIFFER)
 # They name changed checks of a complete run.
-_OF_CHECKS = (Label.CHECKS_CHANGED, Label.CHECKS_DIFFER)
+_OF_CHECKS = (Label.CHECKS_CHANGED, Label.CHECKS_DIFFER, Label.RESTS_ON_TESTS)
 SHOWN_BY_PATHS = (Label.PROTECTED_CHANGED,)
 """Labels whose files `protected_lines` names, with the command that restores them."""
 
@@ -64,13 +65,20 @@ def protected_lines(summary: RunSummary) -> Iterator[Fact]:
     is_open = summary.status in (RUNNING, LOST, UNREADABLE)
     if not summary.left_changed or is_open:
         return
+    is_complete = summary.status == GoalStatus.COMPLETE
     has_label = any(label_in(text) in _OF_CHECKS for text in summary.labels)
     # The label of a complete run has these files already.
-    if summary.complete and has_label:
+    if is_complete and has_label:
         return
     names = _names(summary.left_changed)
-    text = f"protected files are still changed in the workspace: {names}"
-    yield Fact("files", text, "warn")
+    if is_complete:
+        # Most often the person wants these changes, such as an added test.
+        text = f"changed, and the validators pass with the originals as well: {names}"
+        yield Fact("files", text)
+        yield Fact("", "To put the originals back:")
+    else:
+        text = f"protected files are still changed in the workspace: {names}"
+        yield Fact("files", text, "warn")
     command = restoring_command(summary.run_id, summary.left_changed)
     yield Fact("", command, whole=True)
 
