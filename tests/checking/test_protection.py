@@ -486,6 +486,25 @@ def test_a_change_of_the_mode_of_configuration_is_work() -> None:
         assert classify_changes(DEFAULT, start, pair, {})[0].is_work is is_work
 
 
+@pytest.mark.parametrize(
+    ("path", "rules", "is_work"),
+    [
+        ("tests/test_a.py", DEFAULT, True),
+        ("tests/data/a.py", DEFAULT, False),
+        ("tests/test_a.py", PROTECT, False),
+        ("tests/test_a.py", EDITABLE, False),
+    ],
+)
+def test_a_test_that_was_only_reformatted_is_work(
+    path: str, rules: Protection, is_work: bool
+) -> None:
+    old = "def test_a( ):\n  assert  x\n"
+    item = changes(rules, {path: old}, {path: "def test_a():\n    assert x\n"})[path]
+    assert item.is_work is is_work
+    changed_test = changes(rules, {path: old}, {path: "def test_a():\n    x\n"})[path]
+    assert not changed_test.is_work
+
+
 def test_content_that_is_not_kept_differs() -> None:
     start = StartFiles(["pyproject.toml"])
     pair = {

@@ -333,8 +333,6 @@ SCRIPTS = (
         {**SOUND, "src/calc.py": BADLY, "tests/test_calc.py": BADLY_TESTED},
         "ruff format --check . && pytest -q",
         "Format all files.",
-        alone="either",
-        labels=None,
     ),
     Case(
         "mypy_strict",

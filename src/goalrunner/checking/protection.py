@@ -18,6 +18,7 @@ from goalrunner.checking.configuration import (
     folder_configured,
     is_python_itself,
 )
+from goalrunner.checking.formatting import has_formatting, is_reformatted
 from goalrunner.checking.manifests import added_commands, check_part, is_read_in_parts
 from goalrunner.checking.named_by_goal import NamedByGoal
 from goalrunner.checking.start_files import (
@@ -492,10 +493,20 @@ class Protection:
     ) -> ChangedPath:
         """Return what the contents of a path and the text of the goal make of it.
 
-        A manifest is work if only dependencies and metadata differ, and so is what the
-        goal asks to change by its name and no check reads. New configuration and new
-        commands that it names are allowed.
+        A manifest is work if only dependencies and metadata differ, a test if only its
+        formatting does, and so is what the goal asks to change by its name and no check
+        reads. New configuration and new commands that it names are allowed.
         """
+        # Data of tests may be the expected output of a formatter.
+        is_test = item.kind == "test" and item.rule == EXISTING_TEST
+        if is_test and has_formatting(item.path) and is_reformatted(old, new):
+            return replace(
+                item,
+                kind="source",
+                rule="",
+                protected=False,
+                named=False,
+            )
         is_named = self.named.names(item.path)
         if item.kind == "configuration" and item.rule in _COMPARED_IN_PARTS:
             if self._is_same_part(item, old, new):
@@ -572,7 +583,7 @@ def contents_needed(changes: Mapping[str, EntryPair]) -> dict[str, str]:
     needed: dict[str, str] = {}
     for path, entries in changes.items():
         # Other contents are compared by their ids.
-        if not is_read_in_parts(path):
+        if not (is_read_in_parts(path) or (has_formatting(path) and all(entries))):
             continue
         for entry in entries:
             if entry is not None and entry.stored:
