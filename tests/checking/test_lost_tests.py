@@ -282,6 +282,28 @@ def test_a_test_that_ran_must_run_again(
     assert lost(collected(x=start), collected(x=now)) == gone
 
 
+@pytest.mark.parametrize(
+    ("start", "delivered", "removed"),
+    [
+        ({"a.py::x": "passed"}, {"b.py::x": "passed"}, 0),
+        ({"a.py::x": "passed"}, {"b.py::x": "skipped"}, 1),
+        ({"a.py::x": "skipped"}, {"b.py::x": "skipped"}, 0),
+        ({"a.py::x": "passed"}, {"a.py::x[1]": "passed"}, 0),
+        ({"a.py::x": "passed"}, {"a.py::x[1]": "skipped"}, 1),
+        ({"a.py::x": "passed"}, {"b.py::x[1]": "passed"}, 1),
+        ({"a.py::x": "passed"}, {"a.py::xy[1]": "passed"}, 1),
+    ],
+)
+def test_a_test_that_was_moved_or_got_parameters_is_removed_if_it_does_not_run(
+    start: Mapping[str, Ending], delivered: Mapping[str, Ending], removed: int
+) -> None:
+    earlier, later = (
+        result(tests=CollectedTests(endings=endings, whole=True))
+        for endings in (start, delivered)
+    )
+    assert removed_tests([earlier], later) == removed
+
+
 def test_a_file_that_could_not_be_collected_must_run_a_test() -> None:
     assert lost(collected("tests/a.py"), collected(x="skipped", y="passed")) == []
     assert lost(collected("tests/a.py"), collected(x="skipped")) == ["tests/a.py"]

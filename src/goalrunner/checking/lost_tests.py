@@ -155,13 +155,22 @@ def gone_tests(
     if start is not None and start.tests is not None:
         reference = start.tests
     new = delivered.tests.endings.keys() - reference.endings.keys()
-    moved = Counter(map(_name_of, new))
+    ran = [test for test in new if delivered.tests.endings[test] in RAN]
+    moved = Counter(map(_name_of, ran))
+    not_run = Counter(map(_name_of, new)) - moved
+    # A test that got parameters is still there.
+    parametrized = set(map(_function_of, ran))
     gone: set[str] = set()
     for row in _lost_ids(before.tests, delivered.tests):
         name = _name_of(row.test)
-        # Each new test stands for one that is missing.
+        if row.change == "lost" and row.test in parametrized:
+            continue
+        # Each new test stands for one that is missing; one that is skipped does not
+        # stand for one that ran.
         if row.change == "lost" and moved[name]:
             moved[name] -= 1
+        elif row.change == "lost" and row.start not in RAN and not_run[name]:
+            not_run[name] -= 1
         elif name:
             # Without a name, it is a file that could not be collected.
             gone.add(row.test)
