@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -55,15 +56,47 @@ def test_after_extracting_only_what_is_new_is_archived(tmp_path: Path) -> None:
     assert names(tmp_path / "2.tar") == ["b"]
 
 
-def test_a_hostile_archive_writes_nothing_outside_of_the_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name", "target"),
+    [
+        (tarfile.REGTYPE, "../outside", ""),
+        (tarfile.SYMTYPE, "runs", ".."),
+        (tarfile.SYMTYPE, "runs/outside", "../../outside"),
+        (tarfile.LNKTYPE, "runs/outside", "../outside"),
+        (tarfile.LNKTYPE, "runs/outside", "runs/nothing"),
+        (tarfile.CHRTYPE, "runs/outside", ""),
+    ],
+)
+def test_a_hostile_archive_writes_nothing_outside_of_the_folder(
+    tmp_path: Path, kind: bytes, name: str, target: str
+) -> None:
+    (tmp_path / "outside").write_text("mine")
     archive = tmp_path / "hostile.tar"
     with tarfile.open(archive, "w") as tar:
-        entry = tarfile.TarInfo("../outside")
+        entry = tarfile.TarInfo(name)
+        entry.type, entry.linkname = kind, target
+        tar.addfile(entry)
+        # It would be written through the first one.
+        entry = tarfile.TarInfo("runs/outside")
         entry.size = 1
         tar.addfile(entry, io.BytesIO(b"x"))
     with pytest.raises(RecordError, match=r"hostile\.tar"):
         extract([archive], tmp_path / "copy")
-    assert not (tmp_path / "outside").exists()
+    assert (tmp_path / "outside").read_text() == "mine"
+
+
+def test_links_and_hard_links_of_a_home_are_archived_and_pipes_are_not(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / "home"
+    write(home, {"a": "1"})
+    (home / "b").hardlink_to(home / "a")
+    (home / "c").symlink_to("/usr/bin/env")
+    os.mkfifo(home / "d")
+    ArchiveWriter(home).write(tmp_path / "1.tar")
+    extract([tmp_path / "1.tar"], tmp_path / "copy")
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == [*"abc"]
+    assert (tmp_path / "copy" / "b").read_text() == "1"
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b damaged"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -58,6 +59,10 @@ class ArchiveWriter:
                     status = path.lstat()
                 except FileNotFoundError:
                     continue
+                # A pipe or a device is no record, and cannot be extracted.
+                is_file = stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
+                if not is_file:
+                    continue
                 name = path.relative_to(self.folder).as_posix()
                 yield name, (status.st_size, status.st_mtime_ns)
 
@@ -68,10 +73,24 @@ def extract(archives: Sequence[Path], folder: Path) -> None:
     for archive in archives:
         try:
             with tarfile.open(archive) as tar:
-                # The filter refuses paths and links that lead out of the folder.
-                tar.extractall(folder, filter="tar")
-        except (OSError, tarfile.TarError) as error:
+                tar.extractall(folder, filter=_inside)
+        # KeyError: the file of a hard link is missing.
+        except (OSError, tarfile.TarError, KeyError) as error:
             raise RecordError(
                 f"the archive {archive.name} of a run cannot be used: {error}",
                 "goal fleet retry RUN begins the run anew",
             ) from error
+
+
+def _inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    """Return a member of an archive as it is written. Raise TarError.
+
+    Everyone who can write into the store could have made the archive.
+    """
+    if member.issym():
+        # A link may lead anywhere, as that of a virtual environment to its Python, and
+        # no member is written through it.
+        return tarfile.tar_filter(member, folder)
+    # It refuses devices, and paths and hard links that lead out of the folder. A file
+    # would be written through an earlier hard link of its name.
+    return tarfile.data_filter(member, folder)
