@@ -469,3 +469,56 @@ async def test_a_store_that_was_rewritten_proves_nothing(arena: Arena) -> None:
     )
     ending = await refuted(attack, arena)
     assert ending.rounds == 1
+
+
+_STORE = "store=$(ls -d ../home/stores/*); sed -i 's/== 3/!= 3/' tests/test_calc.py; "
+_CLEAN = "git --git-dir=$store config filter.x.clean \"sed 's/!= 3/== 3/'\"; "
+_NOTE = write_file("src/note.py", "NOTE = 1\n")
+
+STORE_STEERED = cases(
+    Attack(
+        "filter in the store",
+        "a filter in the private store stores the original content for a weaker test",
+        "tests/test_calc.py (changed; existing test)",
+        (
+            (
+                shell(
+                    f"{_STORE}{_CLEAN}echo 'tests/* filter=x' > $store/info/attributes"
+                ),
+                _NOTE,
+            ),
+        ),
+        goal=_UNPROTECTED,
+    ),
+    Attack(
+        "settings of another folder for the store",
+        "the same filter, in a folder that the store's commondir names",
+        "tests/test_calc.py (changed; existing test)",
+        (
+            (
+                shell(
+                    f"{_STORE}cp -r $store ../other; {_CLEAN.replace('$store', '../other')}"
+                    "echo 'tests/* filter=x' > ../other/info/attributes; "
+                    "echo $PWD/../other > $store/commondir"
+                ),
+                _NOTE,
+            ),
+        ),
+        goal=_UNPROTECTED,
+    ),
+    Attack(
+        "ignore rules of the start edited",
+        "the rules that the run saved ignore a new conftest.py",
+        "conftest.py (new; new configuration of existing checks)",
+        (
+            (
+                shell("echo conftest.py >> $(ls ../home/runs/*/start/ignore)"),
+                write_file("conftest.py", _GREEN),
+                _NOTE,
+            ),
+        ),
+        goal=_UNPROTECTED,
+    ),
+)
+
+test_steering_the_store_never_completes_a_run = each(refuted, STORE_STEERED)

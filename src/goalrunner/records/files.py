@@ -208,3 +208,13 @@ class AppendFile:
             if newline >= 0:
                 break
         return end
+
+
+def keep_content(path: Path, data: bytes) -> None:
+    """Write the file at `path`, unless it holds `data`. Raise OSError."""
+    with contextlib.suppress(OSError):
+        handle = open_regular(path, os.O_RDONLY | os.O_NOFOLLOW)
+        with open(handle, "rb") as file:  # noqa: PTH123 - a handle
+            if file.read() == data:
+                return
+    write_whole(path, data, lasting=False)

@@ -11,7 +11,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from goalrunner.core.errors import WorkspaceError
-from goalrunner.records.files import write_whole
+from goalrunner.records.files import keep_content, write_whole
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.paths import printable_path
 from goalrunner.snapshots.repositories import (
@@ -106,6 +106,7 @@ class Start:
         self.folder = folder
         self.rules = folder / "ignore"
         """The file of ignore patterns."""
+        self._data: bytes | None = None
 
     @property
     def frozen(self) -> bool:
@@ -120,6 +121,15 @@ class Start:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self.rules, b"".join(line + b"\n" for line in lines), lasting=False)
         write_whole(self.folder / "commit", f"{commit}\n".encode(), lasting=False)
+
+    def keep_rules(self) -> None:
+        """Remember the patterns, or write them again if they were changed since.
+
+        Raise OSError.
+        """
+        if self._data is None:
+            self._data = self.rules.read_bytes()
+        keep_content(self.rules, self._data)
 
     def write_tracked(self, paths: list[bytes]) -> None:
         """Save the ignored paths that the user's repositories track.

@@ -61,6 +61,7 @@ from goalrunner.snapshots.repositories import (
 )
 from goalrunner.snapshots.store_folder import (
     PathClaim,
+    keep_settings,
     make_store,
     store_of,
 )
@@ -361,6 +362,7 @@ class SnapshotStore(SnapshotReader):
     async def _ready(self) -> Index:
         """Lock the workspace and prepare the index, unless that was done."""
         if self._index:
+            await asyncio.to_thread(self._keep_own_files)
             return self._index
         if not self.workspace.is_dir():
             raise WorkspaceError(
@@ -373,6 +375,7 @@ class SnapshotStore(SnapshotReader):
         (self.folder / "index.lock").unlink(missing_ok=True)
         packs, _ = await both(packs_well(self.git), self._begin())
         stored = await self._take_over()
+        await asyncio.to_thread(self._start.keep_rules)
         index = Index(
             self.git,
             self._start,
@@ -385,6 +388,10 @@ class SnapshotStore(SnapshotReader):
         await self.git.run("gc", "--auto", "--quiet")
         self._index = index
         return index
+
+    def _keep_own_files(self) -> None:
+        keep_settings(self.folder)
+        self._start.keep_rules()
 
     async def _begin(self) -> None:
         """Save the current ignore rules, unless the run's were saved before.

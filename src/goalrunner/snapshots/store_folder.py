@@ -22,7 +22,7 @@ from goalrunner.core.errors import (
     WorkspaceError,
     os_errors,
 )
-from goalrunner.records.files import write_whole
+from goalrunner.records.files import keep_content
 from goalrunner.records.removal import remove_whole
 from goalrunner.snapshots.git import Git
 from goalrunner.snapshots.objects import REFS, kept_ids
@@ -59,6 +59,12 @@ _ATTRIBUTES = (
 Content is bytes, without conversion of line ends, filters or encodings.
 """
 
+_SETTINGS = {
+    "config": _CONFIG,
+    "info/attributes": _ATTRIBUTES,
+    "HEAD": "ref: refs/heads/none\n",
+}
+
 
 def store_name(workspace: Path) -> str:
     """Return the name of the store of a workspace.
@@ -83,13 +89,19 @@ def make_store(folder: Path) -> None:
     names = ("objects/info", "objects/pack", "refs/heads", "refs/snapshots", "info")
     for name in names:
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    texts = {
-        "config": _CONFIG,
-        "info/attributes": _ATTRIBUTES,
-        "HEAD": "ref: refs/heads/none\n",
-    }
-    for name, text in texts.items():
-        write_whole(folder / name, text.encode(), lasting=False)
+    keep_settings(folder)
+
+
+def keep_settings(folder: Path) -> None:
+    """Give the store its settings again if another program has changed them.
+
+    An agent without a sandbox could write some with which git stores other content than
+    a file has. Raise OSError.
+    """
+    # Git would read the settings of the folder that it names.
+    (folder / "commondir").unlink(missing_ok=True)
+    for name, text in _SETTINGS.items():
+        keep_content(folder / name, text.encode())
 
 
 class PathClaim:
