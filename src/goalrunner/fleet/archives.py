@@ -74,7 +74,7 @@ def extract(archives: Sequence[Path], folder: Path) -> None:
         try:
             with tarfile.open(archive) as tar:
                 tar.extractall(folder, filter=_inside)
-        # KeyError: the file of a hard link is missing.
+        # A hard link without its file is a KeyError.
         except (OSError, tarfile.TarError, KeyError) as error:
             raise RecordError(
                 f"the archive {archive.name} of a run cannot be used: {error}",
