@@ -9,6 +9,7 @@ import pytest
 
 from goalrunner.core.goal_tables import ValidatorSpec
 from goalrunner.core.verdict import CollectedTests, ValidatorResult
+from goalrunner.system.change_clock import ChangeClock
 from goalrunner.system.launcher import ProcessLauncher
 from goalrunner.validators import junit_report as module
 from goalrunner.validators.junit_report import read_junit_reports, writes_junit
@@ -59,10 +60,14 @@ async def test_the_tests_of_a_file_that_the_check_writes_are_known(
     assert (found.endings, found.whole) == (ENDINGS, True)
 
 
-async def test_an_older_file_does_not_count(tmp_path: Path) -> None:
+@pytest.mark.parametrize("time", [1, 9_000_000_000], ids=["past", "future"])
+async def test_an_older_file_does_not_count(time: int, tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/junit.xml").write_text(REPORT)
-    os.utime(tmp_path / "ws/junit.xml", (1, 1))
+    os.utime(tmp_path / "ws/junit.xml", (time, time))
+    clock = ChangeClock()
+    clock.note()
+    clock.after_changes()
     assert (await check(tmp_path, "true  # junit.xml\n")).tests is None
 
 
