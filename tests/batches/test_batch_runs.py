@@ -163,6 +163,7 @@ def test_goals_wait_for_others_fail_are_retried_and_are_skipped(
     assert batches.leftovers() == []
 
 
+@pytest.mark.timeout(300)
 def test_a_batch_that_is_killed_at_random_moments_ends_each_goal_once(
     batches: Batches,
 ) -> None:

@@ -245,11 +245,11 @@ echo "${{GOAL_SLOT:-live}} ${{GOAL_PORT:-0}}" > {gate}/seen/$$
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("copies", [2, 10])
 @pytest.mark.timeout(300)
 def test_runs_in_copies_and_a_run_of_the_person_go_on_at_once(
-    workspace: Path, home: Path, copies: int
+    workspace: Path, home: Path
 ) -> None:
+    copies = 6
     gate = workspace.parent / "gate"
     for name in ("began", "wrote", "seen"):
         (gate / name).mkdir(parents=True)
