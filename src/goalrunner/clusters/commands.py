@@ -28,10 +28,10 @@ _WORKERS = "goal-fleet"
 _OPTIONS_OF = {
     "--kubernetes": tuple(field.name for field in fields(JobOptions)),
     "--slurm": ("repository", "name", "resources", "jobs"),
+    # The workflow chooses machines, and how many jobs run at the same time.
     "--github-matrix": ("name",),
 }
-
-
+"""The options about jobs that each system uses."""
 _OPTIONS_OF_WORKERS = ("fleet", "image", "name", "secret", "resources", "jobs")
 
 
@@ -62,6 +62,7 @@ def export_jobs(
 
 
 def _workers(goals: Sequence[str], options: JobOptions, settings: JobSettings) -> str:
+    """Return workers of a fleet as YAML. Raise UsageError if goals are named."""
     options.refuse_any_but(_OPTIONS_OF_WORKERS, "--fleet")
     if goals:
         raise UsageError(
@@ -74,6 +75,7 @@ def _workers(goals: Sequence[str], options: JobOptions, settings: JobSettings) -
 def _jobs(
     goals: Sequence[str], system: str, options: JobOptions, settings: JobSettings
 ) -> str:
+    """Return goals as jobs, and print notes about them as warnings."""
     paths = [Path(goal) for goal in goals or (DEFAULT,)]
     tasks = task_list(paths, options.repository, options.name)
     # A workflow of GitHub checks the commit out that it runs on.
