@@ -99,6 +99,20 @@ def test_a_batch_of_the_fleet_has_a_report_and_an_exit_code(
     assert [case.get("name") for case in cases] == ["one", "two"]
 
 
+@pytest.mark.parametrize("command", ["status", "show", "diff"])
+def test_a_run_of_which_nothing_is_stored_says_so(
+    night: Path,
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    (run, _) = database.call(list_runs)
+    assert main([command, run.run_id]) == 4
+    said = capsys.readouterr().err
+    assert f"nothing of run {run.run_id} is stored yet" in said
+    assert f"goal fleet logs {run.run_id}" in said
+
+
 def test_an_unknown_name_is_an_error_as_without_a_fleet(
     night: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -51,9 +51,13 @@ def find_here_or_fetch(
             )
             store = FleetStore(database.call(fleet_settings).store)
             return fetch_run(database, store, run.run_id, home)
-    except GoalError:
-        # An unknown run has the same error without a fleet.
-        earlier = find_run(home, reference)
+    except GoalError as error:
+        try:
+            earlier = find_run(home, reference)
+        except RunNotFound as unknown:
+            # An unknown run has the same error as without a fleet. Of another one, the
+            # fleet knows why it cannot be shown.
+            raise unknown if isinstance(error, RunNotFound) else error from None
         output.complain(f"run {earlier.run_id} is shown as it was fetched before")
         return earlier
 
