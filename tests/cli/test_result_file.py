@@ -144,7 +144,7 @@ def test_a_pipe_with_a_name_is_opened_before_the_run_and_stays(tmp_path: Path) -
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(path.read_text()))
     reader.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:  # the reader may not have opened it yet
         try:
             copy = ResultFile(path)

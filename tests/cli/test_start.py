@@ -405,7 +405,9 @@ def test_init_where_nothing_can_be_written_is_an_error_with_the_path(
     assert "cannot write goal.toml: Is a directory\ncheck the path" in ended.err
 
 
-@pytest.mark.parametrize("name", ["outcome", "state", "events", "goal"])
+@pytest.mark.parametrize(
+    "name", ["outcome", "state", pytest.param("events", marks=pytest.mark.slow), "goal"]
+)
 def test_the_schemas_are_valid(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", name]) == 0
     jsonschema.Draft202012Validator.check_schema(json.loads(capsys.readouterr().out))

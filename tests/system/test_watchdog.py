@@ -36,7 +36,7 @@ def living(pid: int) -> bool:
     return one is not None and one.living
 
 
-def until(condition: object, seconds: float = 5.0) -> None:
+def until(condition: object, seconds: float = 30.0) -> None:
     """Wait for it; `condition` is a callable."""
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
