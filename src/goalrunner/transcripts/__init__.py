@@ -222,6 +222,10 @@ def _choose_reader(
 
 
 def _reader_named(name: str) -> TranscriptReader:
+    for entry in BUILT_IN:
+        if entry.name == name:
+            return _built_in(entry.reader)
+    # Finding the readers of other packages takes long.
     readers = dict(_readers())
     if name in readers:
         return readers[name]
